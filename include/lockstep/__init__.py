@@ -1,0 +1,1 @@
+"""Lockstep: Kafka lands in Postgres in gap-checked batches, results and offsets in one transaction."""

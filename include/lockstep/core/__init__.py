@@ -1,0 +1,1 @@
+"""What should happen: values and pure functions, standard library only."""

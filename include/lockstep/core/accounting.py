@@ -1,0 +1,71 @@
+"""Accounting: what was delivered, written, filtered and rejected, and the digest that proves which offsets it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.core.errors import BadData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+REJECTS_ALWAYS_TAKEN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """The exact fingerprint of a set of offsets: (n, Σd, Σd²) with d = offset - from_offset; computable anywhere."""
+
+    n: int = 0
+    sum: int = 0
+    squares: int = 0
+
+    def __add__(self, other: Digest) -> Digest:
+        return Digest(self.n + other.n, self.sum + other.sum, self.squares + other.squares)
+
+    @staticmethod
+    def of(offsets: Iterable[int], from_offset: int) -> Digest:
+        """The digest of these offsets of a range that begins at `from_offset`."""
+        distances = [offset - from_offset for offset in offsets]
+        return Digest(len(distances), sum(distances), sum(d * d for d in distances))
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestLine:
+    """What one Spark task read and wrote of one stream: counts are records, `rows` are staged rows that are no rejects.
+
+    `bytes` is the size of keys and values as delivered; first and last are offsets, None where nothing was delivered.
+    """
+
+    task: int
+    stream_id: int
+    delivered: int
+    written: int
+    rejected: int
+    rows: int
+    bytes: int
+    digest: Digest
+    first_offset: int | None = None
+    last_offset: int | None = None
+    min_timestamp: datetime | None = None
+    max_timestamp: datetime | None = None
+
+    @property
+    def filtered(self) -> int:
+        """Records a transform let go on purpose."""
+        return self.delivered - self.written - self.rejected
+
+    def __post_init__(self) -> None:
+        if min(self.delivered, self.written, self.rejected, self.rows) < 0 or self.filtered < 0:
+            raise BadData(
+                f"stream {self.stream_id}: delivered {self.delivered} is less than written {self.written} + rejected {self.rejected}"
+            )
+        if self.digest.n != self.delivered:
+            raise BadData(f"stream {self.stream_id}: the digest has {self.digest.n} records, delivered are {self.delivered}")
+
+
+def too_many_rejects(rejected: int, delivered: int, max_share: float) -> bool:
+    """Whether so many records were rejected that the schema, not the data, must be wrong (T14)."""
+    return rejected > REJECTS_ALWAYS_TAKEN and rejected > max_share * delivered

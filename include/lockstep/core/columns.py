@@ -1,0 +1,69 @@
+"""Columns: the one schema language of a definition, `name type, name type`, with types every store here knows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lockstep.core.errors import BadDefinition
+
+IDENTIFIER = re.compile(r"^[a-z_][a-z0-9_]{0,62}$")
+RESERVED = frozenset({"_stream", "_offset", "_ordinal", "_batch", "_task", "_timestamp", "_deleted", "_reason", "_key", "_value", "_headers"})
+MAX_PRECISION = 38
+
+# A definition's type → the Postgres type of the staged column (COPY BINARY does no casts, so this must match to the bit).
+POSTGRES = {
+    "string": "text",
+    "boolean": "boolean",
+    "smallint": "smallint",
+    "int": "integer",
+    "bigint": "bigint",
+    "float": "real",
+    "double": "double precision",
+    "date": "date",
+    "timestamp": "timestamptz",
+    "binary": "bytea",
+}
+_DECIMAL = re.compile(r"^decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)$")
+_COLUMN = re.compile(r"^\s*(\S+)\s+(\S.*?)\s*$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Column:
+    """One named, typed column of a decoded record."""
+
+    name: str
+    type: str
+
+    def __post_init__(self) -> None:
+        if not IDENTIFIER.match(self.name):
+            raise BadDefinition(f"column {self.name!r}: a name is lower case letters, digits and _, 63 at most")
+        if self.name in RESERVED:
+            raise BadDefinition(f"column {self.name!r} is reserved: Lockstep fills it")
+        if self.type not in POSTGRES and not _is_decimal(self.type):
+            raise BadDefinition(f"column {self.name!r}: type {self.type!r} is not one of {', '.join(POSTGRES)}, decimal(p,s)")
+
+    @property
+    def postgres_type(self) -> str:
+        """The Postgres type that holds this column exactly."""
+        return POSTGRES.get(self.type) or f"numeric({self.type.removeprefix('decimal(').removesuffix(')')})"
+
+
+def parse_columns(schema: str) -> tuple[Column, ...]:
+    """Reads `"order_id string, amount decimal(12,2)"`; refuses unknown types, reserved and doubled names, by name."""
+    columns = []
+    for part in re.split(r",(?![^(]*\))", schema):
+        match = _COLUMN.match(part)
+        if match is None:
+            raise BadDefinition(f"schema: {part.strip()!r} is not `name type`")
+        columns.append(Column(match[1], re.sub(r"\s+", "", match[2].lower())))
+    names = [column.name for column in columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadDefinition(f"schema: column {name!r} stands there twice")
+    return tuple(columns)
+
+
+def _is_decimal(type_: str) -> bool:
+    match = _DECIMAL.match(type_)
+    return match is not None and 0 <= int(match[2]) <= int(match[1]) <= MAX_PRECISION and int(match[1]) > 0

@@ -1,0 +1,35 @@
+"""Every error a user can meet: one line with the facts and the next command."""
+
+from __future__ import annotations
+
+
+class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault
+    """Lockstep says no: `str()` is one line with the facts and, where there is one, the next command."""
+
+    def __init__(self, message: str, *, next_command: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.next_command = next_command
+
+    def __str__(self) -> str:
+        return f"{self.message}  Next: {self.next_command}" if self.next_command else self.message
+
+
+class BadDefinition(Refusal):
+    """A pipeline's definition is refused at birth; the message names the file or field."""
+
+
+class BadData(Refusal):
+    """The data or the code that read it made an attempt fail: three of these under the same code block a batch (T8)."""
+
+
+class Superseded(Refusal):
+    """A newer attempt owns the batch; this one ends without harm and without retry (T2)."""
+
+
+class PositionMoved(Refusal):
+    """A stream's position is not where the batch begins: somebody else has committed those offsets."""
+
+
+class Unreachable(Refusal):
+    """An outside system did not answer; nothing is known to be wrong with data or code."""

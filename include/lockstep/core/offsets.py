@@ -1,0 +1,96 @@
+"""Offsets: half-open ranges, and what the broker and the ledger know of a partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """One partition of one topic, printed as `orders.v1-3`."""
+
+    topic: str
+    partition: int
+
+    def __post_init__(self) -> None:
+        if not self.topic:
+            raise ValueError("a TopicPartition needs a topic")
+        if self.partition < 0:
+            raise ValueError(f"{self.topic}: partition {self.partition} is negative")
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """The half-open `[from_offset, until_offset)` of one TopicPartition; never empty."""
+
+    topic_partition: TopicPartition
+    from_offset: int
+    until_offset: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.from_offset < self.until_offset:
+            raise ValueError(f"{self.topic_partition}: [{self.from_offset}, {self.until_offset}) is not a range of offsets")
+
+    @property
+    def span(self) -> int:
+        """How many offsets the range has; never a count of records, for logs have gaps."""
+        return self.until_offset - self.from_offset
+
+    def __str__(self) -> str:
+        return f"{self.topic_partition} [{self.from_offset}, {self.until_offset})"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a partition holds for a `read_committed` reader: from `log_start` up to the last stable offset."""
+
+    log_start: int
+    stable_end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.log_start <= self.stable_end:
+            raise ValueError(f"bounds [{self.log_start}, {self.stable_end}) are not a log's")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """One reading of the broker: which log this is, and each partition's bounds."""
+
+    cluster_id: str
+    topic: str
+    topic_id: str
+    bounds: dict[int, Bounds]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Stream:
+    """One incarnation of a partition as one pipeline sees it, with the next offset its live lane has not committed.
+
+    `epoch` orders incarnations for `Upsert`: a record of a later epoch is newer whatever its offset (T12).
+    """
+
+    stream_id: int
+    topic_partition: TopicPartition
+    cluster_id: str
+    topic_id: str
+    incarnation: int
+    epoch: int
+    start_offset: int
+    position: int
+
+    @property
+    def partition(self) -> int:
+        """The partition's number."""
+        return self.topic_partition.partition
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StreamRange:
+    """A stream and the offsets of it that a batch works on: what will be one segment of coverage."""
+
+    stream_id: int
+    offsets: OffsetRange
+
