@@ -1,0 +1,93 @@
+"""Postgres: connections that assert what the promises rest on, and transactions under a role."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg2
+from psycopg2 import errors
+from psycopg2.extras import NamedTupleCursor
+
+from lockstep.core.errors import Refusal, Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from psycopg2.extensions import connection
+
+PLANNER = "lockstep_planner"
+STAGER = "lockstep_stager"
+COMMITTER = "lockstep_committer"
+READER = "lockstep_reader"
+OWNER = "lockstep_owner"
+LOCK_SECONDS = 10.0
+
+
+class LockTimeout(Refusal):
+    """Somebody else holds the row; nothing was done."""
+
+
+def connect(dsn: str, *, name: str = "lockstep") -> connection:
+    """A direct connection whose commits are durable and whose transactions see what was committed before each statement.
+
+    Raises `Unreachable` when Postgres is away and `Refusal` when it would forget commits or read old rows.
+    """
+    try:
+        conn = psycopg2.connect(
+            dsn,
+            application_name=name,
+            connect_timeout=10,
+            cursor_factory=NamedTupleCursor,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+            tcp_user_timeout=30_000,
+        )
+    except psycopg2.OperationalError as error:
+        raise Unreachable(
+            f"the ledger's database does not answer: {last_line(error)}", next_command="lockstep dev status"
+        ) from None
+    try:
+        _assert_promises(conn)
+    except BaseException:
+        conn.close()
+        raise
+    return conn
+
+
+@contextmanager
+def transaction(conn: connection, role: str | None, *, lock_seconds: float = LOCK_SECONDS) -> Iterator[Any]:
+    """One transaction under one role: commits when the block ends, rolls back when it raises.
+
+    Raises `LockTimeout` when somebody else holds a lock for longer, `Unreachable` when the connection is lost.
+    """
+    try:
+        with conn, conn.cursor() as cur:
+            if role is not None:
+                cur.execute("select set_config('role', %s, true)", (role,))
+            cur.execute("select set_config('lock_timeout', %s, true)", (f"{int(lock_seconds * 1000)}ms",))
+            yield cur
+    except errors.LockNotAvailable:
+        raise LockTimeout("another transaction holds the lock") from None
+    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+        raise Unreachable(f"the connection to the ledger's database was lost: {last_line(error)}") from error
+
+
+def last_line(error: Exception) -> str:
+    """What a driver's many lines come down to."""
+    return (str(error).strip().splitlines() or ["no reason given"])[-1].strip()
+
+
+def _assert_promises(conn: connection) -> None:
+    with conn, conn.cursor() as cur:
+        cur.execute("set timezone = 'UTC'")
+        cur.execute("set idle_in_transaction_session_timeout = '30s'")
+        cur.execute("show synchronous_commit")
+        durable: Any = cur.fetchone()
+        cur.execute("show default_transaction_isolation")
+        isolation: Any = cur.fetchone()
+    if durable[0] not in {"on", "remote_apply"}:
+        raise Refusal(f"synchronous_commit is {durable[0]}: acknowledged commits could be lost; set it to on for this login")
+    if isolation[0] != "read committed":
+        raise Refusal(f"default_transaction_isolation is {isolation[0]}: the ledger needs read committed")

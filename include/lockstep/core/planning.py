@@ -1,0 +1,280 @@
+"""Planning: from what the ledger and the broker say to one decision; no side effects, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lockstep.core.offsets import OffsetRange, StreamRange
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+    from datetime import datetime
+
+    from lockstep.core.definition import Limits, Pipeline
+    from lockstep.core.offsets import Stream, TopicView
+
+FAILURES_THAT_BLOCK = 3
+K = TypeVar("K", bound="Hashable")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks for a batch: the owner of leases, a key that makes the call repeatable, and what is explicitly allowed."""
+
+    owner: str
+    key: str | None = None
+    take_over: bool = False
+    retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The batch that a caller's key already stands for."""
+
+    batch_id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A batch that is planned and not closed, with what it still has to read and who holds it; `log` is its
+    (cluster id, topic, topic id)."""
+
+    batch_id: int
+    owner: str
+    lease_is_live: bool
+    lease_until: datetime
+    is_callers: bool
+    ranges: tuple[StreamRange, ...]
+    log: tuple[str, str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How earlier batches went, in spans; None where there was none."""
+
+    offsets_per_second: float | None = None
+    bytes_per_offset: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Everything a decision rests on, read under the pipeline's lock; bounds were read from the broker before it."""
+
+    view: TopicView
+    streams: tuple[Stream, ...]
+    unfinished: Unfinished | None = None
+    call: Call | None = None
+    pause: str | None = None
+    pace: Pace = Pace()
+    failures: tuple[int, str | None] = (0, None)
+    bound_by: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A new batch with these ranges is to be written down."""
+
+    ranges: tuple[StreamRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """An unfinished batch is to be tried again, over the same offsets."""
+
+    batch_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The caller's key stands for a batch that is committed."""
+
+    batch_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """There is nothing to do."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Somebody else is doing it."""
+
+    batch_id: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Going on takes a person's decision; nothing was written.
+
+    One stale answer of a broker is no proof: `readings` is how many in a row must say the same (T6).
+    """
+
+    reason: str
+    next_command: str
+    readings: int = 1
+
+
+Decision = Start | Resume | Done | Idle | Busy | Blocked
+
+
+def decide(pipeline: Pipeline, situation: Situation, caller: Caller) -> Decision:
+    """What this caller is to do now."""
+    if situation.call and situation.call.state == "committed":
+        return Done(situation.call.batch_id)
+    if situation.unfinished:
+        return _about_unfinished(pipeline, situation, situation.unfinished, caller)
+    if situation.pause:
+        return Idle(situation.pause)
+    blocked = _changed_definition(pipeline, situation) or _another_log(pipeline, situation) or _lost(pipeline, situation)
+    if blocked:
+        return blocked
+    ranges = live_ranges(pipeline.limits, situation)
+    return Start(ranges) if ranges else Idle("every position stands at the log's stable end")
+
+
+def live_ranges(limits: Limits, situation: Situation) -> tuple[StreamRange, ...]:
+    """From every position towards the stable end, as much as the limits allow, fair over the partitions; none is empty."""
+    available = {}
+    for stream in situation.streams:
+        span = situation.view.bounds[stream.partition].stable_end - stream.position
+        available[stream] = max(0, min(span, limits.per_partition or span))
+    shares = fair_shares(available, budget(limits, situation.pace))
+    return tuple(
+        StreamRange(s.stream_id, OffsetRange(s.topic_partition, s.position, s.position + share))
+        for s, share in shares.items()
+        if share
+    )
+
+
+def budget(limits: Limits, pace: Pace) -> int:
+    """How many offsets the next batch may span: the tightest of records, seconds and bytes; at least one."""
+    caps = [float(limits.records)]
+    if limits.seconds and pace.offsets_per_second:
+        caps.append(limits.seconds * pace.offsets_per_second)
+    if limits.bytes and pace.bytes_per_offset:
+        caps.append(limits.bytes / pace.bytes_per_offset)
+    return max(1, int(min(caps)))
+
+
+def fair_shares(available: Mapping[K, int], total: int) -> dict[K, int]:
+    """Splits `total` so that nobody gets more than he has and nobody could get more without another getting less."""
+    shares = dict.fromkeys(available, 0)
+    left = total
+    hungry = sorted(available, key=lambda key: available[key])  # stable: equal ones stay in the caller's order
+    for served, key in enumerate(hungry):
+        others = len(hungry) - served
+        shares[key] = min(available[key], -(-left // others))
+        left -= shares[key]
+    return shares
+
+
+def _about_unfinished(pipeline: Pipeline, situation: Situation, batch: Unfinished, caller: Caller) -> Decision:
+    mine = batch.owner == caller.owner or (caller.key is not None and batch.is_callers)
+    if batch.lease_is_live and not mine and not caller.take_over:
+        return Busy(batch.batch_id, f"batch {batch.batch_id} is held by {batch.owner} until {batch.lease_until:%H:%M:%S} UTC")
+    changed = _changed_definition(pipeline, situation) or _unreadable(pipeline, situation, batch)
+    if changed:
+        return changed
+    times, error = situation.failures
+    if times >= FAILURES_THAT_BLOCK and not caller.retry:
+        return Blocked(
+            f"{pipeline.name}: batch {batch.batch_id} failed {times} times by data or code: {error}",
+            f"mend it, then: lockstep run {pipeline.name} --retry",
+        )
+    return Resume(batch.batch_id)
+
+
+def _changed_definition(pipeline: Pipeline, situation: Situation) -> Blocked | None:
+    now = pipeline.document()
+    for document in situation.bound_by:
+        for part in ("topic", "target", "guarantee"):
+            if _essence(document[part]) != _essence(now[part]):
+                remedy = "lockstep new ANOTHER_NAME"
+                if situation.unfinished:
+                    remedy = f"lockstep abandon {situation.unfinished.batch_id} --reason ..., then {remedy}"
+                return Blocked(
+                    f"{pipeline.name}: its {part} was {_essence(document[part])} and is now {_essence(now[part])}; "
+                    "a pipeline keeps both for good",
+                    f"put it back, or {remedy}",
+                )
+    return None
+
+
+def _essence(part: Any) -> Any:
+    """What must not change: the kind and the table and key, not the tuning."""
+    return {k: _plain(v) for k, v in part.items() if k != "order_by"} if isinstance(part, dict) else part
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _another_log(pipeline: Pipeline, situation: Situation) -> Blocked | None:
+    view = situation.view
+    for stream in situation.streams:
+        was, found = (stream.cluster_id, stream.topic_id), (view.cluster_id, view.topic_id)
+        if was != found:
+            what = "cluster" if was[0] != found[0] else "topic"
+            return Blocked(
+                f"{stream.topic_partition}: the {what} is not the same any more (id {was[what == 'topic']}, "
+                f"now {found[what == 'topic']}); position {stream.position} means nothing there",
+                f"lockstep retire {pipeline.name} --reason ...",
+            )
+        if stream.partition not in view.bounds:
+            return Blocked(
+                f"{stream.topic_partition}: the partition is gone; its position is {stream.position}",
+                f"lockstep retire {pipeline.name} --partition {stream.partition} --reason ...",
+            )
+    return None
+
+
+def _lost(pipeline: Pipeline, situation: Situation) -> Blocked | None:
+    for stream in situation.streams:
+        bounds = situation.view.bounds[stream.partition]
+        if bounds.stable_end < stream.position:
+            return Blocked(
+                f"{stream.topic_partition}: the log was truncated: it ends at {bounds.stable_end}, "
+                f"and everything below {stream.position} was committed",
+                f"lockstep retire {pipeline.name} --partition {stream.partition} --reason ...",
+                readings=3,
+            )
+        if bounds.log_start > stream.position:
+            return _loss(pipeline.name, stream.partition, str(stream.topic_partition), stream.position, bounds.log_start)
+    return None
+
+
+def _unreadable(pipeline: Pipeline, situation: Situation, batch: Unfinished) -> Blocked | None:
+    view = situation.view
+    if batch.log and batch.log != (view.cluster_id, view.topic, view.topic_id):
+        return Blocked(
+            f"{view.topic}: batch {batch.batch_id} was planned on topic id {batch.log[2]}, and the topic's id is now {view.topic_id}",
+            f"lockstep retire {pipeline.name} --reason ...",
+        )
+    for item in batch.ranges:
+        partition = item.offsets.topic_partition.partition
+        bounds = view.bounds.get(partition)
+        if bounds is None or bounds.stable_end < item.offsets.until_offset:
+            ends = "is gone" if bounds is None else f"ends at {bounds.stable_end}"
+            return Blocked(
+                f"{item.offsets}: batch {batch.batch_id} cannot be read: the log {ends}",
+                f"lockstep retire {pipeline.name} --partition {partition} --reason ...",
+                readings=3,
+            )
+        if bounds.log_start > item.offsets.from_offset:
+            where = str(item.offsets.topic_partition)
+            return _loss(pipeline.name, partition, where, item.offsets.from_offset, bounds.log_start)
+    return None
+
+
+def _loss(name: str, partition: int, where: str, position: int, log_start: int) -> Blocked:
+    return Blocked(
+        f"{where}: offsets [{position}, {log_start}) were deleted before they were committed; the log now starts at {log_start}",
+        f"lockstep accept-loss {name} --partition {partition} --from {position} --until {log_start} --reason ...",
+        readings=2,
+    )

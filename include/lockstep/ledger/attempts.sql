@@ -1,0 +1,115 @@
+-- name: lock_batch
+-- The row lock under which an attempt is opened, validated, committed or resolved.
+select batch_id, pipeline, lane, state, token, owner, lease_until > clock_timestamp() as lease_is_live
+from lockstep.batch where batch_id = %(batch_id)s for no key update
+
+-- name: newest_attempt
+-- The attempt whose token is the batch's, and whether somebody holds it.
+select a.token, a.state, a.owner, a.closed_at is null and a.lease_until > clock_timestamp() as lease_is_live
+from lockstep.attempt a join lockstep.batch b using (batch_id, token) where b.batch_id = %(batch_id)s
+
+-- name: draw_token
+-- A token that no attempt has had: sequences never go back, not even after a crash.
+select nextval('lockstep.token_seq') as token
+
+-- name: fence_batch
+-- From here on only this attempt can commit.
+update lockstep.batch set token = %(token)s where batch_id = %(batch_id)s and state = 'planned' and token < %(token)s
+
+-- name: supersede_older
+-- The attempts that the new one fences out are closed, so that history says so.
+update lockstep.attempt set state = 'superseded', closed_at = clock_timestamp(), error = %(error)s
+where batch_id = %(batch_id)s and token < %(token)s and closed_at is null
+
+-- name: insert_definition
+-- The code and suite that attempts run with, once per content.
+insert into lockstep.definition (definition_hash, pipeline, document, code_version)
+values (%(definition_hash)s, %(pipeline)s, %(document)s, %(code_version)s) on conflict do nothing
+
+-- name: insert_attempt
+-- One try at a batch.
+insert into lockstep.attempt (batch_id, token, definition_hash, owner, lease_until,
+    dag_id, dag_run_id, task_instance_id, try_number, spark_application_id)
+values (%(batch_id)s, %(token)s, %(definition_hash)s, %(owner)s, clock_timestamp() + make_interval(secs => %(lease)s),
+    %(dag_id)s, %(dag_run_id)s, %(task_instance_id)s, %(try_number)s, %(application_id)s)
+
+-- name: create_staging
+-- The attempt's own table, in the transaction that opens it: a table made later could outlive reap.
+create table {table} ({columns})
+
+-- name: batch_ranges
+-- Everything a batch was planned to read.
+select s.stream_id, s.topic, s.topic_id, s.cluster_id, s.partition, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset
+from lockstep.batch_range r join lockstep.stream s using (stream_id) where r.batch_id = %(batch_id)s order by s.stream_id
+
+-- name: renew_lease
+-- The holder is alive; not one row means that a newer attempt, or a decision, has taken the batch away.
+update lockstep.attempt a set lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
+from lockstep.batch b
+where a.batch_id = %(batch_id)s and a.token = %(token)s and a.closed_at is null
+  and b.batch_id = a.batch_id and b.token = a.token and b.state = 'planned'
+
+-- name: free_lease
+-- The holder lets go before its time.
+update lockstep.attempt set lease_until = clock_timestamp()
+where batch_id = %(batch_id)s and token = %(token)s and closed_at is null and lease_until > clock_timestamp()
+
+-- name: free_batch_lease
+-- The planner lets go of a batch that no attempt was opened for.
+update lockstep.batch set lease_until = clock_timestamp()
+where batch_id = %(batch_id)s and state = 'planned' and owner = %(owner)s and lease_until > clock_timestamp()
+
+-- name: insert_manifest
+-- What the tasks that won have read and written.
+insert into lockstep.manifest (batch_id, token, task, stream_id, delivered, written, rejected, rows, bytes,
+    digest_sum, digest_squares, first_offset, last_offset, min_timestamp, max_timestamp)
+values %s
+
+-- name: mark_staged
+-- Everything is read and staged.
+update lockstep.attempt set state = 'staged', staged_at = clock_timestamp()
+where batch_id = %(batch_id)s and token = %(token)s and state = 'open'
+
+-- name: mark_validated
+-- The attempt may be committed.
+update lockstep.attempt set state = 'validated', validated_at = clock_timestamp()
+where batch_id = %(batch_id)s and token = %(token)s and state = 'staged'
+
+-- name: close_failed
+-- The attempt ends without a commit; `data` counts towards blocking the batch, `surroundings` does not.
+update lockstep.attempt set state = 'failed', closed_at = clock_timestamp(), error = %(error)s, fault = %(fault)s
+where batch_id = %(batch_id)s and token = %(token)s and closed_at is null
+
+-- name: stream_totals
+-- The kept manifests of an attempt, added up per stream; streams that delivered nothing stand there with zeros.
+select r.stream_id, s.partition, s.topic, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset,
+    coalesce(sum(m.delivered), 0)::bigint as delivered, coalesce(sum(m.written), 0)::bigint as written,
+    coalesce(sum(m.rejected), 0)::bigint as rejected, coalesce(sum(m.rows), 0)::bigint as rows,
+    coalesce(sum(m.bytes), 0)::bigint as bytes,
+    coalesce(sum(m.digest_sum), 0) as digest_sum, coalesce(sum(m.digest_squares), 0) as digest_squares,
+    min(m.first_offset) as first_offset, max(m.last_offset) as last_offset,
+    min(m.min_timestamp) as min_timestamp, max(m.max_timestamp) as max_timestamp
+from lockstep.batch_range r join lockstep.stream s using (stream_id)
+left join lockstep.manifest m on m.batch_id = r.batch_id and m.token = %(token)s and m.stream_id = r.stream_id
+where r.batch_id = %(batch_id)s
+group by r.stream_id, s.partition, s.topic, r.offsets order by r.stream_id
+
+-- name: staged_totals
+-- What the winners' staged rows really are, per stream.
+select t._stream as stream_id, count(*) filter (where t._reason is null) as rows,
+    count(*) filter (where t._reason is not null) as rejected,
+    min(t._offset) as first_offset, max(t._offset) as last_offset
+from {table} t join (select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s) w
+    on w.task = t._task
+group by t._stream order by t._stream
+
+-- name: insert_result
+-- What this attempt read of one stream, reconciled.
+insert into lockstep.result (batch_id, token, stream_id, delivered, written, filtered, rejected, rows, bytes,
+    first_offset, last_offset, min_timestamp, max_timestamp, digest_sum, digest_squares, log_start_before, log_start_after)
+values %s
+
+-- name: insert_verdict
+-- The verdict is kept whether it passes or not.
+insert into lockstep.verdict (batch_id, token, suite, success, result)
+values (%(batch_id)s, %(token)s, %(suite)s, %(success)s, %(result)s)

@@ -1,0 +1,85 @@
+-- name: my_backend
+-- This connection's process and its start; under a role one's own start reads null, so it is asked for under none.
+select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()
+
+-- name: record_backend
+-- Which connection commits, so that a resolver can end it when it hangs.
+update lockstep.attempt set backend_pid = %(pid)s, backend_start = %(backend_start)s
+where batch_id = %(batch_id)s and token = %(token)s and closed_at is null
+
+-- name: committed_by
+-- The witness: who committed this batch, if anybody.
+select distinct token from lockstep.commit where batch_id = %(batch_id)s
+
+-- name: attempt_to_commit
+-- The attempt's state and whether its verdict let it pass.
+select a.state, v.success from lockstep.attempt a left join lockstep.verdict v using (batch_id, token)
+where a.batch_id = %(batch_id)s and a.token = %(token)s
+
+-- name: lock_streams
+-- The streams of the batch, in the one order that everybody takes.
+select s.stream_id, s.partition, s.topic, s.position, lower(r.offsets) as from_offset, s.retired_at is not null as retired
+from lockstep.batch_range r join lockstep.stream s using (stream_id)
+where r.batch_id = %(batch_id)s order by s.stream_id for no key update of s
+
+-- name: expected_rows
+-- What the result rows say must be staged and published.
+select coalesce(sum(rows), 0)::bigint as rows, coalesce(sum(rejected), 0)::bigint as rejected
+from lockstep.result where batch_id = %(batch_id)s and token = %(token)s
+
+-- name: publish_rejects
+-- Rejects travel with the rows.
+insert into lockstep.reject (stream_id, "offset", batch_id, timestamp, key, value, headers, reason)
+select t._stream, t._offset, %(batch_id)s, t._timestamp, t._key, t._value, t._headers::json, t._reason
+from {table} t join (select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s) w
+    on w.task = t._task
+where t._reason is not null
+
+-- name: insert_commits
+-- One commit row per range: from now on the ledger is the witness.
+insert into lockstep.commit (batch_id, stream_id, token)
+select r.batch_id, r.stream_id, %(token)s from lockstep.batch_range r where r.batch_id = %(batch_id)s order by r.stream_id
+
+-- name: insert_coverage
+-- The batch owns its offsets.
+insert into lockstep.coverage (stream_id, offsets, kind, batch_id)
+select r.stream_id, r.offsets, 'batch', r.batch_id from lockstep.batch_range r
+where r.batch_id = %(batch_id)s order by r.stream_id
+
+-- name: move_positions
+-- Compare and set: a position moves only from where the batch begins, on a stream that is still open.
+update lockstep.stream s set position = upper(r.offsets) from lockstep.batch_range r
+where r.batch_id = %(batch_id)s and s.stream_id = r.stream_id and s.position = lower(r.offsets) and s.retired_at is null
+
+-- name: close_attempt
+-- The attempt has committed; what the target did is counted apart.
+update lockstep.attempt set state = 'committed', closed_at = clock_timestamp(), effect = %(effect)s
+where batch_id = %(batch_id)s and token = %(token)s and state = 'validated'
+
+-- name: release_claims
+-- The offsets are covered now; late in the transaction, for planners wait on these rows.
+delete from lockstep.claim where batch_id = %(batch_id)s
+
+-- name: close_batch
+-- The batch is committed, once and whole.
+update lockstep.batch set state = 'committed', closed_at = clock_timestamp() where batch_id = %(batch_id)s and state = 'planned'
+
+-- name: end_backend
+-- Ends the recorded committer of an attempt, if it is still that very connection.
+select pg_terminate_backend(p.pid, 5000) from pg_stat_activity p
+join lockstep.attempt a on a.backend_pid = p.pid and a.backend_start = p.backend_start
+where a.batch_id = %(batch_id)s and a.token = %(token)s and p.pid <> pg_backend_pid()
+
+-- name: staging_left
+-- Staging tables of attempts that can never commit, or never existed.
+select c.relname as table_name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname = 'lockstep_staging' and c.relkind = 'r'
+  and not exists (
+    select 1 from lockstep.attempt a join lockstep.batch b using (batch_id)
+    where c.relname = format('attempt_%%s_%%s', a.batch_id, a.token)
+      and b.state = 'planned' and a.closed_at is null and a.token = b.token)
+order by 1
+
+-- name: drop_staging
+-- The staged rows have done their work.
+drop table if exists {table}

@@ -1,0 +1,175 @@
+"""What plan reads and writes, all under the pipeline's row lock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.offsets import OffsetRange, Stream, StreamRange, TopicPartition, TopicView
+from lockstep.core.planning import Call, Pace, Unfinished
+from lockstep.ledger.queries import queries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg2.extensions import cursor
+
+Q = queries("lockstep.ledger", "plan")
+FIRST_LEASE_SECONDS = 20
+
+
+def lock_pipeline(cur: cursor, pipeline: str) -> bool:
+    """Takes the pipeline's row lock, writing the row at the very first plan; returns whether it is paused."""
+    cur.execute(Q["create_pipeline"], {"pipeline": pipeline})
+    cur.execute(Q["lock_pipeline"], {"pipeline": pipeline})
+    return bool(one(cur).paused)
+
+
+def called(cur: cursor, pipeline: str, key: str | None) -> Call | None:
+    """The batch that the caller's key stands for."""
+    cur.execute(Q["called_batch"], {"pipeline": pipeline, "key": key})
+    row = cur.fetchone()
+    return Call(row.batch_id, row.state) if row else None
+
+
+def unfinished_live(cur: cursor, pipeline: str, key: str | None) -> Unfinished | None:
+    """The live batch that is planned and not closed."""
+    cur.execute(Q["unfinished_live"], {"pipeline": pipeline, "key": key})
+    row = cur.fetchone()
+    if row is None:
+        return None
+    cur.execute(Q["uncommitted_ranges"], {"batch_id": row.batch_id})
+    rows = cur.fetchall()
+    return Unfinished(
+        batch_id=row.batch_id,
+        owner=row.owner,
+        lease_is_live=row.lease_is_live,
+        lease_until=row.lease_until,
+        is_callers=row.is_callers,
+        ranges=stream_ranges(rows),
+        log=(rows[0].cluster_id, rows[0].topic, rows[0].topic_id) if rows else None,
+    )
+
+
+def open_streams(cur: cursor, pipeline: str) -> tuple[Stream, ...]:
+    """The open streams and their positions; read after the unfinished batch, each in a statement of its own (T6)."""
+    cur.execute(Q["open_streams"], {"pipeline": pipeline})
+    return tuple(
+        Stream(
+            row.stream_id,
+            TopicPartition(row.topic, row.partition),
+            row.cluster_id,
+            row.topic_id,
+            row.incarnation,
+            row.epoch,
+            row.start_offset,
+            row.position,
+        )
+        for row in cur.fetchall()
+    )
+
+
+def open_stream(cur: cursor, pipeline: str, view: TopicView, partition: int, start: int, *, same_log: bool) -> None:
+    """Opens the next stream of a partition: a later epoch always, a later incarnation where the log is another one."""
+    cur.execute(Q["latest_epochs"], {"pipeline": pipeline, "topic": view.topic})
+    rows = cur.fetchall()
+    of_partition = [row for row in rows if row.partition == partition]
+    incarnation = max((row.incarnation for row in of_partition), default=-1)
+    cur.execute(
+        Q["insert_stream"],
+        {
+            "pipeline": pipeline,
+            "cluster_id": view.cluster_id,
+            "topic": view.topic,
+            "topic_id": view.topic_id,
+            "partition": partition,
+            "incarnation": max(incarnation, 0) if same_log else incarnation + 1,
+            "epoch": 1 + max((row.epoch for row in of_partition), default=-1),
+            "start": start,
+        },
+    )
+
+
+def retire_stream(cur: cursor, stream_id: int) -> None:
+    """Closes a stream for good; what it covered stays covered."""
+    cur.execute(Q["retire_stream"], {"stream_id": stream_id})
+
+
+def insert_live_batch(cur: cursor, pipeline: str, owner: str, ranges: Sequence[StreamRange]) -> int | None:
+    """Writes the batch, its ranges and its claims; None when an offset of it turns out to be taken (the caller rolls back)."""
+    batch = {"pipeline": pipeline, "lane": "live", "request_id": None, "owner": owner, "lease": FIRST_LEASE_SECONDS}
+    cur.execute(Q["insert_batch"], batch)
+    batch_id: int = one(cur).batch_id
+    cur.execute(
+        Q["insert_ranges"],
+        {
+            "batch_id": batch_id,
+            "streams": [r.stream_id for r in ranges],
+            "froms": [r.offsets.from_offset for r in ranges],
+            "untils": [r.offsets.until_offset for r in ranges],
+        },
+    )
+    cur.execute(Q["claim_ranges"], {"batch_id": batch_id})
+    if cur.rowcount != len(ranges):
+        return None
+    cur.execute(Q["covered_claims"], {"batch_id": batch_id})
+    return None if cur.fetchall() else batch_id
+
+
+def insert_call(cur: cursor, pipeline: str, key: str, batch_id: int) -> None:
+    """From now on the key stands for this batch."""
+    cur.execute(Q["insert_call"], {"pipeline": pipeline, "key": key, "batch_id": batch_id})
+
+
+def take_lease(cur: cursor, batch_id: int, owner: str) -> None:
+    """The caller holds the batch until it opens an attempt."""
+    cur.execute(Q["take_lease"], {"batch_id": batch_id, "owner": owner, "lease": FIRST_LEASE_SECONDS})
+
+
+def recent_pace(cur: cursor, pipeline: str) -> Pace:
+    """How the last few committed batches went; the best rate among them, so that one tiny batch does not slow the next."""
+    cur.execute(Q["recent_pace"], {"pipeline": pipeline})
+    rows = cur.fetchall()
+    rates = [float(row.span) / row.seconds for row in rows if row.seconds]
+    span = sum(int(row.span) for row in rows)
+    size = sum(int(row.bytes) for row in rows)
+    return Pace(offsets_per_second=max(rates, default=None), bytes_per_offset=size / span if span else None)
+
+
+def data_failures(cur: cursor, batch_id: int, definition_hash: str) -> tuple[int, str | None]:
+    """How often data or code made this batch fail under this definition, and how it said so last."""
+    cur.execute(Q["data_failures"], {"batch_id": batch_id, "definition_hash": definition_hash})
+    row = one(cur)
+    return row.times, row.error
+
+
+def last_documents(cur: cursor, pipeline: str, batch_id: int | None) -> list[dict[str, Any]]:
+    """The definitions that bind this plan: the last commit's, and the unfinished batch's newest attempt's."""
+    cur.execute(Q["last_definition"], {"pipeline": pipeline})
+    rows = cur.fetchall()
+    cur.execute(Q["batch_definition"], {"batch_id": batch_id})
+    return [row.document for row in [*rows, *cur.fetchall()]]
+
+
+def pause_reason(cur: cursor, pipeline: str) -> str:
+    """Who paused the pipeline, and why."""
+    cur.execute(Q["pause_reason"], {"pipeline": pipeline})
+    row = cur.fetchone()
+    return f"paused by {row.who}: {row.why}" if row else "paused"
+
+
+def stream_ranges(rows: Sequence[Any]) -> tuple[StreamRange, ...]:
+    """Rows of (stream_id, topic, partition, from_offset, until_offset) as values."""
+    return tuple(
+        StreamRange(
+            row.stream_id, OffsetRange(TopicPartition(row.topic, row.partition), row.from_offset, row.until_offset)
+        )
+        for row in rows
+    )
+
+
+def one(cur: cursor) -> Any:
+    """The row that must be there."""
+    row = cur.fetchone()
+    if row is None:
+        raise LookupError("a row that the ledger always has is missing")
+    return row

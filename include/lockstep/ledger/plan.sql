@@ -1,0 +1,122 @@
+-- name: create_pipeline
+-- The first plan of a pipeline writes its row.
+insert into lockstep.pipeline (name) values (%(pipeline)s) on conflict do nothing
+
+-- name: lock_pipeline
+-- The lock under which everything is decided; a statement of its own, so that what is read next is not older than it.
+select paused from lockstep.pipeline where name = %(pipeline)s for no key update
+
+-- name: called_batch
+-- The batch that a caller's key stands for, unless it was abandoned.
+select b.batch_id, b.state from lockstep.call k join lockstep.batch b using (batch_id)
+where k.pipeline = %(pipeline)s and k.key = %(key)s and b.state <> 'abandoned'
+order by b.batch_id desc limit 1
+
+-- name: unfinished_live
+-- The live batch that is planned and neither committed nor abandoned, with whoever holds it now.
+select b.batch_id, b.token, coalesce(a.owner, b.owner) as owner,
+    coalesce(a.closed_at is null and a.lease_until > clock_timestamp(), b.lease_until > clock_timestamp()) as lease_is_live,
+    coalesce(a.lease_until, b.lease_until) as lease_until,
+    exists (select 1 from lockstep.call k where k.batch_id = b.batch_id and k.key = %(key)s) as is_callers
+from lockstep.batch b left join lockstep.attempt a on a.batch_id = b.batch_id and a.token = b.token
+where b.pipeline = %(pipeline)s and b.lane = 'live' and b.state = 'planned'
+
+-- name: uncommitted_ranges
+-- What a batch still has to read.
+select s.stream_id, s.topic, s.topic_id, s.cluster_id, s.partition, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset
+from lockstep.batch_range r join lockstep.stream s using (stream_id)
+where r.batch_id = %(batch_id)s
+  and not exists (select 1 from lockstep.commit c where c.batch_id = r.batch_id and c.stream_id = r.stream_id)
+order by s.stream_id
+
+-- name: open_streams
+-- The streams of a pipeline that are not retired, with their positions.
+select stream_id, topic, partition, cluster_id, topic_id, incarnation, epoch, start_offset, position
+from lockstep.stream where pipeline = %(pipeline)s and retired_at is null order by stream_id
+
+-- name: latest_epochs
+-- The newest epoch and incarnation of each partition, retired ones included.
+select partition, max(epoch) as epoch, max(incarnation) as incarnation
+from lockstep.stream where pipeline = %(pipeline)s and topic = %(topic)s group by partition
+
+-- name: insert_stream
+-- A stream is born at its start.
+insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset, position)
+values (%(pipeline)s, %(cluster_id)s, %(topic)s, %(topic_id)s, %(partition)s, %(incarnation)s, %(epoch)s, %(start)s, %(start)s)
+returning stream_id
+
+-- name: retire_stream
+-- A stream is closed for good; its coverage stays.
+update lockstep.stream set retired_at = clock_timestamp() where stream_id = %(stream_id)s and retired_at is null
+
+-- name: insert_batch
+-- A batch is written down, with the first lease of whoever planned it.
+insert into lockstep.batch (pipeline, lane, request_id, owner, lease_until)
+values (%(pipeline)s, %(lane)s, %(request_id)s, %(owner)s, clock_timestamp() + make_interval(secs => %(lease)s))
+returning batch_id
+
+-- name: insert_ranges
+-- The batch's ranges, all in one statement.
+insert into lockstep.batch_range (batch_id, stream_id, offsets)
+select %(batch_id)s, r.stream_id, int8range(r.from_offset, r.until_offset)
+from unnest(%(streams)s::int[], %(froms)s::bigint[], %(untils)s::bigint[]) as r (stream_id, from_offset, until_offset)
+order by r.stream_id
+
+-- name: claim_ranges
+-- A live batch claims what it will read, where its stream still stands at the range's beginning and nothing is covered.
+insert into lockstep.claim (stream_id, offsets, batch_id, expects)
+select r.stream_id, r.offsets, r.batch_id, 'nothing'
+from lockstep.batch_range r join lockstep.stream s using (stream_id)
+where r.batch_id = %(batch_id)s and s.position = lower(r.offsets) and s.retired_at is null
+order by r.stream_id
+
+-- name: covered_claims
+-- The second look (T4): claims of a batch that expect nothing and find coverage.
+select k.stream_id, c.offsets from lockstep.claim k join lockstep.coverage c
+  on int4range(c.stream_id, c.stream_id, '[]') && int4range(k.stream_id, k.stream_id, '[]') and c.offsets && k.offsets
+where k.batch_id = %(batch_id)s and k.expects = 'nothing'
+
+-- name: insert_call
+-- The caller's key stands for this batch from now on.
+insert into lockstep.call (pipeline, key, batch_id) values (%(pipeline)s, %(key)s, %(batch_id)s) on conflict do nothing
+
+-- name: take_lease
+-- Whoever resumes a batch is its owner until an attempt is opened.
+update lockstep.batch set owner = %(owner)s, lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
+where batch_id = %(batch_id)s and state = 'planned'
+
+-- name: recent_pace
+-- How fast and how large the last committed batches were, for limits in seconds and bytes.
+select sum(r.delivered) as records, sum(r.bytes) as bytes, sum(u.span) as span,
+    extract(epoch from a.closed_at - a.opened_at)::float as seconds
+from lockstep.batch b
+join lockstep.attempt a on a.batch_id = b.batch_id and a.token = b.token
+join lockstep.result r on r.batch_id = a.batch_id and r.token = a.token
+join lateral (select upper(g.offsets) - lower(g.offsets) as span from lockstep.batch_range g
+              where g.batch_id = r.batch_id and g.stream_id = r.stream_id) u on true
+where b.batch_id in (
+    select batch_id from lockstep.batch where pipeline = %(pipeline)s and state = 'committed'
+    order by batch_id desc limit 5)
+group by b.batch_id, a.opened_at, a.closed_at
+
+-- name: data_failures
+-- How often a batch failed by data or code under one definition, and the last reason.
+select count(*) as times, max(error) filter (where newest) as error
+from (select error, token = max(token) over () as newest from lockstep.attempt
+      where batch_id = %(batch_id)s and fault = 'data' and definition_hash = %(definition_hash)s) failed
+
+-- name: last_definition
+-- The definition of the newest committed attempt of a pipeline: what its target and topic have been so far.
+select d.document from lockstep.batch b
+join lockstep.attempt a on a.batch_id = b.batch_id and a.token = b.token
+join lockstep.definition d using (definition_hash)
+where b.pipeline = %(pipeline)s and b.state = 'committed' order by b.batch_id desc limit 1
+
+-- name: batch_definition
+-- The definition of a batch's newest attempt, if it ever had one.
+select d.document from lockstep.attempt a join lockstep.definition d using (definition_hash)
+where a.batch_id = %(batch_id)s order by a.token desc limit 1
+
+-- name: pause_reason
+-- Who paused the pipeline, and why.
+select who, why from lockstep.decision where pipeline = %(pipeline)s and kind = 'pause' order by decision_id desc limit 1

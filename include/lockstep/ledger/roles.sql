@@ -1,0 +1,50 @@
+-- name: create_role
+-- One of the product's roles, where it is not there yet; roles belong to the whole cluster, so a racing migration may win.
+do $$ begin
+    create role {role} nologin;
+exception when duplicate_object or unique_violation then null;
+end $$
+
+-- name: join_role
+-- The login takes the role on with `set role`.
+grant {role} to current_user
+
+-- name: create_schemas
+-- The committer owns the staging schema, because only a schema's owner may drop another role's tables in it.
+create schema if not exists lockstep authorization lockstep_owner;
+create schema if not exists lockstep_staging authorization lockstep_committer;
+grant usage, create on schema lockstep_staging to lockstep_stager;
+grant usage on schema lockstep_staging to lockstep_reader;
+alter default privileges for role lockstep_stager in schema lockstep_staging
+    grant select on tables to lockstep_committer, lockstep_reader;
+grant create on schema public to lockstep_owner;
+create table if not exists lockstep.migration (
+    version int primary key,
+    name text not null,
+    checksum text not null,
+    applied_at timestamptz not null default clock_timestamp()
+);
+alter table lockstep.migration owner to lockstep_owner;
+grant select on lockstep.migration to lockstep_planner, lockstep_stager, lockstep_committer, lockstep_reader
+
+-- name: lock_migrations
+-- One migration at a time in this database.
+select pg_advisory_xact_lock(hashtext('lockstep.migrate'))
+
+-- name: applied
+-- What has been applied, in order.
+select version, name, checksum from lockstep.migration order by version
+
+-- name: record_migration
+-- One more is applied.
+insert into lockstep.migration (version, name, checksum) values (%(version)s, %(name)s, %(checksum)s)
+
+-- name: ledger_exists
+-- Whether the ledger has been migrated at all.
+select to_regclass('lockstep.migration') is not null
+    and has_table_privilege(to_regclass('lockstep.migration'), 'select')
+
+-- name: grant_target
+-- What the committer does to a target, and who may read it.
+grant select, insert, update, delete on {target} to lockstep_committer;
+grant select on {target} to lockstep_reader, lockstep_planner, lockstep_stager
