@@ -63,7 +63,9 @@ class ManifestLine:
                 f"stream {self.stream_id}: delivered {self.delivered} is less than written {self.written} + rejected {self.rejected}"
             )
         if self.digest.n != self.delivered:
-            raise BadData(f"stream {self.stream_id}: the digest has {self.digest.n} records, delivered are {self.delivered}")
+            raise BadData(
+                f"stream {self.stream_id}: the digest has {self.digest.n} records, delivered are {self.delivered}"
+            )
 
 
 def too_many_rejects(rejected: int, delivered: int, max_share: float) -> bool:

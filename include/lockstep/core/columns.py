@@ -8,7 +8,21 @@ from dataclasses import dataclass
 from lockstep.core.errors import BadDefinition
 
 IDENTIFIER = re.compile(r"^[a-z_][a-z0-9_]{0,62}$")
-RESERVED = frozenset({"_stream", "_offset", "_ordinal", "_batch", "_task", "_timestamp", "_deleted", "_reason", "_key", "_value", "_headers"})
+RESERVED = frozenset(
+    {
+        "_stream",
+        "_offset",
+        "_ordinal",
+        "_batch",
+        "_task",
+        "_timestamp",
+        "_deleted",
+        "_reason",
+        "_key",
+        "_value",
+        "_headers",
+    }
+)
 MAX_PRECISION = 38
 
 # A definition's type → the Postgres type of the staged column (COPY BINARY does no casts, so this must match to the bit).
@@ -41,7 +55,9 @@ class Column:
         if self.name in RESERVED:
             raise BadDefinition(f"column {self.name!r} is reserved: Lockstep fills it")
         if self.type not in POSTGRES and not _is_decimal(self.type):
-            raise BadDefinition(f"column {self.name!r}: type {self.type!r} is not one of {', '.join(POSTGRES)}, decimal(p,s)")
+            raise BadDefinition(
+                f"column {self.name!r}: type {self.type!r} is not one of {', '.join(POSTGRES)}, decimal(p,s)"
+            )
 
     @property
     def postgres_type(self) -> str:

@@ -32,7 +32,9 @@ class OffsetRange:
 
     def __post_init__(self) -> None:
         if not 0 <= self.from_offset < self.until_offset:
-            raise ValueError(f"{self.topic_partition}: [{self.from_offset}, {self.until_offset}) is not a range of offsets")
+            raise ValueError(
+                f"{self.topic_partition}: [{self.from_offset}, {self.until_offset}) is not a range of offsets"
+            )
 
     @property
     def span(self) -> int:
@@ -93,4 +95,3 @@ class StreamRange:
 
     stream_id: int
     offsets: OffsetRange
-

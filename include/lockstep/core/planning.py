@@ -2,125 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lockstep.core.decisions import Blocked, Busy, Done, Idle, Resume, Start
 from lockstep.core.offsets import OffsetRange, StreamRange
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
-    from datetime import datetime
 
+    from lockstep.core.decisions import Caller, Decision, Pace, Situation, Unfinished
     from lockstep.core.definition import Limits, Pipeline
-    from lockstep.core.offsets import Stream, TopicView
 
 FAILURES_THAT_BLOCK = 3
 K = TypeVar("K", bound="Hashable")
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks for a batch: the owner of leases, a key that makes the call repeatable, and what is explicitly allowed."""
-
-    owner: str
-    key: str | None = None
-    take_over: bool = False
-    retry: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """The batch that a caller's key already stands for."""
-
-    batch_id: int
-    state: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unfinished:
-    """A batch that is planned and not closed, with what it still has to read and who holds it; `log` is its
-    (cluster id, topic, topic id)."""
-
-    batch_id: int
-    owner: str
-    lease_is_live: bool
-    lease_until: datetime
-    is_callers: bool
-    ranges: tuple[StreamRange, ...]
-    log: tuple[str, str, str] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How earlier batches went, in spans; None where there was none."""
-
-    offsets_per_second: float | None = None
-    bytes_per_offset: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """Everything a decision rests on, read under the pipeline's lock; bounds were read from the broker before it."""
-
-    view: TopicView
-    streams: tuple[Stream, ...]
-    unfinished: Unfinished | None = None
-    call: Call | None = None
-    pause: str | None = None
-    pace: Pace = Pace()
-    failures: tuple[int, str | None] = (0, None)
-    bound_by: tuple[Mapping[str, Any], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """A new batch with these ranges is to be written down."""
-
-    ranges: tuple[StreamRange, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Resume:
-    """An unfinished batch is to be tried again, over the same offsets."""
-
-    batch_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The caller's key stands for a batch that is committed."""
-
-    batch_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """There is nothing to do."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Busy:
-    """Somebody else is doing it."""
-
-    batch_id: int | None
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Blocked:
-    """Going on takes a person's decision; nothing was written.
-
-    One stale answer of a broker is no proof: `readings` is how many in a row must say the same (T6).
-    """
-
-    reason: str
-    next_command: str
-    readings: int = 1
-
-
-Decision = Start | Resume | Done | Idle | Busy | Blocked
 
 
 def decide(pipeline: Pipeline, situation: Situation, caller: Caller) -> Decision:
@@ -131,7 +25,9 @@ def decide(pipeline: Pipeline, situation: Situation, caller: Caller) -> Decision
         return _about_unfinished(pipeline, situation, situation.unfinished, caller)
     if situation.pause:
         return Idle(situation.pause)
-    blocked = _changed_definition(pipeline, situation) or _another_log(pipeline, situation) or _lost(pipeline, situation)
+    blocked = (
+        _changed_definition(pipeline, situation) or _another_log(pipeline, situation) or _lost(pipeline, situation)
+    )
     if blocked:
         return blocked
     ranges = live_ranges(pipeline.limits, situation)
@@ -177,7 +73,9 @@ def fair_shares(available: Mapping[K, int], total: int) -> dict[K, int]:
 def _about_unfinished(pipeline: Pipeline, situation: Situation, batch: Unfinished, caller: Caller) -> Decision:
     mine = batch.owner == caller.owner or (caller.key is not None and batch.is_callers)
     if batch.lease_is_live and not mine and not caller.take_over:
-        return Busy(batch.batch_id, f"batch {batch.batch_id} is held by {batch.owner} until {batch.lease_until:%H:%M:%S} UTC")
+        return Busy(
+            batch.batch_id, f"batch {batch.batch_id} is held by {batch.owner} until {batch.lease_until:%H:%M:%S} UTC"
+        )
     changed = _changed_definition(pipeline, situation) or _unreadable(pipeline, situation, batch)
     if changed:
         return changed
@@ -245,7 +143,9 @@ def _lost(pipeline: Pipeline, situation: Situation) -> Blocked | None:
                 readings=3,
             )
         if bounds.log_start > stream.position:
-            return _loss(pipeline.name, stream.partition, str(stream.topic_partition), stream.position, bounds.log_start)
+            return _loss(
+                pipeline.name, stream.partition, str(stream.topic_partition), stream.position, bounds.log_start
+            )
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.offsets import OffsetRange, Stream, StreamRange, TopicPartition, TopicView
-from lockstep.core.planning import Call, Pace, Unfinished
+from lockstep.core.decisions import Call, Pace, Unfinished
 from lockstep.ledger.queries import queries
 
 if TYPE_CHECKING:

@@ -1,0 +1,128 @@
+"""The ledger's migrations: numbered, checksummed, applied once each under one lock."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import psycopg2
+from psycopg2 import errors, sql
+
+from lockstep.adapters.postgres import OWNER, last_line, transaction
+from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.ledger.plan import one
+from lockstep.ledger.queries import queries
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection
+
+    from lockstep.core.folder import PipelineFolder
+
+Q = queries("lockstep.ledger", "roles")
+ROLES = (
+    "lockstep_owner",
+    "lockstep_planner",
+    "lockstep_stager",
+    "lockstep_committer",
+    "lockstep_partition",
+    "lockstep_reader",
+)
+MIGRATE = "lockstep migrate"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Migration:
+    """One numbered file of SQL."""
+
+    version: int
+    name: str
+    statements: str
+
+    @property
+    def checksum(self) -> str:
+        """Changes when the file changes; an applied file never may."""
+        return hashlib.sha256(self.statements.encode()).hexdigest()
+
+
+def known() -> list[Migration]:
+    """The migrations this code comes with, in order."""
+    folder = files("lockstep.ledger").joinpath("migrations")
+    return sorted(
+        Migration(int(file.name[:4]), file.name[5:].removesuffix(".sql"), file.read_text(encoding="utf-8"))
+        for file in folder.iterdir()
+        if file.name.endswith(".sql")
+    )
+
+
+def migrate(conn: connection) -> list[Migration]:
+    """Brings the ledger to this code's version and returns what was applied; a second call applies nothing."""
+    try:
+        return _migrate(conn)
+    except errors.InsufficientPrivilege as error:
+        raise Refusal(
+            f"this login may not migrate: {last_line(error)}; it needs CREATEROLE and CREATE on the database",
+            next_command=MIGRATE,
+        ) from None
+
+
+def require_migrated(conn: connection) -> None:
+    """Refuses a ledger that is older or newer than this code."""
+    with transaction(conn, None) as cur:
+        cur.execute(Q["ledger_exists"])
+        found = 0
+        if one(cur)[0]:
+            cur.execute(Q["applied"])
+            found = max((row.version for row in cur.fetchall()), default=0)
+    newest = known()[-1].version
+    if found < newest:
+        raise Refusal(f"the ledger is at version {found}, this code needs {newest}", next_command=MIGRATE)
+    if found > newest:
+        raise Refusal(f"the ledger is at version {found}, newer than this code's {newest}: update lockstep")
+
+
+def migrate_target(conn: connection, folder: PipelineFolder) -> None:
+    """Runs the pipeline's target.sql as the owner and grants the committer what publishing takes."""
+    pipeline = folder.pipeline
+    if folder.target_sql is None:
+        raise BadDefinition(f"{pipeline.name}: {folder.path.name}/target.sql is missing")
+    require_migrated(conn)
+    target = sql.Identifier(*pipeline.target.table.split("."))
+    with transaction(conn, OWNER) as cur:
+        try:
+            cur.execute(folder.target_sql)
+            cur.execute(sql.SQL(Q["grant_target"]).format(target=target))
+        except psycopg2.ProgrammingError as error:
+            raise BadDefinition(
+                f"{pipeline.name}: target.sql does not give a table {pipeline.target.table}: {str(error).splitlines()[0]}",
+                next_command=f"{MIGRATE} {pipeline.name}",
+            ) from None
+
+
+def _migrate(conn: connection) -> list[Migration]:
+    with transaction(conn, None, lock_seconds=60) as cur:
+        cur.execute(Q["lock_migrations"])
+        for role in ROLES:
+            cur.execute(sql.SQL(Q["create_role"]).format(role=sql.Identifier(role)))
+            cur.execute(sql.SQL(Q["join_role"]).format(role=sql.Identifier(role)))
+        cur.execute(Q["create_schemas"])
+        cur.execute(Q["applied"])
+        applied = {row.version: row for row in cur.fetchall()}
+        pending = []
+        for migration in known():
+            row = applied.get(migration.version)
+            if row is None:
+                pending.append(migration)
+            elif row.checksum != migration.checksum:
+                raise Refusal(
+                    f"migration {migration.version:04} ({row.name}) was applied with other content than this code has"
+                )
+        cur.execute("select set_config('role', %s, true), set_config('search_path', 'lockstep', true)", (OWNER,))
+        for migration in pending:
+            cur.execute(migration.statements)
+            cur.execute(
+                Q["record_migration"],
+                {"version": migration.version, "name": migration.name, "checksum": migration.checksum},
+            )
+    return pending

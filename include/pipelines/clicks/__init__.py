@@ -1,0 +1,13 @@
+"""Every click is a row of its own; what cannot be decoded is kept among the rejects."""
+
+from lockstep.core.definition import Append, Json, Limits, Pipeline
+
+CLICKS = Pipeline(
+    name="clicks",
+    topic="clicks.v1",
+    format=Json("click_id string, user string, url string, at timestamp"),
+    target=Append("public.clicks"),
+    limits=Limits(records=500_000, seconds=120),
+    schedule="* * * * *",
+    owner="web",
+)
