@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka import IsolationLevel
-from confluent_kafka import TopicCollection
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from lockstep.core.errors import Refusal, Unreachable
@@ -24,8 +22,9 @@ class Broker:
 
     def __init__(self, bootstrap: str, options: Mapping[str, str] | None = None) -> None:
         self.bootstrap = bootstrap
+        self.options = dict(options or {})
         self._options: dict[str, Any] = {
-            **(options or {}),
+            **self.options,
             "bootstrap.servers": bootstrap,
             "allow.auto.create.topics": False,
             "log_level": 0,

@@ -82,12 +82,14 @@ def last_line(error: Exception) -> str:
 def _assert_promises(conn: connection) -> None:
     with conn, conn.cursor() as cur:
         cur.execute("set timezone = 'UTC'")
-        cur.execute("set idle_in_transaction_session_timeout = '30s'")
+        cur.execute("set idle_in_transaction_session_timeout = '5s'")
         cur.execute("show synchronous_commit")
         durable: Any = cur.fetchone()
         cur.execute("show default_transaction_isolation")
         isolation: Any = cur.fetchone()
     if durable[0] not in {"on", "remote_apply"}:
-        raise Refusal(f"synchronous_commit is {durable[0]}: acknowledged commits could be lost; set it to on for this login")
+        raise Refusal(
+            f"synchronous_commit is {durable[0]}: acknowledged commits could be lost; set it to on for this login"
+        )
     if isolation[0] != "read committed":
         raise Refusal(f"default_transaction_isolation is {isolation[0]}: the ledger needs read committed")

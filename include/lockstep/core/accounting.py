@@ -60,7 +60,8 @@ class ManifestLine:
     def __post_init__(self) -> None:
         if min(self.delivered, self.written, self.rejected, self.rows) < 0 or self.filtered < 0:
             raise BadData(
-                f"stream {self.stream_id}: delivered {self.delivered} is less than written {self.written} + rejected {self.rejected}"
+                f"stream {self.stream_id}: delivered {self.delivered} is less than "
+                f"written {self.written} + rejected {self.rejected}"
             )
         if self.digest.n != self.delivered:
             raise BadData(

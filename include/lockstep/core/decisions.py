@@ -13,6 +13,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskRun:
+    """The Airflow task instance that an attempt runs in; all None on the command line."""
+
+    dag_id: str | None = None
+    dag_run_id: str | None = None
+    task_instance_id: str | None = None
+    try_number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Who asks for a batch: the owner of leases, a key that makes the call repeatable, and what is explicitly allowed."""
 
@@ -20,6 +30,7 @@ class Caller:
     key: str | None = None
     take_over: bool = False
     retry: bool = False
+    task_run: TaskRun = TaskRun()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +43,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A batch that is planned and not closed, with what it still has to read and who holds it; `log` is its
-    (cluster id, topic, topic id)."""
+    """A batch that is planned and not closed, with what it still has to read and who holds it.
+
+    `log` is (cluster id, topic, topic id) of the log it was planned on.
+    """
 
     batch_id: int
     owner: str

@@ -110,8 +110,8 @@ class Pipeline:
 
     @property
     def takes_tombstones(self) -> bool:
-        """Whether a record without a value is a deletion here, not a reject."""
-        return isinstance(self.target, Upsert) and self.format.key is not None
+        """Whether a record without a value is a deletion here; with `order_by` it is a reject, for it has no such value."""
+        return isinstance(self.target, Upsert) and self.format.key is not None and self.target.order_by is None
 
     def document(self) -> dict[str, Any]:
         """The definition as plain JSON, for the ledger; `kind` keeps the types apart."""

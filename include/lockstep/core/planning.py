@@ -153,7 +153,8 @@ def _unreadable(pipeline: Pipeline, situation: Situation, batch: Unfinished) -> 
     view = situation.view
     if batch.log and batch.log != (view.cluster_id, view.topic, view.topic_id):
         return Blocked(
-            f"{view.topic}: batch {batch.batch_id} was planned on topic id {batch.log[2]}, and the topic's id is now {view.topic_id}",
+            f"{view.topic}: batch {batch.batch_id} was planned on topic id {batch.log[2]}, "
+            f"and the topic's id is now {view.topic_id}",
             f"lockstep retire {pipeline.name} --reason ...",
         )
     for item in batch.ranges:
@@ -174,7 +175,8 @@ def _unreadable(pipeline: Pipeline, situation: Situation, batch: Unfinished) -> 
 
 def _loss(name: str, partition: int, where: str, position: int, log_start: int) -> Blocked:
     return Blocked(
-        f"{where}: offsets [{position}, {log_start}) were deleted before they were committed; the log now starts at {log_start}",
+        f"{where}: offsets [{position}, {log_start}) were deleted before they were committed; "
+        f"the log now starts at {log_start}",
         f"lockstep accept-loss {name} --partition {partition} --from {position} --until {log_start} --reason ...",
         readings=2,
     )

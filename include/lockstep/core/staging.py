@@ -28,6 +28,19 @@ RESERVED_COLUMNS = (
 )
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class AttemptId:
+    """One try at a batch, and the name of its own staging table inside `STAGING_SCHEMA`."""
+
+    batch_id: int
+    token: int
+
+    @property
+    def table(self) -> str:
+        """The staging table of this attempt and no other."""
+        return f"attempt_{self.batch_id}_{self.token}"
+
+
 @dataclass(frozen=True, slots=True)
 class StageWork:
     """One attempt's reading: these ranges, exactly, into this staging table with these decoded columns."""
@@ -41,7 +54,7 @@ class StageWork:
     @property
     def table(self) -> str:
         """The name of the attempt's own staging table, inside `STAGING_SCHEMA`."""
-        return f"attempt_{self.batch_id}_{self.token}"
+        return AttemptId(self.batch_id, self.token).table
 
 
 class Engine(Protocol):

@@ -5,7 +5,7 @@ from lockstep.batch where batch_id = %(batch_id)s for no key update
 
 -- name: newest_attempt
 -- The attempt whose token is the batch's, and whether somebody holds it.
-select a.token, a.state, a.owner, a.closed_at is null and a.lease_until > clock_timestamp() as lease_is_live
+select a.token, a.state, a.owner, a.log_starts, a.closed_at is null and a.lease_until > clock_timestamp() as lease_is_live
 from lockstep.attempt a join lockstep.batch b using (batch_id, token) where b.batch_id = %(batch_id)s
 
 -- name: draw_token
@@ -13,8 +13,8 @@ from lockstep.attempt a join lockstep.batch b using (batch_id, token) where b.ba
 select nextval('lockstep.token_seq') as token
 
 -- name: fence_batch
--- From here on only this attempt can commit.
-update lockstep.batch set token = %(token)s where batch_id = %(batch_id)s and state = 'planned' and token < %(token)s
+-- From here on only this attempt can commit, and its lease takes the place of the planner's.
+update lockstep.batch set token = %(token)s, owner = %(owner)s, lease_until = clock_timestamp() where batch_id = %(batch_id)s and state = 'planned' and token < %(token)s
 
 -- name: supersede_older
 -- The attempts that the new one fences out are closed, so that history says so.
@@ -29,9 +29,9 @@ values (%(definition_hash)s, %(pipeline)s, %(document)s, %(code_version)s) on co
 -- name: insert_attempt
 -- One try at a batch.
 insert into lockstep.attempt (batch_id, token, definition_hash, owner, lease_until,
-    dag_id, dag_run_id, task_instance_id, try_number, spark_application_id)
+    dag_id, dag_run_id, task_instance_id, try_number, log_starts)
 values (%(batch_id)s, %(token)s, %(definition_hash)s, %(owner)s, clock_timestamp() + make_interval(secs => %(lease)s),
-    %(dag_id)s, %(dag_run_id)s, %(task_instance_id)s, %(try_number)s, %(application_id)s)
+    %(dag_id)s, %(dag_run_id)s, %(task_instance_id)s, %(try_number)s, %(log_starts)s)
 
 -- name: create_staging
 -- The attempt's own table, in the transaction that opens it: a table made later could outlive reap.
@@ -58,6 +58,11 @@ where batch_id = %(batch_id)s and token = %(token)s and closed_at is null and le
 -- The planner lets go of a batch that no attempt was opened for.
 update lockstep.batch set lease_until = clock_timestamp()
 where batch_id = %(batch_id)s and state = 'planned' and owner = %(owner)s and lease_until > clock_timestamp()
+
+-- name: name_application
+-- How the engine's own pages call this attempt.
+update lockstep.attempt set spark_application_id = %(application_id)s
+where batch_id = %(batch_id)s and token = %(token)s and closed_at is null
 
 -- name: insert_manifest
 -- What the tasks that won have read and written.

@@ -23,9 +23,8 @@ from lockstep.batch_range r join lockstep.stream s using (stream_id)
 where r.batch_id = %(batch_id)s order by s.stream_id for no key update of s
 
 -- name: expected_rows
--- What the result rows say must be staged and published.
-select coalesce(sum(rows), 0)::bigint as rows, coalesce(sum(rejected), 0)::bigint as rejected
-from lockstep.result where batch_id = %(batch_id)s and token = %(token)s
+-- What the validated results say must be staged, per stream.
+select stream_id, rows, rejected from lockstep.result where batch_id = %(batch_id)s and token = %(token)s order by stream_id
 
 -- name: publish_rejects
 -- Rejects travel with the rows.
@@ -50,6 +49,15 @@ where r.batch_id = %(batch_id)s order by r.stream_id
 -- Compare and set: a position moves only from where the batch begins, on a stream that is still open.
 update lockstep.stream s set position = upper(r.offsets) from lockstep.batch_range r
 where r.batch_id = %(batch_id)s and s.stream_id = r.stream_id and s.position = lower(r.offsets) and s.retired_at is null
+
+-- name: committed_ranges
+-- What the witness says of a batch: its ranges with what was read of each, empty counts where nothing is committed.
+select s.topic, s.partition, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset,
+    u.delivered, u.written, u.rejected, u.filtered, b.lane, b.state
+from lockstep.batch b join lockstep.batch_range r using (batch_id) join lockstep.stream s using (stream_id)
+left join lockstep.commit c on c.batch_id = r.batch_id and c.stream_id = r.stream_id
+left join lockstep.result u on u.batch_id = c.batch_id and u.token = c.token and u.stream_id = c.stream_id
+where b.batch_id = %(batch_id)s order by s.partition, s.stream_id
 
 -- name: close_attempt
 -- The attempt has committed; what the target did is counted apart.
@@ -76,7 +84,7 @@ select c.relname as table_name from pg_class c join pg_namespace n on n.oid = c.
 where n.nspname = 'lockstep_staging' and c.relkind = 'r'
   and not exists (
     select 1 from lockstep.attempt a join lockstep.batch b using (batch_id)
-    where c.relname = format('attempt_%%s_%%s', a.batch_id, a.token)
+    where c.relname = 'attempt_' || a.batch_id || '_' || a.token
       and b.state = 'planned' and a.closed_at is null and a.token = b.token)
 order by 1
 

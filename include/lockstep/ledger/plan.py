@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.offsets import OffsetRange, Stream, StreamRange, TopicPartition, TopicView
 from lockstep.core.decisions import Call, Pace, Unfinished
+from lockstep.core.offsets import OffsetRange, Stream, StreamRange, TopicPartition, TopicView
 from lockstep.ledger.queries import queries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from psycopg2.extensions import cursor
 
@@ -68,25 +69,38 @@ def open_streams(cur: cursor, pipeline: str) -> tuple[Stream, ...]:
     )
 
 
-def open_stream(cur: cursor, pipeline: str, view: TopicView, partition: int, start: int, *, same_log: bool) -> None:
-    """Opens the next stream of a partition: a later epoch always, a later incarnation where the log is another one."""
+def open_new_streams(cur: cursor, pipeline: str, view: TopicView, starts: Mapping[int, int], *, same_log: bool) -> None:
+    """Opens a stream for each partition of `starts`, all in one new epoch; a new incarnation where the log is another one."""
     cur.execute(Q["latest_epochs"], {"pipeline": pipeline, "topic": view.topic})
     rows = cur.fetchall()
-    of_partition = [row for row in rows if row.partition == partition]
-    incarnation = max((row.incarnation for row in of_partition), default=-1)
-    cur.execute(
-        Q["insert_stream"],
-        {
-            "pipeline": pipeline,
-            "cluster_id": view.cluster_id,
-            "topic": view.topic,
-            "topic_id": view.topic_id,
-            "partition": partition,
-            "incarnation": max(incarnation, 0) if same_log else incarnation + 1,
-            "epoch": 1 + max((row.epoch for row in of_partition), default=-1),
-            "start": start,
-        },
-    )
+    epoch = 1 + max((row.epoch for row in rows), default=-1)
+    incarnations = {row.partition: row.incarnation for row in rows}
+    for partition, start in sorted(starts.items()):
+        before = incarnations.get(partition)
+        cur.execute(
+            Q["insert_stream"],
+            {
+                "pipeline": pipeline,
+                "cluster_id": view.cluster_id,
+                "topic": view.topic,
+                "topic_id": view.topic_id,
+                "partition": partition,
+                "incarnation": 0 if before is None else before + (not same_log),
+                "epoch": epoch,
+                "start": start,
+            },
+        )
+
+
+def insert_boundary(cur: cursor, stream_id: int, at: datetime, offset: int) -> None:
+    """The offset that a time was resolved to, once, for everybody who asks later."""
+    cur.execute(Q["insert_boundary"], {"stream_id": stream_id, "at": at, "offset": offset})
+
+
+def insert_growth(cur: cursor, pipeline: str, who: str, partitions: Sequence[int]) -> None:
+    """The topic has grown: recorded, because from here on a key may live in another partition."""
+    why = f"the topic has new partitions: {', '.join(map(str, partitions))}"
+    cur.execute(Q["insert_growth"], {"pipeline": pipeline, "who": who, "why": why})
 
 
 def retire_stream(cur: cursor, stream_id: int) -> None:

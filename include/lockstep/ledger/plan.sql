@@ -14,11 +14,14 @@ order by b.batch_id desc limit 1
 
 -- name: unfinished_live
 -- The live batch that is planned and neither committed nor abandoned, with whoever holds it now.
-select b.batch_id, b.token, coalesce(a.owner, b.owner) as owner,
-    coalesce(a.closed_at is null and a.lease_until > clock_timestamp(), b.lease_until > clock_timestamp()) as lease_is_live,
-    coalesce(a.lease_until, b.lease_until) as lease_until,
+select b.batch_id, b.token,
+    case when a.is_live or not b.is_live then coalesce(a.owner, b.owner) else b.owner end as owner,
+    coalesce(a.is_live, false) or b.is_live as lease_is_live,
+    greatest(a.lease_until, b.lease_until) as lease_until,
     exists (select 1 from lockstep.call k where k.batch_id = b.batch_id and k.key = %(key)s) as is_callers
-from lockstep.batch b left join lockstep.attempt a on a.batch_id = b.batch_id and a.token = b.token
+from (select *, lease_until > clock_timestamp() as is_live from lockstep.batch) b
+left join (select *, closed_at is null and lease_until > clock_timestamp() as is_live from lockstep.attempt) a
+    on a.batch_id = b.batch_id and a.token = b.token
 where b.pipeline = %(pipeline)s and b.lane = 'live' and b.state = 'planned'
 
 -- name: uncommitted_ranges
@@ -48,6 +51,14 @@ returning stream_id
 -- name: retire_stream
 -- A stream is closed for good; its coverage stays.
 update lockstep.stream set retired_at = clock_timestamp() where stream_id = %(stream_id)s and retired_at is null
+
+-- name: insert_boundary
+-- A time is resolved once and reused by all, so that adjacent windows tile.
+insert into lockstep.boundary (stream_id, at, "offset") values (%(stream_id)s, %(at)s, %(offset)s) on conflict do nothing
+
+-- name: insert_growth
+-- The topic got new partitions, and every stream a new epoch.
+insert into lockstep.decision (pipeline, kind, who, why) values (%(pipeline)s, 'grow', %(who)s, %(why)s)
 
 -- name: insert_batch
 -- A batch is written down, with the first lease of whoever planned it.

@@ -1,0 +1,141 @@
+"""`plan` and `run`: the live lane on the command line."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from lockstep.cli.surroundings import surroundings
+
+from lockstep.adapters.folders import load
+from lockstep.adapters.processes import this_owner
+from lockstep.cli import output
+from lockstep.core.decisions import Blocked, Busy, Caller, Idle, Start
+from lockstep.core.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lockstep.core.decisions import Decision
+    from lockstep.steps.run import Report
+
+Name = Annotated[str, typer.Argument(help="The pipeline.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Key = Annotated[str | None, typer.Option(help="Makes the call repeatable: one key is one batch.")]
+TakeOver = Annotated[bool, typer.Option("--take-over", help="Resume a batch although its holder seems alive.")]
+Retry = Annotated[bool, typer.Option("--retry", help="Try a batch again that failed three times by data or code.")]
+STEPS = ("plan", "stage", "validate", "commit")
+
+
+def plan(
+    name: Name,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what the next batch would be.")] = False,
+    key: Key = None,
+    take_over: TakeOver = False,
+    retry: Retry = False,
+    as_json: AsJson = False,
+) -> None:
+    """Plan the next live batch and write it down; `run` picks it up."""
+    from lockstep.steps.plan import plan as plan_step  # noqa: PLC0415 - the command line starts fast
+
+    folder, at = load(name), surroundings()
+    caller = Caller(this_owner(), key, take_over, retry)
+    planned = plan_step(at.conn, at.broker, folder, caller, datetime.now(UTC), dry_run=dry_run)
+    ranges = [asdict(item.offsets) for item in planned.decision.ranges] if isinstance(planned.decision, Start) else []
+    document = {
+        "pipeline": name,
+        **_decision(planned.decision),
+        "batch": None if dry_run and isinstance(planned.decision, Start) else planned.batch_id,
+        "dry_run": dry_run,
+        "ranges": [{**item.pop("topic_partition"), **item} for item in ranges],
+    }
+    _finish(planned.decision, document, as_json=as_json)
+
+
+def run(
+    name: Name,
+    key: Key = None,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="Run batch after batch until none is left.")] = False,
+    wait: Annotated[float, typer.Option(help="Seconds to wait while somebody else holds the batch.", min=0)] = 60,
+    take_over: TakeOver = False,
+    retry: Retry = False,
+    as_json: AsJson = False,
+) -> None:
+    """Plan, stage, validate, commit and announce, without Airflow."""
+    if key is not None and until_idle:
+        raise typer.BadParameter("one key is one batch: it does not go with --until-idle", param_hint="--key")
+    from lockstep.adapters.spark import SparkEngine  # noqa: PLC0415 - the command line starts fast
+
+    from lockstep.steps import run as steps  # noqa: PLC0415 - the same
+
+    folder, at = load(name), surroundings()
+    engine = SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options)
+    caller = Caller(this_owner(), key, take_over, retry)
+    with _progress() as say:
+        if until_idle:
+            reports = steps.run_until_idle(at, engine, folder, caller, wait, say)
+        else:
+            reports = [steps.run(at, engine, folder, caller, say)]
+    last = reports[-1]
+    document = _report(last)
+    if until_idle:
+        worked = [report for report in reports if report.went_on and not report.superseded]
+        document = {"pipeline": name, **_decision(last.decision), "batches": [_report(report) for report in worked]}
+    _finish(last.decision, document, as_json=as_json)
+
+
+def _report(report: Report) -> dict[str, Any]:
+    ranges = [row._asdict() for row in report.ranges]
+    lane, state = (ranges[0]["lane"], ranges[0]["state"]) if ranges else (None, None)
+    for row in ranges:
+        del row["lane"], row["state"]
+    return {
+        "pipeline": report.pipeline,
+        **_decision(report.decision),
+        **({"superseded": report.superseded} if report.superseded else {}),
+        "batch": report.batch_id,
+        "lane": lane,
+        "state": state,
+        "ranges": ranges,
+        "rows_written": sum(row["written"] or 0 for row in ranges),
+        "rows_rejected": sum(row["rejected"] or 0 for row in ranges),
+        "seconds": {step: report.seconds.get(step) for step in STEPS},
+    }
+
+
+def _decision(decision: Decision) -> dict[str, Any]:
+    document: dict[str, Any] = {"decision": type(decision).__name__.lower()}
+    if isinstance(decision, Idle | Busy | Blocked):
+        document["reason"] = decision.reason
+    if isinstance(decision, Blocked):
+        document["next"] = decision.next_command
+    return document
+
+
+def _finish(decision: Decision, document: dict[str, Any], *, as_json: bool) -> None:
+    """Says what happened; Blocked ends as a refusal whose one line is the reason and the next command."""
+    if isinstance(decision, Blocked):
+        if as_json:
+            output.print_json(document)
+            raise typer.Exit(1)
+        raise Refusal(decision.reason, next_command=decision.next_command)
+    if as_json:
+        output.print_json(document)
+    else:
+        output.print_run(document)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """What is being done now, on a terminal only."""
+    from rich.console import Console  # noqa: PLC0415 - only where something takes long
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("planning") as status:
+        yield status.update

@@ -1,0 +1,211 @@
+"""Attempts: opened under the batch's row lock, fenced by token, kept alive by lease, closed once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg2 import sql
+from psycopg2.extras import Json, execute_values
+
+from lockstep.core.accounting import Digest, ManifestLine
+from lockstep.core.errors import Refusal, Superseded
+from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA, AttemptId
+from lockstep.ledger.plan import one, stream_ranges
+from lockstep.ledger.queries import queries
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.columns import Column
+    from lockstep.core.decisions import Caller
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.offsets import StreamRange
+
+Q = queries("lockstep.ledger", "attempts")
+LEASE_SECONDS = 20
+
+
+def lock_batch(cur: cursor, batch_id: int) -> Any:
+    """Takes the batch's row lock and returns the row: everything that follows is decided under it."""
+    cur.execute(Q["lock_batch"], {"batch_id": batch_id})
+    row = cur.fetchone()
+    if row is None:
+        raise Refusal(f"batch {batch_id} is not in the ledger", next_command="lockstep status")
+    return row
+
+
+def require_newest(cur: cursor, attempt: AttemptId) -> None:
+    """The fence (T1): goes on only while the batch is planned and this attempt's token is the batch's."""
+    batch = lock_batch(cur, attempt.batch_id)
+    if batch.state != "planned":
+        raise Superseded(f"batch {attempt.batch_id} is already {batch.state}")
+    if batch.token != attempt.token:
+        raise Superseded(f"attempt {attempt.token} of batch {attempt.batch_id} is superseded by attempt {batch.token}")
+
+
+def newest_attempt(cur: cursor, batch_id: int) -> Any:
+    """The attempt whose token is the batch's; None before the first was opened."""
+    cur.execute(Q["newest_attempt"], {"batch_id": batch_id})
+    return cur.fetchone()
+
+
+def open_attempt(
+    cur: cursor,
+    batch_id: int,
+    folder: PipelineFolder,
+    caller: Caller,
+    columns: Sequence[Column],
+    log_starts: Mapping[int, int],
+    code_version: str,
+) -> AttemptId:
+    """Draws a token, fences out older attempts and creates the staging table, all in the caller's transaction."""
+    cur.execute(Q["draw_token"])
+    attempt = AttemptId(batch_id, one(cur).token)
+    facts = {
+        "batch_id": batch_id,
+        "token": attempt.token,
+        "owner": caller.owner,
+        "lease": LEASE_SECONDS,
+        "definition_hash": folder.content_hash(),
+        "pipeline": folder.pipeline.name,
+        "document": Json(folder.document()),
+        "code_version": code_version,
+        "dag_id": caller.task_run.dag_id,
+        "dag_run_id": caller.task_run.dag_run_id,
+        "task_instance_id": caller.task_run.task_instance_id,
+        "try_number": caller.task_run.try_number,
+        "log_starts": Json(dict(log_starts)),
+        "error": f"superseded by attempt {attempt.token}",
+    }
+    for statement in ("fence_batch", "supersede_older", "insert_definition", "insert_attempt"):
+        cur.execute(Q[statement], facts)
+    reserved = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in RESERVED_COLUMNS]
+    decoded = [sql.SQL("{} {}").format(sql.Identifier(c.name), sql.SQL(c.postgres_type)) for c in columns]
+    create = sql.SQL(Q["create_staging"])
+    cur.execute(create.format(table=staging(attempt), columns=sql.SQL(", ").join([*reserved, *decoded])))
+    return attempt
+
+
+def ranges(cur: cursor, batch_id: int) -> tuple[StreamRange, ...]:
+    """Everything the batch was planned to read."""
+    cur.execute(Q["batch_ranges"], {"batch_id": batch_id})
+    return stream_ranges(cur.fetchall())
+
+
+def logs(cur: cursor, batch_id: int) -> set[tuple[str, str]]:
+    """The (cluster id, topic id) pairs of the streams of a batch: one, unless the ledger is wrong."""
+    cur.execute(Q["batch_ranges"], {"batch_id": batch_id})
+    return {(row.cluster_id, row.topic_id) for row in cur.fetchall()}
+
+
+def renew_lease(cur: cursor, attempt: AttemptId) -> bool:
+    """The holder is alive; False when the batch is not this attempt's any more."""
+    cur.execute(Q["renew_lease"], _named(attempt, lease=LEASE_SECONDS))
+    return bool(cur.rowcount)
+
+
+def free_lease(cur: cursor, attempt: AttemptId) -> None:
+    """The holder lets go, so that the next run need not wait."""
+    cur.execute(Q["free_lease"], _named(attempt))
+
+
+def free_batch_lease(cur: cursor, batch_id: int, owner: str) -> None:
+    """The planner lets go of a batch that it opened no attempt for."""
+    cur.execute(Q["free_batch_lease"], {"batch_id": batch_id, "owner": owner})
+
+
+def name_application(cur: cursor, attempt: AttemptId, application_id: str | None) -> None:
+    """How the engine's own pages call this attempt."""
+    cur.execute(Q["name_application"], _named(attempt, application_id=application_id))
+
+
+def insert_manifest(cur: cursor, attempt: AttemptId, lines: Sequence[ManifestLine]) -> None:
+    """Keeps the lines of the tasks that won."""
+    rows = [
+        (
+            *(attempt.batch_id, attempt.token, line.task, line.stream_id, line.delivered, line.written, line.rejected),
+            *(line.rows, line.bytes, line.digest.sum, line.digest.squares, line.first_offset, line.last_offset),
+            *(line.min_timestamp, line.max_timestamp),
+        )
+        for line in lines
+    ]
+    if rows:
+        execute_values(cur, Q["insert_manifest"], rows)
+
+
+def mark_staged(cur: cursor, attempt: AttemptId) -> None:
+    """Everything is read and staged."""
+    _must_move(cur, "mark_staged", attempt)
+
+
+def mark_validated(cur: cursor, attempt: AttemptId) -> None:
+    """The attempt may be committed."""
+    _must_move(cur, "mark_validated", attempt)
+
+
+def close_failed(cur: cursor, attempt: AttemptId, error: str, *, by_data: bool) -> None:
+    """The attempt ends without a commit; only failures by data or code count towards blocking the batch (T8)."""
+    cur.execute(Q["close_failed"], _named(attempt, error=error, fault="data" if by_data else "surroundings"))
+
+
+def stream_totals(cur: cursor, attempt: AttemptId) -> list[Any]:
+    """The kept manifests added up per stream, streams that delivered nothing included."""
+    cur.execute(Q["stream_totals"], _named(attempt))
+    return cur.fetchall()
+
+
+def staged_totals(cur: cursor, attempt: AttemptId) -> dict[int, Any]:
+    """What the winners' staged rows really are, per stream: counted by the database, not reported by tasks."""
+    cur.execute(sql.SQL(Q["staged_totals"]).format(table=staging(attempt)), _named(attempt))
+    return {row.stream_id: row for row in cur.fetchall()}
+
+
+def insert_results(
+    cur: cursor, attempt: AttemptId, totals: Sequence[Any], starts: Mapping[int, tuple[int, int]]
+) -> None:
+    """What the attempt read of each stream, reconciled; `starts` are log starts before and after the read."""
+    rows = [
+        (
+            *(
+                attempt.batch_id,
+                attempt.token,
+                t.stream_id,
+                t.delivered,
+                t.written,
+                t.delivered - t.written - t.rejected,
+            ),
+            *(t.rejected, t.rows, t.bytes, t.first_offset, t.last_offset, t.min_timestamp, t.max_timestamp),
+            *(t.digest_sum, t.digest_squares, *starts[t.stream_id]),
+        )
+        for t in totals
+    ]
+    execute_values(cur, Q["insert_result"], rows)
+
+
+def insert_verdict(
+    cur: cursor, attempt: AttemptId, suite: str | None, *, success: bool, result: Mapping[str, Any]
+) -> None:
+    """The verdict is kept whether it passes or not."""
+    cur.execute(Q["insert_verdict"], _named(attempt, suite=suite, success=success, result=Json(result)))
+
+
+def staging(attempt: AttemptId) -> sql.Identifier:
+    """The attempt's staging table, quoted."""
+    return sql.Identifier(STAGING_SCHEMA, attempt.table)
+
+
+def digest_of(total: Any) -> Digest:
+    """The digest in a row of totals or results."""
+    return Digest(total.delivered, int(total.digest_sum), int(total.digest_squares))
+
+
+def _must_move(cur: cursor, statement: str, attempt: AttemptId) -> None:
+    cur.execute(Q[statement], _named(attempt))
+    if cur.rowcount != 1:
+        raise Superseded(f"attempt {attempt.token} of batch {attempt.batch_id} was closed meanwhile")
+
+
+def _named(attempt: AttemptId, **more: Any) -> dict[str, Any]:
+    return {"batch_id": attempt.batch_id, "token": attempt.token, **more}

@@ -1,0 +1,126 @@
+"""What one commit reads and writes, in the order in which locks are taken (T16)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg2 import sql
+from psycopg2.extras import Json
+
+from lockstep.core.errors import BadData, PositionMoved, Refusal
+from lockstep.ledger.attempts import staged_totals, staging
+from lockstep.ledger.plan import one
+from lockstep.ledger.queries import queries
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.staging import AttemptId
+
+Q = queries("lockstep.ledger", "commit")
+
+
+def my_backend(cur: cursor) -> Any:
+    """This connection's process and its start; must be asked as the login itself."""
+    cur.execute(Q["my_backend"])
+    return one(cur)
+
+
+def record_backend(cur: cursor, attempt: AttemptId, backend: Any) -> None:
+    """Which connection is about to commit, for a resolver to find."""
+    facts = {"pid": backend.pid, "backend_start": backend.backend_start}
+    cur.execute(Q["record_backend"], _named(attempt) | facts)
+
+
+def committed_by(cur: cursor, batch_id: int) -> int | None:
+    """The witness: the token that committed this batch, or None."""
+    cur.execute(Q["committed_by"], {"batch_id": batch_id})
+    row = cur.fetchone()
+    return row.token if row else None
+
+
+def require_validated(cur: cursor, attempt: AttemptId) -> None:
+    """Only what this attempt's own verdict let pass is committed."""
+    cur.execute(Q["attempt_to_commit"], _named(attempt))
+    row = cur.fetchone()
+    if row is None or row.state != "validated" or not row.success:
+        state = row.state if row else "unknown"
+        raise Refusal(
+            f"attempt {attempt.token} of batch {attempt.batch_id} is {state}, not validated: it cannot commit"
+        )
+
+
+def require_positions(cur: cursor, attempt: AttemptId) -> None:
+    """Locks the streams in order; a live batch begins where every position stands."""
+    cur.execute(Q["lock_streams"], _named(attempt))
+    for row in cur.fetchall():
+        if row.retired or row.position != row.from_offset:
+            raise PositionMoved(
+                f"{row.topic}-{row.partition}: batch {attempt.batch_id} begins at {row.from_offset}, "
+                f"the position is {row.position}{' and the stream is retired' if row.retired else ''}"
+            )
+
+
+def require_counts(cur: cursor, attempt: AttemptId) -> int:
+    """The staged rows are still what was validated, stream by stream; returns how many rows are to be published."""
+    cur.execute(Q["expected_rows"], _named(attempt))
+    expected = {row.stream_id: (row.rows, row.rejected) for row in cur.fetchall()}
+    found = {stream_id: (row.rows, row.rejected) for stream_id, row in staged_totals(cur, attempt).items()}
+    for stream_id, counts in expected.items():
+        if found.get(stream_id, (0, 0)) != counts:
+            raise Refusal(
+                f"stream {stream_id} of batch {attempt.batch_id}: staged are (rows, rejects) {found.get(stream_id, (0, 0))}, "
+                f"validated were {counts}: the staging table has changed"
+            )
+    return sum(rows for rows, _ in expected.values())
+
+
+def publish_rejects(cur: cursor, attempt: AttemptId) -> int:
+    """Rejects travel in the same transaction; returns how many."""
+    cur.execute(sql.SQL(Q["publish_rejects"]).format(table=staging(attempt)), _named(attempt))
+    return cur.rowcount
+
+
+def write_ledger(cur: cursor, attempt: AttemptId, effect: Mapping[str, int]) -> None:
+    """Commit rows, coverage, positions by compare-and-set, claims released, attempt and batch closed."""
+    cur.execute(Q["insert_commits"], _named(attempt))
+    ranges = cur.rowcount
+    cur.execute(Q["insert_coverage"], _named(attempt))
+    cur.execute(Q["move_positions"], _named(attempt))
+    if cur.rowcount != ranges:
+        raise PositionMoved(
+            f"batch {attempt.batch_id}: {ranges - cur.rowcount} of {ranges} positions are not where it begins"
+        )
+    cur.execute(Q["close_attempt"], _named(attempt) | {"effect": Json(dict(effect))})
+    if cur.rowcount != 1:
+        raise BadData(f"attempt {attempt.token} of batch {attempt.batch_id} could not be closed as committed")
+    cur.execute(Q["release_claims"], _named(attempt))
+    cur.execute(Q["close_batch"], _named(attempt))
+
+
+def end_backend(cur: cursor, attempt: AttemptId) -> None:
+    """Ends the connection that was committing this attempt, if it is still the one that was recorded."""
+    cur.execute(Q["end_backend"], _named(attempt))
+
+
+def committed_ranges(cur: cursor, batch_id: int) -> list[Any]:
+    """The batch's ranges with what the ledger says was read of each."""
+    cur.execute(Q["committed_ranges"], {"batch_id": batch_id})
+    return cur.fetchall()
+
+
+def staging_left(cur: cursor) -> list[str]:
+    """Staging tables of attempts that cannot commit any more."""
+    cur.execute(Q["staging_left"])
+    return [row.table_name for row in cur.fetchall()]
+
+
+def drop_staging(cur: cursor, table: sql.Identifier) -> None:
+    """Drops a staging table that has done its work."""
+    cur.execute(sql.SQL(Q["drop_staging"]).format(table=table))
+
+
+def _named(attempt: AttemptId) -> dict[str, int]:
+    return {"batch_id": attempt.batch_id, "token": attempt.token}

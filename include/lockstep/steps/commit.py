@@ -1,0 +1,97 @@
+"""Commit: results and offsets move together, in one transaction, or not at all. This block is the guarantee."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg2
+from psycopg2 import errors
+
+from lockstep.adapters.postgres import COMMITTER, LockTimeout, transaction
+from lockstep.core.errors import BadData, Refusal, Unreachable
+from lockstep.faults import reach
+from lockstep.ledger import attempts
+from lockstep.ledger import commit as ledger
+from lockstep.steps.failure import recorded
+from lockstep.steps.lease import Lease
+from lockstep.steps.resolve import was_committed
+from lockstep.targets import publish
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.staging import AttemptId
+    from lockstep.steps.surroundings import Surroundings
+
+TRIES = 5
+LOCK_SECONDS = 60
+PASSING = (errors.DeadlockDetected, errors.SerializationFailure)
+
+
+def commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
+    """Commits the attempt, once: returns when its batch is committed by it, whatever happened to the connection.
+
+    Raises `Superseded` when another attempt owns or has committed the batch, `BadData` when the target refuses the rows.
+    """
+    with Lease(at.dsn, attempt), recorded(at, attempt):
+        for _ in range(TRIES):
+            try:
+                _record_backend(at, attempt)
+                _commit(at, pipeline, attempt)
+                reach("commit.done_unacknowledged")
+            except (LockTimeout, *PASSING):
+                continue  # nothing was written: the whole transaction is tried again, the staging is kept
+            except Unreachable:
+                if not was_committed(at, attempt):
+                    continue  # the witness says no, so the same token may try again (T16)
+            return
+    raise Refusal(
+        f"{pipeline.name}: batch {attempt.batch_id} could not be committed in {TRIES} tries; nothing of it was written",
+        next_command=f"lockstep run {pipeline.name}",
+    )
+
+
+def _commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
+    with transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
+        # Fenced: under the batch's row lock, still planned, and this attempt is the newest.
+        batch = attempts.lock_batch(cur, attempt.batch_id)
+        if batch.state == "committed" and ledger.committed_by(cur, attempt.batch_id) == attempt.token:
+            return
+        attempts.require_newest(cur, attempt)
+        reach("commit.locked")
+        ledger.require_validated(cur, attempt)
+        reach("commit.fence_ok")
+        # No gap: every position stands where this batch begins, and stays locked there.
+        ledger.require_positions(cur, attempt)
+        # Whole: what was validated is still what is staged.
+        rows = ledger.require_counts(cur, attempt)
+        reach("commit.counts_ok")
+        # Results.
+        effect = _publish(cur, pipeline, attempt, rows)
+        reach("commit.published")
+        # Offsets: commit rows, coverage, positions by compare-and-set; the constraints check them again at COMMIT.
+        ledger.write_ledger(cur, attempt, effect)
+        reach("commit.ledger_written")
+
+
+def _publish(cur: cursor, pipeline: Pipeline, attempt: AttemptId, rows: int) -> dict[str, int]:
+    try:
+        ledger.publish_rejects(cur, attempt)
+        return publish(cur, pipeline.target, attempt, rows)
+    except (psycopg2.IntegrityError, psycopg2.DataError) as error:
+        table = pipeline.target.table
+        constraint = f" by {error.diag.constraint_name}" if error.diag.constraint_name else ""
+        raise BadData(
+            f"{pipeline.name}: batch {attempt.batch_id}: {table} refuses the rows{constraint}: "
+            f"{error.diag.message_primary} {error.diag.message_detail or ''}".strip(),
+            next_command=f"lockstep batch {attempt.batch_id}",
+        ) from None
+
+
+def _record_backend(at: Surroundings, attempt: AttemptId) -> None:
+    """Writes down which connection commits, in a transaction of its own, asked for as the login (T16)."""
+    with transaction(at.conn, None) as cur:
+        backend = ledger.my_backend(cur)
+    with transaction(at.conn, COMMITTER) as cur:
+        ledger.record_backend(cur, attempt, backend)

@@ -1,0 +1,69 @@
+"""The lease: says every few seconds that the attempt's holder is alive, and notices when the batch was taken away."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+import psycopg2
+
+from lockstep.adapters.postgres import STAGER, LockTimeout, connect, transaction
+from lockstep.core.errors import Refusal
+from lockstep.ledger import attempts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from psycopg2.extensions import connection
+
+    from lockstep.core.staging import AttemptId
+
+SECONDS_BETWEEN_RENEWALS = 5.0
+
+
+class Lease:
+    """Renews an attempt's lease from a thread of its own while the block runs, and frees it when the block fails.
+
+    When a newer attempt has taken the batch, `on_lost` is called once: it must stop whatever the block waits for.
+    """
+
+    def __init__(self, dsn: str, attempt: AttemptId, on_lost: Callable[[], None] | None = None) -> None:
+        self._dsn = dsn
+        self._attempt = attempt
+        self._on_lost = on_lost
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name=f"lease-{attempt.batch_id}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        if kind is not None:
+            with suppress(Refusal, psycopg2.Error):
+                conn = connect(self._dsn, name="lockstep lease")
+                with transaction(conn, STAGER) as cur:
+                    attempts.free_lease(cur, self._attempt)
+                conn.close()
+
+    def _keep(self) -> None:
+        conn: connection | None = None
+        while not self._over.wait(SECONDS_BETWEEN_RENEWALS):
+            try:
+                conn = connect(self._dsn, name="lockstep lease") if conn is None or conn.closed else conn
+                with transaction(conn, STAGER) as cur:
+                    ours = attempts.renew_lease(cur, self._attempt)
+            except LockTimeout:
+                continue  # somebody works on the row: waiting for a lock is no sign of having lost it
+            except Refusal:
+                conn = None  # the database is away; the lease runs out by itself if it stays away
+                continue
+            if not ours:
+                if self._on_lost:
+                    self._on_lost()
+                break
+        if conn is not None:
+            conn.close()

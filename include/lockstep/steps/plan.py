@@ -1,0 +1,163 @@
+"""Plan: read the broker, lock the pipeline, decide, write down. No Spark, no network inside the transaction."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
+from lockstep.adapters.processes import is_gone
+from lockstep.core.decisions import Blocked, Busy, Decision, Done, Resume, Situation, Start
+from lockstep.core.definition import start_of
+from lockstep.core.errors import Refusal
+from lockstep.core.planning import decide
+from lockstep.faults import reach
+from lockstep.ledger import plan as ledger
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection, cursor
+
+    from lockstep.adapters.kafka import Broker
+    from lockstep.core.decisions import Caller
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.offsets import Stream, TopicView
+
+SECONDS_BETWEEN_READINGS = 0.3
+MOST_READINGS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What plan answered, and the batch it speaks of."""
+
+    decision: Decision
+    batch_id: int | None
+
+
+def plan(
+    conn: connection, broker: Broker, folder: PipelineFolder, caller: Caller, now: datetime, *, dry_run: bool = False
+) -> Planned:
+    """Answers what this caller is to do, and for Start has recorded the batch, its claims and the caller's key.
+
+    A Blocked that rests on the broker's word is believed only when readings taken one after another agree (T6).
+    """
+    starts = _first_starts(conn, broker, folder.pipeline, now)
+    last: Planned | None = None
+    agreeing = 0
+    for _ in range(MOST_READINGS):
+        view = broker.view(folder.pipeline.topic)
+        try:
+            planned = _decide_under_lock(conn, folder, caller, view, starts, dry_run=dry_run)
+        except LockTimeout:
+            return Planned(Busy(None, f"{folder.pipeline.name}: another planner holds the pipeline"), None)
+        agreeing = agreeing + 1 if planned == last else 1
+        if not isinstance(planned.decision, Blocked) or agreeing >= planned.decision.readings:
+            return planned
+        last = planned
+        time.sleep(SECONDS_BETWEEN_READINGS)
+    raise Refusal(
+        f"{folder.pipeline.name}: the broker's answers about {folder.pipeline.topic} keep changing",
+        next_command=f"lockstep status {folder.pipeline.name}",
+    )
+
+
+def _decide_under_lock(
+    conn: connection,
+    folder: PipelineFolder,
+    caller: Caller,
+    view: TopicView,
+    starts: dict[int, int] | None,
+    *,
+    dry_run: bool,
+) -> Planned:
+    pipeline = folder.pipeline
+    with transaction(conn, PLANNER) as cur:
+        paused = ledger.lock_pipeline(cur, pipeline.name)
+        reach("plan.locked")
+        call = ledger.called(cur, pipeline.name, caller.key)
+        unfinished = ledger.unfinished_live(cur, pipeline.name, caller.key)
+        streams = ledger.open_streams(cur, pipeline.name)  # later than the unfinished batch, on purpose (T6)
+        if unfinished:
+            held = unfinished.lease_is_live and not is_gone(unfinished.owner)
+            unfinished = replace(unfinished, lease_is_live=held)
+        elif not paused:
+            streams = _with_new_streams(cur, pipeline, view, streams, starts, caller)
+        batch_id = unfinished.batch_id if unfinished else None
+        situation = Situation(
+            view=view,
+            streams=streams,
+            unfinished=unfinished,
+            call=call,
+            pause=ledger.pause_reason(cur, pipeline.name) if paused else None,
+            pace=ledger.recent_pace(cur, pipeline.name),
+            failures=ledger.data_failures(cur, batch_id, folder.content_hash()),
+            bound_by=tuple(ledger.last_documents(cur, pipeline.name, batch_id)),
+        )
+        planned = _record(cur, pipeline, decide(pipeline, situation, caller), caller)
+        if dry_run or isinstance(planned.decision, Busy | Blocked):
+            conn.rollback()
+    reach("plan.committed")
+    return planned
+
+
+def _record(cur: cursor, pipeline: Pipeline, decision: Decision, caller: Caller) -> Planned:
+    match decision:
+        case Start(ranges):
+            batch_id = ledger.insert_live_batch(cur, pipeline.name, caller.owner, ranges)
+            if batch_id is None:
+                return Planned(Busy(None, f"{pipeline.name}: another batch has taken these offsets meanwhile"), None)
+            reach("plan.ranges_written")
+        case Resume(batch_id):
+            ledger.take_lease(cur, batch_id, caller.owner)
+        case Done(batch_id) | Busy(batch_id):
+            return Planned(decision, batch_id)
+        case _:
+            return Planned(decision, None)
+    if caller.key is not None:
+        ledger.insert_call(cur, pipeline.name, caller.key, batch_id)
+    return Planned(decision, batch_id)
+
+
+def _with_new_streams(
+    cur: cursor,
+    pipeline: Pipeline,
+    view: TopicView,
+    streams: tuple[Stream, ...],
+    starts: dict[int, int] | None,
+    caller: Caller,
+) -> tuple[Stream, ...]:
+    """The first plan opens the streams; new partitions open a new epoch for all, at their positions and at 0 (T12, T13)."""
+    new = sorted(view.bounds.keys() - {stream.partition for stream in streams})
+    if not streams and starts is not None:
+        ledger.open_new_streams(cur, pipeline.name, view, starts, same_log=False)
+    elif new and all((s.cluster_id, s.topic_id) == (view.cluster_id, view.topic_id) for s in streams):
+        for stream in streams:
+            ledger.retire_stream(cur, stream.stream_id)
+        begin = {stream.partition: stream.position for stream in streams} | dict.fromkeys(new, 0)
+        ledger.open_new_streams(cur, pipeline.name, view, begin, same_log=True)
+        ledger.insert_growth(cur, pipeline.name, caller.owner, new)
+    else:
+        return streams
+    opened = ledger.open_streams(cur, pipeline.name)
+    moment = start_of(pipeline.start)
+    if not streams and isinstance(moment, datetime):
+        for stream in opened:
+            ledger.insert_boundary(cur, stream.stream_id, moment, stream.start_offset)
+    return opened
+
+
+def _first_starts(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> dict[int, int] | None:
+    """Where each partition begins, for a pipeline that has no streams yet; asked before any lock is taken."""
+    with transaction(conn, READER) as cur:
+        if ledger.open_streams(cur, pipeline.name):
+            return None
+    view = broker.view(pipeline.topic)
+    start = start_of(pipeline.start)
+    if isinstance(start, datetime):
+        if start > now:
+            raise Refusal(f"{pipeline.name}: its start {start.isoformat()} has not come yet; it is {now.isoformat()}")
+        return broker.offsets_at(view, start)
+    return {p: bounds.log_start if start == "earliest" else bounds.stable_end for p, bounds in view.bounds.items()}

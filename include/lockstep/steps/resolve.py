@@ -1,0 +1,61 @@
+"""In doubt: the acknowledgement of a COMMIT was lost, and only the ledger's commit row can say what happened."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import COMMITTER, LockTimeout, connect, transaction
+from lockstep.core.errors import Superseded, Unreachable
+from lockstep.ledger import attempts
+from lockstep.ledger import commit as ledger
+
+if TYPE_CHECKING:
+    from lockstep.core.staging import AttemptId
+    from lockstep.steps.surroundings import Surroundings
+
+SECONDS = 120.0
+SECONDS_BETWEEN_TRIES = 0.5
+LOCK_SECONDS = 5
+
+
+def was_committed(at: Surroundings, attempt: AttemptId) -> bool:
+    """Whether this attempt committed its batch, read under the batch's row lock; a database that is away is no answer.
+
+    Raises `Superseded` when another attempt committed or the batch was closed, `Unreachable` when time is up.
+    """
+    until = time.monotonic() + SECONDS
+    while True:
+        try:
+            return _ask(at.dsn, attempt)
+        except LockTimeout:
+            _end_committer(at.dsn, attempt)
+        except Unreachable:
+            if time.monotonic() > until:
+                raise
+        time.sleep(SECONDS_BETWEEN_TRIES)
+
+
+def _ask(dsn: str, attempt: AttemptId) -> bool:
+    conn = connect(dsn, name="lockstep resolve")
+    try:
+        with transaction(conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
+            batch = attempts.lock_batch(cur, attempt.batch_id)
+            token = ledger.committed_by(cur, attempt.batch_id)
+    finally:
+        conn.close()
+    if token is not None and token != attempt.token:
+        raise Superseded(f"batch {attempt.batch_id} was committed by attempt {token}, not by {attempt.token}")
+    if token is None and batch.state != "planned":
+        raise Superseded(f"batch {attempt.batch_id} was {batch.state} meanwhile")
+    return token is not None
+
+
+def _end_committer(dsn: str, attempt: AttemptId) -> None:
+    """The recorded committer still holds the lock though nobody listens to it: end it, as the login."""
+    conn = connect(dsn, name="lockstep resolve")
+    try:
+        with transaction(conn, None) as cur:
+            ledger.end_backend(cur, attempt)
+    finally:
+        conn.close()

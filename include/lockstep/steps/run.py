@@ -1,0 +1,142 @@
+"""Run: the five steps one after another, as the command line calls them."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import psycopg2
+
+from lockstep.adapters.postgres import PLANNER, READER, transaction
+from lockstep.core.decisions import Blocked, Busy, Done, Idle, Resume, Start
+from lockstep.core.errors import Refusal, Superseded
+from lockstep.ledger import attempts
+from lockstep.ledger import commit as ledger
+from lockstep.steps.announce import announce
+from lockstep.steps.commit import commit
+from lockstep.steps.plan import plan
+from lockstep.steps.stage import stage
+from lockstep.steps.validate import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lockstep.core.decisions import Caller, Decision
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.staging import Engine
+    from lockstep.steps.surroundings import Surroundings
+
+SECONDS_BETWEEN_LOOKS = 0.5
+
+
+@dataclass(slots=True)
+class Report:
+    """What one run came to: the decision, the batch as the ledger has it afterwards, and the seconds each step took."""
+
+    pipeline: str
+    decision: Decision
+    batch_id: int | None = None
+    superseded: str | None = None
+    ranges: list[Any] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def went_on(self) -> bool:
+        """Whether there was something to do and it was done, so that there may be more."""
+        return isinstance(self.decision, Start | Resume)
+
+
+def run(
+    at: Surroundings,
+    engine: Engine,
+    folder: PipelineFolder,
+    caller: Caller,
+    say: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Plans one batch and, where there is one, stages, validates, commits and announces it.
+
+    Somebody else having done it is no failure. An interrupt frees the batch and leaves it for the next run.
+    """
+    seconds: dict[str, float] = {}
+    with _timed(seconds, "plan"):
+        planned = plan(at.conn, at.broker, folder, caller, datetime.now(UTC))
+    report = Report(folder.pipeline.name, planned.decision, planned.batch_id, seconds=seconds)
+    if report.went_on and planned.batch_id is not None:
+        try:
+            _work(at, engine, folder, planned.batch_id, caller, seconds, say)
+        except Superseded as answer:
+            report.superseded = str(answer)
+        except BaseException:
+            _let_go(at, planned.batch_id, caller)
+            raise
+    if planned.batch_id is not None:
+        with transaction(at.conn, READER) as cur:
+            report.ranges = ledger.committed_ranges(cur, planned.batch_id)
+    return report
+
+
+def run_until_idle(
+    at: Surroundings,
+    engine: Engine,
+    folder: PipelineFolder,
+    caller: Caller,
+    wait: float,
+    say: Callable[[str], None] = lambda _: None,
+) -> list[Report]:
+    """Runs batch after batch until nothing is left; waits at most `wait` seconds while somebody else holds one.
+
+    The last report says why it ended; those before it are the batches it worked on.
+    """
+    reports: list[Report] = []
+    busy_until = time.monotonic() + wait
+    while True:
+        report = run(at, engine, folder, caller, say)
+        if report.went_on and not report.superseded:
+            reports.append(report)
+            busy_until = time.monotonic() + wait
+            continue
+        match report.decision:
+            case Idle() | Blocked() | Done():
+                return [*reports, report]
+            case Busy() | Start() | Resume():
+                if time.monotonic() > busy_until:
+                    return [*reports, report]
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _work(
+    at: Surroundings,
+    engine: Engine,
+    folder: PipelineFolder,
+    batch_id: int,
+    caller: Caller,
+    seconds: dict[str, float],
+    say: Callable[[str], None],
+) -> None:
+    say(f"batch {batch_id}: reading")
+    with _timed(seconds, "stage"):
+        attempt = stage(at, engine, folder, batch_id, caller)
+    say(f"batch {batch_id}: validating")
+    with _timed(seconds, "validate"):
+        validate(at, folder, attempt)
+    say(f"batch {batch_id}: committing")
+    with _timed(seconds, "commit"):
+        commit(at, folder.pipeline, attempt)
+    announce(at, attempt)
+
+
+def _let_go(at: Surroundings, batch_id: int, caller: Caller) -> None:
+    with suppress(Refusal, psycopg2.Error), transaction(at.conn, PLANNER) as cur:
+        attempts.free_batch_lease(cur, batch_id, caller.owner)
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
+    begin = time.perf_counter()
+    try:
+        yield
+    finally:
+        seconds[step] = round(time.perf_counter() - begin, 3)

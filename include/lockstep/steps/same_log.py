@@ -1,0 +1,40 @@
+"""Identity: the log that is read is the log that was planned, and its beginning has not passed the batch's (T7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import READER, transaction
+from lockstep.core.errors import Refusal
+from lockstep.ledger import attempts
+
+if TYPE_CHECKING:
+    from lockstep.steps.surroundings import Surroundings
+
+
+def log_starts(at: Surroundings, batch_id: int) -> dict[int, int]:
+    """Every stream's log start as the broker has it now; asked right before and right after the read.
+
+    Raises `Refusal`, naming partition and offsets, when a range cannot be (or could not have been) read whole.
+    """
+    with transaction(at.conn, READER) as cur:
+        ranges = attempts.ranges(cur, batch_id)
+        planned_on = attempts.logs(cur, batch_id)
+    if not ranges:
+        raise Refusal(f"batch {batch_id} is not in the ledger", next_command="lockstep status")
+    view = at.broker.view(ranges[0].offsets.topic_partition.topic)
+    starts = {}
+    for item in ranges:
+        bounds = view.bounds.get(item.offsets.topic_partition.partition)
+        if planned_on != {(view.cluster_id, view.topic_id)} or bounds is None:
+            raise Refusal(
+                f"{item.offsets}: the log is not the one that batch {batch_id} was planned on",
+                next_command="lockstep plan NAME",
+            )
+        if bounds.log_start > item.offsets.from_offset:
+            raise Refusal(
+                f"{item.offsets}: the log now starts at {bounds.log_start}: records of batch {batch_id} were deleted",
+                next_command="lockstep plan NAME",
+            )
+        starts[item.stream_id] = bounds.log_start
+    return starts

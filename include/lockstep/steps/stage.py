@@ -1,0 +1,86 @@
+"""Stage: open the attempt, read exactly the ranges, keep the winners' manifest. Nothing of it is visible to readers yet."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import STAGER, transaction
+from lockstep.adapters.processes import is_gone
+from lockstep.core.errors import BadData, Refusal, Superseded
+from lockstep.core.staging import AttemptId, StageWork
+from lockstep.faults import reach
+from lockstep.ledger import attempts
+from lockstep.steps.failure import recorded
+from lockstep.steps.lease import Lease
+from lockstep.steps.same_log import log_starts
+from lockstep.targets.fit import require_fit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockstep.core.accounting import ManifestLine
+    from lockstep.core.columns import Column
+    from lockstep.core.decisions import Caller
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.offsets import StreamRange
+    from lockstep.core.staging import Engine
+    from lockstep.steps.surroundings import Surroundings
+
+
+def stage(at: Surroundings, engine: Engine, folder: PipelineFolder, batch_id: int, caller: Caller) -> AttemptId:
+    """Opens an attempt at the batch, stages every visible record of its ranges and returns the attempt.
+
+    Raises `Superseded` when somebody else holds or has closed the batch; the offsets were fixed by plan.
+    """
+    columns = engine.columns()
+    attempt, ranges = _open(at, folder, batch_id, caller, columns)
+    with Lease(at.dsn, attempt, engine.cancel), recorded(at, attempt):
+        reach("stage.session_up")
+        with transaction(at.conn, STAGER) as cur:
+            attempts.name_application(cur, attempt, engine.application_id())
+        lines = engine.read(StageWork(folder.pipeline.name, batch_id, attempt.token, ranges, columns))
+        _require_planned(lines, ranges)
+        with transaction(at.conn, STAGER) as cur:
+            attempts.require_newest(cur, attempt)
+            attempts.insert_manifest(cur, attempt, lines)
+            attempts.mark_staged(cur, attempt)
+        reach("stage.done")
+    return attempt
+
+
+def _open(
+    at: Surroundings, folder: PipelineFolder, batch_id: int, caller: Caller, columns: Sequence[Column]
+) -> tuple[AttemptId, tuple[StreamRange, ...]]:
+    starts = log_starts(at, batch_id)
+    with transaction(at.conn, STAGER) as cur:
+        require_fit(cur, folder.pipeline, columns)
+        batch = attempts.lock_batch(cur, batch_id)
+        _require_free(batch, attempts.newest_attempt(cur, batch_id), caller)
+        attempt = attempts.open_attempt(cur, batch_id, folder, caller, columns, starts, version("lockstep"))
+        return attempt, attempts.ranges(cur, batch_id)
+
+
+def _require_free(batch: Any, newest: Any, caller: Caller) -> None:
+    """The lease rule (T2): a batch that is closed, or held by somebody alive, gets no new attempt."""
+    if batch.state == "committed":
+        raise Superseded(f"batch {batch.batch_id} is already committed")
+    if batch.state != "planned":
+        raise Refusal(f"batch {batch.batch_id} was {batch.state}", next_command=f"lockstep run {batch.pipeline}")
+    holders = [(batch.owner, batch.lease_is_live)] + ([(newest.owner, newest.lease_is_live)] if newest else [])
+    for owner, is_live in holders:
+        if is_live and owner != caller.owner and not caller.take_over and not is_gone(owner):
+            raise Superseded(f"batch {batch.batch_id} is held by {owner}")
+
+
+def _require_planned(lines: Sequence[ManifestLine], ranges: Sequence[StreamRange]) -> None:
+    """What the tasks say they read lies within what was planned."""
+    planned = {item.stream_id: item.offsets for item in ranges}
+    for line in lines:
+        offsets = planned.get(line.stream_id)
+        if offsets is None:
+            raise BadData(f"task {line.task} read stream {line.stream_id}, which the batch has no range of")
+        if line.first_offset is None or line.last_offset is None:
+            continue
+        if not offsets.from_offset <= line.first_offset <= line.last_offset < offsets.until_offset:
+            raise BadData(f"{offsets}: task {line.task} read offsets {line.first_offset} to {line.last_offset}")

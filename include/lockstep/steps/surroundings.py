@@ -1,0 +1,34 @@
+"""What a step works with: the ledger's connection, the broker, and how to connect once more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import connect
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka import Broker
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """The outside systems of one run; the connection is opened when first needed, and again after it was lost."""
+
+    dsn: str
+    broker: Broker
+    _conn: connection | None = field(default=None, repr=False)
+
+    @property
+    def conn(self) -> connection:
+        """A connection to the ledger that is not known to be broken."""
+        if self._conn is None or self._conn.closed:
+            self._conn = connect(self.dsn)
+        return self._conn
+
+    def close(self) -> None:
+        """Lets the connection go."""
+        if self._conn is not None:
+            self._conn.close()

@@ -1,0 +1,81 @@
+"""Validate: the same log, the same counts, an acceptable share of rejects, and the pipeline's expectations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import STAGER, transaction
+from lockstep.core.accounting import too_many_rejects
+from lockstep.core.errors import BadData
+from lockstep.faults import reach
+from lockstep.ledger import attempts
+from lockstep.steps.failure import recorded
+from lockstep.steps.lease import Lease
+from lockstep.steps.same_log import log_starts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.staging import AttemptId
+    from lockstep.steps.surroundings import Surroundings
+
+
+def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> None:
+    """Records what was read and the verdict on it; raises `BadData`, the verdict kept, when it must not be committed."""
+    with Lease(at.dsn, attempt), recorded(at, attempt):
+        after = log_starts(at, attempt.batch_id)
+        with transaction(at.conn, STAGER) as cur:
+            totals = attempts.stream_totals(cur, attempt)
+            _require_counts(totals, attempts.staged_totals(cur, attempt))
+            before = attempts.newest_attempt(cur, attempt.batch_id).log_starts
+        refusals = _rejects(folder, totals)
+        suite = _expectations(at, folder, attempt) if folder.expectations else {"success": True}
+        refusals += suite.get("violations", [])
+        with transaction(at.conn, STAGER) as cur:
+            attempts.require_newest(cur, attempt)
+            starts = {stream: (before[str(stream)], start) for stream, start in after.items()}
+            attempts.insert_results(cur, attempt, totals, starts)
+            name = folder.expectations.get("name") if folder.expectations else None
+            attempts.insert_verdict(cur, attempt, name, success=not refusals, result=suite | {"refusals": refusals})
+            if not refusals:
+                attempts.mark_validated(cur, attempt)
+        reach("validate.after")
+        if refusals:
+            more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
+            raise BadData(
+                f"{folder.pipeline.name}: batch {attempt.batch_id} is refused: {refusals[0]}{more}",
+                next_command=f"lockstep batch {attempt.batch_id}",
+            )
+
+
+def _require_counts(totals: Sequence[Any], staged: Mapping[int, Any]) -> None:
+    """What the winners' tasks reported is what the database finds staged by them."""
+    for total in totals:
+        found = staged.get(total.stream_id)
+        counts = (found.rows, found.rejected) if found else (0, 0)
+        where = f"{total.topic}-{total.partition} [{total.from_offset}, {total.until_offset})"
+        if counts != (total.rows, total.rejected):
+            raise BadData(f"{where}: staged are (rows, rejects) {counts}, reported were {(total.rows, total.rejected)}")
+        if total.delivered < total.written + total.rejected:
+            raise BadData(
+                f"{where}: {total.delivered} delivered, {total.written} written and {total.rejected} rejected"
+            )
+        if found and not total.from_offset <= found.first_offset <= found.last_offset < total.until_offset:
+            raise BadData(f"{where}: staged are offsets {found.first_offset} to {found.last_offset}")
+
+
+def _rejects(folder: PipelineFolder, totals: Sequence[Any]) -> list[str]:
+    rejected, delivered = sum(t.rejected for t in totals), sum(t.delivered for t in totals)
+    share = folder.pipeline.max_reject_share
+    if not too_many_rejects(rejected, delivered, share):
+        return []
+    return [
+        f"{rejected} of {delivered} records were rejected, more than max_reject_share {share:.0%}: is the schema right?"
+    ]
+
+
+def _expectations(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> dict[str, Any]:
+    from lockstep.steps.expectations import judge  # noqa: PLC0415 - Great Expectations takes seconds to import
+
+    return judge(at.dsn, folder, attempt)

@@ -1,0 +1,23 @@
+"""Targets: how the winners' staged rows become results, inside the commit's transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockstep.core.definition import Append, Upsert
+from lockstep.targets import append, upsert
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.definition import Target
+    from lockstep.core.staging import AttemptId
+
+
+def publish(cur: cursor, target: Target, attempt: AttemptId, rows: int) -> dict[str, int]:
+    """Publishes the attempt's `rows` staged rows; returns what the target did, counted apart from records."""
+    match target:
+        case Append():
+            return append.publish(cur, target, attempt, rows)
+        case Upsert():
+            return upsert.publish(cur, target, attempt, rows)

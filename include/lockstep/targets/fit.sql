@@ -1,0 +1,26 @@
+-- name: target_columns
+-- The target's columns with their types as Postgres writes them; no row: there is no such table.
+select a.attname as name, format_type(a.atttypid, a.atttypmod) as type, a.atttypid as type_id,
+    a.attnotnull and not a.atthasdef and a.attidentity = '' as must_be_given
+from pg_attribute a where a.attrelid = to_regclass(%(table)s) and a.attnum > 0 and not a.attisdropped order by a.attnum
+
+-- name: unique_keys
+-- The column sets that a unique index of the target holds unique, whatever the rows.
+select array(select a.attname::text from pg_attribute a where a.attrelid = i.indrelid and a.attnum = any(i.indkey)) as columns
+from pg_index i where i.indrelid = to_regclass(%(table)s) and i.indisunique and i.indpred is null and i.indexprs is null
+
+-- name: can_hold
+-- Whether a value of one type may be assigned to a column of another.
+select %(staged)s::regtype::oid = %(held)s::oid or exists (
+    select 1 from pg_cast where castsource = %(staged)s::regtype and casttarget = %(held)s::oid and castcontext in ('a', 'i'))
+
+-- name: staged_columns
+-- The decoded columns of an attempt's staging table.
+select a.attname as name from pg_attribute a
+where a.attrelid = to_regclass(%(table)s) and a.attnum > 0 and not a.attisdropped and not a.attname = any(%(reserved)s)
+order by a.attnum
+
+-- name: may_publish
+-- Whether the committer was granted what publishing takes.
+select has_table_privilege('lockstep_committer', to_regclass(%(table)s), 'select')
+    and has_table_privilege('lockstep_committer', to_regclass(%(table)s), 'insert') as granted

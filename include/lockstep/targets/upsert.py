@@ -1,0 +1,90 @@
+"""Upsert: the newest record of a key is the key's row, whatever order batches and lanes bring the records in (T12)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg2 import sql
+
+from lockstep.core.errors import BadData
+from lockstep.ledger.attempts import staging
+from lockstep.ledger.plan import one
+from lockstep.ledger.queries import queries
+from lockstep.targets.fit import payload
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.definition import Upsert
+    from lockstep.core.staging import AttemptId
+
+Q = queries("lockstep.targets", "upsert")
+
+
+def publish(cur: cursor, target: Upsert, attempt: AttemptId, rows: int) -> dict[str, int]:
+    """Inserts, updates and deletes so that each key's row is its newest record; older records are counted as superseded."""
+    parts = _parts(cur, target, attempt)
+    values = {"batch_id": attempt.batch_id, "token": attempt.token, "target": target.table, "table": target.table}
+
+    def run(name: str) -> int:
+        cur.execute(sql.SQL(Q[name]).format(**parts), values)
+        return cur.rowcount
+
+    run("lock_target")
+    newest = run("keep_newest")
+    if target.order_by is None:
+        for query in ("moved_within", "moved_since"):
+            run(query)
+            _refuse_moved_key(cur, target)
+    older = run("drop_superseded") + run("drop_dead")
+    run("insert_tombstones")
+    deleted = run("delete_rows")
+    run("count_existing")
+    existing: int = one(cur).existing
+    written = run("upsert_rows")
+    return {
+        "inserted": written - existing,
+        "updated": existing,
+        "deleted": deleted,
+        "superseded": rows - newest + older,
+    }
+
+
+def _refuse_moved_key(cur: cursor, target: Upsert) -> None:
+    row = cur.fetchone()
+    if row is not None:
+        raise BadData(
+            f"{target.table}: key {row.key} stands in two partitions (streams {row.one} and {row.other}) and nothing says "
+            "which record is newer; name a column with order_by, or partition the topic by this key"
+        )
+
+
+def _parts(cur: cursor, target: Upsert, attempt: AttemptId) -> dict[str, Any]:
+    columns = payload(cur, target.table, attempt)
+    keys = [sql.Identifier(name) for name in target.key]
+    order = [sql.Identifier(target.order_by)] if target.order_by else []
+
+    def each(template: str, items: list[sql.Identifier], joined_by: str = ", ") -> sql.Composable:
+        return sql.SQL(joined_by).join(sql.SQL(template).format(item) for item in items)
+
+    return {
+        "table": staging(attempt),
+        "target": sql.Identifier(*target.table.split(".")),
+        "columns": columns.columns,
+        "staged": columns.staged,
+        "keys": each("{}", keys),
+        "newest_keys": each("n.{}", keys),
+        "staged_keys": each("t.{}", keys),
+        "same_staged_key": sql.SQL(" and ").join(
+            sql.SQL("t.{0}::{1} = n.{0}").format(sql.Identifier(name), sql.SQL(type_))
+            for name, type_ in zip(columns.names, columns.types, strict=True)
+            if name in target.key
+        ),
+        "same_key": each("t.{0} = n.{0}", keys, " and "),
+        "order": each("{} desc,", order, " "),
+        "target_order": each("t.{},", order, " "),
+        "newest_order": each("n.{},", order, " "),
+        "assignments": each(
+            "{0} = excluded.{0}", [sql.Identifier(n) for n in columns.names if n not in target.key] or keys
+        ),
+    }

@@ -1,0 +1,61 @@
+-- name: lock_target
+-- One commit at a time writes this target: lanes may meet on one key, and a tombstone must not be overtaken.
+select pg_advisory_xact_lock(hashtextextended('lockstep.target ' || %(table)s, 0))
+
+-- name: keep_newest
+-- Of each key the newest staged record: by the target's order, then the stream's epoch, then the offset.
+create temp table newest on commit drop as
+select distinct on ({keys}) * from (
+    select {staged}, t._stream, t._offset, t._ordinal, coalesce(t._deleted, false) as _deleted, s.epoch as _epoch
+    from {table} t
+    join (select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s) w on w.task = t._task
+    join lockstep.stream s on s.stream_id = t._stream
+    where t._reason is null) staged
+order by {keys}, {order} _epoch desc, _offset desc, _ordinal desc
+
+-- name: moved_within
+-- A key in two partitions of one epoch: nothing says which record is newer.
+select jsonb_build_array({staged_keys}) as key, t._stream as one, n._stream as other
+from {table} t
+join (select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s) w on w.task = t._task
+join lockstep.stream s on s.stream_id = t._stream
+join newest n on {same_staged_key} and n._stream <> t._stream and n._epoch = s.epoch
+where t._reason is null limit 1
+
+-- name: moved_since
+-- The same, against what was written before.
+select jsonb_build_array({newest_keys}) as key, t._stream as one, n._stream as other
+from newest n join {target} t on {same_key} and t._stream <> n._stream
+join lockstep.stream s on s.stream_id = t._stream and s.epoch = n._epoch limit 1
+
+-- name: drop_superseded
+-- Records older than the row that is there change nothing.
+delete from newest n using {target} t, lockstep.stream s
+where {same_key} and s.stream_id = t._stream and ({target_order} s.epoch, t._offset) > ({newest_order} n._epoch, n._offset)
+
+-- name: drop_dead
+-- Records older than a tombstone do not raise the dead.
+delete from newest n using lockstep.tombstone d, lockstep.stream s
+where d.target = %(target)s and d.key = jsonb_build_array({newest_keys})
+  and s.stream_id = d.stream_id and (s.epoch, d."offset") > (n._epoch, n._offset)
+
+-- name: insert_tombstones
+-- A deletion leaves its order behind.
+insert into lockstep.tombstone (target, key, stream_id, "offset")
+select %(target)s, jsonb_build_array({newest_keys}), n._stream, n._offset from newest n where n._deleted
+on conflict (target, key) do update set stream_id = excluded.stream_id, "offset" = excluded."offset"
+
+-- name: delete_rows
+-- A tombstone deletes its row.
+delete from {target} t using newest n where n._deleted and {same_key}
+
+-- name: upsert_rows
+-- The newest record of a key is its row.
+insert into {target} ({columns}, _stream, _offset, _ordinal, _batch)
+select {columns}, _stream, _offset, _ordinal, %(batch_id)s from newest where not _deleted
+on conflict ({keys}) do update set {assignments},
+    _stream = excluded._stream, _offset = excluded._offset, _ordinal = excluded._ordinal, _batch = excluded._batch
+
+-- name: count_existing
+-- How many of the keys already have a row.
+select count(*) as existing from newest n join {target} t on {same_key} where not n._deleted

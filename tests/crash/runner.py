@@ -1,0 +1,47 @@
+"""One process that runs a pipeline without Spark, to be killed, stopped and raced by tests.
+
+Usage: runner.py PIPELINE [--until-idle] [--take-over]; prints one JSON document, exits 1 on a refusal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from lockstep.adapters.folders import load
+from lockstep.adapters.kafka import Broker
+from lockstep.adapters.processes import this_owner
+from lockstep.core.decisions import Caller
+from lockstep.core.errors import Refusal
+from lockstep.steps.run import run, run_until_idle
+from lockstep.steps.surroundings import Surroundings
+from plain_engine import PlainEngine
+
+
+def main() -> int:
+    dsn, kafka = os.environ["LOCKSTEP_DSN"], os.environ["LOCKSTEP_KAFKA"]
+    folder = load(sys.argv[1])
+    at = Surroundings(dsn, Broker(kafka))
+    caller = Caller(this_owner(), take_over="--take-over" in sys.argv)
+    engine = PlainEngine(folder, kafka, dsn)
+    try:
+        if "--until-idle" in sys.argv:
+            reports = run_until_idle(at, engine, folder, caller, wait=40)
+        else:
+            reports = [run(at, engine, folder, caller)]
+    except Refusal as refusal:
+        print(json.dumps({"refused": str(refusal)}))
+        return 1
+    last = reports[-1]
+    committed = [report.batch_id for report in reports if report.went_on and not report.superseded]
+    print(
+        json.dumps(
+            {"decision": type(last.decision).__name__, "superseded": last.superseded, "committed": committed}
+        )
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

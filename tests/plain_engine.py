@@ -1,0 +1,117 @@
+"""An engine without Spark: reads ranges with one consumer and stages them by COPY, for tests of what surrounds it."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import psycopg2
+from confluent_kafka import Consumer, TopicPartition
+
+from lockstep.core.accounting import Digest, ManifestLine
+from lockstep.core.staging import STAGING_SCHEMA
+
+if TYPE_CHECKING:
+    from lockstep.core.columns import Column
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.staging import StageWork
+
+
+class PlainEngine:
+    """Reads JSON objects; anything else, and every value that is no object, is a reject."""
+
+    def __init__(self, folder: PipelineFolder, kafka: str, dsn: str) -> None:
+        self.folder = folder
+        self.kafka = kafka
+        self.dsn = dsn
+        self.cancelled = False
+
+    def application_id(self) -> str | None:
+        return None
+
+    def columns(self) -> tuple[Column, ...]:
+        return self.folder.pipeline.format.columns
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.kafka,
+                "group.id": "plain-engine",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 20,
+            }
+        )
+        try:
+            lines, rows = [], io.StringIO()
+            for item in work.ranges:
+                lines.append(self._read_one(consumer, item, rows))
+        finally:
+            consumer.close()
+        rows.seek(0)
+        conn = psycopg2.connect(self.dsn)
+        with conn, conn.cursor() as cur:
+            cur.execute("set local role lockstep_stager")
+            cur.copy_expert(f"copy {STAGING_SCHEMA}.{work.table} from stdin", rows)
+        conn.close()
+        return tuple(line for line in lines if line.delivered)
+
+    def _read_one(self, consumer: Consumer, item, rows: io.StringIO) -> ManifestLine:
+        range_ = item.offsets
+        where = TopicPartition(range_.topic_partition.topic, range_.topic_partition.partition, range_.from_offset)
+        consumer.assign([where])
+        offsets, times, rejected, size = [], [], 0, 0
+        while True:
+            message = consumer.poll(10)
+            assert message is not None, f"no answer while reading {range_}"
+            if message.error():
+                break  # the end of the partition: nothing visible is left below it
+            if message.offset() >= range_.until_offset:
+                break
+            offsets.append(message.offset())
+            times.append(datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC))
+            size += len(message.value() or b"") + len(message.key() or b"")
+            rejected += self._write(rows, item.stream_id, message)
+            if message.offset() == range_.until_offset - 1:
+                break
+        n = len(offsets)
+        return ManifestLine(
+            task=1,
+            stream_id=item.stream_id,
+            delivered=n,
+            written=n - rejected,
+            rejected=rejected,
+            rows=n - rejected,
+            bytes=size,
+            digest=Digest.of(offsets, range_.from_offset),
+            first_offset=offsets[0] if n else None,
+            last_offset=offsets[-1] if n else None,
+            min_timestamp=min(times, default=None),
+            max_timestamp=max(times, default=None),
+        )
+
+    def _write(self, rows: io.StringIO, stream_id: int, message) -> int:
+        pipeline = self.folder.pipeline
+        deleted = message.value() is None and pipeline.takes_tombstones
+        reason = None
+        try:
+            value = {pipeline.format.key: message.key().decode()} if deleted else json.loads(message.value())
+            if not isinstance(value, dict):
+                raise TypeError("no object")
+        except (ValueError, TypeError) as error:
+            value, reason = {}, f"not JSON: {type(error).__name__}"
+        moment = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC).isoformat()
+        raw = [message.key(), message.value()] if reason else [None, None]
+        fields = [stream_id, message.offset(), 0, 1, moment, deleted, reason]
+        fields += [None if b is None else "\\x" + b.hex() for b in raw] + [None]
+        fields += [value.get(column.name) for column in pipeline.format.columns]
+        rows.write(
+            "\t".join("\\N" if f is None else str(f).replace("\\", "\\\\").replace("\t", " ") for f in fields) + "\n"
+        )
+        return int(reason is not None)
