@@ -1,0 +1,120 @@
+"""`lockstep dev`: the embedded stack and its sample data."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lockstep.cli import surroundings
+from lockstep.cli.output import AsJson, say, say_table, show
+from lockstep.core.errors import Refusal
+from lockstep.dev import ports, stack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lockstep.dev.stack import Part, Stack
+
+dev_app = typer.Typer(no_args_is_help=True, help="The embedded stack: Postgres, Kafka, sample data.")
+
+
+@dev_app.command("up")
+def up(
+    airflow: Annotated[bool, typer.Option("--airflow", help="Airflow too (not yet).")] = False,
+    spark_connect: Annotated[bool, typer.Option("--spark-connect", help="Spark Connect too (not yet).")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Start what is not running; leave alone what is."""
+    from lockstep.dev import switch  # noqa: PLC0415 - librdkafka is not for `lockstep --help`
+
+    for asked, name in ((airflow, "--airflow"), (spark_connect, "--spark-connect")):
+        if asked:
+            raise Refusal(f"{name} is not there yet.", next_command=stack.UP)
+    running = switch.up(_home(), _progress)
+    show(_described(running), as_json, lambda: say("the stack is up"))
+
+
+@dev_app.command("down")
+def down(as_json: AsJson = False) -> None:
+    """Stop what was started here, and nothing else; data and ports are kept."""
+    from lockstep.dev import switch  # noqa: PLC0415 - librdkafka is not for `lockstep --help`
+
+    stopped = switch.down(_home(), _progress)
+    show(_described(stopped), as_json, lambda: say("the stack is down"))
+
+
+@dev_app.command("status")
+def status(as_json: AsJson = False) -> None:
+    """Say what runs, and where."""
+    home = _home()
+    described = _described(stack.read(home) or stack.Stack(home))
+    rows = [[part["name"], part["state"], part["address"], part["pid"]] for part in described["parts"]]
+    show(described, as_json, lambda: say_table(["part", "state", "address", "pid>"], rows))
+
+
+@dev_app.command("env")
+def env(as_json: AsJson = False) -> None:
+    """Print the exports to use the stack, for `eval "$(lockstep dev env)"`."""
+    document = {"dsn": surroundings.dsn(), "kafka": surroundings.kafka()}
+    show(document, as_json, lambda: say("\n".join(_exports(document))))
+
+
+@dev_app.command("produce")
+def produce(
+    name: Annotated[str, typer.Argument(help="The sample.", metavar="NAME", show_default=False)],
+    records: Annotated[int, typer.Option("--records", min=0, help="How many.")] = 1_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed, other data.")] = 0,
+    rate: Annotated[float | None, typer.Option("--rate", min=0.1, help="Records a second.", show_default=False)] = None,
+    up_to: Annotated[bool, typer.Option("--up-to", help="Only until the topic holds that many.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put sample data on its topic, which is created when it is missing."""
+    from rich.console import Console  # noqa: PLC0415 - half of what `lockstep --help` may take
+    from rich.progress import Progress  # noqa: PLC0415
+
+    from lockstep.dev.produce import Errand, produce, sample_named  # noqa: PLC0415 - librdkafka
+
+    errand = Errand(sample_named(name), records, seed, rate, up_to)
+    bootstrap, began = surroundings.kafka(), time.monotonic()
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(errand.sample.topic, total=records)
+        produced = produce(bootstrap, errand, lambda count: bar.advance(task, count))
+    seconds = round(time.monotonic() - began, 3)
+    document = {"pipeline": name, "topic": errand.sample.topic, "produced": produced, "seconds": seconds}
+    show(document, as_json, lambda: say(f"{produced} records onto {errand.sample.topic} in {seconds:.1f} s"))
+
+
+def _home() -> Path:
+    if home := stack.home_of(Path.cwd()):
+        return home
+    raise Refusal(f"no project in or above {Path.cwd()}.", next_command="cd to a clone, or export LOCKSTEP_HOME=FOLDER")
+
+
+def _exports(document: dict[str, str]) -> Iterator[str]:
+    for name, value in document.items():
+        yield f"export LOCKSTEP_{name.upper()}={shlex.quote(value)}"
+
+
+def _described(known: Stack) -> dict[str, Any]:
+    """What runs, without passwords."""
+    parts = (("postgres", known.postgres, "LOCKSTEP_DSN"), ("kafka", known.broker, "LOCKSTEP_KAFKA"))
+    return {"home": str(known.home), "parts": [{"name": name} | _part(part, given) for name, part, given in parts]}
+
+
+def _part(part: Part | None, variable: str) -> dict[str, Any]:
+    if os.environ.get(variable):
+        return {"state": f"given by {variable}", "address": None, "pid": None}
+    if part is None or part.process is None or not part.lives:
+        return {"state": "down", "address": None, "pid": None}
+    state = "up" if ports.answers(part.port) else "not answering"
+    return {"state": state, "address": f"127.0.0.1:{part.port}", "pid": part.process.pid}
+
+
+def _progress(line: str) -> None:
+    typer.echo(line, err=True)

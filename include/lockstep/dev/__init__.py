@@ -1,0 +1,1 @@
+"""The embedded stack: a Postgres and a Kafka broker of one's own, started from binaries and jars, no containers."""

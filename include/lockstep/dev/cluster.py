@@ -1,0 +1,167 @@
+"""A Postgres cluster on disk: which programs make it, as whom, where it may lie, and what it holds at birth."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import secrets
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
+
+from lockstep.core.errors import Refusal
+from lockstep.dev import processes
+from lockstep.dev.processes import Account
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_INSTALL = "apt-get install postgresql (or set LOCKSTEP_PG_BIN)"
+_SETTINGS = """
+listen_addresses = '127.0.0.1'
+unix_socket_directories = ''        # a socket's path may have 107 bytes, a clone's path more
+max_connections = 200
+timezone = 'UTC'
+log_timezone = 'UTC'
+"""
+_ACCESS = "host all all 127.0.0.1/32 scram-sha-256\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """The passwords of the cluster's two logins, drawn once."""
+
+    superuser: str = field(repr=False)
+    lockstep: str = field(repr=False)
+
+
+def binaries(environ: Mapping[str, str]) -> Path:
+    """The folder with `initdb` and `postgres`: LOCKSTEP_PG_BIN, pg_config's, or the newest that is installed."""
+    if given := environ.get("LOCKSTEP_PG_BIN"):
+        if not _has_server(Path(given)):
+            raise Refusal(
+                f"LOCKSTEP_PG_BIN={given} holds no initdb and postgres.", next_command="unset LOCKSTEP_PG_BIN"
+            )
+        return Path(given)
+    for folder in (*_by_pg_config(environ), *_by_version()):
+        if _has_server(folder):
+            return folder
+    raise Refusal("no Postgres server on this machine, by pg_config or in /usr/lib/postgresql.", next_command=_INSTALL)
+
+
+def account() -> Account | None:
+    """Whom Postgres is to run as: us, or somebody harmless when we are root, whom it refuses."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return Account(entry.pw_uid, entry.pw_gid)
+    raise Refusal(
+        "Postgres does not run as root, and there is no user postgres or nobody.", next_command="adduser postgres"
+    )
+
+
+def find(folder: Path) -> Path | None:
+    """The data directory below the folder, by its real path; None when there is no whole one."""
+    data = (folder / "cluster" / "data").resolve()
+    return data if (data / "PG_VERSION").is_file() else None
+
+
+def create(folder: Path, programs: Path, owner: Account | None, log: Path) -> Path:
+    """A new data directory with its logins and its database; an interrupted creation leaves none."""
+    site = _site(folder, owner)
+    fresh = site / "data.new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    initdb = [str(programs / "initdb"), "-D", str(fresh), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"]
+    _do(initdb, log, owner)
+    with (fresh / "postgresql.conf").open("a") as settings:
+        settings.write(_SETTINGS)
+    (fresh / "pg_hba.conf").write_text(_ACCESS)
+    # Nobody can connect before the passwords are set: single-user mode listens nowhere.
+    _do([str(programs / "postgres"), "--single", "-D", str(fresh), "postgres"], log, owner, _birth(secret(folder)))
+    return fresh.rename(site / "data").resolve()
+
+
+def secret(folder: Path) -> Secret:
+    """The passwords kept in the folder; drawn and written down, for the owner's eyes only, when there are none yet."""
+    file = folder / "secret.json"
+    if not file.exists():
+        drawn = {"superuser": secrets.token_hex(16), "lockstep": secrets.token_hex(16)}
+        half = file.with_suffix(".new")
+        half.unlink(missing_ok=True)
+        with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+            json.dump(drawn, out)
+        half.replace(file)
+    return Secret(**json.loads(file.read_text()))
+
+
+def remove(folder: Path) -> None:
+    """Deletes the cluster wherever it lies; it must be stopped."""
+    shutil.rmtree((folder / "cluster").resolve(), ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _site(folder: Path, owner: Account | None) -> Path:
+    """The folder that holds the data: `cluster`, or a link of that name to where its owner can reach it."""
+    site = folder / "cluster"
+    if site.is_symlink() and not site.exists():
+        site.unlink()
+    if site.is_symlink():
+        return site.resolve()
+    site.mkdir(mode=0o700, exist_ok=True)
+    if owner:
+        os.chown(site, owner.uid, owner.gid)
+    if owner and not _reaches(owner, site):
+        # A clone in root's own home is closed to the account that Postgres runs as.
+        elsewhere = Path(tempfile.mkdtemp(prefix="lockstep-postgres-", dir="/var/tmp"))
+        os.chown(elsewhere, owner.uid, owner.gid)
+        shutil.rmtree(site)
+        site.symlink_to(elsewhere)
+    return site.resolve()
+
+
+def _reaches(owner: Account, site: Path) -> bool:
+    return processes.run(["test", "-w", str(site)], log=Path(os.devnull), account=owner)
+
+
+def _birth(passwords: Secret) -> str:
+    """The statements of cluster.sql as single-user mode wants them: one a line, without comments."""
+    # Its input is no session, so there are no parameters to bind; the passwords are hexadecimal digits of our own.
+    text = Template(files("lockstep.dev").joinpath("cluster.sql").read_text())
+    filled = text.substitute(superuser=passwords.superuser, lockstep=passwords.lockstep)
+    return "".join(f"{line}\n" for line in filled.splitlines() if not line.startswith("--"))
+
+
+def _do(command: list[str], log: Path, owner: Account | None, text: str = "") -> None:
+    begin = log.stat().st_size if log.exists() else 0
+    succeeded = processes.run(command, log=log, account=owner, text=text)
+    # Single-user mode exits 0 even when a statement failed, and only its output tells.
+    said = log.read_bytes()[begin:]
+    if not succeeded or b"ERROR:" in said:
+        raise Refusal(f"{Path(command[0]).name} failed: {processes.last_line(log)}", next_command=f"less {log}")
+
+
+def _has_server(folder: Path) -> bool:
+    return all(os.access(folder / name, os.X_OK) for name in ("initdb", "postgres"))
+
+
+def _by_pg_config(environ: Mapping[str, str]) -> list[Path]:
+    if (program := shutil.which("pg_config", path=environ.get("PATH"))) is None:
+        return []
+    answer = subprocess.run([program, "--bindir"], capture_output=True, text=True, check=False)
+    return [Path(answer.stdout.strip())] if answer.returncode == 0 else []
+
+
+def _by_version() -> list[Path]:
+    found = Path("/usr/lib/postgresql").glob("*/bin")
+    return sorted(found, key=lambda folder: [int(part) for part in re.findall(r"\d+", str(folder))], reverse=True)

@@ -1,0 +1,108 @@
+"""The jars that pip cannot bring: Spark's connectors and the Kafka broker, resolved once by the Ivy inside pyspark."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.errors import Refusal
+from lockstep.dev import java, lock, processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+CHECKOUT = Path(__file__).parents[3]
+_MANIFEST = "manifest.json"
+
+
+def folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the jars of this checkout are: `LOCKSTEP_JARS`, else `.lockstep/jars` beside `ivy.xml`."""
+    return Path(environ.get("LOCKSTEP_JARS") or CHECKOUT / ".lockstep" / "jars")
+
+
+def find(configuration: str, environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder with the jars of `broker` or `connector`; refuses when they are not all there."""
+    if not complete(folder(environ)):
+        raise Refusal(f"the jars are not all in {folder(environ)}.", next_command="make jars")
+    return folder(environ) / configuration
+
+
+def complete(target: Path) -> bool:
+    """Whether each jar that today's ivy.xml resolved to is there in full length."""
+    try:
+        manifest = json.loads((target / _MANIFEST).read_text())
+    except (FileNotFoundError, ValueError):
+        return False
+    return bool(manifest == _manifest(target))
+
+
+def ensure(target: Path, say: Callable[[str], None]) -> None:
+    """Resolves the jars unless they are complete; the folder appears at once and whole, or not at all."""
+    if complete(target):
+        return
+    with lock.held(target.with_name(f"{target.name}.lock"), say):
+        if not complete(target):
+            say("jars: resolving Spark's connectors and the Kafka broker (about a minute, once)")
+            _resolve(target)
+
+
+def _resolve(target: Path) -> None:
+    fresh, old, cache = (target.with_name(f"{target.name}.{suffix}") for suffix in ("new", "old", "cache"))
+    shutil.rmtree(fresh, ignore_errors=True)
+    # The cache outlives a failure, so that the next call downloads only what is missing.
+    _retrieve(fresh, cache, target.with_name(f"{target.name}.log"))
+    (fresh / _MANIFEST).write_text(json.dumps(_manifest(fresh), indent=1))
+    if target.exists():
+        target.rename(old)
+    fresh.rename(target)
+    for done_with in (old, cache):
+        shutil.rmtree(done_with, ignore_errors=True)
+
+
+def _retrieve(fresh: Path, cache: Path, log: Path) -> None:
+    ivy = next(_pyspark_jars().glob("ivy-*.jar"), None)
+    if ivy is None:
+        raise Refusal(f"no Ivy among the jars of pyspark in {_pyspark_jars()}.", next_command="make clean demo")
+    pattern = str(fresh / "[conf]" / "[artifact]-[revision].[ext]")
+    command = [str(java.find()), "-jar", str(ivy), "-ivy", str(CHECKOUT / "ivy.xml"), "-cache", str(cache)]
+    log.unlink(missing_ok=True)
+    if not processes.run([*command, "-types", "jar", "bundle", "-retrieve", pattern], log=log):
+        raise Refusal(f"Ivy could not resolve the jars; {log} says why.", next_command="make jars")
+
+
+def _pyspark_jars() -> Path:
+    # Asked of the import system without importing: pyspark takes half a second.
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise Refusal("pyspark is not installed here.", next_command="make demo")
+    return Path(spec.origin).parent / "jars"
+
+
+def _manifest(target: Path) -> dict[str, Any]:
+    wanted = hashlib.sha256((CHECKOUT / "ivy.xml").read_bytes()).hexdigest()
+    sizes = {str(jar.relative_to(target)): jar.stat().st_size for jar in sorted(target.glob("*/*.jar"))}
+    return {"ivy": wanted, "sizes": sizes}
+
+
+def main() -> int:
+    """The door for make: resolves what is missing, or says in one line why it cannot."""
+    try:
+        ensure(folder(), _say)
+    except Refusal as refusal:
+        _say(str(refusal))
+        return 1
+    return 0
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

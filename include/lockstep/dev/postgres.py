@@ -1,0 +1,120 @@
+"""The embedded Postgres: one cluster below a folder, on TCP alone, as safe on disk as any other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from lockstep.core.errors import Refusal
+from lockstep.dev import cluster, ports, processes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from lockstep.dev.processes import Process
+
+_NOBODYS_PID = 2**31 - 1
+_PORT_LINE, _STATUS_LINE = 3, 7
+
+
+class Mode(Enum):
+    """How a server is told to stop."""
+
+    FAST = signal.SIGINT  # roll back, write out, end
+    IMMEDIATE = signal.SIGQUIT  # end at once, recover at the next start
+    KILL = signal.SIGKILL  # what a crash does; its backends follow by themselves
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running Postgres and how to reach it."""
+
+    process: Process
+    port: int
+    data: Path
+    dsn: str = field(repr=False)
+    superuser_dsn: str = field(repr=False)
+
+
+def start(home: Path, port: int | None = None, *, environ: Mapping[str, str] = os.environ) -> Server:
+    """The server below this folder, ready: the running one, or started on the port (a free one by default)."""
+    folder, log = _folder(home), _folder(home) / "server.log"
+    folder.mkdir(parents=True, exist_ok=True)
+    if server := running(home):
+        return _ready(home, server.process)
+    programs, owner = cluster.binaries(environ), cluster.account()
+    data = cluster.find(folder) or cluster.create(folder, programs, owner, log)
+    _clear_the_wreck(data)
+    command = [str(programs / "postgres"), "-D", str(data), "-p", str(port or ports.choose(home))]
+    return _ready(home, processes.launch(command, log=log, account=owner))
+
+
+def running(home: Path) -> Server | None:
+    """The server below this folder if its process lives, whoever started it."""
+    data = cluster.find(_folder(home))
+    if data is None or len(lines := _pid_file(data)) <= _PORT_LINE:
+        return None
+    process = processes.observe(int(lines[0]))
+    # A crashed server's pid may be somebody else's by now, but nobody else names our data.
+    if process is None or f"-D {data} " not in processes.command_line(process.pid):
+        return None
+    port, secret = int(lines[_PORT_LINE]), cluster.secret(_folder(home))
+    return Server(
+        process=process,
+        port=port,
+        data=data,
+        dsn=f"postgresql://lockstep:{secret.lockstep}@127.0.0.1:{port}/lockstep",
+        superuser_dsn=f"postgresql://postgres:{secret.superuser}@127.0.0.1:{port}/lockstep",
+    )
+
+
+def stop(server: Server, mode: Mode = Mode.FAST) -> None:
+    """Ends that very run of the server and waits until it is gone."""
+    processes.stop(server.process, mode.value, patience=30.0)
+
+
+def _ready(home: Path, process: Process, patience: float = 120.0) -> Server:
+    """Waits until the server says in its own pid file that it accepts connections."""
+    deadline = time.monotonic() + patience
+    log = _folder(home) / "server.log"
+    while time.monotonic() < deadline:
+        server = running(home)
+        if server and "ready" in _pid_file(server.data)[_STATUS_LINE : _STATUS_LINE + 1]:
+            return server
+        if not processes.alive(process):
+            raise Refusal(f"Postgres did not start: {processes.last_line(log)}", next_command=f"less {log}")
+        time.sleep(0.05)
+    raise Refusal(f"Postgres was not ready within {patience:.0f} s.", next_command=f"less {log}")
+
+
+def _clear_the_wreck(data: Path) -> None:
+    """Makes way for a start after a crash: ends orphaned backends, and frees a pid that has passed to somebody else."""
+    deadline = time.monotonic() + 10.0
+    while (orphans := list(processes.working_in(data, "postgres"))) and time.monotonic() < deadline:
+        for pid in orphans:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGQUIT)
+        time.sleep(0.1)
+    file, lines = data / "postmaster.pid", _pid_file(data)
+    if file.exists() and len(lines) <= _PORT_LINE:
+        file.unlink()
+    elif lines and processes.observe(int(lines[0])):
+        # Only the pid goes: the rest guards Postgres against a second server on the same shared memory.
+        file.write_text("\n".join([str(_NOBODYS_PID), *lines[1:], ""]))
+
+
+def _pid_file(data: Path) -> list[str]:
+    try:
+        return [line.strip() for line in (data / "postmaster.pid").read_text().splitlines()]
+    except FileNotFoundError:
+        return []
+
+
+def _folder(home: Path) -> Path:
+    return home.resolve() / "postgres"

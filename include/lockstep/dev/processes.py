@@ -1,0 +1,168 @@
+"""Programs that outlive the command that started them: known by pid and start time, stopped only as such."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.core.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_PROC = Path("/proc")
+_DEAD = "ZX"
+
+# Kept while we live, so that a child that dies under us is reaped and does not look alive as a zombie.
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One run of one program: a pid can come again, a pid with its start time cannot."""
+
+    pid: int
+    started: str
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The operating system's user that a program is to run as."""
+
+    uid: int
+    gid: int
+
+
+def launch(
+    command: Sequence[str], *, log: Path, pid_file: Path | None = None, account: Account | None = None
+) -> Process:
+    """The program in a session of its own, without our terminal, its output appended to the log."""
+    # The child writes its own pid before it becomes the program: no kill of ours can come between the two.
+    note_pid = ("/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(pid_file)) if pid_file else ()
+    with log.open("ab") as out:
+        child = subprocess.Popen(
+            [*note_pid, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            cwd="/",
+            env=surroundings(),
+            start_new_session=True,
+            user=account.uid if account else None,
+            group=account.gid if account else None,
+            extra_groups=[] if account else None,
+        )
+    _children[child.pid] = child
+    return observe(child.pid) or Process(child.pid, "gone at once")
+
+
+def run(command: Sequence[str], *, log: Path, account: Account | None = None, text: str = "") -> bool:
+    """Runs a short program to its end with `text` as its input; its output goes to the log; whether it exited 0."""
+    with log.open("ab") as out:
+        done = subprocess.run(
+            command,
+            input=text.encode(),
+            stdout=out,
+            stderr=out,
+            cwd="/",
+            env=surroundings(),
+            check=False,
+            user=account.uid if account else None,
+            group=account.gid if account else None,
+            extra_groups=[] if account else None,
+        )
+    return done.returncode == 0
+
+
+def surroundings() -> dict[str, str]:
+    """Our environment without what would steer Postgres, and with its messages in English."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LOCKSTEP_"))}
+    return kept | {"LC_ALL": "C"}
+
+
+def observe(pid: int) -> Process | None:
+    """Who has this pid now; None when nobody does, or only a zombie."""
+    if child := _children.get(pid):
+        child.poll()
+    state, started = by_proc(pid) if _PROC.is_dir() else by_ps(pid)
+    return Process(pid, started) if state and state not in _DEAD else None
+
+
+def by_proc(pid: int) -> tuple[str, str]:
+    """State letter and start time (boot and clock ticks since) from Linux's own files; empty when there is none."""
+    try:
+        # The name stands in parentheses and may hold anything, so count the fields from its end.
+        fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return "", ""
+    return fields[0], f"{boot}:{fields[19]}"
+
+
+def by_ps(pid: int) -> tuple[str, str]:
+    """The same from `ps`, for systems without /proc; the start time is in seconds there."""
+    state, _, started = _ps("state=,lstart=", pid).partition(" ")
+    return state[:1], started.strip()
+
+
+def alive(process: Process) -> bool:
+    """Whether that very run is still going on."""
+    return observe(process.pid) == process
+
+
+def command_line(pid: int) -> str:
+    """The arguments a process was started with; empty when it is gone or hidden from us."""
+    if not _PROC.is_dir():
+        return _ps("args=", pid)
+    try:
+        return (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def working_in(folder: Path, name: str) -> Iterator[int]:
+    """The processes of that name whose working directory is the folder; none on systems without /proc."""
+    for entry in _PROC.glob("[0-9]*"):
+        with suppress(OSError):
+            if (entry / "comm").read_text().strip() == name and (entry / "cwd").readlink() == folder:
+                yield int(entry.name)
+
+
+def stop(process: Process, polite: signal.Signals, patience: float) -> None:
+    """Ends the process and its group: politely, and after `patience` seconds by SIGKILL."""
+    for number, seconds in ((polite, patience), (signal.SIGKILL, 5.0)):
+        deadline = time.monotonic() + seconds
+        if alive(process):
+            _signal_group(process, number)
+        while alive(process) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    if alive(process):
+        raise Refusal(f"process {process.pid} does not end by SIGKILL.", next_command=f"ps -fp {process.pid}")
+
+
+def _signal_group(process: Process, number: signal.Signals) -> None:
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        owner = f"process {process.pid} belongs to another user, who must stop it."
+        raise Refusal(owner, next_command="lockstep dev down (as that user)") from None
+
+
+def _ps(columns: str, pid: int) -> str:
+    command = ["ps", "-o", columns, "-p", str(pid)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    return answer.stdout.strip()
+
+
+def last_line(log: Path) -> str:
+    """The last words in a log, for an error's one line."""
+    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it left no log")

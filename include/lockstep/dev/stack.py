@@ -1,0 +1,95 @@
+"""The embedded stack of a project: the file that says what is where, and who may know the password."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lockstep.dev import processes
+from lockstep.dev.processes import Process
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UP = "lockstep dev up"
+_LANDMARKS = (".lockstep", "pyproject.toml", ".git")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One server of the stack as it was last seen; the port is kept for its next start."""
+
+    port: int
+    process: Process | None
+
+    @property
+    def lives(self) -> bool:
+        """Whether that very process still runs."""
+        return self.process is not None and processes.alive(self.process)
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """What `stack.json` says; an address is None when the stack has no such server."""
+
+    home: Path
+    dsn: str | None = field(default=None, repr=False)
+    kafka: str | None = None
+    postgres: Part | None = None
+    broker: Part | None = None
+
+
+def home_of(start: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The state folder: `LOCKSTEP_HOME`, else `.lockstep` in the nearest project at or above a folder."""
+    if given := environ.get("LOCKSTEP_HOME"):
+        return Path(given).resolve()
+    for folder in (start.resolve(), *start.resolve().parents):
+        if any((folder / name).exists() for name in _LANDMARKS):
+            return folder / ".lockstep"
+    return None
+
+
+def find(start: Path | None = None, environ: Mapping[str, str] = os.environ) -> Stack | None:
+    """The stack that was last started for the project here; None when there never was one."""
+    home = home_of(start or Path.cwd(), environ)
+    return read(home) if home else None
+
+
+def read(home: Path) -> Stack | None:
+    """The state file; None when there is none or when it is no longer readable, for `up` writes it anew."""
+    try:
+        kept = json.loads((home / "stack.json").read_text())
+        return Stack(home, kept["dsn"], kept["kafka"], _part(kept["postgres"]), _part(kept["broker"]))
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write(stack: Stack) -> None:
+    """Puts the state file in place, whole and at once; only its owner may read it, for it holds a password."""
+    text = {
+        "dsn": stack.dsn,
+        "kafka": stack.kafka,
+        "postgres": _as_json(stack.postgres),
+        "broker": _as_json(stack.broker),
+    }
+    half = stack.home / "stack.json.new"
+    half.unlink(missing_ok=True)
+    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        json.dump(text, out, indent=1)
+    half.replace(stack.home / "stack.json")
+
+
+def _as_json(part: Part | None) -> dict[str, Any] | None:
+    if part is None:
+        return None
+    process = part.process
+    return {"port": part.port, "pid": process.pid if process else None, "started": process.started if process else None}
+
+
+def _part(kept: dict[str, Any] | None) -> Part | None:
+    if kept is None:
+        return None
+    return Part(int(kept["port"]), Process(int(kept["pid"]), str(kept["started"])) if kept["pid"] else None)

@@ -1,0 +1,91 @@
+"""Switching the embedded stack on and off: start what is missing, leave alone what runs, stop only what is ours."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from lockstep.core.errors import Refusal
+from lockstep.dev import jars, kafka, lock, ports, postgres, stack
+from lockstep.dev.stack import Part, Stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+
+def up(home: Path, say: Callable[[str], None], environ: Mapping[str, str] = os.environ) -> Stack:
+    """Starts what is not running, leaves alone what is, and writes down where it is; may be repeated at any time."""
+    with lock.held(home / "lock", say):
+        before = stack.read(home) or Stack(home)
+        if not environ.get("LOCKSTEP_DSN"):
+            _postgres_up(before, say, environ)
+        if not environ.get("LOCKSTEP_KAFKA"):
+            _broker_up(before, say, environ)
+        return _write_down(before)
+
+
+def down(home: Path, say: Callable[[str], None]) -> Stack:
+    """Stops what was started below this folder and nothing else; data and ports are kept."""
+    with lock.held(home / "lock", say):
+        before = stack.read(home) or Stack(home)
+        if broker := kafka.running(home):
+            kafka.stop(broker)
+            say(f"kafka: stopped (process {broker.process.pid})")
+        if server := postgres.running(home):
+            postgres.stop(server)
+            say(f"postgres: stopped (process {server.process.pid})")
+        return _write_down(before)
+
+
+def _postgres_up(before: Stack, say: Callable[[str], None], environ: Mapping[str, str]) -> None:
+    began, known = time.monotonic(), postgres.running(before.home)
+    port = known.port if known else _port(before, before.postgres, "LOCKSTEP_PG_PORT", environ)
+    server = postgres.start(before.home, port, environ=environ)
+    _write_down(before)
+    say(f"postgres: {_how(known is not None, began)} on 127.0.0.1:{server.port}")
+
+
+def _broker_up(before: Stack, say: Callable[[str], None], environ: Mapping[str, str]) -> None:
+    known = kafka.running(before.home)
+    if known is None:
+        jars.ensure(jars.folder(environ), say)
+    began = time.monotonic()
+    port = known.port if known else _port(before, before.broker, "LOCKSTEP_KAFKA_PORT", environ)
+    broker = kafka.start(before.home, port, jar_folder=jars.folder(environ) / "broker")
+    _write_down(before)
+    say(f"kafka: {_how(known is not None, began)} on {broker.bootstrap}")
+
+
+def _how(was_running: bool, began: float) -> str:  # noqa: FBT001 - the question is its name
+    return "running already" if was_running else f"started in {time.monotonic() - began:.1f} s"
+
+
+def _port(before: Stack, part: Part | None, variable: str, environ: Mapping[str, str]) -> int:
+    """The port that the environment demands, else that of last time, else a free one that no other part will want."""
+    if demanded := environ.get(variable):
+        if not demanded.isdecimal() or not 0 < int(demanded) < ports.END:
+            raise Refusal(f"{variable}={demanded} is no port.", next_command=f"unset {variable}")
+        return ports.demand(int(demanded), variable)
+    others = [other.port for other in (before.postgres, before.broker) if other and other is not part]
+    return ports.choose(before.home, wanted=part.port if part else None, taken=others)
+
+
+def _write_down(before: Stack) -> Stack:
+    """What is running now, into the state file."""
+    home = before.home
+    server, broker = postgres.running(home), kafka.running(home)
+    now = Stack(
+        home,
+        server.dsn if server else before.dsn,
+        broker.bootstrap if broker else before.kafka,
+        Part(server.port, server.process) if server else _at_rest(before.postgres),
+        Part(broker.port, broker.process) if broker else _at_rest(before.broker),
+    )
+    stack.write(now)
+    return now
+
+
+def _at_rest(part: Part | None) -> Part | None:
+    return Part(part.port, None) if part else None
