@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg2
 from psycopg2 import errors
+from psycopg2.extensions import make_dsn, parse_dsn
 from psycopg2.extras import NamedTupleCursor
 
 from lockstep.core.errors import Refusal, Unreachable
@@ -22,6 +23,7 @@ COMMITTER = "lockstep_committer"
 READER = "lockstep_reader"
 OWNER = "lockstep_owner"
 LOCK_SECONDS = 10.0
+STAGING_SECONDS = 600
 
 
 class LockTimeout(Refusal):
@@ -72,6 +74,20 @@ def transaction(conn: connection, role: str | None, *, lock_seconds: float = LOC
         raise LockTimeout("another transaction holds the lock") from None
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
         raise Unreachable(f"the connection to the ledger's database was lost: {last_line(error)}") from error
+
+
+def staging_dsn(dsn: str, name: str) -> str:
+    """How an executor connects: as the stager, and never waiting for ever on a COPY that nobody reads."""
+    options = f"-c role={STAGER} -c statement_timeout={STAGING_SECONDS}s -c timezone=UTC"
+    given = parse_dsn(dsn).get("options", "")
+    return make_dsn(
+        dsn,
+        options=f"{given} {options}".strip(),
+        application_name=name,
+        connect_timeout=10,
+        keepalives_idle=10,
+        tcp_user_timeout=30_000,
+    )
 
 
 def last_line(error: Exception) -> str:

@@ -36,9 +36,10 @@ def stage(at: Surroundings, engine: Engine, folder: PipelineFolder, batch_id: in
     columns = engine.columns()
     attempt, ranges = _open(at, folder, batch_id, caller, columns)
     with Lease(at.dsn, attempt, engine.cancel), recorded(at, attempt):
+        application_id = engine.application_id()  # may start a JVM: not inside a transaction
         reach("stage.session_up")
         with transaction(at.conn, STAGER) as cur:
-            attempts.name_application(cur, attempt, engine.application_id())
+            attempts.name_application(cur, attempt, application_id)
         lines = engine.read(StageWork(folder.pipeline.name, batch_id, attempt.token, ranges, columns))
         _require_planned(lines, ranges)
         with transaction(at.conn, STAGER) as cur:

@@ -1,0 +1,1 @@
+"""Formats: bytes to columns, and the reason where that fails."""

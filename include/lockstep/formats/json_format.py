@@ -1,0 +1,127 @@
+"""JSON: one object per record, decoded by Spark; what is no such object, or would lose a digit, is a reject with a reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
+
+from lockstep.core.definition import Upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from lockstep.core.columns import Column as Declared
+    from lockstep.core.definition import Pipeline
+
+CORRUPT = "_corrupt"
+OPTIONS = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": CORRUPT,
+    "allowNonNumericNumbers": "false",
+    "allowSingleQuotes": "false",
+}
+WHITESPACE = " \t\r\n"
+PRECISION, SCALE = 38, 18
+FIRST_MOMENT, LAST_MOMENT = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
+
+
+def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """Adds the declared columns, `_deleted` and `_reason` to raw records (`_key`, `_value`); a reject has only nulls.
+
+    Wide numbers are parsed wide and then narrowed, so that a digit too many is a reject and never a rounding.
+    """
+    columns = pipeline.format.columns
+    schema = ", ".join(f"`{c.name}` {_parsed_type(c)}" for c in columns)
+    raw = records.withColumn("_text", F.col("_value").cast("string"))
+    raw = raw.withColumn("_parsed", F.from_json("_text", f"{schema}, `{CORRUPT}` string", OPTIONS))
+    deleted = F.col("_value").isNull() if pipeline.takes_tombstones else F.lit(False)  # noqa: FBT003 - a literal
+    judged = raw.withColumn("_deleted", deleted).withColumn("_reason", _reason(pipeline))
+    values = [_value(c, pipeline).alias(c.name) for c in columns]
+    return judged.select(*[F.col(name) for name in judged.columns if name not in {"_text", "_parsed"}], *values)
+
+
+def _reason(pipeline: Pipeline) -> Column:
+    text = F.col("_text")
+    live = F.when(text.isNull(), F.lit("null value"))
+    live = live.when(~F.is_valid_utf8(text), F.lit("not valid UTF-8"))
+    live = live.when(F.col("_parsed").isNull() | F.col(f"_parsed.{CORRUPT}").isNotNull(), _why_corrupt(pipeline))
+    live = live.when(~_ends_once(text), F.lit("not one JSON object: something follows it"))
+    for column in pipeline.format.columns:
+        for bad, reason in _misfits(column):
+            live = live.when(bad, F.lit(f"column {column.name}: {reason}"))
+    for name in _required(pipeline):
+        live = live.when(
+            F.col(f"_parsed.{name}").isNull(), F.lit(f"column {name}: null, and the target's key or order needs it")
+        )
+    return F.when(F.col("_deleted"), _why_no_key(pipeline)).otherwise(live)
+
+
+def _why_corrupt(pipeline: Pipeline) -> Column:
+    """Names the first column whose value is not of its type; asked of rejects only, so it may cost."""
+    text = F.col("_text")
+
+    def alone(schema: str) -> Column:
+        return F.from_json(text, f"{schema}, `{CORRUPT}` string", OPTIONS)[CORRUPT]
+
+    no_object = F.from_json(text, f"`{CORRUPT}` string", OPTIONS)
+    reason = F.when(no_object.isNull() | no_object[CORRUPT].isNotNull(), F.lit("not a JSON object"))
+    for column in pipeline.format.columns:
+        wrong = alone(f"`{column.name}` {_parsed_type(column)}").isNotNull()
+        reason = reason.when(wrong, F.lit(f"column {column.name}: not a {column.type}"))
+    return reason.otherwise(F.lit("not a JSON object"))
+
+
+def _ends_once(text: Column) -> Column:
+    """The first closing brace is the last character, or the whole text is exactly one element of an array."""
+    trimmed = F.rtrim(text, F.lit(WHITESPACE))
+    wrapped = F.concat(F.lit("["), text, F.lit("]"))
+    return (F.instr(text, "}") == F.length(trimmed)) | F.json_array_length(wrapped).eqNullSafe(F.lit(1))
+
+
+def _misfits(column: Declared) -> list[tuple[Column, str]]:
+    value = F.col(f"_parsed.{column.name}")
+    if column.type == "string":
+        return [(F.contains(value, F.lit("\x00")), "holds \\u0000, which Postgres cannot store")]
+    if column.type.startswith("decimal"):
+        narrow = value.try_cast(column.type)
+        lost = value.isNotNull() & (narrow.isNull() | (narrow != value))
+        return [(lost, f"does not fit {column.type}")]
+    if column.type in {"float", "double"}:
+        infinite = F.isnan(value) | (F.abs(value) == F.lit(float("inf")))
+        return [(infinite, "not a finite number")]
+    if column.type in {"date", "timestamp"}:
+        limits = F.lit(FIRST_MOMENT).cast("timestamp"), F.lit(LAST_MOMENT).cast("timestamp")
+        return [(~value.cast("timestamp").between(*limits), "outside the years 1 to 9999")]
+    return []
+
+
+def _why_no_key(pipeline: Pipeline) -> Column:
+    if pipeline.format.key is None:
+        return F.lit(None).cast("string")
+    key = F.col("_key").cast("string")
+    type_ = next(c.type for c in pipeline.format.columns if c.name == pipeline.format.key)
+    bad = key.isNull() | ~F.is_valid_utf8(key) | F.contains(key, F.lit("\x00")) | key.try_cast(type_).isNull()
+    return F.when(bad, F.lit(f"tombstone: its key is not a {type_}"))
+
+
+def _value(column: Declared, pipeline: Pipeline) -> Column:
+    parsed = F.col(f"_parsed.{column.name}").cast(column.type)
+    if column.name == pipeline.format.key and pipeline.takes_tombstones:
+        parsed = F.when(F.col("_deleted"), F.col("_key").cast("string").try_cast(column.type)).otherwise(parsed)
+    return F.when(F.col("_reason").isNull(), parsed)
+
+
+def _required(pipeline: Pipeline) -> tuple[str, ...]:
+    target = pipeline.target
+    if not isinstance(target, Upsert):
+        return ()
+    declared = {column.name for column in pipeline.format.columns}
+    return tuple(n for n in (*target.key, *([target.order_by] if target.order_by else [])) if n in declared)
+
+
+def _parsed_type(column: Declared) -> str:
+    if not column.type.startswith("decimal"):
+        return column.type
+    precision, scale = (int(part) for part in column.type.removeprefix("decimal(").removesuffix(")").split(","))
+    return f"decimal({PRECISION},{max(scale, min(SCALE, PRECISION - (precision - scale)))})"

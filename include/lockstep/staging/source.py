@@ -1,0 +1,84 @@
+"""The source's manifest: what a transform was given, told by the tasks that read it, reconciled by the driver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from adbc_driver_postgresql import dbapi
+
+from lockstep.core.accounting import Digest, ManifestLine
+from lockstep.core.errors import BadData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lockstep.core.staging import StageWork
+
+LINES = """
+select slot, task, stream_id, delivered, written, rejected, bytes, digest_sum::text, digest_squares::text,
+    first_offset, last_offset, min_timestamp, max_timestamp
+from lockstep.source_manifest where batch_id = $1 and token = $2 order by stream_id, task
+"""
+
+
+def source_lines(dsn: str, work: StageWork, slots: int) -> list[ManifestLine]:
+    """What the tasks of this attempt wrote down, tries that lost included.
+
+    Raises `BadData` unless each of the `slots` source tasks came to the end of its input.
+    """
+    with dbapi.connect(dsn) as conn, conn.cursor() as cursor:
+        cursor.execute(LINES, (work.batch_id, work.token))
+        rows = cursor.fetchall()
+    ended = {row[0] for row in rows}
+    if len(ended) != slots:
+        raise BadData(
+            f"only {len(ended)} of {slots} tasks read their ranges to the end: a transform must not use limit"
+        )
+    return [
+        ManifestLine(
+            task=row[1],
+            stream_id=row[2],
+            delivered=row[3],
+            written=row[4],
+            rejected=row[5],
+            rows=row[4],
+            bytes=row[6],
+            digest=Digest(row[3], int(row[7]), int(row[8])),
+            first_offset=row[9],
+            last_offset=row[10],
+            min_timestamp=row[11],
+            max_timestamp=row[12],
+        )
+        for row in rows
+        if row[3]
+    ]
+
+
+def kept(source: Iterable[ManifestLine], outlet: Sequence[ManifestLine]) -> tuple[ManifestLine, ...]:
+    """One source line per stream and every winner's outlet line; lines of one task and stream are one.
+
+    Raises `BadData` when two tasks read one stream and tell different stories.
+    """
+    winners = {line.task for line in outlet}
+    chosen: dict[int, ManifestLine] = {}
+    for line in source:
+        other = chosen.get(line.stream_id)
+        if other and (other.delivered, other.rejected, other.digest) != (line.delivered, line.rejected, line.digest):
+            raise BadData(
+                f"stream {line.stream_id}: tasks {other.task} and {line.task} read different records of one range"
+            )
+        if other is None or (line.task in winners and other.task not in winners):
+            chosen[line.stream_id] = line
+    for line in outlet:
+        if line.stream_id not in chosen:
+            raise BadData(
+                f"stream {line.stream_id}: rows were staged, but its source was never read to the end (a limit?)"
+            )
+    lines = {(line.task, line.stream_id): line for line in chosen.values()}
+    for line in outlet:
+        other = lines.get((line.task, line.stream_id))
+        lines[line.task, line.stream_id] = (
+            replace(other, written=other.written + line.written, rows=other.rows + line.rows) if other else line
+        )
+    return tuple(lines.values())

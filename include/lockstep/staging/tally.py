@@ -1,0 +1,111 @@
+"""The tally: what one task has seen of each stream, added up batch by batch, exact whatever the span."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SMALL = 2**24  # up to here the square of a distance, times a batch's rows, fits an int64
+
+LINES = pa.schema(
+    [
+        ("task", pa.int64()),
+        ("stream_id", pa.int32()),
+        ("delivered", pa.int64()),
+        ("written", pa.int64()),
+        ("rejected", pa.int64()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("digest_sum", pa.string()),
+        ("digest_squares", pa.string()),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("min_timestamp", pa.timestamp("us", "UTC")),
+        ("max_timestamp", pa.timestamp("us", "UTC")),
+    ]
+)
+SPARK_LINES = (
+    "task bigint, stream_id int, delivered bigint, written bigint, rejected bigint, rows bigint, bytes bigint, "
+    "digest_sum string, digest_squares string, first_offset bigint, last_offset bigint, "
+    "min_timestamp timestamp, max_timestamp timestamp"
+)
+
+
+class Tally:
+    """Counts per stream; `from_offsets` are where the ranges begin, for the digest."""
+
+    def __init__(self, task: int, from_offsets: Mapping[int, int]) -> None:
+        self._task = task
+        self._from_offsets = from_offsets
+        self._lines: dict[int, dict[str, Any]] = {}
+
+    def delivered(self, batch: pa.RecordBatch) -> None:
+        """These records came from the log: `_stream, _offset, _timestamp, _bytes`."""
+        for stream, part in _by_stream(batch):
+            line = self._line(stream)
+            offsets = part.column("_offset").to_numpy(zero_copy_only=False)
+            total, squares = _sums(offsets - self._from_offsets[stream])
+            line["delivered"] += len(offsets)
+            line["digest_sum"] += total
+            line["digest_squares"] += squares
+            line["bytes"] += pc.sum(part.column("_bytes")).as_py() or 0
+            times = pc.min_max(part.column("_timestamp")).as_py()
+            _widen(line, "first_offset", "last_offset", int(offsets.min()), int(offsets.max()))
+            _widen(line, "min_timestamp", "max_timestamp", times["min"], times["max"])
+
+    def staged(self, batch: pa.RecordBatch) -> None:
+        """These rows were staged: rejects have a `_reason`; a record of several rows is written once."""
+        for stream, part in _by_stream(batch):
+            line = self._line(stream)
+            good = part.filter(pc.is_null(part.column("_reason")))
+            line["rejected"] += part.num_rows - good.num_rows
+            line["rows"] += good.num_rows
+            line["_written"].append(np.unique(good.column("_offset").to_numpy(zero_copy_only=False)))
+
+    def untouched(self) -> None:
+        """A task that saw no record says so by one line of zeros, so that its end can be told from its absence."""
+        if not self._lines:
+            self._line(min(self._from_offsets))
+
+    def lines(self) -> pa.RecordBatch:
+        """One line per stream, as `LINES`."""
+        rows = []
+        for line in self._lines.values():
+            seen = line.pop("_written")
+            written = len(np.unique(np.concatenate(seen))) if seen else 0
+            digests = {name: str(line[name]) for name in ("digest_sum", "digest_squares")}
+            rows.append(line | digests | {"written": written})
+        return pa.RecordBatch.from_pylist(rows, schema=LINES)
+
+    def _line(self, stream: int) -> dict[str, Any]:
+        if stream not in self._lines:
+            counts = dict.fromkeys(("delivered", "rejected", "rows", "bytes", "digest_sum", "digest_squares"), 0)
+            self._lines[stream] = {"task": self._task, "stream_id": stream, "_written": []} | counts
+        return self._lines[stream]
+
+
+def _by_stream(batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
+    streams = pc.unique(batch.column("_stream")).to_pylist()
+    if len(streams) == 1:
+        return [(streams[0], batch)]
+    return [(stream, batch.filter(pc.equal(batch.column("_stream"), stream))) for stream in streams]
+
+
+def _sums(distances: np.ndarray[Any, Any]) -> tuple[int, int]:
+    if not len(distances):
+        return 0, 0
+    if distances.max() < SMALL:
+        return int(distances.sum()), int((distances * distances).sum())
+    exact = [int(distance) for distance in distances]
+    return sum(exact), sum(distance * distance for distance in exact)
+
+
+def _widen(line: dict[str, Any], low: str, high: str, least: Any, most: Any) -> None:
+    line[low] = least if line.get(low) is None else min(line[low], least)
+    line[high] = most if line.get(high) is None else max(line[high], most)

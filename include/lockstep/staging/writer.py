@@ -1,0 +1,135 @@
+"""The writer: one Spark task, one connection, one transaction: COPY, COMMIT, and only then the task's lines."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from adbc_driver_manager import OperationalError
+from adbc_driver_postgresql import dbapi
+from pyspark import TaskContext
+
+from lockstep.core.staging import STAGING_SCHEMA
+from lockstep.faults import reach
+from lockstep.staging.tally import LINES, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+NOT_STAGED = ("_bytes",)
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Where a task's rows go. `dsn` connects as the stager and sets the time-outs of a staging session."""
+
+    dsn: str
+    table: str
+    batch_id: int
+    token: int
+    from_offsets: Mapping[int, int]
+
+    def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Stages decoded records and counts them as delivered and written: the way of a pipeline without a transform."""
+        tally = Tally(_task(), self.from_offsets)
+        yield from self._write(_counted(batches, tally.delivered), tally)
+
+    def outlet(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Stages what a transform yields and counts it as written; what was delivered the intake has counted."""
+        yield from self._write((_as_staged(batch) for batch in batches), Tally(_task(), self.from_offsets))
+
+    def intake(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Counts what is delivered, keeps rejects and deletions to itself and yields the rest to the transform.
+
+        Its lines and its rows are committed together when the input is at its end: no end, no line.
+        """
+        tally, kept = Tally(_task(), self.from_offsets), []
+        for batch in _counted(batches, tally.delivered):
+            aside = pc.or_(pc.is_valid(batch.column("_reason")), batch.column("_deleted"))
+            kept.append(batch.filter(aside))
+            yield _accepted(batch.filter(pc.invert(aside)))
+        tally.untouched()
+        rows = [batch for batch in kept if batch.num_rows]
+        for batch in rows:
+            tally.staged(batch)
+        with self._transaction() as cursor:
+            if rows:
+                self._copy(cursor, rows[0].schema, rows)
+            lines = self._source_lines(tally.lines())
+            cursor.adbc_ingest("source_manifest", lines, mode="append", db_schema_name="lockstep")
+
+    def _source_lines(self, lines: pa.RecordBatch) -> pa.Table:
+        columns = {name: lines.column(name) for name in LINES.names if name != "rows"}
+        for name in ("digest_sum", "digest_squares"):
+            columns[name] = pc.cast(columns[name], pa.decimal128(38, 0))
+        same = {"batch_id": self.batch_id, "token": self.token}
+        columns |= {name: pa.array([value] * lines.num_rows, pa.int64()) for name, value in same.items()}
+        columns["slot"] = pa.array([_slot()] * lines.num_rows, pa.int32())
+        return pa.table(columns)
+
+    def _write(self, batches: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[pa.RecordBatch]:
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:
+            return
+        reach("task.read_mid")
+        with self._transaction() as cursor:
+            self._copy(cursor, first.schema, _counted(chain([first], batches), tally.staged))
+            reach("task.copy_end")
+        reach("task.committed")
+        yield tally.lines()
+
+    def _copy(self, cursor: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        staged = (_with_task(batch) for batch in batches)
+        fields = [field for field in schema if field.name not in NOT_STAGED]
+        reader = pa.RecordBatchReader.from_batches(pa.schema([*fields, pa.field("_task", pa.int64())]), staged)
+        cursor.adbc_ingest(self.table, reader, mode="append", db_schema_name=STAGING_SCHEMA)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        try:
+            with dbapi.connect(self.dsn) as conn, conn.cursor() as cursor:
+                yield cursor
+                conn.commit()
+        except OperationalError as error:
+            raise ConnectionError(str(error)) from error
+
+
+def _task() -> int:
+    context = TaskContext.get()
+    return context.taskAttemptId() if context else 0
+
+
+def _slot() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context else 0
+
+
+def _counted(batches: Iterable[pa.RecordBatch], count: Any) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if batch.num_rows:
+            count(batch)
+        yield batch
+
+
+def _with_task(batch: pa.RecordBatch) -> pa.RecordBatch:
+    kept = batch.select([name for name in batch.schema.names if name not in NOT_STAGED])
+    return kept.append_column("_task", pa.array([_task()] * batch.num_rows, pa.int64()))
+
+
+def _accepted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    hidden = {"_ordinal", "_deleted", "_reason", "_value", "_bytes"}
+    return batch.select([name for name in batch.schema.names if name not in hidden])
+
+
+def _as_staged(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """What left a transform, with the reserved columns it need not know of filled in."""
+    columns = {name: batch.column(name) for name in batch.schema.names if name not in {"_key", "_headers"}}
+    rows = batch.num_rows
+    columns.setdefault("_ordinal", pa.array([0] * rows, pa.int32()))
+    columns["_deleted"] = pa.array([False] * rows, pa.bool_())
+    columns["_reason"] = pa.nulls(rows, pa.string())
+    return pa.RecordBatch.from_pydict(columns)
