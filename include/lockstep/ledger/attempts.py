@@ -10,8 +10,9 @@ from psycopg2.extras import Json, execute_values
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import Refusal, Superseded
 from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA, AttemptId
-from lockstep.ledger.plan import one, stream_ranges
+from lockstep.ledger.plan import stream_ranges
 from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe, one
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ LEASE_SECONDS = 20
 def lock_batch(cur: cursor, batch_id: int) -> Any:
     """Takes the batch's row lock and returns the row: everything that follows is decided under it."""
     cur.execute(Q["lock_batch"], {"batch_id": batch_id})
-    row = cur.fetchone()
+    row = maybe(cur)
     if row is None:
         raise Refusal(f"batch {batch_id} is not in the ledger", next_command="lockstep status")
     return row
@@ -48,7 +49,7 @@ def require_newest(cur: cursor, attempt: AttemptId) -> None:
 def newest_attempt(cur: cursor, batch_id: int) -> Any:
     """The attempt whose token is the batch's; None before the first was opened."""
     cur.execute(Q["newest_attempt"], {"batch_id": batch_id})
-    return cur.fetchone()
+    return maybe(cur)
 
 
 def open_attempt(
@@ -91,13 +92,13 @@ def open_attempt(
 def ranges(cur: cursor, batch_id: int) -> tuple[StreamRange, ...]:
     """Everything the batch was planned to read."""
     cur.execute(Q["batch_ranges"], {"batch_id": batch_id})
-    return stream_ranges(cur.fetchall())
+    return stream_ranges(every(cur))
 
 
 def logs(cur: cursor, batch_id: int) -> set[tuple[str, str]]:
     """The (cluster id, topic id) pairs of the streams of a batch: one, unless the ledger is wrong."""
     cur.execute(Q["batch_ranges"], {"batch_id": batch_id})
-    return {(row.cluster_id, row.topic_id) for row in cur.fetchall()}
+    return {(row.cluster_id, row.topic_id) for row in every(cur)}
 
 
 def renew_lease(cur: cursor, attempt: AttemptId) -> bool:
@@ -153,13 +154,13 @@ def close_failed(cur: cursor, attempt: AttemptId, error: str, *, by_data: bool) 
 def stream_totals(cur: cursor, attempt: AttemptId) -> list[Any]:
     """The kept manifests added up per stream, streams that delivered nothing included."""
     cur.execute(Q["stream_totals"], _named(attempt))
-    return cur.fetchall()
+    return every(cur)
 
 
 def staged_totals(cur: cursor, attempt: AttemptId) -> dict[int, Any]:
     """What the winners' staged rows really are, per stream: counted by the database, not reported by tasks."""
     cur.execute(sql.SQL(Q["staged_totals"]).format(table=staging(attempt)), _named(attempt))
-    return {row.stream_id: row for row in cur.fetchall()}
+    return {row.stream_id: row for row in every(cur)}
 
 
 def insert_results(

@@ -9,8 +9,8 @@ from psycopg2.extras import Json
 
 from lockstep.core.errors import BadData, PositionMoved, Refusal
 from lockstep.ledger.attempts import staged_totals, staging
-from lockstep.ledger.plan import one
 from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe, one
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,14 +37,14 @@ def record_backend(cur: cursor, attempt: AttemptId, backend: Any) -> None:
 def committed_by(cur: cursor, batch_id: int) -> int | None:
     """The witness: the token that committed this batch, or None."""
     cur.execute(Q["committed_by"], {"batch_id": batch_id})
-    row = cur.fetchone()
+    row = maybe(cur)
     return row.token if row else None
 
 
 def require_validated(cur: cursor, attempt: AttemptId) -> None:
     """Only what this attempt's own verdict let pass is committed."""
     cur.execute(Q["attempt_to_commit"], _named(attempt))
-    row = cur.fetchone()
+    row = maybe(cur)
     if row is None or row.state != "validated" or not row.success:
         state = row.state if row else "unknown"
         raise Refusal(
@@ -55,7 +55,7 @@ def require_validated(cur: cursor, attempt: AttemptId) -> None:
 def require_positions(cur: cursor, attempt: AttemptId) -> None:
     """Locks the streams in order; a live batch begins where every position stands."""
     cur.execute(Q["lock_streams"], _named(attempt))
-    for row in cur.fetchall():
+    for row in every(cur):
         if row.retired or row.position != row.from_offset:
             raise PositionMoved(
                 f"{row.topic}-{row.partition}: batch {attempt.batch_id} begins at {row.from_offset}, "
@@ -66,7 +66,7 @@ def require_positions(cur: cursor, attempt: AttemptId) -> None:
 def require_counts(cur: cursor, attempt: AttemptId) -> int:
     """The staged rows are still what was validated, stream by stream; returns how many rows are to be published."""
     cur.execute(Q["expected_rows"], _named(attempt))
-    expected = {row.stream_id: (row.rows, row.rejected) for row in cur.fetchall()}
+    expected = {row.stream_id: (row.rows, row.rejected) for row in every(cur)}
     found = {stream_id: (row.rows, row.rejected) for stream_id, row in staged_totals(cur, attempt).items()}
     for stream_id, counts in expected.items():
         if found.get(stream_id, (0, 0)) != counts:
@@ -108,13 +108,13 @@ def end_backend(cur: cursor, attempt: AttemptId) -> None:
 def committed_ranges(cur: cursor, batch_id: int) -> list[Any]:
     """The batch's ranges with what the ledger says was read of each."""
     cur.execute(Q["committed_ranges"], {"batch_id": batch_id})
-    return cur.fetchall()
+    return every(cur)
 
 
 def staging_left(cur: cursor) -> list[str]:
     """Staging tables of attempts that cannot commit any more."""
     cur.execute(Q["staging_left"])
-    return [row.table_name for row in cur.fetchall()]
+    return [row.table_name for row in every(cur)]
 
 
 def drop_staging(cur: cursor, table: sql.Identifier) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.core.decisions import Call, Pace, Unfinished
 from lockstep.core.offsets import OffsetRange, Stream, StreamRange, TopicPartition, TopicView
 from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe, one
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,18 +29,18 @@ def lock_pipeline(cur: cursor, pipeline: str) -> bool:
 def called(cur: cursor, pipeline: str, key: str | None) -> Call | None:
     """The batch that the caller's key stands for."""
     cur.execute(Q["called_batch"], {"pipeline": pipeline, "key": key})
-    row = cur.fetchone()
+    row = maybe(cur)
     return Call(row.batch_id, row.state) if row else None
 
 
 def unfinished_live(cur: cursor, pipeline: str, key: str | None) -> Unfinished | None:
     """The live batch that is planned and not closed."""
     cur.execute(Q["unfinished_live"], {"pipeline": pipeline, "key": key})
-    row = cur.fetchone()
+    row = maybe(cur)
     if row is None:
         return None
     cur.execute(Q["uncommitted_ranges"], {"batch_id": row.batch_id})
-    rows = cur.fetchall()
+    rows = every(cur)
     return Unfinished(
         batch_id=row.batch_id,
         owner=row.owner,
@@ -65,14 +66,14 @@ def open_streams(cur: cursor, pipeline: str) -> tuple[Stream, ...]:
             row.start_offset,
             row.position,
         )
-        for row in cur.fetchall()
+        for row in every(cur)
     )
 
 
 def open_new_streams(cur: cursor, pipeline: str, view: TopicView, starts: Mapping[int, int], *, same_log: bool) -> None:
     """Opens a stream for each partition of `starts`, all in one new epoch; a new incarnation where the log is another one."""
     cur.execute(Q["latest_epochs"], {"pipeline": pipeline, "topic": view.topic})
-    rows = cur.fetchall()
+    rows = every(cur)
     epoch = 1 + max((row.epoch for row in rows), default=-1)
     incarnations = {row.partition: row.incarnation for row in rows}
     for partition, start in sorted(starts.items()):
@@ -126,7 +127,7 @@ def insert_live_batch(cur: cursor, pipeline: str, owner: str, ranges: Sequence[S
     if cur.rowcount != len(ranges):
         return None
     cur.execute(Q["covered_claims"], {"batch_id": batch_id})
-    return None if cur.fetchall() else batch_id
+    return None if every(cur) else batch_id
 
 
 def insert_call(cur: cursor, pipeline: str, key: str, batch_id: int) -> None:
@@ -142,14 +143,14 @@ def take_lease(cur: cursor, batch_id: int, owner: str) -> None:
 def recent_pace(cur: cursor, pipeline: str) -> Pace:
     """How the last few committed batches went; the best rate among them, so that one tiny batch does not slow the next."""
     cur.execute(Q["recent_pace"], {"pipeline": pipeline})
-    rows = cur.fetchall()
+    rows = every(cur)
     rates = [float(row.span) / row.seconds for row in rows if row.seconds]
     span = sum(int(row.span) for row in rows)
     size = sum(int(row.bytes) for row in rows)
     return Pace(offsets_per_second=max(rates, default=None), bytes_per_offset=size / span if span else None)
 
 
-def data_failures(cur: cursor, batch_id: int, definition_hash: str) -> tuple[int, str | None]:
+def data_failures(cur: cursor, batch_id: int | None, definition_hash: str) -> tuple[int, str | None]:
     """How often data or code made this batch fail under this definition, and how it said so last."""
     cur.execute(Q["data_failures"], {"batch_id": batch_id, "definition_hash": definition_hash})
     row = one(cur)
@@ -159,15 +160,15 @@ def data_failures(cur: cursor, batch_id: int, definition_hash: str) -> tuple[int
 def last_documents(cur: cursor, pipeline: str, batch_id: int | None) -> list[dict[str, Any]]:
     """The definitions that bind this plan: the last commit's, and the unfinished batch's newest attempt's."""
     cur.execute(Q["last_definition"], {"pipeline": pipeline})
-    rows = cur.fetchall()
+    rows = every(cur)
     cur.execute(Q["batch_definition"], {"batch_id": batch_id})
-    return [row.document for row in [*rows, *cur.fetchall()]]
+    return [row.document for row in [*rows, *every(cur)]]
 
 
 def pause_reason(cur: cursor, pipeline: str) -> str:
     """Who paused the pipeline, and why."""
     cur.execute(Q["pause_reason"], {"pipeline": pipeline})
-    row = cur.fetchone()
+    row = maybe(cur)
     return f"paused by {row.who}: {row.why}" if row else "paused"
 
 
@@ -179,11 +180,3 @@ def stream_ranges(rows: Sequence[Any]) -> tuple[StreamRange, ...]:
         )
         for row in rows
     )
-
-
-def one(cur: cursor) -> Any:
-    """The row that must be there."""
-    row = cur.fetchone()
-    if row is None:
-        raise LookupError("a row that the ledger always has is missing")
-    return row

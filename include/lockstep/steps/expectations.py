@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 
 import great_expectations as gx
+from great_expectations.data_context.types.base import ProgressBarsConfig
 from psycopg2.extensions import parse_dsn
 from sqlalchemy.engine import URL
 
@@ -34,7 +35,7 @@ def judge(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> dict[str, Any
     for name in ("great_expectations", "great_expectations.execution_engine"):
         logging.getLogger(name).setLevel(logging.ERROR)
     context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False}
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
     query = WINNERS.format(
         schema=STAGING_SCHEMA, table=attempt.table, batch_id=int(attempt.batch_id), token=int(attempt.token)
     )
@@ -48,7 +49,7 @@ def judge(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> dict[str, Any
     outcome = batch.validate(
         suite, result_format={"result_format": "COMPLETE", "unexpected_index_column_names": COORDINATES}
     )
-    document = outcome.to_json_dict()
+    document: dict[str, Any] = outcome.to_json_dict()  # type: ignore[no-untyped-call]  # GX gives it no type
     document["violations"] = [
         _violation(result) for result in document["results"] if not result["success"] and _is_critical(result)
     ]

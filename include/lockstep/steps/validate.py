@@ -30,7 +30,7 @@ def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> No
             _require_counts(totals, attempts.staged_totals(cur, attempt))
             before = attempts.newest_attempt(cur, attempt.batch_id).log_starts
         refusals = _rejects(folder, totals)
-        suite = _expectations(at, folder, attempt) if folder.expectations else {"success": True}
+        suite: dict[str, Any] = _expectations(at, folder, attempt) if folder.expectations else {"success": True}
         refusals += suite.get("violations", [])
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)

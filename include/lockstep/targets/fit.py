@@ -10,8 +10,8 @@ from psycopg2 import sql
 from lockstep.core.definition import Upsert
 from lockstep.core.errors import Refusal
 from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA
-from lockstep.ledger.plan import one
 from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, one
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ def payload(cur: cursor, table: str, attempt: AttemptId) -> Payload:
     types = {row.name: row.type for row in _columns(cur, table)}
     reserved = [name for name, _ in RESERVED_COLUMNS]
     cur.execute(Q["staged_columns"], {"table": f"{STAGING_SCHEMA}.{attempt.table}", "reserved": reserved})
-    names = tuple(row.name for row in cur.fetchall())
+    names = tuple(row.name for row in every(cur))
     return Payload(names, tuple(types[name] for name in names))
 
 
@@ -64,9 +64,9 @@ def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> N
     migrate = f"lockstep migrate {name}"
     if not found:
         raise Refusal(f"{name}: target {table} is not there", next_command=migrate)
-    for column, type_ in COORDINATES.items():
-        if column not in found or found[column].type != type_:
-            raise Refusal(f"{name}: target {table} needs a column {column} of type {type_}", next_command=migrate)
+    for coordinate, type_ in COORDINATES.items():
+        if coordinate not in found or found[coordinate].type != type_:
+            raise Refusal(f"{name}: target {table} needs a column {coordinate} of type {type_}", next_command=migrate)
     given = {column.name for column in columns} | COORDINATES.keys()
     for column in columns:
         if column.name not in found:
@@ -88,7 +88,7 @@ def _require_key_and_grants(cur: cursor, pipeline: Pipeline) -> None:
     table, name = pipeline.target.table, pipeline.name
     key = set(pipeline.target.key) if isinstance(pipeline.target, Upsert) else {"_stream", "_offset", "_ordinal"}
     cur.execute(Q["unique_keys"], {"table": table})
-    if not any(set(row.columns) == key for row in cur.fetchall()):
+    if not any(set(row.columns) == key for row in every(cur)):
         raise Refusal(
             f"{name}: target {table} has no unique index on ({', '.join(sorted(key))}): a duplicate could not be refused",
             next_command=f"add one to target.sql, then lockstep migrate {name}",
@@ -100,7 +100,7 @@ def _require_key_and_grants(cur: cursor, pipeline: Pipeline) -> None:
 
 def _columns(cur: cursor, table: str) -> list[Any]:
     cur.execute(Q["target_columns"], {"table": table})
-    return cur.fetchall()
+    return every(cur)
 
 
 def _can_hold(cur: cursor, column: Column, row: Any) -> bool:

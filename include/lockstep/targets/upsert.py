@@ -8,8 +8,8 @@ from psycopg2 import sql
 
 from lockstep.core.errors import BadData
 from lockstep.ledger.attempts import staging
-from lockstep.ledger.plan import one
 from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import maybe, one
 from lockstep.targets.fit import payload
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def publish(cur: cursor, target: Upsert, attempt: AttemptId, rows: int) -> dict[
 
 
 def _refuse_moved_key(cur: cursor, target: Upsert) -> None:
-    row = cur.fetchone()
+    row = maybe(cur)
     if row is not None:
         raise BadData(
             f"{target.table}: key {row.key} stands in two partitions (streams {row.one} and {row.other}) and nothing says "
