@@ -30,7 +30,7 @@ def up(
     as_json: AsJson = False,
 ) -> None:
     """Start what is not running; leave alone what is."""
-    from lockstep.dev import switch  # noqa: PLC0415 - librdkafka is not for `lockstep --help`
+    from lockstep.dev import switch
 
     for asked, name in ((airflow, "--airflow"), (spark_connect, "--spark-connect")):
         if asked:
@@ -42,7 +42,7 @@ def up(
 @dev_app.command("down")
 def down(as_json: AsJson = False) -> None:
     """Stop what was started here, and nothing else; data and ports are kept."""
-    from lockstep.dev import switch  # noqa: PLC0415 - librdkafka is not for `lockstep --help`
+    from lockstep.dev import switch
 
     stopped = switch.down(_home(), _progress)
     show(_described(stopped), as_json, lambda: say("the stack is down"))
@@ -60,6 +60,10 @@ def status(as_json: AsJson = False) -> None:
 @dev_app.command("env")
 def env(as_json: AsJson = False) -> None:
     """Print the exports to use the stack, for `eval "$(lockstep dev env)"`."""
+    known = stack.find()
+    for part, given in ((known.postgres, "LOCKSTEP_DSN"), (known.broker, "LOCKSTEP_KAFKA")) if known else ():
+        if not os.environ.get(given) and not (part and part.lives):
+            raise Refusal("the stack is down.", next_command=stack.UP)
     document = {"dsn": surroundings.dsn(), "kafka": surroundings.kafka()}
     show(document, as_json, lambda: say("\n".join(_exports(document))))
 
@@ -74,10 +78,10 @@ def produce(
     as_json: AsJson = False,
 ) -> None:
     """Put sample data on its topic, which is created when it is missing."""
-    from rich.console import Console  # noqa: PLC0415 - half of what `lockstep --help` may take
-    from rich.progress import Progress  # noqa: PLC0415
+    from rich.console import Console
+    from rich.progress import Progress
 
-    from lockstep.dev.produce import Errand, produce, sample_named  # noqa: PLC0415 - librdkafka
+    from lockstep.dev.produce import Errand, produce, sample_named
 
     errand = Errand(sample_named(name), records, seed, rate, up_to)
     bootstrap, began = surroundings.kafka(), time.monotonic()

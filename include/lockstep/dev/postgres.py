@@ -94,7 +94,7 @@ def _ready(home: Path, process: Process, patience: float = 120.0) -> Server:
 
 
 def _clear_the_wreck(data: Path) -> None:
-    """Makes way for a start after a crash: ends orphaned backends, and frees a pid that has passed to somebody else."""
+    """Makes way for a start after a crash: ends orphaned backends, and takes the dead server's pid out of its file."""
     deadline = time.monotonic() + 10.0
     while (orphans := list(processes.working_in(data, "postgres"))) and time.monotonic() < deadline:
         for pid in orphans:
@@ -104,8 +104,8 @@ def _clear_the_wreck(data: Path) -> None:
     file, lines = data / "postmaster.pid", _pid_file(data)
     if file.exists() and len(lines) <= _PORT_LINE:
         file.unlink()
-    elif lines and processes.observe(int(lines[0])):
-        # Only the pid goes: the rest guards Postgres against a second server on the same shared memory.
+    elif lines:
+        # Its pid may be a stranger's by now, or a zombie's; the rest of it guards the shared memory and must stay.
         file.write_text("\n".join([str(_NOBODYS_PID), *lines[1:], ""]))
 
 

@@ -59,6 +59,8 @@ def produce(bootstrap: str, errand: Errand, advanced: Callable[[int], None]) -> 
         _send(bootstrap, errand, place, wanted, advanced)
     except KafkaException as error:
         raise _away(bootstrap, error.args[0].str()) from None
+    except TimeoutError:
+        raise _away(bootstrap, f"nothing within {_PATIENCE:.0f} s") from None
     return wanted
 
 

@@ -1,0 +1,102 @@
+# Lockstep: build it, show it, test it. `make` alone prints the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+# Spark starts its Python workers from PATH.
+export PATH := $(BIN):$(PATH)
+unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV SPARK_HOME
+
+# Tools that run: version managers put names on PATH that lead nowhere.
+UV := $(shell uv --version >/dev/null 2>&1 && command -v uv)
+PYTHON ?= $(firstword $(foreach python,python3.11 python3,$(shell $(python) -c \
+	'import sys; sys.version_info[:2] == (3, 11) and print("$(python)")' 2>/dev/null)))
+
+# Containers run builds as users without a home: caches then live with the rest of the state.
+ifneq ($(shell test -d "$$HOME" -a -w "$$HOME" && echo writable),writable)
+export HOME := $(CURDIR)/.lockstep/user
+$(shell mkdir -p "$(CURDIR)/.lockstep/user")
+endif
+
+LOCK := uv pip compile pyproject.toml --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links
+
+.PHONY: help
+help: ## print this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+.PHONY: demo
+demo: $(VENV)/.built jars ## build, start, produce, run both pipelines, verify; leaves the stack up
+	@$(BIN)/python -m lockstep.dev.demo
+
+.PHONY: test
+test: $(VENV)/.built-dev jars ## all tests but the long ones
+	@$(BIN)/python -m pytest -m "not long" $(ARGS)
+
+.PHONY: test-all
+test-all: $(VENV)/.built-dev jars ## all tests, the long ones too
+	@$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: test-fast
+test-fast: $(VENV)/.built-dev ## the tests that need no server
+	@$(BIN)/python -m pytest tests/core tests/dev --ignore tests/dev/test_embedded_stack.py -m "not long" $(ARGS)
+
+.PHONY: check
+check: $(VENV)/.built-dev ## style, types and import contracts
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+.PHONY: up
+up: $(VENV)/.built jars ## start Postgres and Kafka
+	@$(BIN)/lockstep dev up
+
+.PHONY: down
+down: $(VENV)/.built ## stop them; the data stay
+	@$(BIN)/lockstep dev down
+
+.PHONY: jars
+jars: $(VENV)/.built ## resolve the jars, once
+	@$(BIN)/python -m lockstep.dev.jars
+
+.PHONY: lock
+lock: ## pin anew what pyproject.toml asks for (UPGRADE=--upgrade moves what is pinned)
+	@$(LOCK) $(UPGRADE) -o requirements.txt
+	@$(LOCK) $(UPGRADE) --extra dev -c requirements.txt --no-annotate -o requirements-dev.txt
+
+.PHONY: clean
+clean: ## stop the stack, delete its data, the jars and the virtualenv
+	@if test -f .lockstep/stack.json; then $(MAKE) down; fi
+	@# A root's cluster may lie outside, behind this link.
+	@if test -L .lockstep/postgres/cluster; then rm -rf "$$(readlink -f .lockstep/postgres/cluster)"; fi
+	@rm -rf .lockstep $(VENV) build dist *.egg-info include/*.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache \
+		.import_linter_cache spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Each stamp is touched last, so an interrupted step is done again; done twice, it costs nothing.
+$(VENV)/.made:
+ifeq ($(UV)$(PYTHON),)
+	@echo "no uv and no Python 3.11 on PATH.  Next: apt-get install python3.11-venv" >&2; exit 1
+else ifneq ($(UV),)
+	@uv venv --quiet --clear --python $(or $(PYTHON),3.11) $(VENV)
+else
+	@$(PYTHON) -m venv --clear $(VENV)
+endif
+	@touch $@
+
+INSTALL = $(if $(UV),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet)
+
+$(VENV)/.built: requirements.txt pyproject.toml | $(VENV)/.made
+	@echo "installing what requirements.txt pins into $(VENV) (half a minute with uv, some minutes with pip)" >&2
+	@$(INSTALL) -r requirements.txt
+	@$(INSTALL) --no-deps -e .
+	@touch $@
+
+$(VENV)/.built-dev: requirements-dev.txt $(VENV)/.built
+	@$(INSTALL) -r requirements-dev.txt
+	@touch $@
