@@ -7,7 +7,7 @@ import time
 
 import psycopg2
 import pytest
-from conftest import said
+from drill import said
 
 BEFORE_THE_COMMIT = [
     "plan.locked",

@@ -7,7 +7,7 @@ import os
 import signal
 
 import pytest
-from conftest import said, wait_stopped
+from drill import said, wait_stopped
 
 
 @pytest.mark.parametrize("point", ["stage.session_up", "stage.done", "validate.after"])

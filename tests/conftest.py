@@ -1,0 +1,89 @@
+"""Real servers for a session, shared by all its workers; a database and topics of his own for each test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from contextlib import closing
+from pathlib import Path
+
+import psycopg2
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from servers import TEMPLATE, Servers
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory, worker_id):
+    """The session's servers: those that LOCKSTEP_TEST_HOME keeps up between sessions, else some that end with it."""
+    kept = os.environ.get("LOCKSTEP_TEST_HOME")
+    shared = tmp_path_factory.getbasetemp() if worker_id == "master" else tmp_path_factory.getbasetemp().parent
+    session = Servers(Path(kept) if kept else shared / "servers", keep=bool(kept))
+    session.join()
+    yield session
+    session.leave()
+
+
+@pytest.fixture(scope="session")
+def postgres(servers):
+    """The superuser's DSN of the session's Postgres."""
+    return servers.postgres().superuser_dsn
+
+
+@pytest.fixture(scope="session")
+def kafka(servers):
+    """The bootstrap address of the session's broker."""
+    return servers.kafka().bootstrap
+
+
+@pytest.fixture
+def database(servers, worker_id):
+    """The DSN of a fresh, migrated database: a copy of one template, dropped behind the test."""
+    server = servers.migrated()
+    name = f"t_{worker_id}_{os.getpid()}_{next(NUMBERS)}"
+    with closing(psycopg2.connect(server.superuser_dsn)) as admin:
+        admin.autocommit = True
+        admin.cursor().execute(f"create database {name} template {TEMPLATE} owner lockstep")
+        yield re.sub(r"/\w+$", f"/{name}", server.dsn)
+        admin.cursor().execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def topic(kafka, request):
+    """`topic(partitions=4, **settings)` makes a topic and returns its name."""
+    admin = AdminClient({"bootstrap.servers": kafka})
+
+    def make(partitions: int = 4, **settings: object) -> str:
+        name = f"t-{os.getpid()}-{next(NUMBERS)}"
+        config = {key.replace("_", "."): str(value) for key, value in settings.items()}
+        for made in admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
+            made.result(20)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def produce(kafka):
+    """`produce(topic, [(key, value), ...], partition=None, end=None)`; `end` is `commit`, `abort` or `open`."""
+
+    def send(topic: str, records, partition: int = -1, end: str | None = None, **options: object):
+        settings = {"bootstrap.servers": kafka, "linger.ms": 5, "partitioner": "murmur2_random", **options}
+        producer = Producer(settings | ({"transactional.id": f"tx-{os.getpid()}-{next(NUMBERS)}"} if end else {}))
+        if end:
+            producer.init_transactions(20)
+            producer.begin_transaction()
+        for key, value in records:
+            producer.produce(topic, value, key, partition=partition)
+        producer.flush(20)
+        if end == "commit":
+            producer.commit_transaction(20)
+        elif end == "abort":
+            producer.abort_transaction(20)
+        return producer
+
+    return send

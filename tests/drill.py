@@ -1,0 +1,91 @@
+"""A drill: one append pipeline over a topic of its own, run by processes that may be killed, stopped and raced."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg2
+from checker import check
+
+TESTS = Path(__file__).parent
+RUNNER = TESTS / "crash" / "runner.py"
+DEFINITION = """
+from lockstep.core.definition import Append, Json, Limits, Pipeline
+P = Pipeline(name="drill", topic="{topic}", format=Json("id string, n int"), target=Append("public.drill"), limits=Limits(records=200))
+"""
+TARGET = """
+create table if not exists public.drill (id text, n int, _stream int4 not null, _offset int8 not null,
+    _ordinal int4 not null, _batch int8 not null, primary key (_stream, _offset, _ordinal));
+"""
+
+
+@dataclass
+class Drill:
+    """One append pipeline over a topic of its own, run by processes that may be killed."""
+
+    dsn: str
+    kafka: str
+    topic: str
+    home: Path
+
+    def start(self, *options: str, fault: str | None = None) -> subprocess.Popen[str]:
+        environ = os.environ | {
+            "LOCKSTEP_DSN": self.dsn,
+            "LOCKSTEP_KAFKA": self.kafka,
+            "LOCKSTEP_PIPELINES": str(self.home),
+            "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "include"), str(TESTS)]),
+        }
+        if fault:
+            armed = self.home / f"armed-{time.monotonic_ns()}"
+            armed.touch()
+            environ["LOCKSTEP_FAULT"] = f"{fault}@{armed}"
+        return subprocess.Popen(
+            [sys.executable, str(RUNNER), "drill", *options],
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *options: str, fault: str | None = None) -> dict:
+        """Runs to the end; a killed runner says {"killed": signal}."""
+        return said(self.start(*options, fault=fault))
+
+    def ask(self, query: str, *values: object) -> list[tuple]:
+        conn = psycopg2.connect(self.dsn)
+        with conn, conn.cursor() as cur:
+            cur.execute(query, values)
+            rows = cur.fetchall()
+        conn.close()
+        return rows
+
+    def committed(self) -> list[tuple]:
+        return self.ask("select batch_id, token from lockstep.commit group by 1, 2 order by 1")
+
+    def violations(self) -> list[str]:
+        return check(self.dsn, self.kafka, "drill", table="public.drill")
+
+
+def said(process: subprocess.Popen[str], seconds: float = 90) -> dict:
+    out, err = process.communicate(timeout=seconds)
+    if process.returncode < 0:
+        return {"killed": signal.Signals(-process.returncode).name}
+    assert out, err
+    return json.loads(out)
+
+
+def wait_stopped(process: subprocess.Popen[str], seconds: float = 30) -> None:
+    """Until the process has stopped itself at its fault point."""
+    until = time.monotonic() + seconds
+    while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < until, "the fault point was never reached"
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)

@@ -1,0 +1,79 @@
+"""The session's Postgres and Kafka, started by whoever needs them first and stopped by whoever leaves last."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg2
+from lockstep.adapters.postgres import connect
+from lockstep.dev import kafka, postgres
+from lockstep.ledger.migrate import migrate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TEMPLATE = "lockstep_template"
+
+
+class Servers:
+    """One folder of servers, used by several test processes at once."""
+
+    def __init__(self, home: Path, *, keep: bool) -> None:
+        self.home = home
+        self.keep = keep
+
+    def join(self) -> None:
+        self.home.mkdir(parents=True, exist_ok=True)
+        with self._alone():
+            self._mark().touch()
+
+    def leave(self) -> None:
+        with self._alone():
+            self._mark().unlink(missing_ok=True)
+            if self.keep or list(self.home.glob("user-*")):
+                return
+            if broker := kafka.running(self.home / "kafka"):
+                kafka.stop(broker)
+            if server := postgres.running(self.home / "postgres"):
+                postgres.stop(server, postgres.Mode.IMMEDIATE)
+
+    def postgres(self) -> postgres.Server:
+        with self._alone():
+            return postgres.start(self.home / "postgres")
+
+    def kafka(self) -> kafka.Broker:
+        with self._alone():
+            return kafka.start(self.home / "kafka")
+
+    def migrated(self) -> postgres.Server:
+        """Postgres with the template database that tests are copied from."""
+        with self._alone():
+            server = postgres.start(self.home / "postgres")
+            with closing(psycopg2.connect(server.superuser_dsn)) as admin:
+                admin.autocommit = True
+                cur = admin.cursor()
+                cur.execute("select 1 from pg_database where datname = %s", (TEMPLATE,))
+                if cur.fetchone() is None:
+                    self._make_template(cur, server)
+        return server
+
+    def _make_template(self, cur, server: postgres.Server) -> None:
+        cur.execute(f"create database {TEMPLATE}_new owner lockstep")
+        conn = connect(re.sub(r"/\w+$", f"/{TEMPLATE}_new", server.dsn))
+        migrate(conn)
+        conn.close()
+        cur.execute(f"alter database {TEMPLATE}_new rename to {TEMPLATE}")
+
+    def _mark(self) -> Path:
+        return self.home / f"user-{os.getpid()}"
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with (self.home / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
