@@ -46,9 +46,7 @@ def binaries(environ: Mapping[str, str]) -> Path:
     """The folder with `initdb` and `postgres`: LOCKSTEP_PG_BIN, pg_config's, or the newest that is installed."""
     if given := environ.get("LOCKSTEP_PG_BIN"):
         if not _has_server(Path(given)):
-            raise Refusal(
-                f"LOCKSTEP_PG_BIN={given} holds no initdb and postgres.", next_command="unset LOCKSTEP_PG_BIN"
-            )
+            raise Refusal(f"LOCKSTEP_PG_BIN={given} holds no Postgres server.", next_command="unset LOCKSTEP_PG_BIN")
         return Path(given)
     for folder in (*_by_pg_config(environ), *_by_version()):
         if _has_server(folder):

@@ -42,6 +42,11 @@ def complete(target: Path) -> bool:
     return bool(manifest == _manifest(target))
 
 
+def seal(target: Path) -> None:
+    """Writes down what is there as all that ought to be there."""
+    (target / _MANIFEST).write_text(json.dumps(_manifest(target), indent=1))
+
+
 def ensure(target: Path, say: Callable[[str], None]) -> None:
     """Resolves the jars unless they are complete; the folder appears at once and whole, or not at all."""
     if complete(target):
@@ -57,7 +62,7 @@ def _resolve(target: Path) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
     # The cache outlives a failure, so that the next call downloads only what is missing.
     _retrieve(fresh, cache, target.with_name(f"{target.name}.log"))
-    (fresh / _MANIFEST).write_text(json.dumps(_manifest(fresh), indent=1))
+    seal(fresh)
     if target.exists():
         target.rename(old)
     fresh.rename(target)
