@@ -11,10 +11,12 @@ from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.offsets import Bounds, TopicView
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
 SECONDS = 15.0
+RECORDS_AT_ONCE = 10_000
+GRACE = 5.0  # librdkafka tells that nobody answered when its time is over; it needs a moment to say so
 
 
 class Broker:
@@ -38,7 +40,7 @@ class Broker:
         """
         try:
             described = self._describe(topic)
-            cluster = self._client().describe_cluster(request_timeout=SECONDS).result(SECONDS)
+            cluster = self._client().describe_cluster(request_timeout=SECONDS).result(SECONDS + GRACE)
             partitions = [TopicPartition(topic, part.id) for part in described.partitions]
             starts = self._offsets(partitions, OffsetSpec.earliest())
             ends = self._offsets(partitions, OffsetSpec.latest())
@@ -57,16 +59,37 @@ class Broker:
         ends = {p: bounds.stable_end for p, bounds in view.bounds.items()}
         return {p: min(found[p], ends[p]) if found[p] >= 0 else ends[p] for p in ends}
 
-    def reader(self, group: str = "lockstep-verify") -> Consumer:
-        """A `read_committed` consumer that commits nothing anywhere; the caller assigns and closes it."""
+    def records(self, topic: str, partition: int, from_offset: int, until_offset: int) -> Iterator[Any]:
+        """Every committed record of the range, in order; ends by position, because an empty poll is no end."""
+        if from_offset >= until_offset:
+            return
+        consumer, where = self._reader(), TopicPartition(topic, partition, from_offset)
+        consumer.assign([where])
+        try:
+            while True:
+                for message in consumer.consume(RECORDS_AT_ONCE, timeout=0.2):
+                    if message.error() and message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+                        raise self._away(KafkaException(message.error()))
+                    if not message.error() and message.offset() < until_offset:
+                        yield message
+                    elif message.error() or message.offset() >= until_offset:
+                        return
+                at = consumer.position([where])[0].offset
+                if at >= until_offset:
+                    return
+        finally:
+            consumer.close()
+
+    def _reader(self) -> Consumer:
         return Consumer(
             self._options
             | {
-                "group.id": group,
+                "group.id": "lockstep-verify",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
                 "enable.partition.eof": True,
+                "fetch.wait.max.ms": 20,
             }
         )
 
@@ -78,7 +101,9 @@ class Broker:
     def _describe(self, topic: str) -> Any:
         try:
             return (
-                self._client().describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic].result(SECONDS)
+                self._client()
+                .describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic]
+                .result(SECONDS + GRACE)
             )
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -92,7 +117,7 @@ class Broker:
         futures = self._client().list_offsets(
             dict.fromkeys(partitions, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=SECONDS
         )
-        return {asked.partition: future.result(SECONDS).offset for asked, future in futures.items()}
+        return {asked.partition: future.result(SECONDS + GRACE).offset for asked, future in futures.items()}
 
     def _away(self, error: KafkaException) -> Unreachable:
         return Unreachable(

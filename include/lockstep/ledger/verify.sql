@@ -1,0 +1,104 @@
+-- name: coverage_not_contiguous
+-- Coverage tiles every stream from its start to its position.
+select s.topic, s.partition, 'offsets ' || (int8multirange(int8range(s.start_offset, s.position))
+    - coalesce(range_agg(c.offsets), int8multirange()))::text || ' are below the position and not covered' as what
+from lockstep.stream s left join lockstep.coverage c using (stream_id)
+where s.pipeline = %(pipeline)s and s.position > s.start_offset
+group by s.stream_id
+having not coalesce(range_agg(c.offsets), int8multirange()) @> int8range(s.start_offset, s.position)
+order by s.partition, s.stream_id
+
+-- name: coverage_past_position
+-- Nothing is covered that the position has not passed.
+select s.topic, s.partition, 'coverage ' || c.offsets || ' reaches past the position ' || s.position as what
+from lockstep.stream s join lockstep.coverage c using (stream_id)
+where s.pipeline = %(pipeline)s and upper(c.offsets) > s.position order by s.partition, c.offsets
+
+-- name: claims_of_closed_batches
+-- Only unfinished batches claim offsets.
+select s.topic, s.partition, 'batch ' || b.batch_id || ' is ' || b.state || ' and still claims ' || k.offsets as what
+from lockstep.claim k join lockstep.batch b using (batch_id) join lockstep.stream s using (stream_id)
+where s.pipeline = %(pipeline)s and b.state <> 'planned' order by s.partition, k.offsets
+
+-- name: commits_not_by_newest
+-- Per batch one attempt committed, the newest, and none was opened after it closed.
+select s.topic, s.partition, 'batch ' || c.batch_id || ' was committed by attempt ' || c.token
+    || ', and attempt ' || a.token || ' is newer' as what
+from lockstep.commit c join lockstep.stream s using (stream_id)
+join lockstep.attempt a on a.batch_id = c.batch_id and a.token > c.token
+where s.pipeline = %(pipeline)s order by c.batch_id, s.partition
+
+-- name: commits_not_whole
+-- A committed batch has a commit row for each of its ranges, an unfinished one has none.
+select s.topic, s.partition, 'batch ' || b.batch_id || ' is ' || b.state || ', its range ' || r.offsets
+    || case when c.token is null then ' has no commit row' else ' has one' end as what
+from lockstep.batch b join lockstep.batch_range r using (batch_id) join lockstep.stream s using (stream_id)
+left join lockstep.commit c using (batch_id, stream_id)
+where b.pipeline = %(pipeline)s and (b.state = 'committed') = (c.token is null) order by b.batch_id, s.partition
+
+-- name: counts_not_reconciled
+-- delivered = written + filtered + rejected, and the manifests add up to it.
+select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || u.delivered || ' delivered, the manifests say '
+    || coalesce(m.delivered, 0) as what
+from lockstep.commit c join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
+left join (select batch_id, token, stream_id, sum(delivered) as delivered, sum(written) as written, sum(rejected) as rejected
+           from lockstep.manifest group by 1, 2, 3) m using (batch_id, token, stream_id)
+where s.pipeline = %(pipeline)s and (
+    u.delivered <> u.written + u.filtered + u.rejected
+    or (u.delivered, u.written, u.rejected) <> (coalesce(m.delivered, 0), coalesce(m.written, 0), coalesce(m.rejected, 0)))
+order by u.batch_id, s.partition
+
+-- name: rejects_not_counted
+-- Every batch has as many rejects as it recorded.
+select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || u.rejected || ' rejects recorded, '
+    || count(j."offset") || ' are there' as what
+from lockstep.coverage v join lockstep.commit c using (batch_id, stream_id)
+join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
+left join lockstep.reject j on j.stream_id = u.stream_id and j.batch_id = u.batch_id
+where s.pipeline = %(pipeline)s group by s.stream_id, u.batch_id, u.rejected having count(j."offset") <> u.rejected
+order by u.batch_id, s.partition
+
+-- name: rows_not_counted
+-- Every batch has as many rows in an appended target as it recorded.
+select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || u.rows || ' rows recorded, ' || coalesce(t.rows, 0)
+    || ' are in the target' as what
+from lockstep.coverage v join lockstep.commit c using (batch_id, stream_id)
+join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
+left join (select _batch, _stream, count(*) as rows from {target} group by 1, 2) t
+    on t._batch = u.batch_id and t._stream = u.stream_id
+where s.pipeline = %(pipeline)s and u.rows <> coalesce(t.rows, 0) order by u.batch_id, s.partition
+
+-- name: rows_not_covered
+-- Every row of the target answers for itself: its batch owns its offset.
+select s.topic, s.partition, 'a row of offset ' || t._offset || ' names batch ' || t._batch || ', which does not own it' as what
+from {target} t join lockstep.stream s on s.stream_id = t._stream
+where s.pipeline = %(pipeline)s and not exists (
+    select 1 from lockstep.coverage c where c.stream_id = t._stream and lower(c.offsets) <= t._offset
+      and c.offsets @> t._offset and c.batch_id = t._batch)
+order by s.partition, t._offset limit 1
+
+-- name: verified_streams
+-- The streams of a pipeline that were ever read.
+select stream_id, topic, partition, cluster_id, topic_id, epoch, retired_at is not null as retired, position
+from lockstep.stream where pipeline = %(pipeline)s order by partition, stream_id
+
+-- name: segments
+-- What batches own of a stream, and what they recorded of it.
+select v.batch_id, lower(v.offsets) as from_offset, upper(v.offsets) as until_offset, u.delivered, u.filtered,
+    u.digest_sum, u.digest_squares, lower(r.offsets) as digest_from
+from lockstep.coverage v join lockstep.commit c using (batch_id, stream_id)
+join lockstep.result u using (batch_id, token, stream_id) join lockstep.batch_range r using (batch_id, stream_id)
+where v.stream_id = %(stream_id)s order by 2
+
+-- name: accounted_offsets
+-- Every offset of a stream that has a row or a reject, in order.
+select _offset as "offset" from {target} where _stream = %(stream_id)s
+union all select "offset" from lockstep.reject where stream_id = %(stream_id)s order by 1
+
+-- name: rejected_offsets
+-- The offsets of a stream that were rejected.
+select "offset" from lockstep.reject where stream_id = %(stream_id)s
+
+-- name: keyed_rows
+-- Every row of an upserted target: its key as text, and which record it is.
+select array[{keys}] as key, _stream, _offset from {target}

@@ -1,0 +1,144 @@
+"""Verify: the promises proved again, from the ledger, from the target, and from Kafka itself."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import READER, transaction
+from lockstep.core.accounting import Digest
+from lockstep.core.definition import Append, Upsert
+from lockstep.core.verification import Check, Segment
+from lockstep.ledger import verify as ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka import Broker
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.offsets import TopicView
+
+EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})
+
+
+def verify(conn: connection, broker: Broker, folder: PipelineFolder, *, deep: bool) -> list[Check]:
+    """Every check with its outcome; `deep` reads the covered offsets again with a consumer that shares nothing with Spark."""
+    pipeline = folder.pipeline
+    view = broker.view(pipeline.topic) if deep else None
+    with transaction(conn, READER) as cur:
+        cur.execute("set local idle_in_transaction_session_timeout = 0")  # one snapshot, and Kafka is read in between
+        checks = ledger.ledger_checks(cur, pipeline)
+        if view is None:
+            return checks
+        streams = [s for s in ledger.streams(cur, pipeline.name) if s.topic_id == view.topic_id]
+        if isinstance(pipeline.target, Append):
+            return checks + [_append(conn, cur, broker, folder, view, stream) for stream in streams]
+        return [*checks, _upsert(cur, broker, folder, pipeline.target, view, streams)]
+
+
+def _append(conn: connection, cur: Any, broker: Broker, folder: PipelineFolder, view: TopicView, stream: Any) -> Check:
+    """Kafka's visible records and the target's rows and rejects, merged in offset order."""
+    name = f"{stream.topic}-{stream.partition}: every record exactly once"
+    segments = ledger.segments(cur, stream.stream_id)
+    log_start = view.bounds[stream.partition].log_start
+    readable = [segment for segment in segments if segment.from_offset >= log_start]
+    if not readable:
+        return Check(name, ok=True, detail="nothing covered is still in the log")
+    there = _Merge(ledger.accounted_offsets(conn, folder.pipeline, stream.stream_id), readable[0].from_offset)
+    records = 0
+    for segment in readable:
+        offsets, missing = [], []
+        for message in broker.records(view.topic, stream.partition, segment.from_offset, segment.until_offset):
+            offsets.append(message.offset())
+            if not there.has(message.offset()):
+                missing.append(message.offset())
+        there.pass_to(segment.until_offset)
+        records += len(offsets)
+        wrong = _wrong(segment, offsets, missing) or there.stranger
+        if wrong:
+            return Check(name, ok=False, detail=f"batch {segment.batch_id}: {wrong}")
+    return Check(
+        name, ok=True, detail=f"{records} records of {len(readable)} batches, from offset {readable[0].from_offset}"
+    )
+
+
+def _wrong(segment: Segment, offsets: list[int], missing: list[int]) -> str | None:
+    if len(missing) != segment.filtered:
+        first = f", the first at offset {missing[0]}" if missing else ""
+        return f"{len(missing)} records have neither row nor reject{first}; {segment.filtered} were filtered"
+    if Digest.of(offsets, segment.from_offset) != Digest(segment.delivered, segment.sum, segment.squares):
+        return f"the log has {len(offsets)} records in [{segment.from_offset}, {segment.until_offset}), not those delivered"
+    return None
+
+
+class _Merge:
+    """A sorted stream of offsets that is asked for one after another; each distinct one may be asked for once."""
+
+    def __init__(self, offsets: Iterator[int], begin: int) -> None:
+        self._offsets = (offset for offset in offsets if offset >= begin)
+        self._at = next(self._offsets, None)
+        self.stranger: str | None = None
+
+    def has(self, offset: int) -> bool:
+        self.pass_to(offset)
+        found = self._at == offset
+        while self._at == offset:
+            self._at = next(self._offsets, None)
+        return found
+
+    def pass_to(self, offset: int) -> None:
+        """What is passed over was never asked for: it is in the target and not in the log."""
+        while self._at is not None and self._at < offset:
+            self.stranger = self.stranger or f"offset {self._at} is in the target or the rejects and not in the log"
+            self._at = next(self._offsets, None)
+
+
+def _upsert(
+    cur: Any, broker: Broker, folder: PipelineFolder, target: Upsert, view: TopicView, streams: list[Any]
+) -> Check:
+    """Each key's newest accepted record is its row, or the row is absent after a tombstone."""
+    name = "each key's newest record is its row"
+    types = {column.name: column.type for column in folder.pipeline.format.columns}
+    if folder.transform or target.order_by or not {types.get(key) for key in target.key} <= EXACT_KEYS:
+        return Check(
+            name, ok=True, detail="not provable from Kafka: a transform, an order_by or a key that is no text or number"
+        )
+    newest: dict[tuple[str, ...], tuple[int, int, int, bool]] = {}
+    records = 0
+    for stream in streams:
+        rejected = ledger.rejected_offsets(cur, stream.stream_id)
+        log_start = view.bounds[stream.partition].log_start
+        for segment in ledger.segments(cur, stream.stream_id):
+            begin = max(segment.from_offset, log_start)
+            for message in broker.records(view.topic, stream.partition, begin, segment.until_offset):
+                if message.offset() in rejected:
+                    continue
+                records += 1
+                order = (stream.epoch, message.offset(), stream.stream_id, message.value() is None)
+                key = _key(message, target)
+                newest[key] = max(newest.get(key, order), order)
+    rows = ledger.keyed_rows(cur, folder.pipeline, target)
+    for key, (_, offset, stream_id, dead) in newest.items():
+        row = rows.pop(key, None)
+        if row != (None if dead else (stream_id, offset)):
+            where = f"stream {stream_id} offset {offset}{', a tombstone' if dead else ''}"
+            return Check(name, ok=False, detail=f"key {', '.join(key)}: the newest record is {where}; its row is {row}")
+    starts = {stream.stream_id: view.bounds[stream.partition].log_start for stream in streams}
+    for key, (stream_id, offset) in rows.items():
+        if offset >= starts.get(stream_id, offset + 1):
+            return Check(
+                name,
+                ok=False,
+                detail=f"key {', '.join(key)}: no record of the log made its row ({stream_id}, {offset})",
+            )
+    return Check(name, ok=True, detail=f"{len(newest)} keys of {records} records")
+
+
+def _key(message: Any, target: Upsert) -> tuple[str, ...]:
+    if message.value() is None:
+        return (message.key().decode(),)
+    value = json.loads(message.value())
+    return tuple(str(value[name]) for name in target.key)
