@@ -1,0 +1,155 @@
+"""Pipelines as they lie on disk: one folder each, loaded as it stands, every mistake named by file, line and field."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import find_spec, module_from_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.columns import IDENTIFIER
+from lockstep.core.definition import Pipeline
+from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.folder import PipelineFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import CodeType, ModuleType
+
+VARIABLE = "LOCKSTEP_PIPELINES"
+
+
+class _AsItStands(SourceFileLoader):
+    """Compiles the source itself: cached bytecode may be older than an edit of the same second."""
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - the signature is the import system's
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def root(environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder of folders: LOCKSTEP_PIPELINES, else include/pipelines in or above here, else the installed ones."""
+    if given := environ.get(VARIABLE):
+        if not Path(given).is_dir():
+            raise Refusal(f"{VARIABLE} is {given}, which is no folder", next_command=f"unset {VARIABLE}")
+        return Path(given).resolve()
+    for folder in (Path.cwd(), *Path.cwd().parents):
+        if (folder / "include" / "pipelines").is_dir():
+            return folder / "include" / "pipelines"
+    installed = find_spec("pipelines")
+    for place in (installed.submodule_search_locations or []) if installed else []:
+        return Path(place)
+    raise Refusal(
+        f"no pipelines here: neither {VARIABLE} nor a folder include/pipelines above {Path.cwd()} nor an installed package",
+        next_command=f"cd to your checkout, or set {VARIABLE}",
+    )
+
+
+def names() -> list[str]:
+    """The names of all pipelines, in order, whether or not their definitions load."""
+    return sorted(
+        place.name for place in root().iterdir() if IDENTIFIER.match(place.name) and (place / "__init__.py").is_file()
+    )
+
+
+def load(name: str) -> PipelineFolder:
+    """The pipeline of this name with the files beside it; a broken definition is one line with file, line and field."""
+    path = root() / name if IDENTIFIER.match(name) else None
+    if path is None or not path.is_dir():
+        known = ", ".join(names()) or "none"
+        raise Refusal(
+            f"no pipeline {name!r}; there are: {known}",
+            next_command=f"lockstep new {name if path else 'NAME'} --topic TOPIC",
+        )
+    source = path / "__init__.py"
+    if not source.is_file():
+        raise BadDefinition(f"{shown(source)}: missing; it holds the Pipeline", next_command=f"lockstep check {name}")
+    return PipelineFolder(
+        pipeline=_one_pipeline(_module(name, source), name, source),
+        path=path,
+        transform=_text(path / "transform.py"),
+        expectations=_expectations(path / "expectations.json"),
+        target_sql=_text(path / "target.sql"),
+    )
+
+
+def shown(path: Path) -> str:
+    """A path as a person would type it from here."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _module(name: str, source: Path) -> ModuleType:
+    full_name = f"_lockstep_pipelines_{name}"
+    spec = ModuleSpec(full_name, _AsItStands(full_name, str(source)), origin=str(source), is_package=True)
+    spec.submodule_search_locations = [str(source.parent)]
+    module = module_from_spec(spec)
+    # The definition may import its own neighbours; what an earlier load of another folder left must not answer.
+    for old in [known for known in sys.modules if known == full_name or known.startswith(f"{full_name}.")]:
+        del sys.modules[old]
+    sys.modules[full_name] = module
+    try:
+        spec.loader.exec_module(module)  # type: ignore[union-attr]  # set three lines above
+    except SyntaxError as error:
+        place = Path(error.filename) if error.filename else source
+        raise _broken(name, place, error.lineno, f"syntax: {error.msg}") from None
+    except BadDefinition as error:
+        raise _broken(name, source, _line(error, source), error.message) from None
+    except Exception as error:  # noqa: BLE001 - whatever a definition raises is that definition's mistake
+        what = " ".join(str(error).split()) or "no reason given"
+        raise _broken(name, source, _line(error, source), f"{type(error).__name__}: {what}") from None
+    return module
+
+
+def _one_pipeline(module: ModuleType, name: str, source: Path) -> Pipeline:
+    found = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
+    if len(found) != 1:
+        names_found = ", ".join(pipeline.name for pipeline in found.values()) or "none"
+        raise _broken(name, source, None, f"a folder holds exactly one Pipeline, here are {len(found)} ({names_found})")
+    (pipeline,) = found.values()
+    if pipeline.name != name:
+        raise _broken(
+            name, source, None, f"name is {pipeline.name!r}, and the folder's is {name!r}: they must be equal"
+        )
+    return pipeline
+
+
+def _expectations(path: Path) -> dict[str, Any] | None:
+    text = _text(path)
+    if text is None:
+        return None
+    try:
+        suite = json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"{shown(path)}:{error.lineno}:{error.colno}"
+        raise BadDefinition(f"{place}: {error.msg}", next_command=f"lockstep check {path.parent.name}") from None
+    if not isinstance(suite, dict):
+        raise _broken(path.parent.name, path, None, "must be a JSON object with name and expectations")
+    return suite
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise _broken(path.parent.name, path, None, f"cannot be read: {error}") from None
+
+
+def _broken(name: str, path: Path, line: int | None, what: str) -> BadDefinition:
+    place = f"{shown(path)}:{line}" if line else shown(path)
+    return BadDefinition(f"{place}: {what}", next_command=f"lockstep check {name}")
+
+
+def _line(error: BaseException, source: Path) -> int | None:
+    """The last line of the definition's own file that the error passed through."""
+    return next(reversed(list(_lines(error, source))), None)
+
+
+def _lines(error: BaseException, source: Path) -> Iterator[int | None]:
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename == str(source):
+            yield frame.lineno
