@@ -1,0 +1,110 @@
+"""What the ledger answers about progress and history; every answer is a document, ready to be shown or sent as JSON."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from psycopg2.extensions import cursor
+
+Q = queries("lockstep.ledger", "reading")
+Document = dict[str, Any]
+
+
+def is_paused(cur: cursor, pipeline: str) -> bool:
+    """Whether a person has paused the pipeline."""
+    cur.execute(Q["paused"], {"pipeline": pipeline})
+    row = maybe(cur)
+    return bool(row and row.paused)
+
+
+def unfinished(cur: cursor, pipeline: str) -> list[int]:
+    """The batches, of every lane, that are planned and not closed."""
+    cur.execute(Q["unfinished"], {"pipeline": pipeline})
+    return [row.batch_id for row in every(cur)]
+
+
+def progress(cur: cursor, pipeline: str) -> list[Any]:
+    """The open streams as rows: identity, start, position, and the newest timestamp that was committed."""
+    cur.execute(Q["progress"], {"pipeline": pipeline})
+    return every(cur)
+
+
+def holes(cur: cursor, pipeline: str, log_starts: Mapping[int, int]) -> list[Document]:
+    """What no batch covers of the open streams' logs: `uncovered`, `skipped` and, also below log start, `loss`.
+
+    `log_starts` is by stream; a stream that is not in it is looked at from its own start.
+    """
+    known = {"streams": list(log_starts), "log_starts": list(log_starts.values())}
+    cur.execute(Q["holes"], {"pipeline": pipeline} | known)
+    return documents(every(cur))
+
+
+def batches(cur: cursor, pipeline: str, last: int | None = None) -> list[Document]:
+    """A pipeline's history, the oldest batch first; `last` keeps the newest so many."""
+    cur.execute(Q["batch_ids"], {"pipeline": pipeline, "last": last})
+    return _batches(cur, [row.batch_id for row in every(cur)])
+
+
+def batch(cur: cursor, batch_id: int) -> Document | None:
+    """One batch with everything that was tried for it; None when the ledger has no such batch."""
+    found = _batches(cur, [batch_id])
+    if not found:
+        return None
+    cur.execute(Q["attempts"], {"batch_id": batch_id})
+    attempts = documents(every(cur), {"token": "attempt"})
+    cur.execute(Q["verdict"], {"batch_id": batch_id})
+    verdicts = documents(every(cur), {"token": "attempt"})
+    newest = (
+        attempts[-1] if attempts else dict.fromkeys(("opened_at", "staged_at", "validated_at", "closed_at", "effect"))
+    )
+    return found[0] | {
+        "attempts": attempts,
+        "verdict": verdicts[0] if verdicts else None,
+        "seconds": _seconds(found[0], newest),
+        "effect": newest["effect"],
+    }
+
+
+def documents(rows: Iterable[Any], renamed: Mapping[str, str] = MappingProxyType({})) -> list[Document]:
+    """Rows as documents, with some columns called as the outside calls them."""
+    return [{renamed.get(name, name): value for name, value in row._asdict().items()} for row in rows]
+
+
+def _batches(cur: cursor, ids: Sequence[int]) -> list[Document]:
+    cur.execute(Q["batches"], {"batches": list(ids)})
+    found = documents(every(cur), {"batch_id": "batch"})
+    cur.execute(Q["ranges"], {"batches": list(ids)})
+    ranges: dict[int, list[Document]] = {}
+    for row in documents(every(cur)):
+        ranges.setdefault(row.pop("batch_id"), []).append(row)
+    return [
+        document
+        | {
+            "rows_written": sum(r["written"] or 0 for r in ranges.get(document["batch"], [])),
+            "rows_rejected": sum(r["rejected"] or 0 for r in ranges.get(document["batch"], [])),
+            "ranges": ranges.get(document["batch"], []),
+        }
+        for document in found
+    ]
+
+
+def _seconds(batch: Document, attempt: Document) -> dict[str, float | None]:
+    """How long the newest attempt's steps took, and the batch from plan to close."""
+    return {
+        "stage": _between(attempt["opened_at"], attempt["staged_at"]),
+        "validate": _between(attempt["staged_at"], attempt["validated_at"]),
+        "commit": _between(attempt["validated_at"], attempt["closed_at"]),
+        "total": _between(batch["planned_at"], batch["closed_at"]),
+    }
+
+
+def _between(begin: datetime | None, end: datetime | None) -> float | None:
+    return round((end - begin).total_seconds(), 3) if begin and end else None

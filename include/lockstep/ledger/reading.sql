@@ -1,0 +1,83 @@
+-- name: paused
+-- Whether a person has paused the pipeline; no row before its first plan.
+select paused from lockstep.pipeline where name = %(pipeline)s
+
+-- name: unfinished
+-- The batches of every lane that are planned and not closed.
+select batch_id from lockstep.batch where pipeline = %(pipeline)s and state = 'planned' order by batch_id
+
+-- name: progress
+-- Where each open stream stands, and the newest timestamp of the last segment that delivered anything (T19).
+select s.stream_id, s.cluster_id, s.topic, s.topic_id, s.partition, s.incarnation, s.epoch, s.start_offset, s.position,
+    newest.max_timestamp as newest_timestamp
+from lockstep.stream s left join lateral (
+    select r.max_timestamp from lockstep.coverage c
+    join lockstep.commit m on m.batch_id = c.batch_id and m.stream_id = c.stream_id
+    join lockstep.result r on r.batch_id = m.batch_id and r.token = m.token and r.stream_id = m.stream_id
+    where c.stream_id = s.stream_id and r.max_timestamp is not null
+    order by lower(c.offsets) desc limit 1) newest on true
+where s.pipeline = %(pipeline)s and s.retired_at is null order by s.topic, s.partition
+
+-- name: holes
+-- What no batch covers of today's logs: never covered or skipped since log start, and every loss, with who decided it.
+with log as (
+    select s.stream_id, s.topic, s.partition, s.start_offset, o.stream_id as owner,
+        int8range(least(coalesce(b.log_start, s.start_offset), s.position), s.position) as readable
+    from lockstep.stream s
+    left join unnest(%(streams)s::int[], %(log_starts)s::bigint[]) as b (stream_id, log_start) on b.stream_id = s.stream_id
+    -- a partition's growth leaves what was covered before it with an older stream of the same incarnation
+    join lockstep.stream o on o.pipeline = s.pipeline and o.topic = s.topic
+        and o.partition = s.partition and o.incarnation = s.incarnation
+    where s.pipeline = %(pipeline)s and s.retired_at is null),
+owned as (select l.*, c.offsets, c.kind from log l join lockstep.coverage c on c.stream_id = l.owner),
+hole as (
+    select distinct l.stream_id, unnest(int8multirange(l.readable) - coalesce((
+        select range_agg(w.offsets) from owned w where w.stream_id = l.stream_id), '{}')) as offsets, 'uncovered' as kind
+    from log l
+    union all
+    select w.stream_id, unnest(range_agg(w.offsets) * int8multirange(w.readable)), 'skipped'
+    from owned w where w.kind = 'skipped' group by w.stream_id, w.readable
+    union all
+    select w.stream_id, w.offsets, 'loss' from owned w where w.kind = 'loss')
+select h.stream_id, s.topic, s.partition, lower(h.offsets) as from_offset, upper(h.offsets) as until_offset, h.kind,
+    case when h.kind = 'uncovered' and upper(h.offsets) <= s.start_offset then 'before the start'
+         else (
+            select d.who || ': ' || d.why from lockstep.decision d
+            where d.pipeline = s.pipeline and d.kind = case h.kind when 'loss' then 'accept-loss' when 'skipped' then 'skip' end
+              and (d.detail ->> 'partition')::int = s.partition
+              and (d.detail ->> 'from_offset')::bigint < upper(h.offsets) and (d.detail ->> 'until_offset')::bigint > lower(h.offsets)
+            order by d.decision_id desc limit 1) end as why
+from hole h join lockstep.stream s using (stream_id) order by s.topic, s.partition, from_offset
+
+-- name: batch_ids
+-- A pipeline's newest batches; all of them where no number is given.
+select batch_id from lockstep.batch where pipeline = %(pipeline)s order by batch_id desc limit %(last)s
+
+-- name: batches
+-- What became of each batch, with the keys that stand for it and how often it was tried.
+select b.batch_id, b.pipeline, b.lane, b.state, b.planned_at, b.closed_at,
+    case when b.state = 'committed' then b.closed_at end as committed_at,
+    array(select k.key from lockstep.call k where k.batch_id = b.batch_id order by k.at, k.key) as keys,
+    (select count(*) from lockstep.attempt a where a.batch_id = b.batch_id) as attempts,
+    array(select distinct a.dag_run_id from lockstep.attempt a
+          where a.batch_id = b.batch_id and a.dag_run_id is not null order by 1) as dag_run_ids
+from lockstep.batch b where b.batch_id = any(%(batches)s::bigint[]) order by b.batch_id
+
+-- name: ranges
+-- What each batch was planned to read, and what its committed attempt made of it.
+select r.batch_id, s.topic, s.partition, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset,
+    t.delivered, t.written, t.rejected, t.filtered
+from lockstep.batch_range r join lockstep.stream s using (stream_id)
+left join lockstep.commit m on m.batch_id = r.batch_id and m.stream_id = r.stream_id
+left join lockstep.result t on t.batch_id = m.batch_id and t.token = m.token and t.stream_id = m.stream_id
+where r.batch_id = any(%(batches)s::bigint[]) order by r.batch_id, s.topic, s.partition, s.stream_id
+
+-- name: attempts
+-- Every try at a batch, the oldest first.
+select token, owner, state, lease_until, dag_id, dag_run_id, task_instance_id, try_number, spark_application_id,
+    definition_hash, opened_at, staged_at, validated_at, closed_at, error, fault, effect
+from lockstep.attempt where batch_id = %(batch_id)s order by token
+
+-- name: verdict
+-- What validation last said of a batch.
+select token, suite, success, result, at from lockstep.verdict where batch_id = %(batch_id)s order by token desc limit 1

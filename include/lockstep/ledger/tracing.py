@@ -1,0 +1,137 @@
+"""From an offset to its batch and rows, and from a row back to its offset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg2 import DataError, errors, sql
+
+from lockstep.core.definition import Append, Pipeline, Upsert
+from lockstep.core.errors import Refusal
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.ledger.reading import Document
+
+Q = queries("lockstep.ledger", "tracing")
+GAP = "gap in the log"
+
+
+def lineage(cur: cursor, pipeline: Pipeline, partition: int, offset: int) -> Document:
+    """Who owns an offset, and what became of its record.
+
+    `coverage` is batch, loss, skipped, uncovered, or `gap in the log` where the batch that covers it is known to have
+    found no record there.
+    """
+    cur.execute(Q["owner_of_offset"], {"pipeline": pipeline.name, "partition": partition, "offset": offset})
+    owner = maybe(cur)
+    if owner is None:
+        cur.execute(Q["known_partitions"], {"pipeline": pipeline.name})
+        known = ", ".join(str(row.partition) for row in every(cur)) or "none yet"
+        raise Refusal(
+            f"{pipeline.name}: partition {partition} has no stream; there are: {known}",
+            next_command=f"lockstep status {pipeline.name}",
+        )
+    coordinates = {"stream_id": owner.stream_id, "offset": offset}
+    rows = _target_rows(cur, pipeline, sql.SQL(Q["rows_of_offset"]).format(target=_table(pipeline)), coordinates)
+    cur.execute(Q["reject_of_offset"], coordinates)
+    reject = maybe(cur)
+    known_gap = owner.kind == "batch" and not rows and not reject and _no_record(pipeline, owner, offset)
+    return _named(owner) | {
+        "coverage": GAP if known_gap else owner.kind or "uncovered",
+        "rows": rows,
+        "reject": reject._asdict() if reject else None,
+    }
+
+
+def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str]) -> Document:
+    """The row of a key and the record and attempt it comes from; without a row, the tombstone that deleted it."""
+    if not isinstance(pipeline.target, Upsert):
+        raise Refusal(
+            f"{pipeline.name}: {pipeline.target.table} is appended to, its rows have no key; each carries _stream and _offset",
+            next_command=f"lockstep lineage {pipeline.name} --partition P --offset O",
+        )
+    columns = pipeline.target.key
+    if len(key) != len(columns):
+        raise Refusal(
+            f"{pipeline.name}: the key is ({', '.join(columns)}), {len(key)} of {len(columns)} values are given",
+            next_command=f"lockstep blame {pipeline.name} {' '.join(f'--key {c.upper()}' for c in columns)}",
+        )
+    statement = sql.SQL(Q["rows_of_key"]).format(
+        target=_table(pipeline),
+        columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+        values=sql.SQL(", ").join(map(sql.Placeholder, columns)),
+    )
+    rows = _target_rows(cur, pipeline, statement, dict(zip(columns, key, strict=True)))
+    if rows:
+        row: Document | None = rows[0]
+        cur.execute(
+            Q["origin_of_row"],
+            {"stream_id": rows[0]["_stream"], "offset": rows[0]["_offset"], "batch_id": rows[0]["_batch"]},
+        )
+    else:
+        row = None
+        cur.execute(Q["tombstone_of_key"], {"target": pipeline.target.table, "key": list(key)})
+    origin = maybe(cur)
+    if origin is None:
+        shown = ", ".join(f"{c} = {k!r}" for c, k in zip(columns, key, strict=True))
+        what = "came from no stream of this ledger" if row else "is not there, and no tombstone says that it was"
+        raise Refusal(
+            f"{pipeline.target.table}: the row with {shown} {what}", next_command=f"lockstep status {pipeline.name}"
+        )
+    return {"row": row, "deleted": row is None} | _named(origin)
+
+
+def _named(origin: Any) -> Document:
+    return {
+        "topic": origin.topic,
+        "partition": origin.partition,
+        "offset": origin.offset,
+        "batch": origin.batch_id,
+        "attempt": origin.token,
+        "dag_id": origin.dag_id,
+        "dag_run_id": origin.dag_run_id,
+    }
+
+
+def _no_record(pipeline: Pipeline, owner: Any, offset: int) -> bool:
+    """Whether the counts alone say that no record stands at this offset.
+
+    Where they do not, a transform, a tombstone or a newer record may have taken its row.
+    """
+    if owner.delivered == owner.span:
+        return False
+    outside = owner.first_offset is None or not owner.first_offset <= offset <= owner.last_offset
+    return outside or (isinstance(pipeline.target, Append) and owner.filtered == 0)
+
+
+def _table(pipeline: Pipeline) -> sql.Identifier:
+    return sql.Identifier(*pipeline.target.table.split("."))
+
+
+def _target_rows(
+    cur: cursor, pipeline: Pipeline, statement: sql.Composable, values: Mapping[str, Any]
+) -> list[Document]:
+    try:
+        cur.execute(statement, values)
+    except (
+        errors.UndefinedTable,
+        errors.UndefinedColumn,
+        errors.InvalidSchemaName,
+        errors.InsufficientPrivilege,
+    ) as error:
+        raise Refusal(
+            f"{pipeline.name}: the target {pipeline.target.table} is not migrated: {str(error).splitlines()[0]}",
+            next_command=f"lockstep migrate {pipeline.name}",
+        ) from None
+    except DataError as error:
+        raise Refusal(
+            f"{pipeline.name}: {str(error).splitlines()[0]}", next_command=f"lockstep blame {pipeline.name} --help"
+        ) from None
+    names = [column.name for column in cur.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in every(cur)]

@@ -1,0 +1,86 @@
+"""How far a pipeline is: the ledger's positions beside the broker's bounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import READER, transaction
+from lockstep.ledger import reading
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka import Broker
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.offsets import Bounds, TopicView
+    from lockstep.ledger.reading import Document
+
+
+def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> Document:
+    """Per open stream: position, bounds, lag and holes. Bounds are None where the stream's log is not there any more.
+
+    `holes` counts the stretches between log start and position that no batch covers; a loss is not among them, for it
+    lies below log start.
+    """
+    with transaction(conn, READER) as cur:
+        streams = reading.progress(cur, pipeline.name)
+        paused = reading.is_paused(cur, pipeline.name)
+        unfinished = reading.unfinished(cur, pipeline.name)
+    # Asked after the positions: a commit in between would show an end that lies behind the position.
+    view = broker.view(pipeline.topic)
+    bounds = {row.stream_id: found for row in streams if (found := bounds_of(row, view))}
+    with transaction(conn, READER) as cur:
+        holes = reading.holes(cur, pipeline.name, {stream: b.log_start for stream, b in bounds.items()})
+    return {
+        "pipeline": pipeline.name,
+        "paused": paused,
+        "unfinished": unfinished,
+        "streams": [
+            _stream(row, bounds.get(row.stream_id), now)
+            | {"holes": sum(h["stream_id"] == row.stream_id and h["kind"] != "loss" for h in holes)}
+            for row in streams
+        ],
+    }
+
+
+def holes(conn: connection, broker: Broker, pipeline: Pipeline) -> list[Document]:
+    """Every stretch that no batch covers, with its kind and, where somebody decided it, who and why."""
+    with transaction(conn, READER) as cur:
+        streams = reading.progress(cur, pipeline.name)
+    view = broker.view(pipeline.topic)
+    starts = {row.stream_id: found.log_start for row in streams if (found := bounds_of(row, view))}
+    with transaction(conn, READER) as cur:
+        return [
+            {name: value for name, value in hole.items() if name != "stream_id"}
+            for hole in reading.holes(cur, pipeline.name, starts)
+        ]
+
+
+def bounds_of(stream: Any, view: TopicView) -> Bounds | None:
+    """The bounds that a stream's offsets can be compared with: only those of the very same log."""
+    same = (stream.cluster_id, stream.topic, stream.topic_id) == (view.cluster_id, view.topic, view.topic_id)
+    return view.bounds.get(stream.partition) if same else None
+
+
+def _stream(row: Any, bounds: Bounds | None, now: datetime) -> Document:
+    lag = bounds.stable_end - row.position if bounds else None
+    return {
+        "topic": row.topic,
+        "partition": row.partition,
+        "position": row.position,
+        "log_start": bounds.log_start if bounds else None,
+        "stable_end": bounds.stable_end if bounds else None,
+        "lag_records": lag,
+        "lag_seconds": _lag_seconds(lag, row.newest_timestamp, now),
+    }
+
+
+def _lag_seconds(lag: int | None, newest: datetime | None, now: datetime) -> float | None:
+    """T19: nothing behind is 0 seconds behind; else the age of what was committed last, None where nothing was."""
+    if lag == 0:
+        return 0.0
+    if lag is None or newest is None:
+        return None
+    return max(0.0, round((now - newest).total_seconds(), 3))
