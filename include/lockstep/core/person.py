@@ -1,0 +1,19 @@
+"""Who decides, and why: what every recorded decision begins with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lockstep.core.errors import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who takes responsibility: `login@host`, and the reason in his own words."""
+
+    who: str
+    why: str
+
+    def __post_init__(self) -> None:
+        if not self.who.strip() or not self.why.strip():
+            raise Refusal("a decision is recorded with who takes it and why; one of the two is empty")

@@ -1,0 +1,98 @@
+"""What a person's decision writes, always under the pipeline's row lock; the lock order is the caller's (T16)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg2.extras import Json
+
+from lockstep.core.errors import PositionMoved
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.offsets import StreamRange
+    from lockstep.core.person import Person
+
+Q = queries("lockstep.ledger", "decisions")
+
+
+def pipeline_of(cur: cursor, batch_id: int) -> str | None:
+    """Whose batch it is."""
+    cur.execute(Q["batch_pipeline"], {"batch_id": batch_id})
+    row = maybe(cur)
+    return row.pipeline if row else None
+
+
+def set_paused(cur: cursor, pipeline: str, *, paused: bool) -> bool:
+    """Turns the switch; False when it stood there already."""
+    cur.execute(Q["set_paused"], {"pipeline": pipeline, "paused": paused})
+    return cur.rowcount == 1
+
+
+def claiming(cur: cursor, streams: Sequence[int], from_offset: int = 0, until_offset: int | None = None) -> list[int]:
+    """The unfinished batches that work on these offsets of these streams."""
+    cur.execute(Q["claiming"], {"streams": list(streams), "from_offset": from_offset, "until_offset": until_offset})
+    return [row.batch_id for row in every(cur)]
+
+
+def claimed_until(cur: cursor, pipeline: str) -> dict[int, int]:
+    """Per stream the end of what unfinished batches mean to read."""
+    cur.execute(Q["claimed_until"], {"pipeline": pipeline})
+    return {row.stream_id: row.until_offset for row in every(cur)}
+
+
+def lock_batches(cur: cursor, batches: Sequence[int]) -> list[Any]:
+    """Takes the batches' row locks by id and returns (batch_id, state, token) as they are then."""
+    cur.execute(Q["lock_batches"], {"batches": list(batches)})
+    return every(cur)
+
+
+def abandon_batches(cur: cursor, batches: Sequence[int], person: Person) -> None:
+    """Ends batches and their attempts; their claims go later, by `release_claims`, when the streams are locked."""
+    cur.execute(Q["abandon_batches"], {"batches": list(batches)})
+    error = f"abandoned by {person.who}: {person.why}"
+    cur.execute(Q["abandon_attempts"], {"batches": list(batches), "error": error})
+
+
+def release_claims(cur: cursor, batches: Sequence[int]) -> None:
+    """The abandoned batches' offsets are free again."""
+    cur.execute(Q["release_abandoned"], {"batches": list(batches)})
+
+
+def lock_streams(cur: cursor, streams: Sequence[int]) -> dict[int, int]:
+    """Takes the streams' row locks by id and returns their positions as they are then."""
+    cur.execute(Q["lock_streams"], {"streams": list(streams)})
+    return {row.stream_id: row.position for row in every(cur)}
+
+
+def coverage_within(cur: cursor, lost: StreamRange) -> list[Any]:
+    """The coverage that touches these offsets, in order."""
+    cur.execute(Q["coverage_within"], _offsets(lost))
+    return every(cur)
+
+
+def insert_loss(cur: cursor, lost: StreamRange) -> None:
+    """Covers the offsets as lost and moves the position past them, which must stand at their beginning."""
+    cur.execute(Q["insert_loss"], _offsets(lost))
+    cur.execute(Q["pass_loss"], _offsets(lost))
+    if cur.rowcount != 1:
+        raise PositionMoved(f"{lost.offsets}: the position does not stand at {lost.offsets.from_offset} any more")
+
+
+def record(cur: cursor, pipeline: str, kind: str, person: Person, detail: dict[str, Any] | None = None) -> None:
+    """The decision itself, for whoever asks later."""
+    values = {"pipeline": pipeline, "kind": kind, "who": person.who, "why": person.why, "detail": Json(detail or {})}
+    cur.execute(Q["insert_decision"], values)
+
+
+def _offsets(lost: StreamRange) -> dict[str, int]:
+    return {
+        "stream_id": lost.stream_id,
+        "from_offset": lost.offsets.from_offset,
+        "until_offset": lost.offsets.until_offset,
+    }

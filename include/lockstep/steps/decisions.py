@@ -1,0 +1,181 @@
+"""A person decides: pause, abandon, accept a loss. Each is one transaction under the pipeline's lock, and leaves a row."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
+from lockstep.core.errors import Refusal
+from lockstep.core.offsets import OffsetRange, StreamRange
+from lockstep.ledger import decisions
+from lockstep.ledger.plan import lock_pipeline, open_streams
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka import Broker
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.offsets import Stream
+    from lockstep.core.person import Person
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Offsets accepted as lost, the position behind them, and the batches that were abandoned for it.
+
+    `changed` is False when this very loss had been accepted before.
+    """
+
+    offsets: OffsetRange
+    position: int
+    abandoned: tuple[int, ...]
+    changed: bool = True
+
+
+def pause(conn: connection, pipeline: str, person: Person) -> bool:
+    """Stops new batches; an unfinished one may still be finished. False when it was paused already."""
+    return _switch(conn, pipeline, person, paused=True)
+
+
+def unpause(conn: connection, pipeline: str, person: Person) -> bool:
+    """Allows new batches again. False when nothing was paused."""
+    return _switch(conn, pipeline, person, paused=False)
+
+
+def abandon(conn: connection, batch_id: int, person: Person) -> bool:
+    """Ends an unfinished batch without a commit and frees its offsets. False when it was abandoned already."""
+    with transaction(conn, READER) as cur:
+        pipeline = decisions.pipeline_of(cur, batch_id)
+    if pipeline is None:
+        raise Refusal(f"the ledger has no batch {batch_id}", next_command="lockstep batches NAME")
+    with deciding(conn, pipeline) as cur:
+        (batch,) = decisions.lock_batches(cur, [batch_id])
+        if batch.state == "committed":
+            raise Refusal(
+                f"batch {batch_id} of {pipeline} was committed by attempt {batch.token}; what is committed stays",
+                next_command=f"lockstep batch {batch_id}",
+            )
+        if batch.state == "abandoned":
+            return False
+        decisions.abandon_batches(cur, [batch_id], person)
+        decisions.release_claims(cur, [batch_id])
+        decisions.record(cur, pipeline, "abandon", person, {"batch_id": batch_id})
+    return True
+
+
+def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: OffsetRange, person: Person) -> Loss:
+    """Records offsets that the log has deleted as lost and moves the position behind them (T8).
+
+    They must begin at the position and end at or below log start: what can still be read is not lost.
+    """
+    partition = lost.topic_partition.partition
+    view = broker.view(pipeline.topic)  # before the transaction, never inside (T6); a log's start only grows
+    with deciding(conn, pipeline.name) as cur:
+        stream = stream_of(open_streams(cur, pipeline.name), pipeline, partition)
+        refuse_another_log(stream, pipeline, (view.cluster_id, view.topic, view.topic_id))
+        if partition not in view.bounds:
+            raise Refusal(
+                f"{stream.topic_partition}: the partition is gone",
+                next_command=f"lockstep retire {pipeline.name} --partition {partition} --reason ...",
+            )
+        item = StreamRange(stream.stream_id, lost)
+        abandoned = lock_and_abandon(
+            cur, decisions.claiming(cur, [stream.stream_id], lost.from_offset, lost.until_offset), person
+        )
+        position = decisions.lock_streams(cur, [stream.stream_id])[stream.stream_id]
+        if not abandoned and _accepted_before(decisions.coverage_within(cur, item), lost):
+            return Loss(lost, position, (), changed=False)
+        _refuse_what_is_not_lost(pipeline.name, lost, position, view.bounds[partition].log_start)
+        decisions.release_claims(cur, abandoned)
+        decisions.insert_loss(cur, item)
+        detail = {
+            "stream_id": stream.stream_id,
+            "topic": pipeline.topic,
+            "partition": partition,
+            "from_offset": lost.from_offset,
+            "until_offset": lost.until_offset,
+            "abandoned": abandoned,
+        }
+        decisions.record(cur, pipeline.name, "accept-loss", person, detail)
+    return Loss(lost, lost.until_offset, tuple(abandoned))
+
+
+@contextmanager
+def deciding(conn: connection, pipeline: str) -> Iterator[Any]:
+    """The planner's transaction with the pipeline's row lock taken, where every decision is made."""
+    try:
+        with transaction(conn, PLANNER) as cur:
+            lock_pipeline(cur, pipeline)
+            yield cur
+    except LockTimeout:
+        raise LockTimeout(
+            f"{pipeline}: a plan or a commit is under way and holds what this decides about; nothing was changed",
+            next_command=f"lockstep status {pipeline}, then again",
+        ) from None
+
+
+def lock_and_abandon(cur: Any, batches: Sequence[int], person: Person) -> list[int]:
+    """Locks the batches by id, looks at their state again, and abandons those that are still planned."""
+    planned = [row.batch_id for row in decisions.lock_batches(cur, batches) if row.state == "planned"]
+    decisions.abandon_batches(cur, planned, person)
+    return planned
+
+
+def stream_of(streams: Sequence[Stream], pipeline: Pipeline, partition: int) -> Stream:
+    """The open stream of a partition."""
+    for stream in streams:
+        if stream.partition == partition:
+            return stream
+    known = ", ".join(str(stream.partition) for stream in streams) or "none yet"
+    raise Refusal(
+        f"{pipeline.name}: partition {partition} has no open stream; there are: {known}",
+        next_command=f"lockstep status {pipeline.name}",
+    )
+
+
+def refuse_another_log(stream: Stream, pipeline: Pipeline, log: tuple[str, str, str]) -> None:
+    """Offsets of another cluster or topic say nothing about this stream."""
+    if (stream.cluster_id, stream.topic_partition.topic, stream.topic_id) != log:
+        raise Refusal(
+            f"{stream.topic_partition}: the log is not the same any more (topic id {stream.topic_id}, now {log[2]}); "
+            "its offsets mean nothing there",
+            next_command=f"lockstep retire {pipeline.name} --reason ...",
+        )
+
+
+def _switch(conn: connection, pipeline: str, person: Person, *, paused: bool) -> bool:
+    with deciding(conn, pipeline) as cur:
+        changed = decisions.set_paused(cur, pipeline, paused=paused)
+        if changed:
+            decisions.record(cur, pipeline, "pause" if paused else "unpause", person)
+    return changed
+
+
+def _accepted_before(coverage: Sequence[Any], lost: OffsetRange) -> bool:
+    """Whether losses alone cover the offsets already, end to end."""
+    reached = lost.from_offset
+    for row in coverage:
+        if row.kind != "loss" or row.from_offset > reached:
+            return False
+        reached = row.until_offset
+    return reached >= lost.until_offset
+
+
+def _refuse_what_is_not_lost(name: str, lost: OffsetRange, position: int, log_start: int) -> None:
+    if lost.from_offset == position and lost.until_offset <= log_start:
+        return
+    if lost.from_offset > position:
+        why = f"the position is {position}, and what lies between would stay open"
+    elif lost.from_offset < position:
+        why = f"the position is {position}, and what lies below it is covered"
+    else:
+        why = f"the log starts at {log_start}, and what it holds can still be read"
+    options = f"--partition {lost.topic_partition.partition} --from {position} --until {log_start} --reason ..."
+    raise Refusal(
+        f"{lost} is not what was lost: {why}",
+        next_command=f"lockstep accept-loss {name} {options}" if log_start > position else f"lockstep run {name}",
+    )

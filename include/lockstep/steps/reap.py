@@ -1,0 +1,41 @@
+"""What dead attempts left behind is dropped: staging tables that can never be committed any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from psycopg2 import sql
+
+from lockstep.adapters.postgres import COMMITTER, LockTimeout, transaction
+from lockstep.core.staging import STAGING_SCHEMA
+from lockstep.ledger.commit import drop_staging, staging_left
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection
+
+LOCK_SECONDS = 0.5  # a zombie's open COPY holds its table: the next reap drops it
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """The staging tables that are gone, and those that somebody still holds."""
+
+    dropped: tuple[str, ...]
+    held: tuple[str, ...]
+
+
+def reap(conn: connection) -> Reaped:
+    """Drops the staging tables of attempts that are closed or fenced out, each in a transaction of its own."""
+    with transaction(conn, COMMITTER) as cur:
+        tables = staging_left(cur)
+    dropped, held = [], []
+    for table in tables:
+        try:
+            with transaction(conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
+                drop_staging(cur, sql.Identifier(STAGING_SCHEMA, table))
+        except LockTimeout:
+            held.append(table)
+        else:
+            dropped.append(table)
+    return Reaped(tuple(dropped), tuple(held))

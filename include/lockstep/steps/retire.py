@@ -1,0 +1,125 @@
+"""A stream whose log is not the same log any more is closed, and today's log is begun anew (T7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import READER, transaction
+from lockstep.core.errors import PositionMoved, Refusal
+from lockstep.ledger import decisions
+from lockstep.ledger.plan import open_new_streams, open_streams, retire_stream
+from lockstep.steps.decisions import deciding, lock_and_abandon, stream_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka import Broker
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.person import Person
+
+READINGS_OF_A_TRUNCATION = 3  # one stale broker's answer is no proof (T6)
+
+
+@dataclass(frozen=True, slots=True)
+class Retirement:
+    """The streams that were closed, each with what was wrong, the starts of their successors, the batches abandoned."""
+
+    retired: tuple[tuple[Stream, str], ...]
+    opened: Mapping[int, int]
+    abandoned: tuple[int, ...]
+
+
+def retire(conn: connection, broker: Broker, pipeline: Pipeline, partition: int | None, person: Person) -> Retirement:
+    """Closes the streams whose log was recreated, truncated or removed; opens their successors at today's log start.
+
+    Refused while the log is the same and nothing is wrong with it: a successor reads the whole log again.
+    """
+    with transaction(conn, READER) as cur:
+        streams = open_streams(cur, pipeline.name)
+        claimed = decisions.claimed_until(cur, pipeline.name)
+    if partition is not None:
+        streams = (stream_of(streams, pipeline, partition),)
+    view, wrong = _what_is_wrong(broker, pipeline, streams, claimed)
+    sick = [stream for stream in streams if stream.stream_id in wrong]
+    ids = [stream.stream_id for stream in sick]
+    starts = _starts(view, sick, all_partitions=partition is None)
+    with deciding(conn, pipeline.name) as cur:
+        abandoned = lock_and_abandon(cur, decisions.claiming(cur, ids), person)
+        if decisions.lock_streams(cur, ids) != {s.stream_id: s.position for s in sick} or not (
+            set(ids) <= {s.stream_id for s in open_streams(cur, pipeline.name)}
+        ):
+            raise PositionMoved(
+                f"{pipeline.name}: its streams moved while the broker was asked; nothing was changed",
+                next_command=f"lockstep status {pipeline.name}, then again",
+            )
+        decisions.release_claims(cur, abandoned)
+        for stream_id in ids:
+            retire_stream(cur, stream_id)
+        open_new_streams(cur, pipeline.name, view, starts, same_log=False)
+        detail = {
+            "retired": [{"stream_id": s.stream_id, "position": s.position, "why": wrong[s.stream_id]} for s in sick],
+            "opened": [{"partition": p, "start_offset": start} for p, start in starts.items()],
+            "abandoned": abandoned,
+        }
+        decisions.record(cur, pipeline.name, "retire", person, detail)
+    return Retirement(tuple((s, wrong[s.stream_id]) for s in sick), starts, tuple(abandoned))
+
+
+def _what_is_wrong(
+    broker: Broker, pipeline: Pipeline, streams: Sequence[Stream], claimed: Mapping[int, int]
+) -> tuple[TopicView, dict[int, str]]:
+    for _ in range(READINGS_OF_A_TRUNCATION):
+        view = broker.view(pipeline.topic)
+        wrong = {s.stream_id: why for s in streams if (why := _wrong(s, view, claimed.get(s.stream_id, 0)))}
+        if not wrong:
+            _refuse_healthy(pipeline, streams, view)
+        if all((s.cluster_id, s.topic_id) != (view.cluster_id, view.topic_id) for s in streams if s.stream_id in wrong):
+            break
+    return view, wrong
+
+
+def _wrong(stream: Stream, view: TopicView, claimed_until: int) -> str | None:
+    if stream.topic_partition.topic != view.topic:
+        raise Refusal(
+            f"{stream.topic_partition}: the definition names the topic {view.topic} now; a pipeline keeps its topic for good",
+            next_command=f"put it back, or lockstep new ANOTHER_NAME --topic {view.topic}",
+        )
+    if stream.cluster_id != view.cluster_id:
+        return f"cluster id {stream.cluster_id} became {view.cluster_id}"
+    if stream.topic_id != view.topic_id:
+        return f"topic id {stream.topic_id} became {view.topic_id}"
+    if stream.partition not in view.bounds:
+        return "the partition is gone"
+    end = view.bounds[stream.partition].stable_end
+    if end < stream.position:
+        return f"truncated: the log ends at {end}, below the position {stream.position}"
+    if end < claimed_until:
+        return f"truncated: the log ends at {end}, and a batch was planned up to {claimed_until}"
+    return None
+
+
+def _refuse_healthy(pipeline: Pipeline, streams: Sequence[Stream], view: TopicView) -> None:
+    for stream in streams:
+        log_start = view.bounds[stream.partition].log_start
+        if log_start > stream.position:
+            raise Refusal(
+                f"{stream.topic_partition}: it is the same log, only [{stream.position}, {log_start}) was deleted from it",
+                next_command=f"lockstep accept-loss {pipeline.name} --partition {stream.partition} "
+                f"--from {stream.position} --until {log_start} --reason ...",
+            )
+    what = ", ".join(str(stream.topic_partition) for stream in streams) or "no stream yet"
+    raise Refusal(
+        f"{pipeline.name}: nothing is wrong with {what}: the same log, and it holds what was read from it",
+        next_command=f"lockstep status {pipeline.name}",
+    )
+
+
+def _starts(view: TopicView, sick: Sequence[Stream], *, all_partitions: bool) -> dict[int, int]:
+    """Where the successors begin; a recreated topic is begun in all of its partitions, so that they share one epoch."""
+    recreated = any(s.topic_id != view.topic_id or s.cluster_id != view.cluster_id for s in sick)
+    wanted = set(view.bounds) if all_partitions and recreated else {s.partition for s in sick}
+    return {p: bounds.log_start for p, bounds in view.bounds.items() if p in wanted}

@@ -1,0 +1,120 @@
+"""Retiring streams, against hand-written ledger rows and a broker that says what the test wants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from decision_facts import ME, ORDERS, batch_state, claims, decided
+from ledger_rows import SayingBroker, commit_in, view
+from lockstep.adapters.postgres import PLANNER, transaction
+from lockstep.core.definition import Append, Json, Pipeline
+from lockstep.core.errors import Refusal
+from lockstep.ledger.plan import open_streams
+from lockstep.steps.retire import retire
+
+
+def test_a_recreated_topic_is_begun_anew_in_all_its_partitions_and_one_epoch(conn, ledger):
+    first, second = ledger.stream(0), ledger.stream(1)
+    ledger.done({first: (0, 10), second: (0, 5)})
+    batch = ledger.planned({first: (10, 20)})
+
+    done = retire(conn, SayingBroker(view((3, 9), (0, 9), (2, 9), topic_id="another")), ORDERS, None, ME)
+
+    assert [(s.partition, why) for s, why in done.retired] == [
+        (0, "topic id topic-1 became another"),
+        (1, "topic id topic-1 became another"),
+    ]
+    assert (done.opened, done.abandoned) == ({0: 3, 1: 0, 2: 2}, (batch,))
+    with transaction(conn, PLANNER) as cur:
+        streams = open_streams(cur, "orders")
+    assert [(s.partition, s.position, s.incarnation, s.epoch, s.topic_id) for s in streams] == [
+        (0, 3, 1, 1, "another"),
+        (1, 0, 1, 1, "another"),
+        (2, 2, 0, 1, "another"),
+    ]
+    assert claims(ledger) == []
+    assert decided(ledger) == [("retire", "me@here", "because")]
+
+
+def test_one_partition_alone_may_be_retired(conn, ledger):
+    ledger.stream(0)
+    ledger.stream(1)
+    done = retire(conn, SayingBroker(view((3, 9), (0, 9), topic_id="another")), ORDERS, 1, ME)
+    assert ([s.partition for s, _ in done.retired], done.opened) == ([1], {1: 0})
+
+
+def test_a_truncated_log_is_believed_after_three_readings_and_only_its_partition_is_retired(conn, ledger):
+    first, second = ledger.stream(0), ledger.stream(1)
+    ledger.done({first: (0, 10), second: (0, 10)})
+    broker = SayingBroker(view((0, 7), (0, 20)))
+
+    done = retire(conn, broker, ORDERS, None, ME)
+
+    assert [(s.partition, why) for s, why in done.retired] == [
+        (0, "truncated: the log ends at 7, below the position 10")
+    ]
+    assert (done.opened, broker.asked) == ({0: 0}, 3)
+
+
+def test_one_stale_answer_of_a_broker_is_no_truncation(conn, ledger):
+    ledger.done({ledger.stream(0): (0, 10)})
+    with pytest.raises(Refusal, match="nothing is wrong"):
+        retire(conn, SayingBroker(view((0, 7)), view((0, 20))), ORDERS, None, ME)
+
+
+def test_a_log_that_ends_within_an_unfinished_batch_is_truncated_too(conn, ledger):
+    stream = ledger.stream(0)
+    batch = ledger.planned({stream: (0, 50)})
+    done = retire(conn, SayingBroker(view((0, 30))), ORDERS, 0, ME)
+    assert done.retired[0][1] == "truncated: the log ends at 30, and a batch was planned up to 50"
+    assert batch_state(ledger, batch) == "abandoned"
+
+
+def test_a_partition_that_is_gone_is_closed_without_a_successor(conn, ledger):
+    ledger.stream(0)
+    ledger.stream(1)
+    done = retire(conn, SayingBroker(view((0, 9))), ORDERS, None, ME)
+    assert ([why for _, why in done.retired], done.opened) == (["the partition is gone"], {})
+
+
+@pytest.mark.parametrize(
+    ("bounds", "partition", "message", "next_command"),
+    [
+        ((0, 20), None, "nothing is wrong with orders.v1-0: the same log", "lockstep status orders"),
+        ((0, 20), 0, "nothing is wrong with orders.v1-0: the same log", "lockstep status orders"),
+        ((15, 20), None, r"it is the same log, only \[10, 15\) was deleted from it", "lockstep accept-loss orders"),
+        ((0, 20), 3, "partition 3 has no open stream; there are: 0", "lockstep status orders"),
+    ],
+)
+def test_a_healthy_log_is_not_retired_for_its_successor_would_read_it_all_again(
+    conn, ledger, bounds, partition, message, next_command
+):
+    ledger.done({ledger.stream(0): (0, 10)})
+    with pytest.raises(Refusal, match=message) as refused:
+        retire(conn, SayingBroker(view(bounds)), ORDERS, partition, ME)
+    assert refused.value.next_command.startswith(next_command)
+    assert decided(ledger) == []
+
+
+def test_retire_does_not_help_to_another_topic(conn, ledger):
+    ledger.stream(0)
+    other = view((0, 20))
+    moved = Pipeline("orders", "orders.v2", Json("id string"), Append("public.orders"))
+    with pytest.raises(Refusal, match="a pipeline keeps its topic for good"):
+        retire(conn, SayingBroker(replace(other, topic="orders.v2")), moved, None, ME)
+
+
+def test_nothing_is_retired_when_a_commit_moved_the_streams_meanwhile(conn, ledger, behind):
+    stream = ledger.stream(0)
+    batch = ledger.planned({stream: (0, 10)})
+    token = ledger.opened(batch)
+    broker = SayingBroker(view((0, 10), topic_id="another"))
+
+    with behind("select 1 from lockstep.batch for no key update") as (cur, meanwhile):
+        answer = meanwhile(lambda: retire(conn, broker, ORDERS, None, ME))
+        commit_in(cur, batch, token)
+
+    assert "its streams moved while the broker was asked; nothing was changed" in answer()
+    assert ledger.ask("select count(*) from lockstep.stream where retired_at is null") == [(1,)]
