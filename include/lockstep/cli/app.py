@@ -1,0 +1,121 @@
+"""`lockstep`: every command, and the one door at which errors become one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lockstep.cli import deciding, defining, reading, running, tracing
+from lockstep.cli.dev import dev_app
+from lockstep.cli.output import print_json
+from lockstep.core.errors import Refusal
+
+REFUSED, INTERRUPTED = 1, 130
+
+app = typer.Typer(
+    name="lockstep",
+    help="Kafka to Postgres in gap-checked scheduled batches: results and offsets commit in one transaction.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            typer.echo(f"lockstep {version('lockstep')}")
+        except PackageNotFoundError:
+            typer.echo("lockstep, not installed")
+        raise typer.Exit
+
+
+@app.callback()
+def _lockstep(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Say which version this is.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+app.add_typer(dev_app, name="dev")
+for command in (
+    deciding.migrate,
+    defining.new,
+    defining.check,
+    running.plan,
+    running.run,
+    reading.status,
+    reading.batches,
+    reading.batch,
+    tracing.lineage,
+    tracing.blame,
+    reading.holes,
+    deciding.accept_loss,
+    deciding.retire,
+    deciding.pause,
+    deciding.unpause,
+    deciding.abandon,
+    reading.verify,
+    deciding.reap,
+):
+    app.command()(command)
+
+
+def main() -> None:
+    """The door: a refusal is one line and exit 1, a wrong call exit 2, anything else one line and a file with the rest."""
+    try:
+        _call()
+    except Refusal as refusal:
+        sys.exit(_refuse(refusal.message, refusal.next_command))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read us has left; without this the interpreter complains when it closes standard output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(REFUSED)
+    except Exception as error:  # noqa: BLE001 - the door of last resort, which loses nothing
+        what = " ".join(str(error).split())
+        sys.exit(_refuse(f"unexpected {type(error).__name__}: {what}", f"read the traceback in {_keep_traceback()}"))
+
+
+def _call() -> None:
+    try:
+        app(prog_name="lockstep")
+    finally:
+        sys.stdout.flush()  # a reader who has left is met here, not when the interpreter ends
+
+
+def _refuse(message: str, next_command: str | None) -> int:
+    line = " ".join(str(Refusal(message, next_command=next_command)).split("\n"))
+    sys.stderr.write(f"{line}\n")
+    if "--json" in sys.argv:
+        print_json({"error": message, "next": next_command})
+    return REFUSED
+
+
+def _keep_traceback() -> Path:
+    from lockstep.dev.stack import home_of
+
+    home = home_of(Path.cwd())
+    folder = home / "errors" if home and home.is_dir() else None
+    try:
+        if folder:
+            folder.mkdir(exist_ok=True)
+        handle, path = tempfile.mkstemp(f"-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.log", "lockstep-", folder)
+    except OSError:
+        handle, path = tempfile.mkstemp(".log", "lockstep-")
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        out.write(traceback.format_exc())
+    return Path(path)

@@ -1,0 +1,151 @@
+"""What a person decides, with a reason that the ledger keeps; and the two commands that tidy: `migrate` and `reap`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from lockstep.adapters import folders
+from lockstep.cli.options import OFFSETS, BatchId, MaybeReason, Name, OneName, OnePartition, Partition, Reason
+from lockstep.cli.output import AsJson, cell, offsets, say, show
+from lockstep.cli.surroundings import broker, database, ledger, person
+
+From = Annotated[
+    int, typer.Option("--from", help="The first lost offset: the position.", min=0, max=OFFSETS, show_default=False)
+]
+Until = Annotated[
+    int,
+    typer.Option("--until", help="The first offset after the loss: log start.", min=1, max=OFFSETS, show_default=False),
+]
+
+
+def pause(name: Name, reason: MaybeReason = None, as_json: AsJson = False) -> None:
+    """Stop new batches; an unfinished one may still end."""
+    from lockstep.steps import decisions
+
+    pipeline = folders.load(name).pipeline
+    with ledger() as conn:
+        changed = decisions.pause(conn, pipeline.name, person(reason))
+    document = {"pipeline": name, "paused": True, "changed": changed}
+    show(document, as_json, lambda: say(f"{name}: {'paused' if changed else 'was paused already'}"))
+
+
+def unpause(name: Name, reason: MaybeReason = None, as_json: AsJson = False) -> None:
+    """Allow new batches again."""
+    from lockstep.steps import decisions
+
+    pipeline = folders.load(name).pipeline
+    with ledger() as conn:
+        changed = decisions.unpause(conn, pipeline.name, person(reason))
+    document = {"pipeline": name, "paused": False, "changed": changed}
+    show(document, as_json, lambda: say(f"{name}: {'goes on' if changed else 'was not paused'}"))
+
+
+def abandon(batch_id: BatchId, reason: Reason, as_json: AsJson = False) -> None:
+    """End a batch without a commit; its offsets are free again."""
+    from lockstep.steps import decisions
+
+    with ledger() as conn:
+        changed = decisions.abandon(conn, batch_id, person(reason))
+    document = {"batch": batch_id, "state": "abandoned", "changed": changed}
+    show(document, as_json, lambda: say(f"batch {batch_id}: {'abandoned' if changed else 'was abandoned already'}"))
+
+
+def accept_loss(
+    name: Name, partition: Partition, from_offset: From, until_offset: Until, reason: Reason, as_json: AsJson = False
+) -> None:
+    """Record deleted offsets as lost, and go on behind them."""
+    from lockstep.core.offsets import OffsetRange, TopicPartition
+    from lockstep.steps import decisions
+
+    if from_offset >= until_offset:
+        raise typer.BadParameter(f"[{from_offset}, {until_offset}) holds no offset", param_hint="--until")
+    pipeline = folders.load(name).pipeline
+    lost = OffsetRange(TopicPartition(pipeline.topic, partition), from_offset, until_offset)
+    with ledger() as conn:
+        loss = decisions.accept_loss(conn, broker(), pipeline, lost, person(reason))
+    document: dict[str, Any] = {
+        "pipeline": name,
+        "topic": pipeline.topic,
+        "partition": partition,
+        "from_offset": from_offset,
+        "until_offset": until_offset,
+        "position": loss.position,
+        "abandoned": list(loss.abandoned),
+        "changed": loss.changed,
+    }
+
+    def for_people() -> None:
+        if loss.changed:
+            say(f"{lost.topic_partition}: {offsets(document)} is recorded as lost; the position is {loss.position}")
+            _say_abandoned(document["abandoned"])
+        else:
+            say(f"{lost}: was accepted as lost already")
+
+    show(document, as_json, for_people)
+
+
+def retire(name: Name, reason: Reason, partition: OnePartition = None, as_json: AsJson = False) -> None:
+    """Close streams of a log that is gone; begin today's log."""
+    from lockstep.steps.retire import retire as close
+
+    pipeline = folders.load(name).pipeline
+    with ledger() as conn:
+        done = close(conn, broker(), pipeline, partition, person(reason))
+    document: dict[str, Any] = {
+        "pipeline": name,
+        "retired": [
+            {"topic": s.topic_partition.topic, "partition": s.partition, "position": s.position, "why": why}
+            for s, why in done.retired
+        ],
+        "opened": [{"topic": pipeline.topic, "partition": p, "start_offset": o} for p, o in done.opened.items()],
+        "abandoned": list(done.abandoned),
+    }
+
+    def for_people() -> None:
+        for closed in document["retired"]:
+            say(f"{closed['topic']}-{closed['partition']}: closed at {closed['position']}: {closed['why']}")
+        for begun in document["opened"]:
+            say(f"{begun['topic']}-{begun['partition']}: begins anew at {begun['start_offset']}; earlier rows stay")
+        _say_abandoned(document["abandoned"])
+
+    show(document, as_json, for_people)
+
+
+def migrate(name: OneName = None, as_json: AsJson = False) -> None:
+    """Bring the ledger to this version; with NAME, its target."""
+    from lockstep.ledger import migrate as migrations
+
+    if name is not None:
+        folder = folders.load(name)
+        with database() as conn:
+            migrations.migrate_target(conn, folder)
+        table = folder.pipeline.target.table
+        show({"pipeline": name, "target": table}, as_json, lambda: say(f"{name}: {table} is there"))
+        return
+    with database() as conn:
+        applied = migrations.migrate(conn)
+    document = {"applied": [{"version": step.version, "name": step.name} for step in applied]}
+    what = ", ".join(f"{step.version:04} {step.name}" for step in applied) or "nothing to apply"
+    show(document, as_json, lambda: say(f"ledger: {what}"))
+
+
+def reap(as_json: AsJson = False) -> None:
+    """Drop the staging that dead attempts left behind."""
+    from lockstep.steps.reap import reap as drop
+
+    with ledger() as conn:
+        done = drop(conn)
+
+    def for_people() -> None:
+        say(f"dropped: {cell(done.dropped)}")
+        if done.held:
+            say(f"still held by a connection, for the next reap: {cell(done.held)}")
+
+    show({"dropped": list(done.dropped), "held": list(done.held)}, as_json, for_people)
+
+
+def _say_abandoned(batches: list[int]) -> None:
+    if batches:
+        say(f"abandoned: batch {cell(batches)}")

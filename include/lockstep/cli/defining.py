@@ -1,0 +1,143 @@
+"""`new` and `check`: a pipeline's folder is laid out, and definitions are looked at before anything runs."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lockstep.adapters import folders
+from lockstep.cli.options import Name, OneName
+from lockstep.cli.output import AsJson, say, show
+from lockstep.core.columns import IDENTIFIER, parse_columns
+from lockstep.core.definition import Append, Json, Pipeline, Upsert
+from lockstep.core.errors import BadDefinition, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockstep.core.columns import Column
+    from lockstep.core.folder import PipelineFolder
+
+TEMPLATES = Path(__file__).parent / "templates"
+FILES = ("__init__.py", "transform.py", "expectations.json", "target.sql")
+SCHEMA_WIDTH = 90
+
+Topic = Annotated[str, typer.Option(help="The Kafka topic to read.", show_default=False)]
+Columns = Annotated[str, typer.Option(help="The JSON fields to keep, as `name type, name type`.")]
+KeyColumn = Annotated[
+    str | None, typer.Option("--key", help="The column that the Kafka key holds: one row per key.", show_default=False)
+]
+Table = Annotated[str | None, typer.Option(help="The target, as schema.table.", show_default="public.NAME")]
+
+
+def new(
+    name: Name,
+    topic: Topic,
+    columns: Columns = "id string, at timestamp",
+    key: KeyColumn = None,
+    table: Table = None,
+    as_json: AsJson = False,
+) -> None:
+    """Lay out a pipeline's folder, ready to run."""
+    if not IDENTIFIER.match(name):  # first, because the table's name may hang on it
+        raise BadDefinition(f"name {name!r}: lower case letters, digits and _, 63 at most")
+    table = table or f"public.{name}"
+    # Born before a file is written, so that what it refuses leaves nothing behind.
+    pipeline = Pipeline(name, topic, Json(columns, key), Upsert(table, (key,)) if key else Append(table))
+    folder = folders.root() / name
+    if folder.exists():
+        raise Refusal(f"{folders.shown(folder)} is there already", next_command=f"lockstep check {name}")
+    _write(folder, _texts(pipeline))
+    next_commands = [f"lockstep {command} {name}" for command in ("check", "migrate", "run")]
+    document = {"pipeline": name, "folder": str(folder), "files": list(FILES), "next": next_commands}
+
+    def for_people() -> None:
+        for file in FILES:
+            say(folders.shown(folder / file))
+        say(f"Next: {', then '.join(next_commands)}")
+
+    show(document, as_json, for_people)
+
+
+def check(name: OneName = None, as_json: AsJson = False) -> None:
+    """Look at definitions without running anything."""
+    names = [name] if name else folders.names()
+    if name and name not in folders.names():
+        folders.load(name)  # refuses, naming those that there are
+    found = {each: _faults(each) for each in names}
+    ok = not any(found.values())
+    document = {
+        "ok": ok,
+        "pipelines": [{"pipeline": each, "ok": not faults, "faults": faults} for each, faults in found.items()],
+    }
+
+    def for_people() -> None:
+        for each, faults in found.items():
+            say(f"{each}: ok") if not faults else None
+            for fault in faults:
+                typer.echo(f"{each}: {fault}", err=True)
+
+    show(document, as_json, for_people)
+    if not ok:
+        raise typer.Exit(1)
+
+
+def _faults(name: str) -> list[str]:
+    from lockstep.steps.check import faults
+
+    try:
+        folder = folders.load(name)
+        return faults(folder, _columns(folder), folders.shown(folder.path))
+    except Refusal as refusal:
+        return [refusal.message]
+
+
+def _columns(folder: PipelineFolder) -> Sequence[Column]:
+    """The columns that reach the target; a transform is asked on an empty frame, which also proves what it keeps."""
+    if folder.transform is None:
+        return folder.pipeline.format.columns
+    from lockstep.adapters.spark import SparkEngine
+
+    columns: Sequence[Column] = SparkEngine(folder, "", "").columns()
+    return columns
+
+
+def _texts(pipeline: Pipeline) -> dict[str, str]:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    columns = parse_columns(pipeline.format.schema)
+    lines = textwrap.wrap(", ".join(f"{c.name} {c.type}" for c in columns), SCHEMA_WIDTH, break_on_hyphens=False)
+    environment = Environment(  # noqa: S701 - Python and SQL, no HTML
+        loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    values = {
+        "name": pipeline.name,
+        "topic": pipeline.topic,
+        "table": pipeline.target.table,
+        "quoted_table": ".".join(f'"{part}"' for part in pipeline.target.table.split(".")),
+        "target": type(pipeline.target).__name__,
+        "columns": columns,
+        "schema": [*(f"{line} " for line in lines[:-1]), lines[-1]],
+        "key": pipeline.format.key,
+    }
+    return {file: environment.get_template(f"{file}.jinja").render(values) for file in FILES}
+
+
+def _write(folder: Path, texts: dict[str, str]) -> None:
+    """All files or none: the folder gets its name when it is whole."""
+    half = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(half, ignore_errors=True)
+    try:
+        half.mkdir(parents=True)
+        for file, text in texts.items():
+            (half / file).write_text(text, encoding="utf-8")
+        half.rename(folder)
+    except OSError as error:
+        shutil.rmtree(half, ignore_errors=True)
+        raise Refusal(
+            f"{folders.shown(folder)} cannot be written: {error.strerror}", next_command=f"ls -ld {folder.parent}"
+        ) from None

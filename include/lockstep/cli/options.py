@@ -1,0 +1,33 @@
+"""The arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+PARTITIONS, OFFSETS = 2**31 - 1, 2**63 - 1
+
+
+def _not_blank(reason: str | None) -> str | None:
+    if reason is not None and not reason.strip():
+        raise typer.BadParameter("a reason in words, please: the ledger keeps it")
+    return reason
+
+
+Name = Annotated[str, typer.Argument(help="The pipeline.", metavar="NAME", show_default=False)]
+OneName = Annotated[
+    str | None, typer.Argument(help="The pipeline; all of them without it.", metavar="NAME", show_default=False)
+]
+BatchId = Annotated[
+    int, typer.Argument(help="The batch's number.", metavar="BATCH", min=1, max=OFFSETS, show_default=False)
+]
+Partition = Annotated[int, typer.Option(help="The partition's number.", min=0, max=PARTITIONS, show_default=False)]
+OnePartition = Annotated[
+    int | None,
+    typer.Option("--partition", help="Only this partition.", min=0, max=PARTITIONS, show_default=False),
+]
+Reason = Annotated[str, typer.Option(help="Why; the ledger keeps it.", callback=_not_blank, show_default=False)]
+MaybeReason = Annotated[
+    str | None, typer.Option("--reason", help="Why; the ledger keeps it.", callback=_not_blank, show_default=False)
+]

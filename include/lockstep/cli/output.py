@@ -1,0 +1,127 @@
+"""What a command says: one JSON document, or a few lines and tables for a person."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+def show(document: Any, as_json: bool, for_people: Callable[[], None]) -> None:
+    """The answer, in the form that was asked for."""
+    if as_json:
+        print_json(document)
+    else:
+        for_people()
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(json.dumps(document, default=plain, indent=2, ensure_ascii=False) + "\n")
+
+
+def say(line: str) -> None:
+    """One line for a person."""
+    sys.stdout.write(line + "\n")
+
+
+def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Rows under their names; columns that end in `>` are numbers, and stand on the right."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in columns:
+        name = column.removesuffix(">")
+        table.add_column(name, justify="right" if column.endswith(">") else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell(value)) for value in row))
+    console = Console(highlight=False)
+    with console.capture() as text:
+        console.print(table)
+    sys.stdout.write("\n".join(line.rstrip() for line in text.get().splitlines()) + "\n")
+
+
+def cell(value: Any) -> str:
+    """A value as a person reads it: times to the second, in UTC; what does not apply is a dash."""
+    match value:
+        case None | [] | ():
+            return "-"
+        case datetime():
+            return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        case float():
+            return f"{value:.1f}"
+        case list() | tuple():
+            return ", ".join(map(cell, value))
+        case dict() | memoryview() | bytes() | Decimal() | date():
+            return json.dumps(value, default=plain, ensure_ascii=False).strip('"')
+        case _:
+            return str(value)
+
+
+def plain(value: Any) -> Any:
+    r"""What JSON has no word for: times as ISO 8601 in UTC, decimals as exact strings, bytes as text or `\\x` and hex."""
+    match value:
+        case datetime():
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case date():
+            return value.isoformat()
+        case bytes() | memoryview():
+            return text_of(bytes(value))
+        case _:
+            return str(value)
+
+
+def text_of(value: bytes) -> str:
+    """Bytes as they read, or as Postgres writes them where they are no text."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return f"\\x{value.hex()}"
+
+
+def offsets(document: dict[str, Any]) -> str:
+    """A range as the log's readers write it."""
+    return f"[{document['from_offset']}, {document['until_offset']})"
+
+
+def print_run(document: dict[str, Any]) -> None:
+    """What `plan` and `run` did: the decision, and each batch with its ranges."""
+    batches = document.get("batches", [document] if document.get("batch") else [])
+    for batch in batches:
+        print_batch(batch)
+    reason = f": {document['reason']}" if document.get("reason") else ""
+    if document.get("dry_run") or not batches:
+        print_ranges(document.get("ranges", []))
+    say(f"{document['pipeline']}: {document.get('superseded') or document['decision'] + reason}")
+
+
+def print_batch(batch: dict[str, Any]) -> None:
+    """One batch on a line, its ranges below."""
+    parts = [f"batch {batch['batch']}", batch.get("lane"), batch.get("state")]
+    if batch.get("state") == "committed":
+        parts.append(f"{batch['rows_written']} written, {batch['rows_rejected']} rejected")
+    parts += [f"{step} {cell(spent)} s" for step, spent in batch.get("seconds", {}).items() if spent is not None]
+    say("  ".join(part for part in parts if part))
+    print_ranges(batch.get("ranges", []))
+
+
+def print_ranges(ranges: Sequence[dict[str, Any]]) -> None:
+    """Ranges, one on a line, with what became of them where that is known."""
+    counted = [name for name in ("delivered", "written", "rejected", "filtered") if any(name in r for r in ranges)]
+    if ranges:
+        say_table(
+            ["  partition", "offsets", *(f"{name}>" for name in counted)],
+            [[f"  {r['topic']}-{r['partition']}", offsets(r), *(r.get(name) for name in counted)] for r in ranges],
+        )

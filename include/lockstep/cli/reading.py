@@ -1,0 +1,159 @@
+"""What the ledger says: `status`, `batches`, `batch`, `holes`, and `verify`, which proves it again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lockstep.adapters import folders
+from lockstep.cli.options import BatchId, Name, OneName
+from lockstep.cli.output import AsJson, cell, offsets, print_batch, say, say_table, show
+from lockstep.cli.surroundings import broker, ledger
+from lockstep.core.errors import Refusal, Unreachable
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka import Broker
+    from lockstep.ledger.reading import Document
+
+Last = Annotated[int | None, typer.Option(help="Only the newest so many.", min=1, show_default=False)]
+Deep = Annotated[bool, typer.Option("--deep", help="Compare Kafka with the target, too.")]
+
+
+def status(name: OneName = None, as_json: AsJson = False) -> None:
+    """Say how far each stream is: position, bounds, lag, holes."""
+    from lockstep.steps.status import status as ask
+
+    now = datetime.now(UTC)
+    if name is not None:
+        pipeline = folders.load(name).pipeline
+        with ledger() as conn:
+            document = ask(conn, broker(), pipeline, now)
+        show(document, as_json, lambda: _say_status(document))
+        return
+    names = folders.names()
+    with ledger() as conn:
+        kafka = broker()
+        documents = [_status_or_error(conn, kafka, each, now) for each in names]
+    show({"pipelines": documents}, as_json, lambda: _say_each_status(documents))
+
+
+def batches(name: Name, last: Last = None, as_json: AsJson = False) -> None:
+    """Tell a pipeline's history, the newest batch last."""
+    from lockstep.adapters.postgres import READER, transaction
+    from lockstep.ledger import reading
+
+    pipeline = folders.load(name).pipeline
+    with ledger() as conn, transaction(conn, READER) as cur:
+        found = reading.batches(cur, pipeline.name, last)
+    show({"pipeline": name, "batches": found}, as_json, lambda: _say_batches(name, found))
+
+
+def batch(batch_id: BatchId, as_json: AsJson = False) -> None:
+    """Tell one batch: ranges, attempts, verdict, timings."""
+    from lockstep.adapters.postgres import READER, transaction
+    from lockstep.ledger import reading
+
+    with ledger() as conn, transaction(conn, READER) as cur:
+        found = reading.batch(cur, batch_id)
+    if found is None:
+        raise Refusal(f"the ledger has no batch {batch_id}", next_command="lockstep batches NAME")
+    show(found, as_json, lambda: _say_batch(found))
+
+
+def holes(name: Name, as_json: AsJson = False) -> None:
+    """List what no batch covers: never read, skipped, or lost."""
+    from lockstep.steps.status import holes as ask
+
+    pipeline = folders.load(name).pipeline
+    with ledger() as conn:
+        found = ask(conn, broker(), pipeline)
+
+    def for_people() -> None:
+        if not found:
+            say(f"{name}: no holes")
+            return
+        rows = [[f"{hole['topic']}-{hole['partition']}", offsets(hole), hole["kind"], hole["why"]] for hole in found]
+        say_table(["partition", "offsets", "kind", "why"], rows)
+
+    show({"pipeline": name, "holes": found}, as_json, for_people)
+
+
+def verify(name: Name, deep: Deep = False, as_json: AsJson = False) -> None:
+    """Prove the promises again.
+
+    Ledger against itself, target against ledger; with --deep, Kafka against target, record by record.
+    """
+    from lockstep.steps.verify import verify as prove
+
+    folder = folders.load(name)
+    with ledger() as conn:
+        checks = prove(conn, broker(), folder, deep=deep)
+    ok = all(check.ok for check in checks)
+    listed = [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in checks]
+
+    def for_people() -> None:
+        say_table(["", "check", "detail"], [["ok" if c["ok"] else "NO", c["name"], c["detail"]] for c in listed])
+        say(f"{name}: {'every promise holds' if ok else 'NOT every promise holds'}")
+
+    show({"ok": ok, "checks": listed}, as_json, for_people)
+    if not ok:
+        raise typer.Exit(1)
+
+
+def _status_or_error(conn: connection, kafka: Broker, name: str, now: datetime) -> Document:
+    """One pipeline's mistake does not hide the others; a system that is away concerns them all."""
+    from lockstep.steps.status import status as ask
+
+    try:
+        return ask(conn, kafka, folders.load(name).pipeline, now)
+    except Unreachable:
+        raise
+    except Refusal as refusal:
+        return {"pipeline": name, "error": refusal.message, "next": refusal.next_command}
+
+
+def _say_each_status(found: list[Document]) -> None:
+    for document in found:
+        _say_status(document)
+
+
+def _say_status(document: Document) -> None:
+    if "error" in document:
+        say(f"{document['pipeline']}  {document['error']}  Next: {document['next']}")
+        return
+    state = "  paused" if document["paused"] else ""
+    state += f"  unfinished: batch {cell(document['unfinished'])}" if document["unfinished"] else ""
+    say(f"{document['pipeline']}{state or ('' if document['streams'] else '  not planned yet')}")
+    if document["streams"]:
+        columns = ["position", "log_start", "stable_end", "lag_records", "lag_seconds", "holes"]
+        names = ["  partition", "position>", "log start>", "stable end>", "lag>", "seconds>", "holes>"]
+        rows = [[f"  {s['topic']}-{s['partition']}", *(s[column] for column in columns)] for s in document["streams"]]
+        say_table(names, rows)
+
+
+def _say_batches(name: str, found: list[Document]) -> None:
+    if not found:
+        say(f"{name}: no batch yet")
+        return
+    columns = ("batch", "lane", "state", "planned_at", "committed_at", "attempts", "rows_written", "rows_rejected")
+    names = ["batch>", "lane", "state", "planned", "committed", "tries>", "written>", "rejected>"]
+    say_table(names, [[document[column] for column in columns] for document in found])
+
+
+def _say_batch(found: Document) -> None:
+    times = f"planned {cell(found['planned_at'])}, closed {cell(found['closed_at'])}"
+    say(f"{found['pipeline']}, {times}, keys {cell(found['keys'])}")
+    print_batch(found)
+    if found["attempts"]:
+        columns = ("attempt", "state", "opened_at", "closed_at", "dag_run_id", "owner")
+        names = ["  attempt>", "state", "opened", "closed", "dag run", "owner"]
+        say_table(names, [[attempt[column] for column in columns] for attempt in found["attempts"]])
+    for attempt in found["attempts"]:
+        if attempt["error"]:
+            say(f"  attempt {attempt['attempt']}: {attempt['error']}")
+    if verdict := found["verdict"]:
+        say(f"  verdict of attempt {verdict['attempt']}: {'passed' if verdict['success'] else 'refused'}")

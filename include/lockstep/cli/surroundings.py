@@ -1,0 +1,111 @@
+"""Where the outside systems are: the environment wins, else the embedded stack above the working directory."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.core.errors import Refusal
+from lockstep.core.person import Person
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka import Broker
+    from lockstep.steps.surroundings import Surroundings
+
+START = "lockstep dev up"
+
+
+def dsn() -> str:
+    """How to reach the ledger's database."""
+    return os.environ.get("LOCKSTEP_DSN") or _of_stack("dsn", "LOCKSTEP_DSN", "database")
+
+
+def kafka() -> str:
+    """The broker's bootstrap servers."""
+    return os.environ.get("LOCKSTEP_KAFKA") or _of_stack("kafka", "LOCKSTEP_KAFKA", "Kafka broker")
+
+
+def kafka_options() -> dict[str, str]:
+    """The client options of LOCKSTEP_KAFKA_CONFIG: a JSON object, or the path of a file that holds one."""
+    given = os.environ.get("LOCKSTEP_KAFKA_CONFIG", "").strip()
+    if not given:
+        return {}
+    try:
+        text = given if given.startswith("{") else Path(given).read_text(encoding="utf-8")
+        options = json.loads(text)
+    except OSError as error:
+        raise _bad_options(f"{error.strerror or error}: {given}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise _bad_options(f"no JSON: {error}") from None
+    if not isinstance(options, dict) or not all(isinstance(v, str | int | float) for v in options.values()):
+        raise _bad_options("it must be one JSON object of options and plain values")
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
+
+
+def broker() -> Broker:
+    """The broker, not asked anything yet."""
+    from lockstep.adapters.kafka import Broker
+
+    return Broker(kafka(), kafka_options())
+
+
+def surroundings() -> Surroundings:
+    """What the steps work with; nothing is connected yet."""
+    from lockstep.steps.surroundings import Surroundings
+
+    return Surroundings(dsn(), broker())
+
+
+@contextmanager
+def database() -> Iterator[connection]:
+    """A connection to the ledger's database, whatever is in it."""
+    from lockstep.adapters.postgres import connect
+
+    conn = connect(dsn())
+    try:
+        yield conn
+    finally:
+        conn.close()
+
+
+@contextmanager
+def ledger() -> Iterator[connection]:
+    """A connection to a ledger of this code's version."""
+    from lockstep.ledger.migrate import require_migrated
+
+    with database() as conn:
+        require_migrated(conn)
+        yield conn
+
+
+def person(why: str | None) -> Person:
+    """Whoever types the command, with his reason."""
+    try:
+        login = getpass.getuser()
+    except (KeyError, OSError):  # a uid without a name, as containers have them
+        login = f"uid-{os.getuid()}"
+    return Person(f"{login}@{socket.gethostname()}", why or "no reason given")
+
+
+def _of_stack(field: str, variable: str, what: str) -> str:
+    from lockstep.dev import stack
+
+    address: str | None = getattr(stack.find(), field, None)
+    if address is None:
+        raise Refusal(
+            f"no {what}: {variable} is not set, and no stack was started in or above here", next_command=START
+        )
+    return address
+
+
+def _bad_options(why: str) -> Refusal:
+    return Refusal(f"LOCKSTEP_KAFKA_CONFIG: {why}", next_command="set it to a JSON object, or to the path of one")

@@ -1,0 +1,82 @@
+"""A definition is looked at without running anything; what is wrong is said in one line each."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.definition import Upsert
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lockstep.core.columns import Column
+    from lockstep.core.folder import PipelineFolder
+
+SEVERITIES = ("critical", "warning", "info")
+_EXPECTATION = re.compile(r"^expect_[a-z0-9_]+$")
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def faults(folder: PipelineFolder, columns: Sequence[Column], place: str) -> list[str]:
+    """Everything wrong with a definition that loads; `columns` are those that reach the target, `place` its folder."""
+    names = [column.name for column in columns]
+    return [
+        *(f"{place}/__init__.py: {fault}" for fault in _of_target(folder, names)),
+        *(f"{place}/expectations.json: {fault}" for fault in _of_suite(folder.expectations, names)),
+        *(f"{place}/target.sql: {fault}" for fault in _of_ddl(folder)),
+    ]
+
+
+def _of_target(folder: PipelineFolder, names: Sequence[str]) -> Iterator[str]:
+    target = folder.pipeline.target
+    if isinstance(target, Upsert):
+        wanted = {"target.key": target.key, "target.order_by": (target.order_by,) if target.order_by else ()}
+        for field, columns in wanted.items():
+            for column in columns:
+                if column not in names:
+                    yield f"{field}: {column!r} is no column ({', '.join(names)})"
+
+
+def _of_suite(suite: dict[str, Any] | None, names: Sequence[str]) -> Iterator[str]:
+    if suite is None:
+        return
+    if not isinstance(suite.get("name"), str) or not suite["name"]:
+        yield "name: must be a text"
+    expectations = suite.get("expectations")
+    if not isinstance(expectations, list):
+        yield "expectations: must be a list"
+        return
+    for number, expectation in enumerate(expectations):
+        for field, fault in _of_expectation(expectation, names):
+            yield f"expectations[{number}]{field}: {fault}"
+
+
+def _of_expectation(expectation: Any, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if not isinstance(expectation, dict):
+        yield "", "must be an object with type and kwargs"
+        return
+    kind = expectation.get("type")
+    if not isinstance(kind, str) or not _EXPECTATION.match(kind):
+        yield ".type", f"{kind!r} is no expectation, such as expect_column_values_to_not_be_null"
+    if "severity" in expectation and expectation["severity"] not in SEVERITIES:
+        yield ".severity", f"{expectation['severity']!r} is not one of {', '.join(SEVERITIES)}"
+    kwargs = expectation.get("kwargs", {})
+    if not isinstance(kwargs, dict):
+        yield ".kwargs", "must be an object"
+        return
+    for argument in ("column", "column_A", "column_B"):
+        column = kwargs.get(argument)
+        if column is not None and column not in names and not str(column).startswith("_"):
+            yield f".kwargs.{argument}", f"{column!r} is no column ({', '.join(names)})"
+
+
+def _of_ddl(folder: PipelineFolder) -> Iterator[str]:
+    table = folder.pipeline.target.table
+    if folder.target_sql is None:
+        yield f"missing; it creates {table}"
+        return
+    schema, name = (rf'(?:"{part}"|{part})' for part in table.split("."))
+    creates = rf"\bcreate\s+(?:unlogged\s+)?table\s+(?:if\s+not\s+exists\s+)?{schema}\s*\.\s*{name}(?![\w$])"
+    if not re.search(creates, _COMMENT.sub(" ", folder.target_sql), re.IGNORECASE):
+        yield f"does not create the target {table}"

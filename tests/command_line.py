@@ -1,0 +1,116 @@
+"""The command line, called as a user calls it, in this process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.cli.app import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+DEFINITION = """
+from lockstep.core.definition import Json, Pipeline, Upsert
+ORDERS = Pipeline(
+    name="orders",
+    topic="orders.v1",
+    format=Json("id string, n int", key="id"),
+    target=Upsert("public.orders", key=("id",)),
+)
+"""
+TARGET = """
+create table if not exists public.orders (
+    id text primary key, n int, _stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null
+);
+"""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a call came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self):
+        return json.loads(self.out)
+
+
+class CommandLine:
+    """Calls `lockstep …` with an environment and folder of its own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path) -> None:
+        self.monkeypatch = monkeypatch
+        self.capsys = capsys
+        self.home = home
+        self.pipelines = home / "include" / "pipelines"
+        self.pipelines.mkdir(parents=True)
+        for variable in (
+            "LOCKSTEP_DSN",
+            "LOCKSTEP_KAFKA",
+            "LOCKSTEP_KAFKA_CONFIG",
+            "LOCKSTEP_PIPELINES",
+            "LOCKSTEP_HOME",
+        ):
+            monkeypatch.delenv(variable, raising=False)
+        (home / ".lockstep").mkdir()
+        monkeypatch.chdir(home)
+
+    def __call__(self, *arguments: str) -> Said:
+        self.monkeypatch.setattr(sys, "argv", ["lockstep", *arguments])
+        self.capsys.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 1 if ended.code else 0
+        captured = self.capsys.readouterr()
+        return Said(code, captured.out, captured.err)
+
+    def environ(self, **variables: str) -> None:
+        for name, value in variables.items():
+            self.monkeypatch.setenv(name, value)
+
+    def define(self, name: str = "orders", **files: str) -> Path:
+        """Writes a pipeline's folder; `init` and the like stand for the files that a keyword cannot name."""
+        folder = self.pipelines / name
+        folder.mkdir(exist_ok=True)
+        texts = {"init": DEFINITION, "target": TARGET} | files
+        names = {
+            "init": "__init__.py",
+            "target": "target.sql",
+            "expectations": "expectations.json",
+            "transform": "transform.py",
+        }
+        for key, text in texts.items():
+            (folder / names[key]).write_text(text)
+        return folder
+
+    def tree(self) -> dict[str, bytes]:
+        """Every file below the pipelines, with what is in it."""
+        return {str(p.relative_to(self.pipelines)): p.read_bytes() for p in self.pipelines.rglob("*") if p.is_file()}
+
+
+def assert_refused(said, *words: str):
+    assert said.code == 1, said
+    assert said.err.count("\n") == 1, said.err
+    assert "Traceback" not in said.err
+    for word in words:
+        assert word in said.err
+    assert said.out == ""
+
+
+def assert_wrong_call(said, *words: str):
+    assert said.code == 2, said
+    assert said.err.count("\n") <= 5, said.err
+    assert "Traceback" not in said.err
+    for word in words:
+        assert word in said.err
+    assert said.out == ""
