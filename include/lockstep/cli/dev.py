@@ -41,7 +41,7 @@ def up(
 
 @dev_app.command("down")
 def down(as_json: AsJson = False) -> None:
-    """Stop what was started here, and nothing else; data and ports are kept."""
+    """Stop what was started here; the data stay."""
     from lockstep.dev import switch
 
     stopped = switch.down(_home(), _progress)
@@ -59,7 +59,7 @@ def status(as_json: AsJson = False) -> None:
 
 @dev_app.command("env")
 def env(as_json: AsJson = False) -> None:
-    """Print the exports to use the stack, for `eval "$(lockstep dev env)"`."""
+    """Print the exports that lead to the stack."""
     known = stack.find()
     for part, given in ((known.postgres, "LOCKSTEP_DSN"), (known.broker, "LOCKSTEP_KAFKA")) if known else ():
         if not os.environ.get(given) and not (part and part.lives):
@@ -77,7 +77,7 @@ def produce(
     up_to: Annotated[bool, typer.Option("--up-to", help="Only until the topic holds that many.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put sample data on its topic, which is created when it is missing."""
+    """Put sample data on its topic."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -9,12 +9,12 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 PIPELINES = ("orders", "clicks")
 RECORDS = 50_000
@@ -40,11 +40,12 @@ class CommandFailed(Exception):  # noqa: N818 - the command has said why already
 
 
 class Running(NamedTuple):
-    """A command at work and the file its words go to."""
+    """A command at work and the files its words go to."""
 
     command: Sequence[str]
     process: subprocess.Popen[bytes]
-    words: IO[bytes]
+    answer: IO[bytes]
+    log: IO[bytes]
 
 
 def demo() -> None:
@@ -59,14 +60,16 @@ def demo() -> None:
     _type_together(*(("run", name, "--until-idle") for name in PIPELINES))
     for name in PIPELINES:
         _type("batches", name)
-    _type("lineage", "clicks", *_some_record("clicks"))
+        _type("batch", str(_newest(name)["batch"]))
+    first = _newest("clicks")["ranges"][0]
+    _type("lineage", "clicks", "--partition", str(first["partition"]), "--offset", str(first["from_offset"]))
     for name in PIPELINES:
         _type("verify", name, "--deep")
 
 
 def _type(*command: str) -> None:
     """Runs one command with its words going straight to the screen."""
-    _announce(command)
+    _print(f"\n$ lockstep {' '.join(command)}")
     began = time.monotonic()
     code = subprocess.run([_door(), *command], check=False).returncode
     if code != 0:
@@ -76,27 +79,33 @@ def _type(*command: str) -> None:
 
 def _type_together(*commands: Sequence[str]) -> None:
     """Runs commands side by side, and shows each one's words when all have ended."""
-    for command in commands:
-        _announce(command)
+    _print("\n" + "\n".join(f"$ lockstep {' '.join(command)}" for command in commands))
     began = time.monotonic()
     with ExitStack() as files:
-        running = [_start(command, files.enter_context(tempfile.TemporaryFile())) for command in commands]
+        running = [
+            _start(
+                command, files.enter_context(tempfile.TemporaryFile()), files.enter_context(tempfile.TemporaryFile())
+            )
+            for command in commands
+        ]
         try:
             _watch(running, began)
         finally:
             # An interrupt from the terminal has reached them too: let them free their leases.
             _end(running)
         for one in running:
-            one.words.seek(0)
-            _print(one.words.read().decode(errors="replace").rstrip())
+            # A log is worth reading only where something went wrong.
+            for words in (one.answer, one.log) if one.process.returncode else (one.answer,):
+                words.seek(0)
+                _print(words.read().decode(errors="replace").rstrip())
     for one in running:
         if one.process.returncode != 0:
             raise CommandFailed(one.process.returncode)
     _time(time.monotonic() - began)
 
 
-def _start(command: Sequence[str], words: IO[bytes]) -> Running:
-    return Running(command, subprocess.Popen([_door(), *command], stdout=words, stderr=words), words)
+def _start(command: Sequence[str], answer: IO[bytes], log: IO[bytes]) -> Running:
+    return Running(command, subprocess.Popen([_door(), *command], stdout=answer, stderr=log), answer, log)
 
 
 def _watch(running: Sequence[Running], began: float) -> None:
@@ -117,19 +126,17 @@ def _end(running: Sequence[Running]) -> None:
             one.process.wait()
 
 
-def _some_record(name: str) -> Iterator[str]:
-    """Where to ask for a lineage: the first offset of the newest batch."""
-    answer = subprocess.run([_door(), "batches", name, "--json"], check=True, stdout=subprocess.PIPE)
-    first = json.loads(answer.stdout)["batches"][-1]["ranges"][0]
-    yield from ("--partition", str(first["partition"]), "--offset", str(first["from_offset"]))
+def _newest(name: str) -> dict[str, Any]:
+    """The newest batch of a pipeline, as `batches --json` tells it."""
+    answer = subprocess.run([_door(), "batches", name, "--json"], check=False, stdout=subprocess.PIPE)
+    if answer.returncode != 0:
+        raise CommandFailed(answer.returncode)
+    newest: dict[str, Any] = json.loads(answer.stdout)["batches"][-1]
+    return newest
 
 
 def _door() -> str:
     return str(Path(sys.executable).with_name("lockstep"))
-
-
-def _announce(command: Sequence[str]) -> None:
-    _print(f"\n$ lockstep {' '.join(command)}")
 
 
 def _time(seconds: float) -> None:
