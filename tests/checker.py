@@ -45,7 +45,9 @@ LEFT_BEHIND = {
 }
 
 
-def check(dsn: str, kafka: str, pipeline: str, table: str | None = None, key: str | None = None, *, rest: bool = False) -> list[str]:
+def check(
+    dsn: str, kafka: str, pipeline: str, table: str | None = None, key: str | None = None, *, rest: bool = False
+) -> list[str]:
     """Every promise that does not hold, one line each; `rest`: nothing runs any more, so nothing may be left behind."""
     if table is None:
         table, key = EXAMPLES[pipeline]
@@ -65,7 +67,7 @@ def check(dsn: str, kafka: str, pipeline: str, table: str | None = None, key: st
             found += _tiles(cur, stream_id, start, position)
             read[stream_id] = _visible(kafka, topic, partition, _covered(cur, stream_id))
             found += _digests(cur, stream_id, read[stream_id])
-        rejects = _coordinates(cur, "select stream_id, \"offset\" from lockstep.reject")
+        rejects = _coordinates(cur, 'select stream_id, "offset" from lockstep.reject')
         rows = _coordinates(cur, f"select _stream, _offset from {table}")
         found += _outside(streams, rows, "row") + _outside(streams, rejects, "reject")
         if key is None:
@@ -182,8 +184,8 @@ def _append(read: dict[int, dict], rows: Counter, rejects: Counter) -> list[str]
 def _rows_per_batch(cur, table: str, pipeline: str) -> list[str]:
     cur.execute(
         f"""select u.batch_id, u.rows, coalesce(t.n, 0) from
-            (select c.batch_id, sum(u.rows) as rows from lockstep.commit c join lockstep.result u using (batch_id, token, stream_id)
-             join lockstep.batch b using (batch_id) where b.pipeline = %(p)s group by 1) u
+            (select c.batch_id, sum(u.rows) as rows from lockstep.commit c
+             join lockstep.result u using (batch_id, token, stream_id) join lockstep.batch b using (batch_id) where b.pipeline = %(p)s group by 1) u
             left join (select _batch, count(*) as n from {table} group by 1) t on t._batch = u.batch_id
             where u.rows <> coalesce(t.n, 0)""",
         {"p": pipeline},

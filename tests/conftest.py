@@ -12,6 +12,7 @@ import psycopg2
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+
 from servers import TEMPLATE, Servers
 
 NUMBERS = itertools.count()
@@ -53,7 +54,7 @@ def database(servers, worker_id):
 
 
 @pytest.fixture
-def topic(kafka, request):
+def topic(kafka):
     """`topic(partitions=4, **settings)` makes a topic and returns its name."""
     admin = AdminClient({"bootstrap.servers": kafka})
 

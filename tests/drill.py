@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg2
+
 from checker import check
 
 TESTS = Path(__file__).parent
 RUNNER = TESTS / "crash" / "runner.py"
 DEFINITION = """
 from lockstep.core.definition import Append, Json, Limits, Pipeline
-P = Pipeline(name="drill", topic="{topic}", format=Json("id string, n int"), target=Append("public.drill"), limits=Limits(records=200))
+P = Pipeline(
+    name="drill", topic="{topic}", format=Json("id string, n int"), target=Append("public.drill"),
+    limits=Limits(records=200),
+)
 """
 TARGET = """
 create table if not exists public.drill (id text, n int, _stream int4 not null, _offset int8 not null,

@@ -49,9 +49,8 @@ class PlainEngine:
             }
         )
         try:
-            lines, rows = [], io.StringIO()
-            for item in work.ranges:
-                lines.append(self._read_one(consumer, item, rows))
+            rows = io.StringIO()
+            lines = [self._read_one(consumer, item, rows) for item in work.ranges]
         finally:
             consumer.close()
         rows.seek(0)
@@ -101,9 +100,7 @@ class PlainEngine:
         deleted = message.value() is None and pipeline.takes_tombstones
         reason = None
         try:
-            value = {pipeline.format.key: message.key().decode()} if deleted else json.loads(message.value())
-            if not isinstance(value, dict):
-                raise TypeError("no object")
+            value = {pipeline.format.key: message.key().decode()} if deleted else dict(json.loads(message.value()))
         except (ValueError, TypeError) as error:
             value, reason = {}, f"not JSON: {type(error).__name__}"
         moment = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC).isoformat()

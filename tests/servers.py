@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg2
+
 from lockstep.adapters.postgres import connect
 from lockstep.dev import kafka, postgres
 from lockstep.ledger.migrate import migrate

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from drill import DEFINITION, TARGET, Drill
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect

@@ -7,6 +7,7 @@ import time
 
 import psycopg2
 import pytest
+
 from drill import said
 
 BEFORE_THE_COMMIT = [
@@ -98,7 +99,10 @@ def committing(drill) -> int:
     """The backend that is inside COMMIT now."""
     until = time.monotonic() + 30
     while True:
-        rows = drill.ask("select pid from pg_stat_activity where datname = current_database() and query = 'COMMIT' and wait_event = 'PgSleep'")
+        rows = drill.ask(
+            "select pid from pg_stat_activity "
+            "where datname = current_database() and query = 'COMMIT' and wait_event = 'PgSleep'"
+        )
         if rows:
             return rows[0][0]
         assert time.monotonic() < until, "no COMMIT was under way"

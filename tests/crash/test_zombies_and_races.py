@@ -7,6 +7,7 @@ import os
 import signal
 
 import pytest
+
 from drill import said, wait_stopped
 
 

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lockstep.core.accounting import Digest, too_many_rejects
+from lockstep.core.tasks import tasks_for
+
+OFFSETS = st.sets(st.integers(0, 2**60), max_size=30)
+
+
+@given(OFFSETS, OFFSETS)
+def test_digests_of_parts_add_up_to_the_digest_of_the_whole(some, others):
+    others = others - some
+    assert Digest.of(some, 0) + Digest.of(others, 0) == Digest.of(some | others, 0)
+
+
+@given(st.sets(st.integers(0, 2**55), min_size=1), st.integers(1, 1_000))
+def test_a_digest_tells_a_moved_offset(offsets, step):
+    moved = {max(offsets) + step, *(offsets - {max(offsets)})}
+    assert Digest.of(moved, 0) != Digest.of(offsets, 0)
+
+
+def test_a_few_rejects_are_always_taken_and_a_flood_is_not():
+    assert not too_many_rejects(100, 100, 0.05)
+    assert not too_many_rejects(500, 10_000, 0.05)
+    assert too_many_rejects(501, 10_000, 0.05)
+
+
+@given(st.lists(st.integers(1, 10**7), min_size=1), st.integers(1, 64))
+def test_tasks_are_never_more_than_ranges_or_cores_and_never_none(spans, cores):
+    assert 1 <= tasks_for(spans, cores) <= min(len(spans), cores)
+
+
+def test_few_records_over_many_partitions_are_one_task():
+    assert tasks_for([2] * 512, 4) == 1
+    assert tasks_for([1_000_000] * 8, 4) == 4

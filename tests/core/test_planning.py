@@ -1,0 +1,159 @@
+"""Planning: the law as properties, the decisions as a table of cases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lockstep.core.decisions import Blocked, Busy, Call, Caller, Done, Idle, Pace, Resume, Situation, Start, Unfinished
+from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert
+from lockstep.core.offsets import Bounds, OffsetRange, Stream, StreamRange, TopicPartition, TopicView
+from lockstep.core.planning import budget, decide, fair_shares, live_ranges
+
+PIPELINE = Pipeline("orders", "t", Json("id string"), Append("public.orders"))
+ME = Caller("host/1/1")
+LATER = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def stream(partition: int, position: int = 0, **changes: object) -> Stream:
+    known = Stream(partition + 1, TopicPartition("t", partition), "cluster", "id", 0, 0, 0, position)
+    return replace(known, **changes)
+
+
+def view(*bounds: tuple[int, int], **changes: object) -> TopicView:
+    return replace(TopicView("cluster", "t", "id", {p: Bounds(*b) for p, b in enumerate(bounds)}), **changes)
+
+
+def unfinished(**changes: object) -> Unfinished:
+    ranges = (StreamRange(1, OffsetRange(TopicPartition("t", 0), 0, 5)),)
+    return replace(Unfinished(7, "other/1/1", False, LATER, False, ranges, ("cluster", "t", "id")), **changes)  # noqa: FBT003
+
+
+LOGS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 60)), min_size=1, max_size=6)
+LIMITS = st.builds(
+    Limits,
+    records=st.integers(1, 90),
+    per_partition=st.none() | st.integers(1, 30),
+    seconds=st.none() | st.floats(0.1, 5),
+    bytes=st.none() | st.integers(1, 10_000),
+)
+PACES = st.builds(Pace, st.none() | st.floats(0.5, 500), st.none() | st.floats(0.5, 500))
+
+
+@given(LOGS, LIMITS, PACES)
+def test_planning_again_and_again_tiles_the_log_without_a_gap_or_an_overlap(log, limits, pace):
+    ends = view(*[(start, start + span) for start, span in log])
+    streams = tuple(stream(p, start) for p, (start, _) in enumerate(log))
+    tiles: dict[int, list[tuple[int, int]]] = {p: [] for p in range(len(log))}
+
+    while ranges := live_ranges(limits, Situation(ends, streams, pace=pace)):
+        assert sum(r.offsets.span for r in ranges) <= budget(limits, pace)
+        for item in ranges:
+            assert item.offsets.span <= (limits.per_partition or item.offsets.span)
+            tiles[item.offsets.topic_partition.partition].append((item.offsets.from_offset, item.offsets.until_offset))
+        moved = {r.stream_id: r.offsets.until_offset for r in ranges}
+        streams = tuple(replace(s, position=moved.get(s.stream_id, s.position)) for s in streams)
+
+    for partition, (start, span) in enumerate(log):
+        at = start
+        for low, high in tiles[partition]:
+            assert low == at < high
+            at = high
+        assert at == start + span
+
+
+@given(st.dictionaries(st.integers(0, 20), st.integers(0, 500), min_size=1), st.integers(1, 3_000))
+def test_shares_are_whole_and_nobody_could_have_more_without_another_having_less(available, total):
+    shares = fair_shares(available, total)
+    assert sum(shares.values()) == min(total, sum(available.values()))
+    assert all(0 <= shares[k] <= available[k] for k in available)
+    short = [shares[k] for k in available if shares[k] < available[k]]
+    assert not short or max(shares.values()) - min(short) <= 1
+
+
+@given(st.dictionaries(st.integers(0, 20), st.integers(0, 500), min_size=1), st.integers(1, 3_000))
+def test_shares_are_the_same_whenever_they_are_asked_for(available, total):
+    assert fair_shares(available, total) == fair_shares(dict(available), total)
+
+
+@pytest.mark.parametrize(
+    ("limits", "pace", "expected"),
+    [
+        pytest.param(Limits(records=1000), Pace(), 1000, id="records alone"),
+        pytest.param(Limits(records=1000, seconds=2), Pace(100, None), 200, id="backpressure after an outage"),
+        pytest.param(Limits(records=1000, bytes=5000), Pace(None, 50), 100, id="bytes at the size so far"),
+        pytest.param(Limits(records=1000, seconds=2, bytes=5000), Pace(), 1000, id="nothing known yet"),
+        pytest.param(Limits(records=1000, seconds=0.001), Pace(1, None), 1, id="at least one"),
+    ],
+)
+def test_the_tightest_limit_counts(limits, pace, expected):
+    assert budget(limits, pace) == expected
+
+
+AT_5 = (stream(0, 5),)
+CASES = [
+    ("new records", Situation(view((0, 9)), AT_5), Start),
+    ("nothing new", Situation(view((0, 5)), AT_5), Idle),
+    ("paused", Situation(view((0, 9)), AT_5, pause="paused by me: dinner"), Idle),
+    ("paused, but one is unfinished", Situation(view((0, 9)), AT_5, unfinished(), pause="paused"), Resume),
+    ("its key is committed", Situation(view((0, 9)), AT_5, call=Call(3, "committed")), Done),
+    ("its key's batch is unfinished", Situation(view((0, 9)), AT_5, unfinished(), call=Call(7, "planned")), Resume),
+    ("held by somebody alive", Situation(view((0, 9)), AT_5, unfinished(lease_is_live=True)), Busy),
+    ("held by myself", Situation(view((0, 9)), AT_5, unfinished(lease_is_live=True, owner=ME.owner)), Resume),
+    ("its lease is over", Situation(view((0, 9)), AT_5, unfinished()), Resume),
+    ("retention has passed the position", Situation(view((6, 9)), AT_5), Blocked),
+    ("retention has passed an unfinished batch", Situation(view((1, 9)), AT_5, unfinished()), Blocked),
+    ("the log was truncated", Situation(view((0, 4)), AT_5), Blocked),
+    ("an unfinished batch was truncated", Situation(view((0, 4)), AT_5, unfinished()), Blocked),
+    ("the topic was recreated", Situation(view((0, 9), topic_id="new"), AT_5), Blocked),
+    ("another cluster answers", Situation(view((0, 9), cluster_id="new"), AT_5), Blocked),
+    ("recreated under an unfinished batch", Situation(view((0, 9), topic_id="new"), AT_5, unfinished()), Blocked),
+    ("a partition is gone", Situation(view((0, 9)), (*AT_5, stream(1))), Blocked),
+    ("failed three times by data", Situation(view((0, 9)), AT_5, unfinished(), failures=(3, "bad")), Blocked),
+    ("failed twice by data", Situation(view((0, 9)), AT_5, unfinished(), failures=(2, "bad")), Resume),
+]
+
+
+@pytest.mark.parametrize(("situation", "answer"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_decisions(situation, answer):
+    assert isinstance(decide(PIPELINE, situation, ME), answer)
+
+
+def test_take_over_and_retry_are_explicit():
+    held = Situation(view((0, 9)), AT_5, unfinished(lease_is_live=True))
+    failed = Situation(view((0, 9)), AT_5, unfinished(), failures=(3, "bad"))
+    assert decide(PIPELINE, held, replace(ME, take_over=True)) == Resume(7)
+    assert decide(PIPELINE, failed, replace(ME, retry=True)) == Resume(7)
+
+
+def test_a_blocked_says_partition_offsets_and_the_command_that_goes_on():
+    lost = decide(PIPELINE, Situation(view((6, 9)), AT_5), ME)
+    assert "t-0" in lost.reason
+    assert "[5, 6)" in lost.reason
+    assert lost.next_command == "lockstep accept-loss orders --partition 0 --from 5 --until 6 --reason ..."
+    assert lost.readings == 2
+    assert decide(PIPELINE, Situation(view((0, 4)), AT_5), ME).readings == 3
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        replace(PIPELINE, target=Append("public.other")),
+        replace(PIPELINE, target=Upsert("public.orders", key=("id",))),
+        replace(PIPELINE, topic="u"),
+    ],
+    ids=["another table", "another kind", "another topic"],
+)
+def test_a_pipeline_keeps_its_topic_and_target_for_good(now):
+    before = Situation(view((0, 9)), AT_5, bound_by=(PIPELINE.document(),))
+    assert isinstance(decide(now, before, ME), Blocked)
+    assert "abandon 7" in decide(now, replace(before, unfinished=unfinished()), ME).next_command
+
+
+def test_tuning_and_schema_may_change():
+    now = replace(PIPELINE, limits=Limits(records=3), format=Json("id string, n int"))
+    assert isinstance(decide(now, Situation(view((0, 9)), AT_5, bound_by=(PIPELINE.document(),)), ME), Start)
