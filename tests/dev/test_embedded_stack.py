@@ -37,7 +37,7 @@ def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stack")
     yield folder
     switch.down(folder, silent)
-    cluster.remove(folder / "postgres")
+    postgres.remove(folder)
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def secret(folder: Path) -> Secret:
 
 
 def remove(folder: Path) -> None:
-    """Deletes the cluster wherever it lies; it must be stopped."""
+    """Deletes the cluster and its passwords, wherever the data lie."""
     shutil.rmtree((folder / "cluster").resolve(), ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -79,6 +79,13 @@ def stop(server: Server, mode: Mode = Mode.FAST) -> None:
     processes.stop(server.process, mode.value, patience=30.0)
 
 
+def remove(home: Path) -> None:
+    """Ends the server below this folder, if one runs, and deletes its data, wherever they lie."""
+    if server := running(home):
+        stop(server, Mode.IMMEDIATE)
+    cluster.remove(_folder(home))
+
+
 def _ready(home: Path, process: Process, patience: float = 120.0) -> Server:
     """Waits until the server says in its own pid file that it accepts connections."""
     deadline = time.monotonic() + patience
