@@ -51,17 +51,17 @@ def ensure(target: Path, say: Callable[[str], None]) -> None:
     """Resolves the jars unless they are complete; the folder appears at once and whole, or not at all."""
     if complete(target):
         return
-    with lock.held(target.with_name(f"{target.name}.lock"), say):
+    with lock.held(target.with_name(f"{target.name}.lock"), say) as descriptor:
         if not complete(target):
             say("jars: resolving Spark's connectors and the Kafka broker (about a minute, once)")
-            _resolve(target)
+            _resolve(target, descriptor)
 
 
-def _resolve(target: Path) -> None:
+def _resolve(target: Path, lock_held: int) -> None:
     fresh, old, cache = (target.with_name(f"{target.name}.{suffix}") for suffix in ("new", "old", "cache"))
     shutil.rmtree(fresh, ignore_errors=True)
     # The cache outlives a failure, so that the next call downloads only what is missing.
-    _retrieve(fresh, cache, target.with_name(f"{target.name}.log"))
+    _retrieve(fresh, cache, target.with_name(f"{target.name}.log"), lock_held)
     seal(fresh)
     if target.exists():
         target.rename(old)
@@ -70,14 +70,15 @@ def _resolve(target: Path) -> None:
         shutil.rmtree(done_with, ignore_errors=True)
 
 
-def _retrieve(fresh: Path, cache: Path, log: Path) -> None:
+def _retrieve(fresh: Path, cache: Path, log: Path, lock_held: int) -> None:
     ivy = next(_pyspark_jars().glob("ivy-*.jar"), None)
     if ivy is None:
         raise Refusal(f"no Ivy among the jars of pyspark in {_pyspark_jars()}.", next_command="make clean demo")
     pattern = str(fresh / "[conf]" / "[artifact]-[revision].[ext]")
     command = [str(java.find()), "-jar", str(ivy), "-ivy", str(CHECKOUT / "ivy.xml"), "-cache", str(cache)]
     log.unlink(missing_ok=True)
-    if not processes.run([*command, "-types", "jar", "bundle", "-retrieve", pattern], log=log):
+    # An Ivy that outlives us must keep the next one waiting: they would write the same files.
+    if not processes.run([*command, "-types", "jar", "bundle", "-retrieve", pattern], log=log, holding=[lock_held]):
         raise Refusal(f"Ivy could not resolve the jars; {log} says why.", next_command="make jars")
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def held(file: Path, say: Callable[[str], None], patience: float = 600.0) -> Iterator[None]:
-    """Holds the lock for the block; waits for another holder, and says so."""
+def held(file: Path, say: Callable[[str], None], patience: float = 600.0) -> Iterator[int]:
+    """Holds the lock for the block, waiting for another holder and saying so; a child given its descriptor holds it too."""
     file.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + patience
     with file.open("a") as opened:
@@ -28,7 +28,7 @@ def held(file: Path, say: Callable[[str], None], patience: float = 600.0) -> Ite
             if time.monotonic() > deadline:
                 raise Refusal(f"another command has held {file} for {patience:.0f} s.", next_command=f"fuser -v {file}")
             time.sleep(0.1)
-        yield
+        yield opened.fileno()
 
 
 def _taken(descriptor: int) -> bool:

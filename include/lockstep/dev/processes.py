@@ -62,8 +62,10 @@ def launch(
     return observe(child.pid) or Process(child.pid, "gone at once")
 
 
-def run(command: Sequence[str], *, log: Path, account: Account | None = None, text: str = "") -> bool:
-    """Runs a short program to its end with `text` as its input; its output goes to the log; whether it exited 0."""
+def run(
+    command: Sequence[str], *, log: Path, account: Account | None = None, text: str = "", holding: Sequence[int] = ()
+) -> bool:
+    """Runs a program to its end on an input, its output to the log, descriptors held; whether it exited 0."""
     with log.open("ab") as out:
         done = subprocess.run(
             command,
@@ -73,6 +75,7 @@ def run(command: Sequence[str], *, log: Path, account: Account | None = None, te
             cwd="/",
             env=surroundings(),
             check=False,
+            pass_fds=holding,
             user=account.uid if account else None,
             group=account.gid if account else None,
             extra_groups=[] if account else None,
