@@ -83,7 +83,8 @@ def at_end(dsn: str, kafka: str, pipeline: str) -> list[str]:
     conn = psycopg2.connect(dsn)
     with conn, conn.cursor() as cur:
         cur.execute(
-            'select topic, partition, "position" from lockstep.stream where pipeline = %s and retired_at is null', (pipeline,)
+            'select topic, partition, "position" from lockstep.stream where pipeline = %s and retired_at is null',
+            (pipeline,),
         )
         rows = cur.fetchall()
     conn.close()
@@ -103,7 +104,9 @@ def _tiles(cur, stream_id: int, start: int, position: int) -> list[str]:
         if low != at:
             found.append(f"stream {stream_id}: coverage goes from {at} to {low}")
         at = high
-    return found if at == position else [*found, f"stream {stream_id}: coverage ends at {at}, the position is {position}"]
+    return (
+        found if at == position else [*found, f"stream {stream_id}: coverage ends at {at}, the position is {position}"]
+    )
 
 
 def _covered(cur, stream_id: int) -> list[tuple[int, int]]:
@@ -153,7 +156,9 @@ def _digests(cur, stream_id: int, read: dict[int, tuple]) -> list[str]:
     for batch, low, high, n, total, squares in cur.fetchall():
         distances = [offset - low for offset in ordered if low <= offset < high]
         if (len(distances), sum(distances), sum(d * d for d in distances)) != (n, total, squares):
-            found.append(f"batch {batch}, stream {stream_id}: recorded {n} records, the log has {len(distances)} (or others)")
+            found.append(
+                f"batch {batch}, stream {stream_id}: recorded {n} records, the log has {len(distances)} (or others)"
+            )
     return found
 
 
@@ -185,7 +190,8 @@ def _rows_per_batch(cur, table: str, pipeline: str) -> list[str]:
     cur.execute(
         f"""select u.batch_id, u.rows, coalesce(t.n, 0) from
             (select c.batch_id, sum(u.rows) as rows from lockstep.commit c
-             join lockstep.result u using (batch_id, token, stream_id) join lockstep.batch b using (batch_id) where b.pipeline = %(p)s group by 1) u
+             join lockstep.result u using (batch_id, token, stream_id)
+             join lockstep.batch b using (batch_id) where b.pipeline = %(p)s group by 1) u
             left join (select _batch, count(*) as n from {table} group by 1) t on t._batch = u.batch_id
             where u.rows <> coalesce(t.n, 0)""",
         {"p": pipeline},

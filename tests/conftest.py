@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 from contextlib import closing
@@ -13,9 +14,14 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from drill import DEFINITION, TARGET, Drill
+from lockstep.adapters.folders import load
+from lockstep.adapters.postgres import connect
+from lockstep.ledger.migrate import migrate_target
 from servers import TEMPLATE, Servers
 
 NUMBERS = itertools.count()
+os.environ.setdefault("LOCKSTEP_JARS", str(Path(__file__).parent.parent / ".lockstep" / "jars"))
 
 
 @pytest.fixture(scope="session")
@@ -88,3 +94,19 @@ def produce(kafka):
         return producer
 
     return send
+
+
+@pytest.fixture
+def drill(database, kafka, topic, produce, tmp_path, monkeypatch):
+    name = topic(partitions=3)
+    folder = tmp_path / "pipelines" / "drill"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(DEFINITION.format(topic=name))
+    (folder / "target.sql").write_text(TARGET)
+    here = Drill(database, kafka, name, folder.parent)
+    monkeypatch.setenv("LOCKSTEP_PIPELINES", str(here.home))
+    conn = connect(database)
+    migrate_target(conn, load("drill"))
+    conn.close()
+    produce(name, [(f"k{i}", json.dumps({"id": f"r{i}", "n": i})) for i in range(150)])
+    return here

@@ -1,6 +1,6 @@
-"""One process that runs a pipeline without Spark, to be killed, stopped and raced by tests.
+"""One process that runs a pipeline, to be killed, stopped and raced by tests; without Spark unless it is asked for.
 
-Usage: runner.py PIPELINE [--until-idle] [--take-over]; prints one JSON document, exits 1 on a refusal.
+Usage: runner.py PIPELINE [--until-idle] [--take-over] [--spark]; prints one JSON document, exits 1 on a refusal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main() -> int:
     folder = load(sys.argv[1])
     at = Surroundings(dsn, Broker(kafka))
     caller = Caller(this_owner(), take_over="--take-over" in sys.argv)
-    engine = PlainEngine(folder, kafka, dsn)
+    engine = _spark(folder, kafka, dsn) if "--spark" in sys.argv else PlainEngine(folder, kafka, dsn)
     try:
         if "--until-idle" in sys.argv:
             reports = run_until_idle(at, engine, folder, caller, wait=40)
@@ -35,12 +35,14 @@ def main() -> int:
         return 1
     last = reports[-1]
     committed = [report.batch_id for report in reports if report.went_on and not report.superseded]
-    print(
-        json.dumps(
-            {"decision": type(last.decision).__name__, "superseded": last.superseded, "committed": committed}
-        )
-    )
+    print(json.dumps({"decision": type(last.decision).__name__, "superseded": last.superseded, "committed": committed}))
     return 0
+
+
+def _spark(folder, kafka: str, dsn: str):
+    from lockstep.adapters.spark import SparkEngine  # noqa: PLC0415 - only some runners pay for it
+
+    return SparkEngine(folder, kafka, dsn)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ class SparkEngine:
         self._kafka = kafka
         self._dsn = dsn
         self._kafka_options = dict(kafka_options or {})
+        self._group = ""
         self._cancelled = False
 
     def application_id(self) -> str | None:
@@ -80,7 +81,7 @@ class SparkEngine:
         self._cancelled = False
         froms = {item.stream_id: item.offsets.from_offset for item in work.ranges}
         dsn = staging_dsn(self._dsn, f"lockstep stage {work.batch_id}.{work.token}")
-        writer = Writer(dsn, work.table, work.batch_id, work.token, froms)
+        writer = Writer(dsn, work.table, work.batch_id, work.token, froms, tuple(c.name for c in work.columns))
         slots = tasks_for([item.offsets.span for item in work.ranges], session().sparkContext.defaultParallelism)
         context = session().sparkContext
         context.setJobGroup(work.table, f"{work.pipeline}: batch {work.batch_id}", interruptOnCancel=True)

@@ -32,6 +32,7 @@ class Writer:
     batch_id: int
     token: int
     from_offsets: Mapping[int, int]
+    columns: tuple[str, ...] = ()
 
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages decoded records and counts them as delivered and written: the way of a pipeline without a transform."""
@@ -50,7 +51,7 @@ class Writer:
         tally, kept = Tally(_task(), self.from_offsets), []
         for batch in _counted(batches, tally.delivered):
             aside = pc.or_(pc.is_valid(batch.column("_reason")), batch.column("_deleted"))
-            kept.append(batch.filter(aside))
+            kept.append(self._stageable(batch.filter(aside)))
             yield _accepted(batch.filter(pc.invert(aside)))
         tally.untouched()
         rows = [batch for batch in kept if batch.num_rows]
@@ -61,6 +62,10 @@ class Writer:
                 self._copy(cursor, rows[0].schema, rows)
             lines = self._source_lines(tally.lines())
             cursor.adbc_ingest("source_manifest", lines, mode="append", db_schema_name="lockstep")
+
+    def _stageable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Without the columns that the transform takes away: the staging table has only what leaves it."""
+        return batch.select([n for n in batch.schema.names if n in self.columns or n.startswith("_")])
 
     def _source_lines(self, lines: pa.RecordBatch) -> pa.Table:
         columns = {name: lines.column(name) for name in LINES.names if name != "rows"}

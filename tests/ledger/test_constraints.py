@@ -1,0 +1,212 @@
+"""Every named constraint refuses by itself: raw SQL as the owner, the code's own checks out of play."""
+
+from __future__ import annotations
+
+import psycopg2
+import pytest
+from psycopg2 import errors
+
+from ledger_rows import commit_in
+from lockstep.adapters.postgres import OWNER, transaction
+
+FULL = {0: (0, 10)}
+
+
+def stream(ledger) -> dict[str, object]:
+    return {"s": ledger.stream(0)}
+
+
+def planned(ledger) -> dict[str, object]:
+    s = ledger.stream(0)
+    return {"s": s, "b": ledger.planned({s: (0, 10)})}
+
+
+def opened(ledger) -> dict[str, object]:
+    known = planned(ledger)
+    return known | {"t": ledger.opened(known["b"])}
+
+
+def done(ledger) -> dict[str, object]:
+    s = ledger.stream(0)
+    b, t = ledger.done({s: (0, 10)})
+    return {"s": s, "b": b, "t": t}
+
+
+RESULT = """insert into lockstep.result (batch_id, token, stream_id, delivered, written, filtered, rejected, rows, bytes,
+    digest_sum, digest_squares, log_start_before, log_start_after)
+    values (%(b)s, %(t)s, %(s)s, {delivered}, {written}, 0, 0, 0, 0, 0, 0, {before}, {after})"""
+COVER = "insert into lockstep.coverage values (%(s)s, int8range({low}, {high}), 'skipped')"
+CLAIM = """insert into lockstep.claim (stream_id, offsets, batch_id, expects)
+    values (%(s)s, int8range({low}, {high}), %(b)s, '{e}')"""
+
+# constraint → where it stands → what must be refused
+REFUSED = [
+    ("name_is_identifier", stream, "insert into lockstep.pipeline (name) values ('Robert; drop')"),
+    ("not_before_start", stream, "update lockstep.stream set position = -1 where stream_id = %(s)s"),
+    (
+        "one_stream_an_epoch",
+        stream,
+        """insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation,
+        epoch, start_offset, position, retired_at) select pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch,
+        start_offset, position, now() from lockstep.stream""",
+    ),
+    (
+        "one_open_stream",
+        stream,
+        """insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation,
+        epoch, start_offset, position) select pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch + 1,
+        start_offset, position from lockstep.stream""",
+    ),
+    ("half_open", planned, "update lockstep.batch_range set offsets = 'empty'"),
+    ("half_open", planned, "update lockstep.batch_range set offsets = int8range(-1, 5)"),
+    ("half_open", planned, "update lockstep.batch_range set offsets = int8range(3, null)"),
+    ("half_open", planned, "update lockstep.claim set offsets = int8range(null, 5)"),
+    ("half_open", stream, "insert into lockstep.coverage values (%(s)s, 'empty', 'skipped')"),
+    ("half_open", stream, COVER.format(low=-3, high=2)),
+    (
+        "live_has_no_request",
+        stream,
+        """insert into lockstep.batch (pipeline, lane, owner, lease_until)
+        values ('orders', 'replay', 'me', now())""",
+    ),
+    ("closed_has_a_time", planned, "update lockstep.batch set state = 'abandoned'"),
+    ("closed_attempt_has_a_time", opened, "update lockstep.attempt set state = 'failed'"),
+    (
+        "one_unfinished_live_batch",
+        planned,
+        """insert into lockstep.batch (pipeline, lane, owner, lease_until)
+        values ('orders', 'live', 'me', now())""",
+    ),
+    (
+        "token_once",
+        opened,
+        """insert into lockstep.attempt (batch_id, token, definition_hash, owner, lease_until)
+        select b, %(t)s, 'd1', 'me', now() from (insert_other()) as o (b)""",
+    ),
+    ("reconciles", opened, RESULT.format(delivered=5, written=4, before=0, after=0)),
+    ("nothing_trimmed", opened, RESULT.format(delivered=0, written=0, before=5, after=4)),
+    ("claimed_once", planned, CLAIM.format(low=9, high=12, e="nothing")),
+    ("expects_whom", planned, CLAIM.format(low=10, high=12, e="batch")),
+    ("batch_is_named", stream, "insert into lockstep.coverage values (%(s)s, int8range(0, 5), 'batch')"),
+    ("covered_by_commit", planned, "insert into lockstep.coverage values (%(s)s, int8range(0, 10), 'batch', %(b)s)"),
+    ("no_offset_twice", done, COVER.format(low=9, high=10)),
+    ("no_gap", stream, "update lockstep.stream set position = 5 where stream_id = %(s)s"),
+    ("no_gap", done, "update lockstep.stream set position = 0 where stream_id = %(s)s"),
+    ("no_gap", done, "delete from lockstep.coverage"),
+    ("no_gap", done, "update lockstep.coverage set offsets = int8range(0, 9)"),
+    (
+        "no_gap",
+        stream,
+        """insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation,
+        epoch, start_offset, position) values ('orders', 'c', 't', 'i', 7, 0, 0, 3, 4)""",
+    ),
+    ("not_past_position", stream, COVER.format(low=0, high=5)),
+    ("closed_once", stream, "update lockstep.stream set epoch = 5"),
+    ("closed_once", done, "update lockstep.batch set state = 'abandoned'"),
+    ("closed_once", opened, "update lockstep.batch set token = 0"),
+    ("closed_once", done, "update lockstep.attempt set error = 'no'"),
+    (
+        "committed_whole",
+        planned,
+        """with gone as (delete from lockstep.claim)
+        update lockstep.batch set state = 'committed', closed_at = now()""",
+    ),
+    ("committed_whole", planned, "update lockstep.batch set state = 'abandoned', closed_at = now()"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "standing", "statement"), REFUSED, ids=[f"{n}-{i}" for i, (n, _, _) in enumerate(REFUSED)]
+)
+def test_a_constraint_refuses_by_itself(ledger, conn, name, standing, statement):
+    known = standing(ledger)
+    if "insert_other()" in statement:
+        other = ledger.planned({ledger.stream(1): (0, 1)}, lane="replay")
+        statement = statement.replace("(insert_other())", f"(select {other})")
+    with pytest.raises(psycopg2.IntegrityError) as refused, transaction(conn, OWNER) as cur:
+        cur.execute(statement, known)
+    said = {refused.value.diag.constraint_name, *str(refused.value).replace(":", " ").split()}
+    assert name in said or (name == "committed_whole" and "no_claim_left" in said), refused.value
+
+
+def test_a_closed_batch_leaves_no_claim(ledger, conn):
+    planned(ledger)
+    with pytest.raises(errors.CheckViolation, match="no_claim_left"), transaction(conn, OWNER) as cur:
+        cur.execute("update lockstep.batch set state = 'abandoned', closed_at = now()")
+
+
+def test_only_the_newest_attempt_of_a_planned_batch_commits(ledger, conn):
+    known = opened(ledger)
+    ledger.opened(known["b"])
+    with pytest.raises(errors.CheckViolation, match="newest_attempt"), transaction(conn, OWNER) as cur:
+        commit_in(cur, known["b"], known["t"])
+
+
+def test_a_commit_is_said_once(ledger, conn):
+    known = done(ledger)
+    with pytest.raises(errors.CheckViolation, match="newest_attempt"), transaction(conn, OWNER) as cur:
+        cur.execute("insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)", known)
+
+
+HISTORY = [
+    "definition",
+    "batch_range",
+    "call",
+    "manifest",
+    "source_manifest",
+    "verdict",
+    "result",
+    "commit",
+    "decision",
+]
+
+
+@pytest.mark.parametrize("table", HISTORY)
+@pytest.mark.parametrize(
+    "role", ["lockstep_planner", "lockstep_stager", "lockstep_committer", "lockstep_partition", "lockstep_reader"]
+)
+def test_history_is_insert_only_for_everybody(conn, table, role):
+    for verb in ("delete from lockstep.{}", "truncate lockstep.{}"):
+        with pytest.raises(errors.InsufficientPrivilege), transaction(conn, role) as cur:
+            cur.execute(verb.format(table))
+    with transaction(conn, OWNER) as cur:
+        cur.execute(
+            "select count(*) from information_schema.column_privileges "
+            "where table_schema = 'lockstep' and table_name = %s and grantee = %s and privilege_type = 'UPDATE'",
+            (table, role),
+        )
+        assert cur.fetchone()[0] == 0
+
+
+MAY_NOT = [
+    ("lockstep_planner", "insert into lockstep.commit (batch_id, stream_id, token) values (1, 1, 1)"),
+    ("lockstep_planner", "insert into lockstep.attempt (batch_id) values (1)"),
+    ("lockstep_stager", "insert into lockstep.commit (batch_id, stream_id, token) values (1, 1, 1)"),
+    ("lockstep_stager", "update lockstep.stream set position = 1"),
+    ("lockstep_stager", "insert into lockstep.coverage values (1, int8range(0, 1), 'skipped')"),
+    ("lockstep_committer", "insert into lockstep.batch (pipeline) values ('x')"),
+    ("lockstep_committer", "update lockstep.batch set token = 9"),
+    ("lockstep_committer", "insert into lockstep.result (batch_id) values (1)"),
+    ("lockstep_reader", "update lockstep.pipeline set paused = true"),
+    ("lockstep_reader", "create table lockstep_staging.x (i int)"),
+]
+
+
+@pytest.mark.parametrize(("role", "statement"), MAY_NOT)
+def test_a_role_may_not_do_anothers_work(conn, role, statement):
+    with pytest.raises(errors.InsufficientPrivilege), transaction(conn, role) as cur:
+        cur.execute(statement)
+
+
+def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
+    shown = {name for name, _, _ in REFUSED} | {"no_claim_left", "newest_attempt"}
+    named = ledger.ask(
+        """select conname from pg_constraint c where connamespace = 'lockstep'::regnamespace and conislocal
+             and conname !~ '_(fkey|pkey|check|not_null)[0-9]*$' and contype <> 'n'
+           union select tgname from pg_trigger t join pg_class c on c.oid = t.tgrelid
+             where c.relnamespace = 'lockstep'::regnamespace and not tgisinternal
+           union select indexrelid::regclass::text from pg_index i join pg_class c on c.oid = i.indrelid
+             where c.relnamespace = 'lockstep'::regnamespace and indisunique and not indisprimary
+               and not exists (select 1 from pg_constraint k where k.conindid = i.indexrelid)"""
+    )
+    assert {name.removeprefix("lockstep.") for (name,) in named} - shown == set()
