@@ -22,12 +22,12 @@ INTERRUPTED = 130
 NEXT = """
 The stack is still up. What to try next:
 
-  eval "$({door} dev env)" && psql "$LOCKSTEP_DSN"      look at public.orders, public.clicks, lockstep.*
   {door} dev produce clicks --records 200000
   {door} run clicks --until-idle
   {door} status clicks
-  {door} lineage orders --partition 0 --offset 7
-  make down                                             stop it; the data stay
+  {door} blame orders --key o-000003001
+  eval "$({door} dev env)" && psql "$LOCKSTEP_DSN"    # public.orders, public.clicks, lockstep.*
+  make down                                                      # the data stay
 """
 
 
