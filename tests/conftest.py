@@ -79,7 +79,8 @@ def produce(kafka):
     """`produce(topic, [(key, value), ...], partition=None, end=None)`; `end` is `commit`, `abort` or `open`."""
 
     def send(topic: str, records, partition: int = -1, end: str | None = None, **options: object):
-        settings = {"bootstrap.servers": kafka, "linger.ms": 5, "partitioner": "murmur2_random", **options}
+        settings = {"bootstrap.servers": kafka, "linger.ms": 5, "partitioner": "murmur2_random"}
+        settings |= {"queue.buffering.max.messages": 1_000_000, **options}
         producer = Producer(settings | ({"transactional.id": f"tx-{os.getpid()}-{next(NUMBERS)}"} if end else {}))
         if end:
             producer.init_transactions(20)

@@ -1,0 +1,68 @@
+"""Twenty times kill -9, to the driver, the JVM and every worker at once, at moments spread over a run."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from checker import at_end, check
+
+ROOT = Path(__file__).parent.parent.parent
+KILLS = 20
+LONGEST = 22.0  # a run from JVM start to announce takes about this long on two cores
+
+
+@pytest.mark.long
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("name", ["clicks", "orders"])
+def test_no_kill_loses_or_doubles_a_record(database, kafka, name):
+    environ = os.environ | {"LOCKSTEP_DSN": database, "LOCKSTEP_KAFKA": kafka}
+
+    def lockstep(*words: str) -> subprocess.Popen[bytes]:
+        command = [str(Path(sys.executable).parent / "lockstep"), *words]
+        return subprocess.Popen(
+            command, cwd=ROOT, env=environ, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def done(*words: str) -> None:
+        assert lockstep(*words).wait(300) == 0, words
+
+    moments = random.Random(20261121)  # noqa: S311 - spread, not secrecy
+    done("migrate", name)
+    interrupted = 0
+    for kill in range(KILLS // 2):
+        done("dev", "produce", name, "--records", "20000")
+        process = lockstep("run", name, "--until-idle")
+        time.sleep((kill + moments.random()) * LONGEST / (KILLS // 2))
+        interrupted += kill_tree(process)
+        done("run", name, "--until-idle")
+        assert check(database, kafka, name) == []
+        assert at_end(database, kafka, name) == []
+    done("reap")
+    assert interrupted >= KILLS // 4
+    assert check(database, kafka, name, rest=True) == []
+
+
+def kill_tree(process: subprocess.Popen[bytes]) -> bool:
+    """SIGKILL to the process and all below it; False when it had already ended."""
+    if process.poll() is not None:
+        return False
+    try:
+        root = psutil.Process(process.pid)
+        tree = [*root.children(recursive=True), root]
+    except psutil.NoSuchProcess:
+        return False
+    for member in tree:
+        try:
+            member.kill()
+        except psutil.NoSuchProcess:
+            continue
+    process.wait()
+    return True
