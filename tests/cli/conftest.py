@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from contextlib import closing
@@ -9,6 +10,8 @@ import pytest
 
 from command_line import CommandLine
 
+NUMBERS = itertools.count()
+
 
 @pytest.fixture
 def lockstep(monkeypatch, capsys, tmp_path):
@@ -16,10 +19,10 @@ def lockstep(monkeypatch, capsys, tmp_path):
     return CommandLine(monkeypatch, capsys, tmp_path)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def empty_database(servers, worker_id):
     """The DSN of a database that was never migrated."""
-    server, name = servers.postgres(), f"empty_{worker_id}_{os.getpid()}"
+    server, name = servers.postgres(), f"empty_{worker_id}_{os.getpid()}_{next(NUMBERS)}"
     with closing(psycopg2.connect(server.superuser_dsn)) as admin:
         admin.autocommit = True
         admin.cursor().execute(f"create database {name} owner lockstep")

@@ -14,7 +14,7 @@ from lockstep.cli.options import Name, OneName
 from lockstep.cli.output import AsJson, say, show
 from lockstep.core.columns import IDENTIFIER, parse_columns
 from lockstep.core.definition import Append, Json, Pipeline, Upsert
-from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.errors import BadData, BadDefinition, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,8 +92,8 @@ def _faults(name: str) -> list[str]:
     try:
         folder = folders.load(name)
         return faults(folder, _columns(folder), folders.shown(folder.path))
-    except Refusal as refusal:
-        return [refusal.message]
+    except (BadDefinition, BadData) as fault:
+        return [fault.message]
 
 
 def _columns(folder: PipelineFolder) -> Sequence[Column]:
@@ -110,7 +110,9 @@ def _texts(pipeline: Pipeline) -> dict[str, str]:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     columns = parse_columns(pipeline.format.schema)
-    lines = textwrap.wrap(", ".join(f"{c.name} {c.type}" for c in columns), SCHEMA_WIDTH, break_on_hyphens=False)
+    # A line may end behind a column only, so what stands between name and type is no space until the lines are cut.
+    pairs = ", ".join(f"{column.name}\0{column.type}" for column in columns)
+    lines = [line.replace("\0", " ") for line in textwrap.wrap(pairs, SCHEMA_WIDTH)]
     environment = Environment(  # noqa: S701 - Python and SQL, no HTML
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
     )

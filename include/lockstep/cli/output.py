@@ -101,10 +101,11 @@ def print_run(document: dict[str, Any]) -> None:
     batches = document.get("batches", [document] if document.get("batch") else [])
     for batch in batches:
         print_batch(batch)
-    reason = f": {document['reason']}" if document.get("reason") else ""
-    if document.get("dry_run") or not batches:
+    if not batches:
         print_ranges(document.get("ranges", []))
-    say(f"{document['pipeline']}: {document.get('superseded') or document['decision'] + reason}")
+    reason = f": {document['reason']}" if document.get("reason") else ""
+    if document.get("superseded") or reason or not batches:
+        say(f"{document['pipeline']}: {document.get('superseded') or document['decision'] + reason}")
 
 
 def print_batch(batch: dict[str, Any]) -> None:
@@ -112,8 +113,10 @@ def print_batch(batch: dict[str, Any]) -> None:
     parts = [f"batch {batch['batch']}", batch.get("lane"), batch.get("state")]
     if batch.get("state") == "committed":
         parts.append(f"{batch['rows_written']} written, {batch['rows_rejected']} rejected")
-    parts += [f"{step} {cell(spent)} s" for step, spent in batch.get("seconds", {}).items() if spent is not None]
     say("  ".join(part for part in parts if part))
+    spent = [f"{step} {cell(seconds)} s" for step, seconds in batch.get("seconds", {}).items() if seconds is not None]
+    if spent:
+        say(f"  {', '.join(spent)}")
     print_ranges(batch.get("ranges", []))
 
 

@@ -133,15 +133,23 @@ def _say_status(document: Document) -> None:
         names = ["  partition", "position>", "log start>", "stable end>", "lag>", "seconds>", "holes>"]
         rows = [[f"  {s['topic']}-{s['partition']}", *(s[column] for column in columns)] for s in document["streams"]]
         say_table(names, rows)
+    if any(stream["stable_end"] is None for stream in document["streams"]):
+        say(f"  bounds are of another log than the one that was read.  Next: lockstep plan {document['pipeline']}")
 
 
 def _say_batches(name: str, found: list[Document]) -> None:
     if not found:
         say(f"{name}: no batch yet")
         return
-    columns = ("batch", "lane", "state", "planned_at", "committed_at", "attempts", "rows_written", "rows_rejected")
-    names = ["batch>", "lane", "state", "planned", "committed", "tries>", "written>", "rejected>"]
-    say_table(names, [[document[column] for column in columns] for document in found])
+    names = ["batch>", "lane", "state", "planned", "took>", "tries>", "written>", "rejected>"]
+    columns = ("attempts", "rows_written", "rows_rejected")
+    say_table(
+        names,
+        [
+            [b["batch"], b["lane"], b["state"], b["planned_at"], _took(b["planned_at"], b), *(b[c] for c in columns)]
+            for b in found
+        ],
+    )
 
 
 def _say_batch(found: Document) -> None:
@@ -149,11 +157,21 @@ def _say_batch(found: Document) -> None:
     say(f"{found['pipeline']}, {times}, keys {cell(found['keys'])}")
     print_batch(found)
     if found["attempts"]:
-        columns = ("attempt", "state", "opened_at", "closed_at", "dag_run_id", "owner")
-        names = ["  attempt>", "state", "opened", "closed", "dag run", "owner"]
-        say_table(names, [[attempt[column] for column in columns] for attempt in found["attempts"]])
+        names = ["attempt>", "state", "opened", "took>", "dag run", "owner"]
+        say_table(
+            names,
+            [
+                [a["attempt"], a["state"], a["opened_at"], _took(a["opened_at"], a), a["dag_run_id"], a["owner"]]
+                for a in found["attempts"]
+            ],
+        )
     for attempt in found["attempts"]:
         if attempt["error"]:
             say(f"  attempt {attempt['attempt']}: {attempt['error']}")
     if verdict := found["verdict"]:
         say(f"  verdict of attempt {verdict['attempt']}: {'passed' if verdict['success'] else 'refused'}")
+
+
+def _took(begin: datetime, document: Document) -> str | None:
+    end = document["closed_at"]
+    return f"{(end - begin).total_seconds():.1f} s" if end else None

@@ -59,10 +59,13 @@ def broker() -> Broker:
 
 
 def surroundings() -> Surroundings:
-    """What the steps work with; nothing is connected yet."""
+    """What the steps work with, over a ledger of this code's version; the broker is not asked anything yet."""
+    from lockstep.ledger.migrate import require_migrated
     from lockstep.steps.surroundings import Surroundings
 
-    return Surroundings(dsn(), broker())
+    at = Surroundings(dsn(), broker())
+    require_migrated(at.conn)
+    return at
 
 
 @contextmanager

@@ -35,6 +35,8 @@ def lineage(name: Name, partition: Partition, offset: Offset, as_json: AsJson = 
             _say_row(row)
         if document["reject"]:
             say(f"  rejected: {document['reject']['reason']}")
+        elif document["coverage"] == "batch" and not document["rows"]:
+            say("  no row of it stands: a newer record, a tombstone or the transform took it")
 
     show(document, as_json, for_people)
 
@@ -49,7 +51,7 @@ def blame(name: Name, key: Key, as_json: AsJson = False) -> None:
         document = tracing.blame(cur, pipeline, key)
 
     def for_people() -> None:
-        say(f"{_place(document)}{_by(document)}{': deleted by a tombstone' if document['deleted'] else ''}")
+        say(f"{_place(document)}{', a tombstone' if document['deleted'] else ''}{_by(document)}")
         _say_row(document["row"] or {})
 
     show(document, as_json, for_people)
@@ -62,7 +64,7 @@ def _place(document: Document) -> str:
 def _by(document: Document) -> str:
     if document["batch"] is None:
         return ""
-    run = f", {document['dag_id']} {document['dag_run_id']}" if document["dag_id"] else ""
+    run = f"\n  run {document['dag_run_id']} of {document['dag_id']}" if document["dag_id"] else ""
     return f", batch {document['batch']}, attempt {cell(document['attempt'])}{run}"
 
 

@@ -1,0 +1,108 @@
+"""`lockstep check` finds every fault of a definition without running anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from command_line import DEFINITION, TARGET, assert_refused
+from lockstep.cli import defining
+from lockstep.core.errors import Refusal
+from lockstep.dev import jars
+
+EXPECTATION = '{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "id"}, "severity": "critical"}'
+
+
+def suite(*expectations: str) -> str:
+    return f'{{"name": "orders", "expectations": [{", ".join(expectations)}]}}'
+
+
+def test_a_sound_definition_is_ok(lockstep):
+    lockstep.define(expectations=suite(EXPECTATION))
+    said = lockstep("check", "orders")
+    assert (said.code, said.out, said.err) == (0, "orders: ok\n", "")
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        ({"expectations": '{"expectations": []}'}, "expectations.json: name: must be a text"),
+        ({"expectations": '{"name": "x", "expectations": {}}'}, "expectations.json: expectations: must be a list"),
+        ({"expectations": suite('"x"')}, "expectations[0]: must be an object with type and kwargs"),
+        ({"expectations": suite("{}")}, "expectations[0].type: None is no expectation"),
+        (
+            {"expectations": suite(EXPECTATION.replace("expect_", "hope_"))},
+            "'hope_column_values_to_not_be_null' is no expect",
+        ),
+        ({"expectations": suite(EXPECTATION.replace('"id"', '"nr"'))}, "[0].kwargs.column: 'nr' is no column (id, n)"),
+        (
+            {"expectations": suite(EXPECTATION.replace("critical", "grave"))},
+            "[0].severity: 'grave' is not one of critical,",
+        ),
+        ({"expectations": suite('{"type": "expect_table", "kwargs": []}')}, "[0].kwargs: must be an object"),
+        (
+            {"target": "-- create table public.orders (id text);\n"},
+            "target.sql: does not create the target public.orders",
+        ),
+        ({"target": TARGET.replace("public.orders", "public.orders2")}, "does not create the target public.orders"),
+        ({"init": DEFINITION.replace('("id",)', '("nr",)')}, "__init__.py: target.key: 'nr' is no column (id, n)"),
+    ],
+)
+def test_a_fault_is_one_line_with_file_and_field(lockstep, files, fault):
+    lockstep.define(**files)
+    said = lockstep("check", "orders")
+    assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
+    assert said.err.startswith("orders: include/pipelines/orders/")
+    assert fault in said.err
+
+
+@pytest.mark.parametrize("table", ['"public"."orders"', "PUBLIC.Orders", "public . orders"])
+def test_the_target_is_found_however_it_is_written(lockstep, table):
+    lockstep.define(target=TARGET.replace("public.orders", table))
+    assert lockstep("check", "orders").code == 0
+
+
+def test_a_missing_target_is_a_fault(lockstep):
+    (lockstep.define() / "target.sql").unlink()
+    assert "target.sql: missing; it creates public.orders" in lockstep("check").err
+
+
+def test_all_pipelines_are_looked_at_and_each_fault_is_told(lockstep):
+    lockstep.define()
+    lockstep.define("broken", init="x = 1")
+    lockstep.define("faulty", init=DEFINITION.replace('name="orders"', 'name="faulty"'), expectations="{}", target="")
+    said = lockstep("check", "--json")
+    told = {each["pipeline"]: (each["ok"], len(each["faults"])) for each in said.document["pipelines"]}
+    assert (said.code, said.document["ok"]) == (1, False)
+    assert told == {"broken": (False, 1), "faulty": (False, 3), "orders": (True, 0)}
+
+
+def test_an_unknown_pipeline_is_refused(lockstep):
+    lockstep.define()
+    said = lockstep("check", "nope")
+    assert said.code == 1
+    assert "no pipeline 'nope'; there are: orders" in said.err
+
+
+def test_what_is_wrong_with_the_machine_is_no_fault_of_the_definition(lockstep, monkeypatch):
+    def no_java(_):
+        raise Refusal("no Java here", next_command="install one")
+
+    monkeypatch.setattr(defining, "_columns", no_java)
+    lockstep.define()
+    assert_refused(lockstep("check"), "no Java here  Next: install one")
+
+
+TRANSFORMS = [
+    ("def transform(records):\n    return records.drop('_offset')\n", "drops _offset"),
+    ("def transform(records):\n    return records.select('_stream', '_offset', 'id', 'nr')\n", "transform"),
+    ("def transform(records):\n    return records\n", None),
+]
+
+
+@pytest.mark.parametrize(("transform", "fault"), TRANSFORMS, ids=["drops the offset", "unknown column", "identity"])
+def test_a_transform_is_proved_on_an_empty_frame(lockstep, transform, fault):
+    lockstep.define(transform=transform)
+    lockstep.environ(LOCKSTEP_JARS=str(jars.folder()))
+    said = lockstep("check", "orders")
+    assert (said.code, "Traceback" in said.err) == (1 if fault else 0, False)
+    assert (fault or "") in said.err
