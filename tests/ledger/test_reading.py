@@ -101,7 +101,8 @@ def test_holes_are_what_lies_before_the_start_and_what_was_skipped_and_losses_ar
     ledger.covered(stream, 60, 65, "loss")
     ledger.ask(
         "insert into lockstep.decision (pipeline, kind, who, why, detail) values ('orders', 'accept-loss', 'me@here', 'gone',"
-        """ '{"partition": 0, "from_offset": 60, "until_offset": 65}') returning 1"""
+        " jsonb_build_object('stream_id', %(s)s, 'from_offset', 60, 'until_offset', 65)) returning 1",
+        s=stream,
     )
     broker = SayingBroker(view((10, 100)))
 

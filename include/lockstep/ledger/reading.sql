@@ -29,22 +29,26 @@ with log as (
     join lockstep.stream o on o.pipeline = s.pipeline and o.topic = s.topic
         and o.partition = s.partition and o.incarnation = s.incarnation
     where s.pipeline = %(pipeline)s and s.retired_at is null),
-owned as (select l.*, c.offsets, c.kind from log l join lockstep.coverage c on c.stream_id = l.owner),
+covered as (
+    select l.stream_id, range_agg(c.offsets) as offsets
+    from log l join lockstep.coverage c on c.stream_id = l.owner group by l.stream_id),
+decided as (
+    select l.stream_id, l.owner, l.readable, c.offsets, c.kind
+    from log l join lockstep.coverage c on c.stream_id = l.owner where c.kind <> 'batch'),
 hole as (
-    select distinct l.stream_id, unnest(int8multirange(l.readable) - coalesce((
-        select range_agg(w.offsets) from owned w where w.stream_id = l.stream_id), '{}')) as offsets, 'uncovered' as kind
-    from log l
+    select l.stream_id, null as owner, unnest(int8multirange(l.readable) - coalesce(c.offsets, '{}')) as offsets, 'uncovered' as kind
+    from (select distinct stream_id, readable from log) l left join covered c using (stream_id)
     union all
-    select w.stream_id, unnest(range_agg(w.offsets) * int8multirange(w.readable)), 'skipped'
-    from owned w where w.kind = 'skipped' group by w.stream_id, w.readable
+    select stream_id, owner, unnest(range_agg(offsets) * int8multirange(readable)), kind
+    from decided where kind = 'skipped' group by stream_id, owner, readable, kind
     union all
-    select w.stream_id, w.offsets, 'loss' from owned w where w.kind = 'loss')
+    select stream_id, owner, offsets, kind from decided where kind = 'loss')
 select h.stream_id, s.topic, s.partition, lower(h.offsets) as from_offset, upper(h.offsets) as until_offset, h.kind,
     case when h.kind = 'uncovered' and upper(h.offsets) <= s.start_offset then 'before the start'
          else (
             select d.who || ': ' || d.why from lockstep.decision d
             where d.pipeline = s.pipeline and d.kind = case h.kind when 'loss' then 'accept-loss' when 'skipped' then 'skip' end
-              and (d.detail ->> 'partition')::int = s.partition
+              and (d.detail ->> 'stream_id')::int = h.owner
               and (d.detail ->> 'from_offset')::bigint < upper(h.offsets) and (d.detail ->> 'until_offset')::bigint > lower(h.offsets)
             order by d.decision_id desc limit 1) end as why
 from hole h join lockstep.stream s using (stream_id) order by s.topic, s.partition, from_offset
