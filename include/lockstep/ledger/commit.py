@@ -8,6 +8,7 @@ from psycopg2 import sql
 from psycopg2.extras import Json
 
 from lockstep.core.errors import BadData, PositionMoved, Refusal
+from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.ledger.attempts import staged_totals, staging
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
@@ -111,10 +112,10 @@ def committed_ranges(cur: cursor, batch_id: int) -> list[Any]:
     return every(cur)
 
 
-def staging_left(cur: cursor) -> list[str]:
+def staging_left(cur: cursor) -> list[sql.Identifier]:
     """Staging tables of attempts that cannot commit any more."""
     cur.execute(Q["staging_left"])
-    return [row.table_name for row in every(cur)]
+    return [sql.Identifier(STAGING_SCHEMA, row.table_name) for row in every(cur)]
 
 
 def drop_staging(cur: cursor, table: sql.Identifier) -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from psycopg2 import sql
-
 from lockstep.adapters.postgres import COMMITTER, LockTimeout, transaction
-from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.ledger.commit import drop_staging, staging_left
 
 if TYPE_CHECKING:
@@ -33,9 +30,9 @@ def reap(conn: connection) -> Reaped:
     for table in tables:
         try:
             with transaction(conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
-                drop_staging(cur, sql.Identifier(STAGING_SCHEMA, table))
+                drop_staging(cur, table)
         except LockTimeout:
-            held.append(table)
+            held.append(table.strings[-1])
         else:
-            dropped.append(table)
+            dropped.append(table.strings[-1])
     return Reaped(tuple(dropped), tuple(held))
