@@ -23,6 +23,9 @@ export HOME := $(CURDIR)/.lockstep/user
 $(shell mkdir -p "$(CURDIR)/.lockstep/user")
 endif
 
+# Two workers share the session's servers; a file's tests share one Spark session.
+SIDE_BY_SIDE := -n 2 --dist loadfile
+
 LOCK := uv pip compile pyproject.toml --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links
 
 .PHONY: help
@@ -35,11 +38,11 @@ demo: $(VENV)/.built jars ## build, start, produce, run both pipelines, verify; 
 
 .PHONY: test
 test: $(VENV)/.built-dev jars ## all tests but the long ones
-	@$(BIN)/python -m pytest -m "not long" $(ARGS)
+	@$(BIN)/python -m pytest -m "not long" $(SIDE_BY_SIDE) $(ARGS)
 
 .PHONY: test-all
 test-all: $(VENV)/.built-dev jars ## all tests, the long ones too
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 .PHONY: test-fast
 test-fast: $(VENV)/.built-dev ## the tests that need no server

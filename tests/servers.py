@@ -40,8 +40,7 @@ class Servers:
                 return
             if broker := kafka.running(self.home / "kafka"):
                 kafka.stop(broker)
-            if server := postgres.running(self.home / "postgres"):
-                postgres.stop(server, postgres.Mode.IMMEDIATE)
+            postgres.remove(self.home / "postgres")
 
     def postgres(self) -> postgres.Server:
         with self._alone():
