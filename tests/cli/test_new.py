@@ -13,6 +13,8 @@ from lockstep.core.definition import Json, Upsert
     ("arguments", "words"),
     [
         (("../etc", "--topic", "t"), ["name '../etc': lower case letters"]),
+        (("sales\n", "--topic", "t"), ["name 'sales\\n': lower case letters"]),
+        (("sales", "--topic", "t\n"), ["topic 't\\n' is no legal topic name"]),
         (("Sales", "--topic", "t"), ["name 'Sales': lower case letters"]),
         (("sales", "--topic", "a b"), ["topic 'a b' is no legal topic name"]),
         (("sales", "--topic", "t", "--columns", "a"), ["schema: 'a' is not `name type`"]),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lockstep.core.errors import BadDefinition
 
-IDENTIFIER = re.compile(r"^[a-z_][a-z0-9_]{0,62}$")
+IDENTIFIER = re.compile(r"^[a-z_][a-z0-9_]{0,62}\Z")
 RESERVED = frozenset(
     {
         "_stream",

@@ -10,7 +10,7 @@ from typing import Any
 from lockstep.core.columns import IDENTIFIER, Column, parse_columns
 from lockstep.core.errors import BadDefinition
 
-TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}$")
+TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
 
 @dataclass(frozen=True, slots=True)

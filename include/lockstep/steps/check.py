@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lockstep.core.folder import PipelineFolder
 
 SEVERITIES = ("critical", "warning", "info")
-_EXPECTATION = re.compile(r"^expect_[a-z0-9_]+$")
+_EXPECTATION = re.compile(r"^expect_[a-z0-9_]+\Z")
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
