@@ -6,8 +6,9 @@ import ast
 import sys
 from pathlib import Path
 
-import lockstep.core
 import pytest
+
+import lockstep.core
 
 FILES = sorted(Path(lockstep.core.__file__).parent.glob("*.py"))
 
