@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import time
+
+import psutil
 import pytest
 
 
@@ -17,3 +21,42 @@ def test_a_task_that_fails_is_tried_again_and_only_the_winner_counts(drill, monk
     assert not list(drill.home.glob("armed-*")), "the fault never happened"
     assert drill.ask("select count(*) from public.drill") == [(150,)]
     assert drill.violations() == []
+
+
+def test_an_interrupt_frees_the_batch_and_takes_the_jvm_with_it(drill):
+    process = drill.start("--spark", fault="task.read_mid=stop")
+    jvm = running_jvm(process)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+
+    wait_gone(jvm)
+    assert drill.ask("select count(*) from lockstep.attempt where closed_at is null and lease_until > now()") == [(0,)]
+    assert drill.run()["decision"] == "Resume"
+    assert drill.violations() == []
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_no_jvm_outlives_its_driver(drill, how):
+    process = drill.start("--spark", fault="task.read_mid=stop")
+    jvm = running_jvm(process)
+
+    process.send_signal(how)
+    process.communicate(timeout=30)
+
+    wait_gone(jvm)
+
+
+def running_jvm(process) -> psutil.Process:
+    """The driver's JVM, once a task of it has come to its fault point and stands still."""
+    until = time.monotonic() + 90
+    while True:
+        tree = psutil.Process(process.pid).children(recursive=True)
+        if any(member.status() == psutil.STATUS_STOPPED for member in tree):
+            return next(member for member in tree if member.name() == "java")
+        assert time.monotonic() < until, "no task was ever stopped"
+        time.sleep(0.1)
+
+
+def wait_gone(jvm: psutil.Process) -> None:
+    gone, _ = psutil.wait_procs([jvm], timeout=20)
+    assert gone, "the JVM lives on without its driver"

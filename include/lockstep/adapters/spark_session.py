@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -44,7 +45,27 @@ def connector_jars(environ: Mapping[str, str] = os.environ) -> list[str]:
 
 @cache
 def session() -> SparkSession:
-    """The one session of this process; under spark-submit its own settings win, else it is local, with all cores."""
+    """The one session of this process; under spark-submit its own settings win, else it is local, with all cores.
+
+    It is made in a thread of its own, because in the main one PySpark would take Ctrl-C away from us.
+    """
+    made: list[SparkSession | Exception] = []
+    thread = threading.Thread(target=_make, args=(made,), name="spark", daemon=True)
+    thread.start()
+    thread.join()
+    if isinstance(made[0], Exception):
+        raise made[0]
+    return made[0]
+
+
+def _make(made: list[SparkSession | Exception]) -> None:
+    try:
+        made.append(_build())
+    except Exception as error:  # noqa: BLE001 - carried over to the thread that asked
+        made.append(error)
+
+
+def _build() -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

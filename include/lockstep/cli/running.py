@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from lockstep.cli.surroundings import surroundings
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.processes import this_owner
 from lockstep.cli import output
+from lockstep.cli.surroundings import surroundings
 from lockstep.core.decisions import Blocked, Busy, Caller, Idle, Start
 from lockstep.core.errors import Refusal
 
@@ -39,7 +39,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Plan the next live batch and write it down; `run` picks it up."""
-    from lockstep.steps.plan import plan as plan_step  # noqa: PLC0415 - the command line starts fast
+    from lockstep.steps.plan import plan as plan_step
 
     folder, at = load(name), surroundings()
     caller = Caller(this_owner(), key, take_over, retry)
@@ -67,9 +67,8 @@ def run(
     """Plan, stage, validate, commit and announce, without Airflow."""
     if key is not None and until_idle:
         raise typer.BadParameter("one key is one batch: it does not go with --until-idle", param_hint="--key")
-    from lockstep.adapters.spark import SparkEngine  # noqa: PLC0415 - the command line starts fast
-
-    from lockstep.steps import run as steps  # noqa: PLC0415 - the same
+    from lockstep.adapters.spark import SparkEngine
+    from lockstep.steps import run as steps
 
     folder, at = load(name), surroundings()
     engine = SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options)
@@ -131,7 +130,7 @@ def _finish(decision: Decision, document: dict[str, Any], *, as_json: bool) -> N
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
     """What is being done now, on a terminal only."""
-    from rich.console import Console  # noqa: PLC0415 - only where something takes long
+    from rich.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -21,7 +21,7 @@ OPTIONS = {
     "allowNonNumericNumbers": "false",
     "allowSingleQuotes": "false",
 }
-WHITESPACE = " \t\r\n"
+WHITESPACE = r" \t\r\n"
 PRECISION, SCALE = 38, 18
 FIRST_MOMENT, LAST_MOMENT = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
 
@@ -74,7 +74,7 @@ def _why_corrupt(pipeline: Pipeline) -> Column:
 
 def _ends_once(text: Column) -> Column:
     """The first closing brace is the last character, or the whole text is exactly one element of an array."""
-    trimmed = F.rtrim(text, F.lit(WHITESPACE))
+    trimmed = F.expr(f"trim(trailing '{WHITESPACE}' from _text)")
     wrapped = F.concat(F.lit("["), text, F.lit("]"))
     return (F.instr(text, "}") == F.length(trimmed)) | F.json_array_length(wrapped).eqNullSafe(F.lit(1))
 

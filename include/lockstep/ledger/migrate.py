@@ -12,8 +12,8 @@ from psycopg2 import errors, sql
 
 from lockstep.adapters.postgres import OWNER, last_line, transaction
 from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.ledger.plan import one
 from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import one
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
