@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import psycopg2
 from psycopg2 import errors, sql
 
-from lockstep.adapters.postgres import OWNER, last_line, transaction
+from lockstep.adapters.postgres import OWNER, READER, last_line, transaction
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import one
@@ -71,8 +71,10 @@ def require_migrated(conn: connection) -> None:
     """Refuses a ledger that is older or newer than this code."""
     with transaction(conn, None) as cur:
         cur.execute(Q["ledger_exists"])
-        found = 0
-        if one(cur)[0]:
+        exists = one(cur)[0]
+    found = 0
+    if exists:
+        with transaction(conn, READER) as cur:
             cur.execute(Q["applied"])
             found = max((row.version for row in cur.fetchall()), default=0)
     newest = known()[-1].version

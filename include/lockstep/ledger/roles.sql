@@ -41,8 +41,9 @@ insert into lockstep.migration (version, name, checksum) values (%(version)s, %(
 
 -- name: ledger_exists
 -- Whether the ledger has been migrated at all.
-select to_regclass('lockstep.migration') is not null
-    and has_table_privilege(to_regclass('lockstep.migration'), 'select')
+select exists (
+    select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'lockstep' and c.relname = 'migration')
 
 -- name: grant_target
 -- What the committer does to a target, and who may read it.

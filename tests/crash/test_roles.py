@@ -1,0 +1,45 @@
+"""Each step sets the role it needs: a login that inherits nothing, and may do nothing by itself, runs a pipeline."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from dataclasses import replace
+
+import psycopg2
+import pytest
+from psycopg2 import errors
+
+from lockstep.adapters.postgres import connect
+from lockstep.ledger.migrate import require_migrated
+
+ROLES = ("planner", "stager", "committer", "partition", "reader")
+
+
+@pytest.fixture
+def bare(drill, postgres):
+    """The drill under a login of its own, a member of the roles that inherits none of them."""
+    login = f"bare_{re.sub(r'[^a-z0-9]', '_', drill.topic)}"
+    with closing(psycopg2.connect(postgres)) as admin:
+        admin.autocommit = True
+        cur = admin.cursor()
+        cur.execute(f"create role {login} login noinherit password 'bare'")
+        cur.execute(f"grant {', '.join(f'lockstep_{role}' for role in ROLES)} to {login}")
+    return replace(drill, dsn=re.sub(r"//[^@]+@", f"//{login}:bare@", drill.dsn))
+
+
+def test_every_step_works_for_a_login_that_inherits_nothing(drill, bare):
+    with pytest.raises(errors.InsufficientPrivilege):
+        bare.ask("select * from lockstep.batch")
+    require_migrated(connect(bare.dsn))
+
+    answer = bare.run("--until-idle")
+
+    assert answer["decision"] == "Idle"
+    assert drill.ask("select count(*) from public.drill") == [(150,)]
+    assert drill.violations() == []
+
+
+def test_every_step_works_for_it_on_spark_too(drill, bare):
+    assert bare.run("--spark")["committed"]
+    assert drill.violations() == []
