@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 
 from lockstep.adapters.folders import load
@@ -20,6 +21,7 @@ from plain_engine import PlainEngine
 
 
 def main() -> int:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts us in the background has it ignored
     dsn, kafka = os.environ["LOCKSTEP_DSN"], os.environ["LOCKSTEP_KAFKA"]
     folder = load(sys.argv[1])
     at = Surroundings(dsn, Broker(kafka))
