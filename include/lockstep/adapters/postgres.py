@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg2
 from psycopg2 import errors
-from psycopg2.extensions import make_dsn, parse_dsn
+from psycopg2.extensions import TransactionRollbackError, make_dsn, parse_dsn
 from psycopg2.extras import NamedTupleCursor
 
 from lockstep.core.errors import Refusal, Unreachable
@@ -27,7 +27,7 @@ STAGING_SECONDS = 600
 
 
 class LockTimeout(Refusal):
-    """Somebody else holds the row; nothing was done."""
+    """Another transaction stood in the way, by a lock or a deadlock; nothing was done, and trying again is right."""
 
 
 def connect(dsn: str, *, name: str = "lockstep") -> connection:
@@ -62,7 +62,7 @@ def connect(dsn: str, *, name: str = "lockstep") -> connection:
 def transaction(conn: connection, role: str | None, *, lock_seconds: float = LOCK_SECONDS) -> Iterator[Any]:
     """One transaction under one role: commits when the block ends, rolls back when it raises.
 
-    Raises `LockTimeout` when somebody else holds a lock for longer, `Unreachable` when the connection is lost.
+    Raises `LockTimeout` when another transaction stood in the way, `Unreachable` when the connection is lost.
     """
     try:
         with conn, conn.cursor() as cur:
@@ -70,8 +70,8 @@ def transaction(conn: connection, role: str | None, *, lock_seconds: float = LOC
                 cur.execute("select set_config('role', %s, true)", (role,))
             cur.execute("select set_config('lock_timeout', %s, true)", (f"{int(lock_seconds * 1000)}ms",))
             yield cur
-    except errors.LockNotAvailable:
-        raise LockTimeout("another transaction holds the lock") from None
+    except (errors.LockNotAvailable, TransactionRollbackError) as error:
+        raise LockTimeout(f"another transaction stood in the way: {last_line(error)}") from None
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
         raise Unreachable(f"the connection to the ledger's database was lost: {last_line(error)}") from error
 

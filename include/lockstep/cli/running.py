@@ -12,6 +12,8 @@ import typer
 from lockstep.adapters.folders import load
 from lockstep.adapters.processes import this_owner
 from lockstep.cli import output
+from lockstep.cli.options import Name
+from lockstep.cli.output import AsJson
 from lockstep.cli.surroundings import surroundings
 from lockstep.core.decisions import Blocked, Busy, Caller, Idle, Start
 from lockstep.core.errors import Refusal
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from lockstep.core.decisions import Decision
     from lockstep.steps.run import Report
 
-Name = Annotated[str, typer.Argument(help="The pipeline.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Key = Annotated[str | None, typer.Option(help="Makes the call repeatable: one key is one batch.")]
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Resume a batch although its holder seems alive.")]
 Retry = Annotated[bool, typer.Option("--retry", help="Try a batch again that failed three times by data or code.")]

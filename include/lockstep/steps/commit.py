@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import psycopg2
-from psycopg2 import errors
 
 from lockstep.adapters.postgres import COMMITTER, LockTimeout, transaction
 from lockstep.core.errors import BadData, Refusal, Unreachable
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 TRIES = 5
 LOCK_SECONDS = 60
-PASSING = (errors.DeadlockDetected, errors.SerializationFailure)
 
 
 def commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
@@ -40,7 +38,7 @@ def commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
                 _record_backend(at, attempt)
                 _commit(at, pipeline, attempt)
                 reach("commit.done_unacknowledged")
-            except (LockTimeout, *PASSING):
+            except LockTimeout:
                 continue  # nothing was written: the whole transaction is tried again, the staging is kept
             except Unreachable:
                 if not was_committed(at, attempt):
@@ -79,7 +77,9 @@ def _publish(cur: cursor, pipeline: Pipeline, attempt: AttemptId, rows: int) -> 
     try:
         ledger.publish_rejects(cur, attempt)
         return publish(cur, pipeline.target, attempt, rows)
-    except (psycopg2.IntegrityError, psycopg2.DataError) as error:
+    except psycopg2.OperationalError:
+        raise  # the connection or a lock: nothing that the rows have done
+    except psycopg2.DatabaseError as error:
         table = pipeline.target.table
         constraint = f" by {error.diag.constraint_name}" if error.diag.constraint_name else ""
         raise BadData(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg2
 
-from lockstep.adapters.postgres import PLANNER, READER, transaction
+from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
 from lockstep.core.decisions import Blocked, Busy, Done, Idle, Resume, Start
 from lockstep.core.errors import Refusal, Superseded
 from lockstep.ledger import attempts
@@ -67,7 +67,7 @@ def run(
     if report.went_on and planned.batch_id is not None:
         try:
             _work(at, engine, folder, planned.batch_id, caller, seconds, say)
-        except Superseded as answer:
+        except (Superseded, LockTimeout) as answer:
             report.superseded = str(answer)
         except BaseException:
             _let_go(at, planned.batch_id, caller)
