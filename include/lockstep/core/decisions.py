@@ -32,6 +32,11 @@ class Caller:
     retry: bool = False
     task_run: TaskRun = TaskRun()
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether each step is a process of its own, so that the batch is held while nobody works on it (T2)."""
+        return self.task_run.dag_id is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Call:

@@ -10,7 +10,7 @@ from psycopg2.extras import Json, execute_values
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import Refusal, Superseded
 from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA, AttemptId
-from lockstep.ledger.plan import stream_ranges
+from lockstep.ledger.plan import DOUBLINGS, HAND_OVER_SECONDS, LEASE_SECONDS, stream_ranges
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import StreamRange
 
 Q = queries("lockstep.ledger", "attempts")
-LEASE_SECONDS = 20
 
 
 def lock_batch(cur: cursor, batch_id: int) -> Any:
@@ -110,6 +109,11 @@ def renew_lease(cur: cursor, attempt: AttemptId) -> bool:
 def free_lease(cur: cursor, attempt: AttemptId) -> None:
     """The holder lets go, so that the next run need not wait."""
     cur.execute(Q["free_lease"], _named(attempt))
+
+
+def hand_over(cur: cursor, attempt: AttemptId) -> None:
+    """The holder ends and the run's next task is to pick up: nobody else may, for a while (T2)."""
+    cur.execute(Q["hand_over"], _named(attempt, lease=HAND_OVER_SECONDS, doublings=DOUBLINGS))
 
 
 def free_batch_lease(cur: cursor, batch_id: int, owner: str) -> None:

@@ -4,8 +4,9 @@ select batch_id, pipeline, lane, state, token, owner, lease_until > clock_timest
 from lockstep.batch where batch_id = %(batch_id)s for no key update
 
 -- name: newest_attempt
--- The attempt whose token is the batch's, and whether somebody holds it.
-select a.token, a.state, a.owner, a.log_starts, a.closed_at is null and a.lease_until > clock_timestamp() as lease_is_live
+-- The attempt whose token is the batch's, whose it is, and whether somebody holds it.
+select a.token, a.state, a.error, a.owner, a.dag_id, a.dag_run_id, a.try_number, a.log_starts,
+    a.closed_at is null and a.lease_until > clock_timestamp() as lease_is_live
 from lockstep.attempt a join lockstep.batch b using (batch_id, token) where b.batch_id = %(batch_id)s
 
 -- name: draw_token
@@ -53,6 +54,12 @@ where a.batch_id = %(batch_id)s and a.token = %(token)s and a.closed_at is null
 -- The holder lets go before its time.
 update lockstep.attempt set lease_until = clock_timestamp()
 where batch_id = %(batch_id)s and token = %(token)s and closed_at is null and lease_until > clock_timestamp()
+
+-- name: hand_over
+-- Between two tasks of a run nobody can renew; the time to pick up doubles with every attempt that came before.
+update lockstep.attempt a set lease_until = clock_timestamp() + make_interval(secs => %(lease)s * 2 ^ least(%(doublings)s, (
+    select count(*) from lockstep.attempt o where o.batch_id = a.batch_id and o.token < a.token)))
+where a.batch_id = %(batch_id)s and a.token = %(token)s and a.closed_at is null
 
 -- name: free_batch_lease
 -- The planner lets go of a batch that no attempt was opened for.

@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
+    from lockstep.core.decisions import Caller
+
 Q = queries("lockstep.ledger", "plan")
-FIRST_LEASE_SECONDS = 20
+LEASE_SECONDS = 20
+HAND_OVER_SECONDS = 600
+DOUBLINGS = 6
 
 
 def lock_pipeline(cur: cursor, pipeline: str) -> bool:
@@ -109,11 +113,11 @@ def retire_stream(cur: cursor, stream_id: int) -> None:
     cur.execute(Q["retire_stream"], {"stream_id": stream_id})
 
 
-def insert_live_batch(cur: cursor, pipeline: str, owner: str, ranges: Sequence[StreamRange]) -> int | None:
+def insert_live_batch(cur: cursor, pipeline: str, caller: Caller, ranges: Sequence[StreamRange]) -> int | None:
     """Writes the batch, its ranges and its claims; None when an offset of it turns out to be taken (the caller rolls back)."""
-    batch = {"pipeline": pipeline, "lane": "live", "request_id": None, "owner": owner, "lease": FIRST_LEASE_SECONDS}
-    cur.execute(Q["insert_batch"], batch)
+    cur.execute(Q["insert_batch"], {"pipeline": pipeline, "lane": "live", "request_id": None, "owner": caller.owner})
     batch_id: int = one(cur).batch_id
+    take_lease(cur, batch_id, caller)
     cur.execute(
         Q["insert_ranges"],
         {
@@ -135,9 +139,11 @@ def insert_call(cur: cursor, pipeline: str, key: str, batch_id: int) -> None:
     cur.execute(Q["insert_call"], {"pipeline": pipeline, "key": key, "batch_id": batch_id})
 
 
-def take_lease(cur: cursor, batch_id: int, owner: str) -> None:
-    """The caller holds the batch until it opens an attempt."""
-    cur.execute(Q["take_lease"], {"batch_id": batch_id, "owner": owner, "lease": FIRST_LEASE_SECONDS})
+def take_lease(cur: cursor, batch_id: int, caller: Caller) -> None:
+    """The caller holds the batch until it opens an attempt; longer where another process is to open it (T2)."""
+    lease = HAND_OVER_SECONDS if caller.hands_over else LEASE_SECONDS
+    facts = {"batch_id": batch_id, "owner": caller.owner, "lease": lease, "doublings": caller.hands_over * DOUBLINGS}
+    cur.execute(Q["take_lease"], facts)
 
 
 def recent_pace(cur: cursor, pipeline: str) -> Pace:

@@ -61,9 +61,9 @@ insert into lockstep.boundary (stream_id, at, "offset") values (%(stream_id)s, %
 insert into lockstep.decision (pipeline, kind, who, why) values (%(pipeline)s, 'grow', %(who)s, %(why)s)
 
 -- name: insert_batch
--- A batch is written down, with the first lease of whoever planned it.
+-- A batch is written down; whoever planned it takes the lease next.
 insert into lockstep.batch (pipeline, lane, request_id, owner, lease_until)
-values (%(pipeline)s, %(lane)s, %(request_id)s, %(owner)s, clock_timestamp() + make_interval(secs => %(lease)s))
+values (%(pipeline)s, %(lane)s, %(request_id)s, %(owner)s, clock_timestamp())
 returning batch_id
 
 -- name: insert_ranges
@@ -92,9 +92,10 @@ where k.batch_id = %(batch_id)s and k.expects = 'nothing'
 insert into lockstep.call (pipeline, key, batch_id) values (%(pipeline)s, %(key)s, %(batch_id)s) on conflict do nothing
 
 -- name: take_lease
--- Whoever resumes a batch is its owner until an attempt is opened.
-update lockstep.batch set owner = %(owner)s, lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
-where batch_id = %(batch_id)s and state = 'planned'
+-- Whoever plans or resumes a batch is its owner until an attempt is opened; it may take longer each time it is taken over.
+update lockstep.batch b set owner = %(owner)s, lease_until = clock_timestamp() + make_interval(secs => %(lease)s * 2 ^ least(
+    %(doublings)s, (select count(*) from lockstep.attempt a where a.batch_id = b.batch_id)))
+where b.batch_id = %(batch_id)s and b.state = 'planned'
 
 -- name: recent_pace
 -- How fast and how large the last committed batches were, for limits in seconds and bytes.

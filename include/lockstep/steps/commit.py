@@ -11,7 +11,7 @@ from lockstep.core.errors import BadData, Refusal, Unreachable
 from lockstep.faults import reach
 from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger
-from lockstep.steps.failure import recorded
+from lockstep.steps.failure import TRY_AGAIN, recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.resolve import was_committed
 from lockstep.targets import publish
@@ -32,7 +32,7 @@ def commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
 
     Raises `Superseded` when another attempt owns or has committed the batch, `BadData` when the target refuses the rows.
     """
-    with Lease(at.dsn, attempt), recorded(at, attempt):
+    with Lease(at.dsn, attempt), recorded(at, attempt, but=TRY_AGAIN):
         for _ in range(TRIES):
             try:
                 _record_backend(at, attempt)

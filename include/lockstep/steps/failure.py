@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import psycopg2
 
-from lockstep.adapters.postgres import STAGER, transaction
-from lockstep.core.errors import BadData, Refusal, Superseded
+from lockstep.adapters.postgres import STAGER, LockTimeout, transaction
+from lockstep.core.errors import BadData, Refusal, Superseded, Unreachable
 from lockstep.ledger import attempts
 
 if TYPE_CHECKING:
@@ -18,12 +18,21 @@ if TYPE_CHECKING:
     from lockstep.steps.surroundings import Surroundings
 
 
+# The outside system was away or in the way: what is staged is as good as before.
+TRY_AGAIN = (Superseded, LockTimeout, Unreachable)
+
+
 @contextmanager
-def recorded(at: Surroundings, attempt: AttemptId) -> Iterator[None]:
-    """Closes the attempt as failed when the block raises; an interrupt leaves it open for the next run to supersede."""
+def recorded(
+    at: Surroundings, attempt: AttemptId, *, but: tuple[type[Exception], ...] = (Superseded,)
+) -> Iterator[None]:
+    """Closes the attempt as failed when the block raises; an interrupt leaves it open for the next run to supersede.
+
+    What is in `but` leaves it open, too: after those the same step may be tried again on the same attempt.
+    """
     try:
         yield
-    except Superseded:
+    except but:
         raise
     except Exception as error:
         with suppress(Refusal, psycopg2.Error), transaction(at.conn, STAGER) as cur:

@@ -26,12 +26,16 @@ class Lease:
     """Renews an attempt's lease from a thread of its own while the block runs, and frees it when the block fails.
 
     When a newer attempt has taken the batch, `on_lost` is called once: it must stop whatever the block waits for.
+    With `hands_over` the batch stays held behind the block, for the process that does the next step.
     """
 
-    def __init__(self, dsn: str, attempt: AttemptId, on_lost: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, dsn: str, attempt: AttemptId, on_lost: Callable[[], None] | None = None, *, hands_over: bool = False
+    ) -> None:
         self._dsn = dsn
         self._attempt = attempt
         self._on_lost = on_lost
+        self._hands_over = hands_over
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep, name=f"lease-{attempt.batch_id}", daemon=True)
 
@@ -42,16 +46,19 @@ class Lease:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._over.set()
         self._thread.join()
-        if kind is not None:
-            with suppress(Refusal, psycopg2.Error):
-                conn = connect(self._dsn, name="lockstep lease")
-                with transaction(conn, STAGER) as cur:
-                    attempts.free_lease(cur, self._attempt)
-                conn.close()
+        if kind is None and not self._hands_over:
+            return
+        with suppress(Refusal, psycopg2.Error):
+            conn = connect(self._dsn, name="lockstep lease")
+            with transaction(conn, STAGER) as cur:
+                (attempts.hand_over if kind is None else attempts.free_lease)(cur, self._attempt)
+            conn.close()
 
     def _keep(self) -> None:
         conn: connection | None = None
-        while not self._over.wait(SECONDS_BETWEEN_RENEWALS):
+        pause = 0.0 if self._hands_over else SECONDS_BETWEEN_RENEWALS  # a long hand-over lease becomes a short one
+        while not self._over.wait(pause):
+            pause = SECONDS_BETWEEN_RENEWALS
             try:
                 conn = connect(self._dsn, name="lockstep lease") if conn is None or conn.closed else conn
                 with transaction(conn, STAGER) as cur:

@@ -106,12 +106,12 @@ def _decide_under_lock(
 def _record(cur: cursor, pipeline: Pipeline, decision: Decision, caller: Caller) -> Planned:
     match decision:
         case Start(ranges):
-            batch_id = ledger.insert_live_batch(cur, pipeline.name, caller.owner, ranges)
+            batch_id = ledger.insert_live_batch(cur, pipeline.name, caller, ranges)
             if batch_id is None:
                 return Planned(Busy(None, f"{pipeline.name}: another batch has taken these offsets meanwhile"), None)
             reach("plan.ranges_written")
         case Resume(batch_id):
-            ledger.take_lease(cur, batch_id, caller.owner)
+            ledger.take_lease(cur, batch_id, caller)
         case Done(batch_id) | Busy(batch_id):
             return Planned(decision, batch_id)
         case _:

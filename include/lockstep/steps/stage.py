@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.accounting import ManifestLine
     from lockstep.core.columns import Column
-    from lockstep.core.decisions import Caller
+    from lockstep.core.decisions import Caller, TaskRun
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.offsets import StreamRange
     from lockstep.core.staging import Engine
@@ -35,7 +35,7 @@ def stage(at: Surroundings, engine: Engine, folder: PipelineFolder, batch_id: in
     """
     columns = engine.columns()
     attempt, ranges = _open(at, folder, batch_id, caller, columns)
-    with Lease(at.dsn, attempt, engine.cancel), recorded(at, attempt):
+    with Lease(at.dsn, attempt, engine.cancel, hands_over=caller.hands_over), recorded(at, attempt):
         application_id = engine.application_id()  # may start a JVM: not inside a transaction
         reach("stage.session_up")
         with transaction(at.conn, STAGER) as cur:
@@ -63,15 +63,24 @@ def _open(
 
 
 def _require_free(batch: Any, newest: Any, caller: Caller) -> None:
-    """The lease rule (T2): a batch that is closed, or held by somebody alive, gets no new attempt."""
+    """The lease rule (T2): a batch that is closed, or held by somebody alive or later, gets no new attempt."""
     if batch.state == "committed":
         raise Superseded(f"batch {batch.batch_id} is already committed")
     if batch.state != "planned":
         raise Refusal(f"batch {batch.batch_id} was {batch.state}", next_command=f"lockstep run {batch.pipeline}")
+    if newest and _is_older(caller.task_run, newest):
+        raise Superseded(f"try {newest.try_number} of this task is at batch {batch.batch_id}, later than this one")
     holders = [(batch.owner, batch.lease_is_live)] + ([(newest.owner, newest.lease_is_live)] if newest else [])
     for owner, is_live in holders:
         if is_live and owner != caller.owner and not caller.take_over and not is_gone(owner):
             raise Superseded(f"batch {batch.batch_id} is held by {owner}")
+
+
+def _is_older(task_run: TaskRun, newest: Any) -> bool:
+    """Of two tries of one task the later goes on, whichever came first: else they would take turns for ever."""
+    if task_run.dag_id is None or (newest.dag_id, newest.dag_run_id) != (task_run.dag_id, task_run.dag_run_id):
+        return False
+    return bool((newest.try_number or 0) > (task_run.try_number or 0))
 
 
 def _require_planned(lines: Sequence[ManifestLine], ranges: Sequence[StreamRange]) -> None:

@@ -9,7 +9,7 @@ from lockstep.core.accounting import too_many_rejects
 from lockstep.core.errors import BadData
 from lockstep.faults import reach
 from lockstep.ledger import attempts
-from lockstep.steps.failure import recorded
+from lockstep.steps.failure import TRY_AGAIN, recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.same_log import log_starts
 
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from lockstep.steps.surroundings import Surroundings
 
 
-def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> None:
-    """Records what was read and the verdict on it; raises `BadData`, the verdict kept, when it must not be committed."""
-    with Lease(at.dsn, attempt), recorded(at, attempt):
+def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, hands_over: bool = False) -> None:
+    """Records what was read and the verdict on it; raises `BadData`, the verdict kept, when it must not be committed.
+
+    `hands_over` keeps the batch for another process that is to commit.
+    """
+    with Lease(at.dsn, attempt, hands_over=hands_over), recorded(at, attempt, but=TRY_AGAIN):
         after = log_starts(at, attempt.batch_id)
         with transaction(at.conn, STAGER) as cur:
             totals = attempts.stream_totals(cur, attempt)

@@ -1,0 +1,52 @@
+"""Pick up: which attempt the next process of a run goes on with, told by the ledger and by nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import STAGER, transaction
+from lockstep.core.errors import BadData, Refusal, Superseded
+from lockstep.core.staging import AttemptId
+from lockstep.ledger import attempts
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection
+
+    from lockstep.core.decisions import TaskRun
+
+
+@dataclass(frozen=True, slots=True)
+class PickedUp:
+    """A run's own attempt, the newest of its batch, and how far it is: `staged`, `validated` or `committed`."""
+
+    attempt: AttemptId
+    state: str
+
+
+def require_planned(conn: connection, batch_id: int) -> None:
+    """The batch still waits to be read; raises `Superseded` when it is committed, `BadData` when it was abandoned."""
+    with transaction(conn, STAGER) as cur:
+        batch = attempts.lock_batch(cur, batch_id)
+    if batch.state == "committed":
+        raise Superseded(f"batch {batch_id} is already committed")
+    if batch.state != "planned":
+        raise BadData(f"batch {batch_id} was {batch.state}", next_command=f"lockstep batch {batch_id}")
+
+
+def pick_up(conn: connection, batch_id: int, task_run: TaskRun) -> PickedUp:
+    """The attempt that this run's earlier task left behind.
+
+    Raises `Superseded` when the newest attempt is another run's or not yet through, `BadData` with its reason when it failed.
+    """
+    with transaction(conn, STAGER) as cur:
+        newest = attempts.newest_attempt(cur, batch_id)
+    if newest is None:
+        raise Refusal(f"batch {batch_id} has no attempt yet", next_command=f"lockstep batch {batch_id}")
+    if (newest.dag_id, newest.dag_run_id) != (task_run.dag_id, task_run.dag_run_id):
+        raise Superseded(f"batch {batch_id} is now at attempt {newest.token}, of {newest.owner}")
+    if newest.state == "failed":
+        raise BadData(newest.error, next_command=f"lockstep batch {batch_id}")
+    if newest.state not in {"staged", "validated", "committed"}:
+        raise Superseded(f"batch {batch_id} is now at attempt {newest.token}, which is {newest.state}")
+    return PickedUp(AttemptId(batch_id, newest.token), newest.state)
