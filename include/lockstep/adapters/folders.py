@@ -48,6 +48,12 @@ def root(environ: Mapping[str, str] = os.environ) -> Path:
     )
 
 
+def dags() -> Path | None:
+    """The project's folder of DAG files, beside include/pipelines; None where the pipelines lie elsewhere."""
+    place = root().parent.parent / "dags"
+    return place if place.is_dir() and root().parts[-2:] == ("include", "pipelines") else None
+
+
 def names() -> list[str]:
     """The names of all pipelines, in order, whether or not their definitions load."""
     return sorted(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
+import time
 from pathlib import Path
 
 PARTS_OF_AN_OWNER = 3
+EXIT_WITH_HOLDER = 3
 FIELDS_BEFORE_START = 19  # of /proc/PID/stat, counted behind the command's closing bracket
 
 
@@ -21,6 +24,18 @@ def is_gone(owner: str) -> bool:
     if len(parts) != PARTS_OF_AN_OWNER or parts[0] != socket.gethostname() or not parts[1].isdigit():
         return False
     return _started(int(parts[1])) != parts[2]
+
+
+def end_with(holder: str, seconds: float = 1.0) -> None:
+    """From now on this process lives no longer than its holder, which may die without a chance to end us."""
+
+    def watch() -> None:
+        while not is_gone(holder):
+            time.sleep(seconds)
+        os.write(2, f"{holder}, which started this, is gone: ending\n".encode())
+        os._exit(EXIT_WITH_HOLDER)
+
+    threading.Thread(target=watch, name="holder", daemon=True).start()
 
 
 def _started(pid: int) -> str | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 FILES = ("__init__.py", "transform.py", "expectations.json", "target.sql")
+DAG_FILE = "dag.py"
 SCHEMA_WIDTH = 90
 
 Topic = Annotated[str, typer.Option(help="The Kafka topic to read.", show_default=False)]
@@ -51,13 +52,28 @@ def new(
     folder = folders.root() / name
     if folder.exists():
         raise Refusal(f"{folders.shown(folder)} is there already", next_command=f"lockstep check {name}")
-    _write(folder, _texts(pipeline))
+    texts, dags = _texts(pipeline), folders.dags()
+    dag = dags / f"{name}.py" if dags else None
+    if dag and dag.exists():
+        raise Refusal(f"{folders.shown(dag)} is there already", next_command=f"rm {folders.shown(dag)}")
+    dag_text = texts.pop(DAG_FILE)
+    _write(folder, texts)
+    if dag:
+        dag.write_text(dag_text, encoding="utf-8")
     next_commands = [f"lockstep {command} {name}" for command in ("check", "migrate", "run")]
-    document = {"pipeline": name, "folder": str(folder), "files": list(FILES), "next": next_commands}
+    document = {
+        "pipeline": name,
+        "folder": str(folder),
+        "files": list(FILES),
+        "dag": str(dag) if dag else None,
+        "next": next_commands,
+    }
 
     def for_people() -> None:
         for file in FILES:
             say(folders.shown(folder / file))
+        if dag:
+            say(folders.shown(dag))
         say(f"Next: {', then '.join(next_commands)}")
 
     show(document, as_json, for_people)
@@ -126,7 +142,7 @@ def _texts(pipeline: Pipeline) -> dict[str, str]:
         "schema": [*(f"{line} " for line in lines[:-1]), lines[-1]],
         "key": pipeline.format.key,
     }
-    return {file: environment.get_template(f"{file}.jinja").render(values) for file in FILES}
+    return {file: environment.get_template(f"{file}.jinja").render(values) for file in (*FILES, DAG_FILE)}
 
 
 def _write(folder: Path, texts: dict[str, str]) -> None:

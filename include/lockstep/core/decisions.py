@@ -21,6 +21,11 @@ class TaskRun:
     task_instance_id: str | None = None
     try_number: int | None = None
 
+    @property
+    def owner(self) -> str | None:
+        """The name under which a DAG run holds leases: the same for all its tasks and their tries."""
+        return f"{self.dag_id} run {self.dag_run_id}" if self.dag_id else None
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:

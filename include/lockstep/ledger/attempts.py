@@ -145,6 +145,12 @@ def mark_staged(cur: cursor, attempt: AttemptId) -> None:
     _must_move(cur, "mark_staged", attempt)
 
 
+def seconds_staging(cur: cursor, attempt: AttemptId) -> float:
+    """How long the attempt took from its opening until everything was staged."""
+    cur.execute(Q["seconds_staging"], _named(attempt))
+    return float(one(cur).seconds)
+
+
 def mark_validated(cur: cursor, attempt: AttemptId) -> None:
     """The attempt may be committed."""
     _must_move(cur, "mark_validated", attempt)

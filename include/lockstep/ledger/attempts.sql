@@ -71,6 +71,11 @@ where batch_id = %(batch_id)s and state = 'planned' and owner = %(owner)s and le
 update lockstep.attempt set spark_application_id = %(application_id)s
 where batch_id = %(batch_id)s and token = %(token)s and closed_at is null
 
+-- name: seconds_staging
+-- From the opening of an attempt until everything was staged.
+select extract(epoch from staged_at - opened_at)::float as seconds from lockstep.attempt
+where batch_id = %(batch_id)s and token = %(token)s
+
 -- name: insert_manifest
 -- What the tasks that won have read and written.
 insert into lockstep.manifest (batch_id, token, task, stream_id, delivered, written, rejected, rows, bytes,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> Document:
     """Per open stream: position, bounds, lag and holes. Bounds are None where the stream's log is not there any more.
 
+    `headroom_records` is how many offsets retention may still delete before it reaches one that is not committed.
     `holes` counts the stretches between log start and position that no batch covers; a loss is not among them, for it
     lies below log start.
     """
@@ -74,6 +75,7 @@ def _stream(row: Any, bounds: Bounds | None, now: datetime) -> Document:
         "stable_end": bounds.stable_end if bounds else None,
         "lag_records": lag,
         "lag_seconds": _lag_seconds(lag, row.newest_timestamp, now),
+        "headroom_records": row.position - bounds.log_start if bounds else None,
     }
 
 

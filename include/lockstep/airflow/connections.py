@@ -1,0 +1,70 @@
+"""Airflow's connections, as the environment that every door of Lockstep reads."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from lockstep.core.errors import BadDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# What libpq takes from a connection's extra; the rest is for Airflow's own hook.
+OF_LIBPQ = frozenset(
+    {
+        "sslmode",
+        "sslrootcert",
+        "sslcert",
+        "sslkey",
+        "sslcrl",
+        "connect_timeout",
+        "target_session_attrs",
+        "channel_binding",
+    }
+)
+
+
+def environment(postgres_conn_id: str, kafka_conn_id: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """LOCKSTEP_DSN, LOCKSTEP_KAFKA and LOCKSTEP_KAFKA_CONFIG from two connections, without those that are set already."""
+    found: dict[str, str] = {}
+    if not environ.get("LOCKSTEP_DSN"):
+        found["LOCKSTEP_DSN"] = _dsn(_connection(postgres_conn_id, "LOCKSTEP_DSN"))
+    if not environ.get("LOCKSTEP_KAFKA"):
+        found |= _kafka(_connection(kafka_conn_id, "LOCKSTEP_KAFKA"))
+    return found
+
+
+def _connection(conn_id: str, variable: str) -> Connection:
+    try:
+        found: Connection = Connection.get(conn_id)
+    except AirflowNotFoundException:
+        raise BadDefinition(
+            f"Airflow has no connection {conn_id}, and {variable} is not set",
+            next_command=f"airflow connections add {conn_id} ...",
+        ) from None
+    return found
+
+
+def _dsn(connection: Connection) -> str:
+    """The connection as a URI of libpq's."""
+    login = quote(connection.login or "", safe="")
+    if connection.password:
+        login += f":{quote(connection.password, safe='')}"
+    options = {name: str(value) for name, value in connection.extra_dejson.items() if name in OF_LIBPQ}
+    port = f":{connection.port}" if connection.port else ""
+    query = f"?{urlencode(options)}" if options else ""
+    return f"postgresql://{login}@{connection.host or ''}{port}/{quote(connection.schema or '', safe='')}{query}"
+
+
+def _kafka(connection: Connection) -> dict[str, str]:
+    extra: dict[str, Any] = dict(connection.extra_dejson)
+    bootstrap = extra.pop("bootstrap.servers", None)
+    if not bootstrap:
+        raise BadDefinition(f"connection {connection.conn_id}: its extra has no bootstrap.servers")
+    return {"LOCKSTEP_KAFKA": str(bootstrap), "LOCKSTEP_KAFKA_CONFIG": json.dumps(extra)}

@@ -1,0 +1,104 @@
+"""A pipeline becomes a DAG: each run plans, stages, validates, commits and announces one batch."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG, Asset, Param, task
+
+from lockstep.airflow import steps, submit
+from lockstep.airflow.door import Door
+
+if TYPE_CHECKING:
+    from lockstep.core.definition import Pipeline
+
+EPOCH = datetime(2024, 1, 1, tzinfo=UTC)  # a schedule needs a beginning; what is missed is not made up for
+PARAMS = {
+    "retry": Param(
+        default=False,
+        type="boolean",
+        title="Retry",
+        description="Try a batch again that failed three times by data or code.",
+    ),
+    "take_over": Param(
+        default=False,
+        type="boolean",
+        title="Take over",
+        description="Resume an unfinished batch although its holder seems alive.",
+    ),
+}
+
+
+def asset_of(pipeline: Pipeline) -> Asset:
+    """The table that a pipeline fills, for DAGs that are to run after each of its batches."""
+    return Asset(name=pipeline.target.table, uri=f"lockstep://{pipeline.target.table}", group="lockstep")
+
+
+def dag_for(
+    pipeline: Pipeline,
+    *,
+    postgres_conn_id: str = "postgres_default",
+    kafka_conn_id: str = "kafka_default",
+    spark_conn_id: str = "spark_default",
+    default_args: dict[str, Any] | None = None,
+    **settings: Any,
+) -> DAG:
+    """The live DAG of a pipeline, under its name; what is passed on to Airflow's `DAG` wins over what stands here.
+
+    Safety rests on the ledger alone: `max_active_runs` only saves runs that would find the batch held.
+    """
+    door = Door(pipeline.name, postgres_conn_id, kafka_conn_id)
+    ours: dict[str, Any] = {
+        "start_date": EPOCH,
+        "catchup": False,
+        "max_active_runs": 1,
+        "tags": ["lockstep", pipeline.topic],
+        "description": f"Kafka topic {pipeline.topic} to {pipeline.target.table}, one gap-checked batch a run",
+        "doc_md": __doc__,
+        "params": PARAMS,
+        "user_defined_macros": submit.MACROS,
+        "default_args": {"owner": pipeline.owner or "lockstep", "retries": 2, "retry_delay": timedelta(seconds=30)}
+        | (default_args or {}),
+    }
+    with DAG(pipeline.name, schedule=settings.pop("schedule", pipeline.schedule), **(ours | settings)) as dag:
+
+        @task
+        def plan() -> int:
+            """Writes the next batch down, or says why there is none."""
+            return steps.plan(door)
+
+        stage = SparkSubmitOperator(
+            task_id="stage",
+            conn_id=spark_conn_id,
+            name=f"lockstep {pipeline.name}",
+            application="{{ lockstep_job() }}",
+            application_args=[pipeline.name, "{{ ti.xcom_pull(task_ids='plan') }}"],
+            jars="{{ lockstep_jars() }}",
+            py_files="{{ lockstep_archive() }}",
+            conf={"spark.driver.extraJavaOptions": "{{ lockstep_logging() }}"},
+            pre_execute=submit.lead_to(door),
+            post_execute=submit.look_after(door),
+            doc="Reads exactly the batch's ranges and stages the rows.",
+        )
+
+        @task
+        def validate(batch_id: int) -> int:
+            """Checks what is staged and keeps the verdict; returns the attempt that may be committed."""
+            return steps.validate(door, batch_id)
+
+        @task
+        def commit(batch_id: int, token: int) -> None:
+            """Moves results and offsets together, in one transaction."""
+            steps.commit(door, batch_id, token)
+
+        @task(outlets=[asset_of(pipeline)])
+        def announce(batch_id: int, token: int) -> None:
+            """Says what is already true: asset event, lineage, metrics, consumer group."""
+            steps.announce(door, asset_of(pipeline), batch_id, token)
+
+        batch_id = plan()
+        token = validate(batch_id)  # type: ignore[arg-type]  # TaskFlow hands the value over at run time
+        batch_id >> stage >> token >> commit(batch_id, token) >> announce(batch_id, token)  # type: ignore[arg-type]
+    return dag

@@ -1,0 +1,90 @@
+"""The steps as tasks: each loads what it needs, calls the same step as the command line, and says what it found."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from lockstep.airflow import witness
+from lockstep.airflow.door import caller, push
+from lockstep.core.decisions import Blocked, Busy, Done, Idle, Resume, Start
+from lockstep.core.staging import AttemptId
+
+if TYPE_CHECKING:
+    from airflow.sdk import Asset
+
+    from lockstep.airflow.door import Door
+    from lockstep.steps.plan import Planned
+    from lockstep.steps.surroundings import Surroundings
+
+
+def plan(door: Door) -> int:
+    """The batch that this run is to do; skips the run when there is none for it, fails it when a person must decide."""
+    from lockstep.steps import plan as step
+
+    with door.opened("plan") as at:
+        planned = step.plan(at.conn, at.broker, door.folder(), caller(), datetime.now(UTC))
+        batch_id = _batch_to_do(planned)
+        ranges = _ranges(at, batch_id)
+    push(ranges=[f"{row['topic']}-{row['partition']} [{row['from_offset']}, {row['until_offset']})" for row in ranges])
+    return batch_id
+
+
+def validate(door: Door, batch_id: int) -> int:
+    """The token of this run's attempt, once its verdict lets it pass."""
+    from lockstep.steps import validate as step
+    from lockstep.steps.pick_up import pick_up
+
+    with door.opened("validate") as at:
+        found = pick_up(at.conn, batch_id, caller().task_run)
+        if found.state == "staged":
+            step.validate(at, door.folder(), found.attempt, hands_over=True)
+    return found.attempt.token
+
+
+def commit(door: Door, batch_id: int, token: int) -> None:
+    """The attempt is committed when this returns, by whichever try of this task."""
+    from lockstep.steps import commit as step
+
+    with door.opened("commit") as at:
+        step.commit(at, door.folder().pipeline, AttemptId(batch_id, token))
+        ranges = _ranges(at, batch_id)
+    push(**witness.counts(ranges))
+
+
+def announce(door: Door, asset: Asset, batch_id: int, token: int) -> None:
+    """Everything that the commit made true is said where others listen; what cannot be said undoes nothing."""
+    from lockstep.steps import announce as step
+    from lockstep.steps import status
+
+    with door.opened("announce") as at:
+        pipeline = door.folder().pipeline
+        step.announce(at, AttemptId(batch_id, token))
+        ranges = _ranges(at, batch_id)
+        progress = status.status(at.conn, at.broker, pipeline, datetime.now(UTC))
+        witness.say_to_consumers(asset, batch_id, token, ranges)
+        witness.measure(pipeline.name, ranges, progress["streams"])
+        witness.trace(at, pipeline, batch_id, token, ranges)
+
+
+def _batch_to_do(planned: Planned) -> int:
+    match planned.decision:
+        case Start() | Resume() if planned.batch_id is not None:
+            return planned.batch_id
+        case Done(batch_id):
+            raise AirflowSkipException(f"batch {batch_id} of this run is already committed: nothing is done again")
+        case Idle(reason) | Busy(_, reason):
+            raise AirflowSkipException(reason)
+        case Blocked(reason, next_command):
+            raise AirflowFailException(f"{reason}  Next: {next_command}")
+    raise AssertionError(planned)
+
+
+def _ranges(at: Surroundings, batch_id: int) -> list[dict[str, Any]]:
+    from lockstep.adapters.postgres import READER, transaction
+    from lockstep.ledger.commit import committed_ranges
+
+    with transaction(at.conn, READER) as cur:
+        return [row._asdict() for row in committed_ranges(cur, batch_id)]

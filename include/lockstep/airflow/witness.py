@@ -1,0 +1,82 @@
+"""What a committed batch tells the world: asset event, metrics, and OpenLineage with the offsets it covered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from airflow.sdk import get_current_context
+from airflow.sdk.observability import stats
+from openlineage.client.facet_v2 import RunFacet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from airflow.sdk import Asset
+
+    from lockstep.core.definition import Pipeline
+    from lockstep.steps.surroundings import Surroundings
+
+GAUGES: dict[str, Callable[[Any], float]] = {"lag_records": sum, "lag_seconds": max, "headroom_records": min}
+COUNTS = ("delivered", "written", "filtered", "rejected")
+
+
+@attrs.define
+class OffsetsRunFacet(RunFacet):
+    """Which offsets of which partitions a run has moved, as docs/openlineage/OffsetsRunFacet.json describes it."""
+
+    pipeline: str
+    batch: int
+    attempt: int
+    lane: str
+    ranges: list[dict[str, Any]]
+
+    @staticmethod
+    def _get_schema() -> str:
+        return "urn:lockstep:openlineage:OffsetsRunFacet:1-0-0"
+
+
+def counts(ranges: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """A batch's counts over all its ranges."""
+    return {name: sum(row[name] or 0 for row in ranges) for name in COUNTS}
+
+
+def say_to_consumers(asset: Asset, batch_id: int, token: int, ranges: Sequence[Mapping[str, Any]]) -> None:
+    """The asset event: whoever is scheduled on the table learns which batch, ranges and counts are new in it."""
+    news: dict[str, Any] = {"batch": batch_id, "attempt": token, "ranges": _plain(ranges), **counts(ranges)}
+    get_current_context()["outlet_events"][asset].extra = news
+
+
+def measure(pipeline: str, ranges: Sequence[Mapping[str, Any]], streams: Sequence[Mapping[str, Any]]) -> None:
+    """Rows, rejects, lag and headroom, through Airflow's own metrics."""
+    tags, sums = {"pipeline": pipeline}, counts(ranges)
+    stats.incr("lockstep.rows", sums["written"], tags=tags)
+    stats.incr("lockstep.rejects", sums["rejected"], tags=tags)
+    for name, worst in GAUGES.items():
+        known = [stream[name] for stream in streams if stream[name] is not None]
+        if known:
+            stats.gauge(f"lockstep.{name}", worst(known), tags=tags)
+
+
+def trace(at: Surroundings, pipeline: Pipeline, batch_id: int, token: int, ranges: Sequence[Mapping[str, Any]]) -> None:
+    """An OpenLineage event from the topic to the table; where OpenLineage is off, nothing happens."""
+    from airflow.providers.openlineage.api import emit_dataset_lineage
+    from openlineage.client.event_v2 import Dataset
+
+    lane = ranges[0]["lane"] if ranges else "live"
+    facet = OffsetsRunFacet(pipeline.name, batch_id, token, lane, _plain(ranges))
+    emit_dataset_lineage(
+        inputs=[Dataset(namespace=f"kafka://{at.broker.bootstrap.split(',')[0]}", name=pipeline.topic)],
+        outputs=[Dataset(*_table(at, pipeline))],
+        additional_run_facets={"lockstep_offsets": facet},
+    )
+
+
+def _table(at: Surroundings, pipeline: Pipeline) -> tuple[str, str]:
+    """The table as OpenLineage names it, with the server's address as the connection itself knows it."""
+    known = at.conn.info
+    return f"postgres://{known.host}:{known.port}", f"{known.dbname}.{pipeline.target.table}"
+
+
+def _plain(ranges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name not in {"lane", "state"}} for row in ranges]

@@ -1,0 +1,91 @@
+"""Airflow's connections as the environment of a step; what the environment says already wins."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowNotFoundException,
+    AirflowSkipException,
+)
+from psycopg2.extensions import parse_dsn
+
+from lockstep.airflow.connections import environment
+from lockstep.airflow.door import told
+from lockstep.core.errors import BadData, BadDefinition, Refusal, Superseded, Unreachable
+
+POSTGRES = Connection(
+    conn_id="ledger",
+    conn_type="postgres",
+    host="db.example",
+    port=5433,
+    login="lock step",
+    password="p@ss/w:rd",  # noqa: S106 - nobody's
+    schema="ware house",
+    extra=json.dumps({"sslmode": "verify-full", "sslrootcert": "/ca.pem", "cursor": "dictcursor"}),
+)
+KAFKA = Connection(
+    conn_id="events",
+    conn_type="kafka",
+    extra=json.dumps({"bootstrap.servers": "k1:9092,k2:9092", "security.protocol": "SSL", "group.id": "theirs"}),
+)
+
+
+@pytest.fixture(autouse=True)
+def connections(monkeypatch):
+    def get(conn_id: str) -> Connection:
+        for known in (POSTGRES, KAFKA):
+            if known.conn_id == conn_id:
+                return known
+        raise AirflowNotFoundException(conn_id)
+
+    monkeypatch.setattr(Connection, "get", get)
+
+
+def test_a_postgres_connection_becomes_a_dsn_that_libpq_reads_back():
+    dsn = environment("ledger", "events", {})["LOCKSTEP_DSN"]
+    assert parse_dsn(dsn) == {
+        "host": "db.example",
+        "port": "5433",
+        "user": "lock step",
+        "password": "p@ss/w:rd",
+        "dbname": "ware house",
+        "sslmode": "verify-full",
+        "sslrootcert": "/ca.pem",
+    }
+
+
+def test_a_kafka_connections_extra_becomes_address_and_client_options():
+    found = environment("ledger", "events", {})
+    assert found["LOCKSTEP_KAFKA"] == "k1:9092,k2:9092"
+    assert json.loads(found["LOCKSTEP_KAFKA_CONFIG"]) == {"security.protocol": "SSL", "group.id": "theirs"}
+
+
+def test_the_environment_wins_and_its_connection_is_not_even_asked_for():
+    assert environment("absent", "absent", {"LOCKSTEP_DSN": "postgresql://x", "LOCKSTEP_KAFKA": "k:9092"}) == {}
+
+
+def test_a_missing_connection_is_named_with_the_variable_that_would_do_instead():
+    with pytest.raises(BadDefinition, match="no connection absent, and LOCKSTEP_DSN is not set"):
+        environment("absent", "events", {})
+
+
+@pytest.mark.parametrize(
+    ("answer", "airflows", "why"),
+    [
+        (Superseded("taken"), AirflowSkipException, "somebody else did it"),
+        (BadData("broken"), AirflowFailException, "the same data would fail again"),
+        (BadDefinition("broken"), AirflowFailException, "so would the same code"),
+        (Unreachable("away"), AirflowException, "the next try may be answered"),
+        (Refusal("no"), AirflowException, "no data's fault"),
+    ],
+)
+def test_an_answer_of_ours_is_said_in_airflows_words(answer, airflows, why):
+    with pytest.raises(airflows) as caught, told():
+        raise answer
+    assert type(caught.value) is airflows, why
+    assert str(caught.value) == str(answer)

@@ -1,0 +1,90 @@
+"""The DAG files as Airflow and its users' stock checks see them: parsed, complete, and light."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+HEAVY = ("pyspark", "great_expectations", "confluent_kafka", "psycopg2", "adbc_driver_postgresql", "pandas")
+# What Astro's stock integrity test does: variables and connections answer with anything, then every file is parsed.
+PARSED = """
+import json, os, sys
+from unittest import mock
+os.environ["AIRFLOW_HOME"] = {home!r}
+os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+from airflow.dag_processing.dagbag import DagBag
+with mock.patch("os.getenv", side_effect=lambda name, default=None: default or "MOCKED"), \\
+        mock.patch("airflow.sdk.Connection.get", side_effect=AssertionError("a connection was asked for while parsing")):
+    bag = DagBag({dags!r})
+print(json.dumps({{
+    "errors": bag.import_errors,
+    "dags": {{dag.dag_id: {{"tags": sorted(dag.tags), "retries": [task.retries for task in dag.tasks],
+        "tasks": [task.task_id for task in dag.topological_sort()], "owner": dag.owner, "doc": bool(dag.doc_md)}}
+        for dag in bag.dags.values()}},
+    "heavy": sorted({{name.partition(".")[0] for name in sys.modules}} & set({heavy!r})),
+}}))
+"""
+
+
+def parsed(dags: Path, home: Path, **environ: str) -> dict:
+    program = PARSED.format(home=str(home), dags=str(dags), heavy=HEAVY)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=os.environ | environ, cwd=home
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    return parsed(CHECKOUT / "dags", tmp_path_factory.mktemp("airflow"))
+
+
+def test_every_dag_file_parses_without_an_error_and_without_asking_for_a_connection(ours):
+    assert ours["errors"] == {}
+    assert {"orders", "clicks"} <= ours["dags"].keys()
+
+
+def test_every_dag_has_tags_and_an_owner_and_every_task_at_least_two_retries(ours):
+    for name, dag in ours["dags"].items():
+        assert "lockstep" in dag["tags"], name
+        assert min(dag["retries"]) >= 2, name
+        assert dag["owner"] not in {"", "airflow"}, name
+        assert dag["doc"], name
+
+
+def test_a_dag_is_the_five_steps_in_their_order(ours):
+    for dag in ours["dags"].values():
+        assert dag["tasks"] == ["plan", "stage", "validate", "commit", "announce"]
+
+
+def test_parsing_a_dag_file_imports_nothing_heavy(ours):
+    assert ours["heavy"] == []
+
+
+def test_a_dag_file_that_lockstep_new_wrote_parses_like_ours(tmp_path):
+    (tmp_path / "include" / "pipelines").mkdir(parents=True)
+    (tmp_path / "include" / "pipelines" / "__init__.py").touch()
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "airflow").mkdir()
+    door = str(Path(sys.executable).with_name("lockstep"))
+    subprocess.run([door, "new", "payments", "--topic", "payments.v1"], check=True, cwd=tmp_path, capture_output=True)
+
+    found = parsed(tmp_path / "dags", tmp_path / "airflow", PYTHONPATH=str(tmp_path / "include"))
+
+    assert found["errors"] == {}
+    assert list(found["dags"]) == ["payments"]
+    written = (tmp_path / "dags" / "payments.py").read_text().splitlines()
+    assert len(written) < 10
+
+
+def test_airflows_own_rules_for_dag_code_find_nothing():
+    command = [str(Path(sys.executable).with_name("ruff")), "check", "--preview", "--select", "AIR", "dags", "include"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=CHECKOUT)
+    assert done.returncode == 0, done.stdout
