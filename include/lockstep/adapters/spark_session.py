@@ -7,15 +7,11 @@ import sys
 import threading
 from functools import cache
 from importlib.resources import as_file, files
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from lockstep.core.errors import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from lockstep.adapters.connector import connector_jars
+from lockstep.adapters.shipping import archive
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -28,19 +24,6 @@ SETTINGS = {
     "spark.sql.pyspark.jvmStacktrace.enabled": "false",
     "spark.python.worker.reuse": "true",
 }
-
-
-def connector_jars(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The jars that let Spark read Kafka: below `LOCKSTEP_JARS`, else below the nearest `.lockstep/jars`."""
-    places = [Path(environ["LOCKSTEP_JARS"])] if environ.get("LOCKSTEP_JARS") else []
-    places += [folder / ".lockstep" / "jars" for folder in (Path.cwd(), *Path.cwd().parents)]
-    for place in places:
-        if jars := sorted(str(jar) for jar in (place / "connector").glob("*.jar")):
-            return jars
-    raise Refusal(
-        "Spark's Kafka connector is not here: no connector/*.jar in LOCKSTEP_JARS or .lockstep/jars",
-        next_command="make jars",
-    )
 
 
 @cache
@@ -70,12 +53,17 @@ def _build() -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     with as_file(files("lockstep.adapters") / "spark.log4j2.properties") as quiet:
-        builder = SparkSession.builder.appName("lockstep")
-        if "SPARK_ENV_LOADED" not in os.environ:
-            builder = builder.master(os.environ.get("SPARK_MASTER", "local[*]"))
+        builder = SparkSession.builder
+        submitted = "SPARK_ENV_LOADED" in os.environ
+        master = os.environ.get("SPARK_MASTER", "local[*]")
+        if not submitted:
+            builder = builder.appName("lockstep").master(master)
             builder = builder.config("spark.driver.memory", os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"))
             builder = builder.config("spark.jars", ",".join(connector_jars()))
             builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{quiet}")
         for name, value in SETTINGS.items():
             builder = builder.config(name, value)
-        return builder.getOrCreate()
+        made = builder.getOrCreate()
+        if not submitted and not master.startswith("local"):
+            made.sparkContext.addPyFile(archive())  # spark-submit has it among its --py-files
+        return made

@@ -76,7 +76,7 @@ def dag_for(
             application="{{ lockstep_job() }}",
             application_args=[pipeline.name, "{{ ti.xcom_pull(task_ids='plan') }}"],
             jars="{{ lockstep_jars() }}",
-            py_files="{{ lockstep_archive() }}",
+            py_files=f"{{{{ lockstep_archive('{spark_conn_id}') }}}}",
             conf={"spark.driver.extraJavaOptions": "{{ lockstep_logging() }}"},
             pre_execute=submit.lead_to(door),
             post_execute=submit.look_after(door),

@@ -8,6 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk import Connection
+
 from lockstep.airflow.door import caller, measure_seconds, push, told
 from lockstep.core.errors import Refusal
 
@@ -36,11 +38,12 @@ def jars() -> str:
         return ",".join(connector_jars())
 
 
-def archive() -> str:
-    """The engine as a zip, for executors that have not installed it."""
+def archive(spark_conn_id: str) -> str:
+    """The engine as a zip, for executors on other machines, which have not installed it."""
     from lockstep.adapters import shipping
 
-    return shipping.archive()
+    local = (Connection.get(spark_conn_id).host or "").startswith("local")
+    return "" if local else shipping.archive()
 
 
 def logging() -> str:

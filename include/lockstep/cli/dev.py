@@ -20,32 +20,33 @@ if TYPE_CHECKING:
 
     from lockstep.dev.stack import Part, Stack
 
-dev_app = typer.Typer(no_args_is_help=True, help="The embedded stack: Postgres, Kafka, sample data.")
+dev_app = typer.Typer(no_args_is_help=True, help="The embedded stack: Postgres, Kafka, Airflow, sample data.")
 
 
 @dev_app.command("up")
 def up(
-    airflow: Annotated[bool, typer.Option("--airflow", help="Airflow too (not yet).")] = False,
+    airflow: Annotated[bool, typer.Option("--airflow", help="Airflow too, with the DAGs of this project.")] = False,
     spark_connect: Annotated[bool, typer.Option("--spark-connect", help="Spark Connect too (not yet).")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Start what is not running; leave alone what is."""
     from lockstep.dev import switch
 
-    for asked, name in ((airflow, "--airflow"), (spark_connect, "--spark-connect")):
-        if asked:
-            raise Refusal(f"{name} is not there yet.", next_command=stack.UP)
-    running = switch.up(_home(), _progress)
+    if spark_connect:
+        raise Refusal("--spark-connect is not there yet.", next_command=stack.UP)
+    running = switch.up(_home(), _progress, with_airflow=airflow)
     show(_described(running), as_json, lambda: say("the stack is up"))
 
 
 @dev_app.command("down")
-def down(as_json: AsJson = False) -> None:
+def down(
+    airflow: Annotated[bool, typer.Option("--airflow", help="Airflow alone.")] = False, as_json: AsJson = False
+) -> None:
     """Stop what was started here; the data stay."""
     from lockstep.dev import switch
 
-    stopped = switch.down(_home(), _progress)
-    show(_described(stopped), as_json, lambda: say("the stack is down"))
+    stopped = switch.down(_home(), _progress, only_airflow=airflow)
+    show(_described(stopped), as_json, lambda: say(f"{'Airflow' if airflow else 'the stack'} is down"))
 
 
 @dev_app.command("status")
@@ -107,7 +108,11 @@ def _exports(document: dict[str, str]) -> Iterator[str]:
 
 def _described(known: Stack) -> dict[str, Any]:
     """What runs, without passwords."""
-    parts = (("postgres", known.postgres, "LOCKSTEP_DSN"), ("kafka", known.broker, "LOCKSTEP_KAFKA"))
+    parts = (
+        ("postgres", known.postgres, "LOCKSTEP_DSN"),
+        ("kafka", known.broker, "LOCKSTEP_KAFKA"),
+        ("airflow", known.airflow, ""),
+    )
     return {"home": str(known.home), "parts": [{"name": name} | _part(part, given) for name, part, given in parts]}
 
 

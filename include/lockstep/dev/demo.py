@@ -1,29 +1,29 @@
-"""The demo: the commands a newcomer would type, typed for him, on sample data; done again, it finds all done."""
+"""The demo: the commands a newcomer would type, typed for him, and Airflow's scheduler doing the work between them."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-import tempfile
 import time
-from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-from rich.console import Console
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from lockstep.core.errors import Refusal
+from lockstep.dev import airflow, stack
+from lockstep.dev.drain import drain
 
 PIPELINES = ("orders", "clicks")
 RECORDS = 50_000
 INTERRUPTED = 130
 NEXT = """
-The stack is still up. What to try next:
+The stack is still up, and its scheduler goes on: new records are committed within five minutes.
+
+  Airflow  {address}   user {user}   password {password}
+
+What to try next:
 
   {door} dev produce clicks --records 200000
-  {door} run clicks --until-idle
   {door} status clicks
   {door} blame orders --key o-000003001
   eval "$({door} dev env)" && psql "$LOCKSTEP_DSN"    # public.orders, public.clicks, lockstep.*
@@ -39,25 +39,16 @@ class CommandFailed(Exception):  # noqa: N818 - the command has said why already
         self.code = code
 
 
-class Running(NamedTuple):
-    """A command at work and the files its words go to."""
-
-    command: Sequence[str]
-    process: subprocess.Popen[bytes]
-    answer: IO[bytes]
-    log: IO[bytes]
-
-
-def demo() -> None:
-    """Starts the stack, loads both pipelines, and shows what happened and the proof of it."""
-    _type("dev", "up")
+def demo() -> airflow.Airflow:
+    """Starts the stack, lets the scheduler load both pipelines, and shows what happened and the proof of it."""
+    _type("dev", "up", "--airflow")
     _type("migrate")
     for name in PIPELINES:
         _type("migrate", name)
     for name in PIPELINES:
         _type("dev", "produce", name, "--records", str(RECORDS), "--up-to")
-    # Side by side: each spends its first ten seconds on starting a JVM.
-    _type_together(*(("run", name, "--until-idle") for name in PIPELINES))
+    scheduled = _scheduled()
+    _drain(scheduled)
     for name in PIPELINES:
         _type("batches", name)
         _type("batch", str(_newest(name)["batch"]))
@@ -65,6 +56,23 @@ def demo() -> None:
     _type("lineage", "clicks", "--partition", str(first["partition"]), "--offset", str(first["from_offset"]))
     for name in PIPELINES:
         _type("verify", name, "--deep")
+    return scheduled
+
+
+def _drain(scheduled: airflow.Airflow) -> None:
+    _print(f"\nAirflow's scheduler runs {' and '.join(PIPELINES)} until nothing is left")
+    began = time.monotonic()
+    for name, runs in drain(scheduled.api(), PIPELINES).items():
+        _print(f"  {name}: {', '.join(runs) or 'nothing was left to do'}")
+    _time(time.monotonic() - began)
+
+
+def _scheduled() -> airflow.Airflow:
+    known = stack.find()
+    running = airflow.running(known.home) if known else None
+    if running is None:
+        raise Refusal("Airflow is not running any more.", next_command=f"{stack.UP} --airflow")
+    return running
 
 
 def _type(*command: str) -> None:
@@ -75,55 +83,6 @@ def _type(*command: str) -> None:
     if code != 0:
         raise CommandFailed(code)
     _time(time.monotonic() - began)
-
-
-def _type_together(*commands: Sequence[str]) -> None:
-    """Runs commands side by side, and shows each one's words when all have ended."""
-    _print("\n" + "\n".join(f"$ lockstep {' '.join(command)}" for command in commands))
-    began = time.monotonic()
-    with ExitStack() as files:
-        running = [
-            _start(
-                command, files.enter_context(tempfile.TemporaryFile()), files.enter_context(tempfile.TemporaryFile())
-            )
-            for command in commands
-        ]
-        try:
-            _watch(running, began)
-        finally:
-            # An interrupt from the terminal has reached them too: let them free their leases.
-            _end(running)
-        for one in running:
-            # A log is worth reading only where something went wrong.
-            for words in (one.answer, one.log) if one.process.returncode else (one.answer,):
-                words.seek(0)
-                _print(words.read().decode(errors="replace").rstrip())
-    for one in running:
-        if one.process.returncode != 0:
-            raise CommandFailed(one.process.returncode)
-    _time(time.monotonic() - began)
-
-
-def _start(command: Sequence[str], answer: IO[bytes], log: IO[bytes]) -> Running:
-    return Running(command, subprocess.Popen([_door(), *command], stdout=answer, stderr=log), answer, log)
-
-
-def _watch(running: Sequence[Running], began: float) -> None:
-    """Waits for all of them, with a line that lives on a terminal and none elsewhere."""
-    console = Console(stderr=True)
-    with console.status("") as line:
-        while busy := [" ".join(one.command) for one in running if one.process.poll() is None]:
-            line.update(f"{time.monotonic() - began:.0f} s: {', '.join(busy)}")
-            time.sleep(0.2)
-
-
-def _end(running: Sequence[Running]) -> None:
-    for one in running:
-        try:
-            one.process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            one.process.terminate()
-            one.process.wait()
 
 
 def _newest(name: str) -> dict[str, Any]:
@@ -152,13 +111,18 @@ def main() -> int:
     """The door for make: 0, or the code of the command that failed."""
     began = time.monotonic()
     try:
-        demo()
+        scheduled = demo()
     except CommandFailed as failed:
         return failed.code
+    except Refusal as refusal:
+        sys.stderr.write(f"{refusal}\n")
+        return 1
     except KeyboardInterrupt:
         return INTERRUPTED
     _print(f"\ndone in {time.monotonic() - began:.0f} s")
-    _print(NEXT.format(door=f"{Path(_door()).parent.parent.name}/bin/lockstep").rstrip())
+    door = f"{Path(_door()).parent.parent.name}/bin/lockstep"
+    words = NEXT.format(door=door, address=scheduled.address, user=scheduled.user, password=scheduled.password)
+    _print(words.rstrip())
     return 0
 
 

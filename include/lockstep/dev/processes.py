@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _PROC = Path("/proc")
 _DEAD = "ZX"
@@ -40,7 +40,12 @@ class Account:
 
 
 def launch(
-    command: Sequence[str], *, log: Path, pid_file: Path | None = None, account: Account | None = None
+    command: Sequence[str],
+    *,
+    log: Path,
+    pid_file: Path | None = None,
+    account: Account | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Process:
     """The program in a session of its own, without our terminal, its output appended to the log."""
     # The child writes its own pid before it becomes the program: no kill of ours can come between the two.
@@ -52,7 +57,7 @@ def launch(
             stdout=out,
             stderr=out,
             cwd="/",
-            env=surroundings(),
+            env=surroundings() if environ is None else environ,
             start_new_session=True,
             user=account.uid if account else None,
             group=account.gid if account else None,
@@ -63,7 +68,13 @@ def launch(
 
 
 def run(
-    command: Sequence[str], *, log: Path, account: Account | None = None, text: str = "", holding: Sequence[int] = ()
+    command: Sequence[str],
+    *,
+    log: Path,
+    account: Account | None = None,
+    text: str = "",
+    holding: Sequence[int] = (),
+    environ: Mapping[str, str] | None = None,
 ) -> bool:
     """Runs a program to its end on an input, its output to the log, descriptors held; whether it exited 0."""
     with log.open("ab") as out:
@@ -73,7 +84,7 @@ def run(
             stdout=out,
             stderr=out,
             cwd="/",
-            env=surroundings(),
+            env=surroundings() if environ is None else environ,
             check=False,
             pass_fds=holding,
             user=account.uid if account else None,
@@ -134,6 +145,15 @@ def working_in(folder: Path, name: str) -> Iterator[int]:
     for entry in _PROC.glob("[0-9]*"):
         with suppress(OSError):
             if (entry / "comm").read_text().strip() == name and (entry / "cwd").readlink() == folder:
+                yield int(entry.name)
+
+
+def having(variable: str) -> Iterator[int]:
+    """The processes that were started with this very `NAME=value` in their environment; none on systems without /proc."""
+    wanted = variable.encode()
+    for entry in _PROC.glob("[0-9]*"):
+        with suppress(OSError):
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
                 yield int(entry.name)
 
 

@@ -40,6 +40,7 @@ class Stack:
     kafka: str | None = None
     postgres: Part | None = None
     broker: Part | None = None
+    airflow: Part | None = None
 
 
 def home_of(start: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
@@ -62,7 +63,8 @@ def read(home: Path) -> Stack | None:
     """The state file; None when there is none or when it is no longer readable, for `up` writes it anew."""
     try:
         kept = json.loads((home / "stack.json").read_text())
-        return Stack(home, kept["dsn"], kept["kafka"], _part(kept["postgres"]), _part(kept["broker"]))
+        parts = (_part(kept["postgres"]), _part(kept["broker"]), _part(kept.get("airflow")))
+        return Stack(home, kept["dsn"], kept["kafka"], *parts)
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
 
@@ -74,6 +76,7 @@ def write(stack: Stack) -> None:
         "kafka": stack.kafka,
         "postgres": _as_json(stack.postgres),
         "broker": _as_json(stack.broker),
+        "airflow": _as_json(stack.airflow),
     }
     half = stack.home / "stack.json.new"
     half.unlink(missing_ok=True)

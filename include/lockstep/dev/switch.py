@@ -7,7 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 from lockstep.core.errors import Refusal
-from lockstep.dev import jars, kafka, lock, ports, postgres, stack
+from lockstep.dev import airflow, jars, kafka, lock, ports, postgres, stack
+from lockstep.dev.airflow_settings import Place
 from lockstep.dev.stack import Part, Stack
 
 if TYPE_CHECKING:
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def up(home: Path, say: Callable[[str], None], environ: Mapping[str, str] = os.environ) -> Stack:
+def up(
+    home: Path, say: Callable[[str], None], environ: Mapping[str, str] = os.environ, *, with_airflow: bool = False
+) -> Stack:
     """Starts what is not running, leaves alone what is, and writes down where it is; may be repeated at any time."""
     with lock.held(home / "lock", say):
         before = stack.read(home) or Stack(home)
@@ -23,13 +26,20 @@ def up(home: Path, say: Callable[[str], None], environ: Mapping[str, str] = os.e
             _postgres_up(before, say, environ)
         if not environ.get("LOCKSTEP_KAFKA"):
             _broker_up(before, say, environ)
+        if with_airflow:
+            _airflow_up(_write_down(before), say, environ)
         return _write_down(before)
 
 
-def down(home: Path, say: Callable[[str], None]) -> Stack:
-    """Stops what was started below this folder and nothing else; data and ports are kept."""
+def down(home: Path, say: Callable[[str], None], *, only_airflow: bool = False) -> Stack:
+    """Stops what was started below this folder, or its Airflow alone, and nothing else; data and ports are kept."""
     with lock.held(home / "lock", say):
         before = stack.read(home) or Stack(home)
+        if scheduled := airflow.running(home):
+            airflow.stop(scheduled)
+            say(f"airflow: stopped (processes {', '.join(str(part.pid) for part in scheduled.parts.values())})")
+        if only_airflow:
+            return _write_down(before)
         if broker := kafka.running(home):
             kafka.stop(broker)
             say(f"kafka: stopped (process {broker.process.pid})")
@@ -58,6 +68,26 @@ def _broker_up(before: Stack, say: Callable[[str], None], environ: Mapping[str, 
     say(f"kafka: {_how(known is not None, began)} on {broker.bootstrap}")
 
 
+def _airflow_up(before: Stack, say: Callable[[str], None], environ: Mapping[str, str]) -> None:
+    dsn, bootstrap = environ.get("LOCKSTEP_DSN") or before.dsn, environ.get("LOCKSTEP_KAFKA") or before.kafka
+    if dsn is None or bootstrap is None:
+        raise Refusal("Airflow needs the Postgres and the Kafka of this stack.", next_command=stack.UP)
+    began, known = time.monotonic(), airflow.running(before.home)
+    port = known.port if known else _port(before, before.airflow, "LOCKSTEP_AIRFLOW_PORT", environ)
+    project = jars.CHECKOUT
+    place = Place(
+        dsn=dsn,
+        kafka=bootstrap,
+        dags=project / "dags",
+        plugins=project / "plugins",
+        pipelines=project / "include" / "pipelines",
+        jars=jars.folder(environ),
+    )
+    whole = known is not None and len(known.parts) == len(airflow.PARTS)
+    running = airflow.start(before.home, place, port)
+    say(f"airflow: {_how(whole, began)} on {running.address}")
+
+
 def _how(was_running: bool, began: float) -> str:  # noqa: FBT001 - the question is its name
     return "running already" if was_running else f"started in {time.monotonic() - began:.1f} s"
 
@@ -68,20 +98,22 @@ def _port(before: Stack, part: Part | None, variable: str, environ: Mapping[str,
         if not demanded.isdecimal() or not 0 < int(demanded) < ports.END:
             raise Refusal(f"{variable}={demanded} is no port.", next_command=f"unset {variable}")
         return ports.demand(int(demanded), variable)
-    others = [other.port for other in (before.postgres, before.broker) if other and other is not part]
+    parts = (before.postgres, before.broker, before.airflow)
+    others = [other.port for other in parts if other and other is not part]
     return ports.choose(before.home, wanted=part.port if part else None, taken=others)
 
 
 def _write_down(before: Stack) -> Stack:
     """What is running now, into the state file."""
     home = before.home
-    server, broker = postgres.running(home), kafka.running(home)
+    server, broker, scheduled = postgres.running(home), kafka.running(home), airflow.running(home)
     now = Stack(
         home,
         server.dsn if server else before.dsn,
         broker.bootstrap if broker else before.kafka,
         Part(server.port, server.process) if server else _at_rest(before.postgres),
         Part(broker.port, broker.process) if broker else _at_rest(before.broker),
+        Part(scheduled.port, next(iter(scheduled.parts.values()))) if scheduled else _at_rest(before.airflow),
     )
     stack.write(now)
     return now

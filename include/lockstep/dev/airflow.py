@@ -1,0 +1,163 @@
+"""The embedded Airflow: api-server, scheduler and dag-processor of one's own, below a folder, from this very Python."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import connect
+from lockstep.core.errors import Refusal
+from lockstep.dev import ports, processes
+from lockstep.dev.airflow_api import AirflowApi
+from lockstep.dev.airflow_settings import USER, environment, secrets_of
+
+if TYPE_CHECKING:
+    from lockstep.dev.airflow_settings import Place
+    from lockstep.dev.processes import Process
+
+PARTS = ("api-server", "scheduler", "dag-processor")
+LOGS = 2  # ports for the log servers of workers and triggerer
+# As the health page calls them; the api-server is who answers.
+HEALTH = {"api-server": "metadatabase", "scheduler": "scheduler", "dag-processor": "dag_processor"}
+
+
+@dataclass(frozen=True, slots=True)
+class Airflow:
+    """A running Airflow, whole or in part, and how to reach it."""
+
+    folder: Path
+    parts: dict[str, Process]
+    port: int
+    password: str = field(repr=False)
+
+    @property
+    def address(self) -> str:
+        """Where its UI and its API are."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def user(self) -> str:
+        """Who may log in there."""
+        return USER
+
+    def api(self) -> AirflowApi:
+        """Its API, logged in."""
+        return AirflowApi(self.address, self.user, self.password)
+
+
+def start(home: Path, place: Place, port: int | None = None) -> Airflow:
+    """The Airflow below this folder, healthy: what runs is left alone, what is missing is started."""
+    folder = _folder(home)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    known = running(home)
+    chosen = known.port if known else port or ports.choose(home)
+    if known is None:
+        (folder / "port").write_text(str(chosen))
+        _clear_the_wreck(folder)
+    taken, logs = [chosen], []
+    for _ in range(LOGS):
+        logs.append(ports.choose(home, taken=taken))
+        taken.append(logs[-1])
+    environ = processes.surroundings() | environment(folder, place, chosen, (logs[0], logs[1]))
+    _prepare(folder, place, environ)
+    for part in PARTS:
+        if known is None or part not in known.parts:
+            pid_file = folder / f"{part}.pid"
+            processes.launch([_door(), part], log=folder / f"{part}.log", pid_file=pid_file, environ=environ)
+    return _ready(home)
+
+
+def running(home: Path) -> Airflow | None:
+    """The Airflow below this folder if any of its processes lives, whoever started it."""
+    folder, parts = _folder(home), {}
+    for part in PARTS:
+        with suppress(FileNotFoundError, ValueError):
+            process = processes.observe(int((folder / f"{part}.pid").read_text()))
+            # A crashed part's pid may be somebody else's by now, but nobody else has our folder in its environment.
+            if process and process.pid in set(_ours(folder)):
+                parts[part] = process
+    if not parts:
+        return None
+    return Airflow(folder, parts, int((folder / "port").read_text()), secrets_of(folder).password)
+
+
+def stop(airflow: Airflow, patience: float = 15.0) -> None:
+    """Ends it with everything that it has started: running tasks and their Spark drivers, too."""
+    for process in airflow.parts.values():
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGTERM)
+    deadline = time.monotonic() + patience
+    while any(processes.alive(process) for process in airflow.parts.values()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    _clear_the_wreck(airflow.folder)
+
+
+def kill(airflow: Airflow, part: str) -> None:
+    """Ends one part as a crash would; what it has started lives on."""
+    os.kill(airflow.parts[part].pid, signal.SIGKILL)
+
+
+def _clear_the_wreck(folder: Path) -> None:
+    """A killed scheduler leaves workers, tasks and a log server behind: whatever has our folder in its environment goes."""
+    deadline = time.monotonic() + 10.0
+    while left := _ours(folder):
+        if time.monotonic() > deadline:
+            raise Refusal(f"processes {left} of {folder} do not end by SIGKILL.", next_command=f"ps -fp {left[0]}")
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)
+
+
+def _ours(folder: Path) -> list[int]:
+    return list(processes.having(f"AIRFLOW_HOME={folder}"))
+
+
+def _prepare(folder: Path, place: Place, environ: dict[str, str]) -> None:
+    """Airflow's own database, brought to the version of its code; asked for again only when that changes."""
+    mark, now = folder / "migrated", f"{version('apache-airflow')} {place.metadata_dsn.rpartition('@')[2]}"
+    if mark.exists() and mark.read_text() == now:
+        return
+    with closing(connect(place.dsn)) as conn:
+        conn.autocommit = True
+        with conn.cursor() as cur:
+            cur.execute("select 1 from pg_database where datname = %s", (place.metadata,))
+            if cur.fetchone() is None:
+                cur.execute(f'create database "{place.metadata}"')
+    log = folder / "migrate.log"
+    if not processes.run([_door(), "db", "migrate"], log=log, environ=environ):
+        raise Refusal(f"Airflow's database was not migrated: {processes.last_line(log)}", next_command=f"less {log}")
+    mark.write_text(now)
+
+
+def _ready(home: Path, patience: float = 90.0) -> Airflow:
+    deadline, missing = time.monotonic() + patience, list(PARTS)
+    while time.monotonic() < deadline:
+        airflow = running(home)
+        dead = [part for part in PARTS if airflow is None or part not in airflow.parts]
+        if dead and time.monotonic() > deadline - patience + 2.0:
+            log = _folder(home) / f"{dead[0]}.log"
+            raise Refusal(f"Airflow's {dead[0]} ended: {processes.last_line(log)}", next_command=f"less {log}")
+        health = airflow.api().health() if airflow else {}
+        missing = [part for part, name in HEALTH.items() if health.get(name) != "healthy"]
+        if airflow and not missing and not dead:
+            return airflow
+        time.sleep(0.2)
+    log = _folder(home) / f"{missing[0]}.log"
+    raise Refusal(f"Airflow's {missing[0]} was not healthy within {patience:.0f} s.", next_command=f"less {log}")
+
+
+def _door() -> str:
+    return str(Path(sys.executable).with_name("airflow"))
+
+
+def _folder(home: Path) -> Path:
+    # Resolved, because its processes are recognised by the path in their environment.
+    return home.resolve() / "airflow"

@@ -1,0 +1,95 @@
+"""Airflow's own API, as much of it as the demo and the tests need."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from lockstep.core.errors import Refusal
+
+SECONDS = 30.0
+
+
+class AirflowApi:
+    """One Airflow's REST API for one user; logs in with the first call that needs it."""
+
+    def __init__(self, address: str, user: str, password: str) -> None:
+        self._address, self._user, self._password = address, user, password
+
+    def health(self) -> dict[str, str]:
+        """Status by component; empty while nobody answers."""
+        try:
+            answer = httpx.get(f"{self._address}/api/v2/monitor/health", timeout=2.0)
+            return {name: part["status"] for name, part in answer.json().items() if part}
+        except (httpx.HTTPError, ValueError):
+            return {}
+
+    def unpause(self, dag_id: str, *, paused: bool = False) -> None:
+        """Lets the scheduler run a DAG, or keeps it from it."""
+        self.call("PATCH", f"dags/{dag_id}", {"is_paused": paused})
+
+    def dags(self) -> dict[str, Any]:
+        """The DAGs that Airflow knows, by id."""
+        return {dag["dag_id"]: dag for dag in self.call("GET", "dags?limit=100")["dags"]}
+
+    def import_errors(self) -> list[str]:
+        """What is wrong with DAG files."""
+        return [error["stack_trace"] for error in self.call("GET", "importErrors")["import_errors"]]
+
+    def trigger(self, dag_id: str, **conf: Any) -> str:
+        """Asks for a run by hand; returns its id."""
+        run = self.call("POST", f"dags/{dag_id}/dagRuns", {"logical_date": None, "conf": conf})
+        return str(run["dag_run_id"])
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        """The runs of a DAG, oldest first."""
+        found: list[dict[str, Any]] = self.call("GET", f"dags/{dag_id}/dagRuns?limit=100&order_by=id")["dag_runs"]
+        return found
+
+    def tasks(self, dag_id: str, run_id: str) -> dict[str, Any]:
+        """The task instances of a run, by task."""
+        found = self.call("GET", f"dags/{dag_id}/dagRuns/{_quoted(run_id)}/taskInstances")
+        return {task["task_id"]: task for task in found["task_instances"]}
+
+    def clear(self, dag_id: str, run_id: str, *tasks: str) -> None:
+        """Has a run, or some of its tasks, done again."""
+        what: dict[str, Any] = {"dry_run": False, "dag_run_id": run_id, "only_failed": False, "reset_dag_runs": True}
+        self.call("POST", f"dags/{dag_id}/clearTaskInstances", what | ({"task_ids": list(tasks)} if tasks else {}))
+
+    def mark(self, dag_id: str, run_id: str, task: str, state: str) -> None:
+        """Says by hand what state a task is in."""
+        path = f"dags/{dag_id}/dagRuns/{_quoted(run_id)}/taskInstances/{task}"
+        self.call("PATCH", path, {"new_state": state, "include_downstream": False})
+
+    def xcom(self, dag_id: str, run_id: str, task: str, key: str = "return_value") -> Any:
+        """What a task has left under a key."""
+        path = f"dags/{dag_id}/dagRuns/{_quoted(run_id)}/taskInstances/{task}/xcomEntries/{key}?deserialize=true"
+        return self.call("GET", path)["value"]
+
+    def log(self, dag_id: str, run_id: str, task: str, try_number: int) -> str:
+        """The log of one try, a line an event."""
+        path = f"dags/{dag_id}/dagRuns/{_quoted(run_id)}/taskInstances/{task}/logs/{try_number}?full_content=true"
+        content = self.call("GET", path)["content"]
+        return "\n".join(str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in content)
+
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """Any other call below /api/v2; raises `Refusal` with Airflow's own words when it says no."""
+        answer = self._session.request(method, f"{self._address}/api/v2/{path}", json=body)
+        if answer.is_error:
+            raise Refusal(f"Airflow: {method} {path}: {answer.status_code} {answer.text[:300]}")
+        return answer.json()
+
+    @cached_property
+    def _session(self) -> httpx.Client:
+        login = {"username": self._user, "password": self._password}
+        answer = httpx.post(f"{self._address}/auth/token", json=login, timeout=SECONDS)
+        if answer.is_error:
+            raise Refusal(f"Airflow at {self._address} does not let {self._user} in: {answer.status_code}")
+        return httpx.Client(headers={"Authorization": f"Bearer {answer.json()['access_token']}"}, timeout=SECONDS)
+
+
+def _quoted(run_id: str) -> str:
+    return quote(run_id, safe="")

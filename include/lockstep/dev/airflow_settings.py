@@ -1,0 +1,137 @@
+"""How the embedded Airflow is set up: what holds anywhere, what hangs on the place, and its secrets, drawn once."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from cryptography.fernet import Fernet
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+USER = "admin"
+# What holds wherever this Airflow runs; the containers of docker-compose.yaml say the same.
+SETTINGS = {
+    "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__CORE__PARALLELISM": "4",
+    "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
+    "AIRFLOW__CORE__AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
+    "AIRFLOW__API__WORKERS": "1",
+    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30",
+    "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
+    "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+    "GX_ANALYTICS_ENABLED": "false",
+    "SPT_NOENV": "1",  # process titles must not overwrite the environment, by which its processes are found again
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """What opens the UI, signs its tokens and encrypts what Airflow keeps."""
+
+    password: str = field(repr=False)
+    fernet: str = field(repr=False)
+    jwt: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What an Airflow works with: the ledger's database (and beside it its own), Kafka, and the folders it reads."""
+
+    dsn: str = field(repr=False)
+    kafka: str
+    dags: Path
+    plugins: Path
+    pipelines: Path
+    jars: Path
+    kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    spark_master: str = "local[2]"
+    metadata: str = "airflow"
+    more: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def metadata_dsn(self) -> str:
+        """Airflow's own database, on the same server."""
+        return urlsplit(self.dsn)._replace(path=f"/{self.metadata}").geturl()
+
+
+def secrets_of(folder: Path) -> Secrets:
+    """The secrets kept in the folder, for the owner's eyes only; drawn when there are none yet."""
+    file = folder / "secrets.json"
+    if not file.exists():
+        fernet = Fernet.generate_key().decode()
+        drawn = {"password": secrets.token_urlsafe(9), "fernet": fernet, "jwt": secrets.token_hex(32)}
+        write_privately(file, json.dumps(drawn))
+    return Secrets(**json.loads(file.read_text()))
+
+
+def write_privately(file: Path, text: str) -> None:
+    """A file that only its owner may read, there at once and whole."""
+    half = file.with_name(f"{file.name}.new")
+    half.unlink(missing_ok=True)
+    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(text)
+    half.replace(file)
+
+
+def environment(folder: Path, place: Place, port: int, log_ports: tuple[int, int]) -> dict[str, str]:
+    """The environment of every process of this Airflow: secrets go here and nowhere else."""
+    known = secrets_of(folder)
+    write_privately(folder / "passwords.json", json.dumps({USER: known.password}))
+    url = f"http://127.0.0.1:{port}"
+    return {
+        **SETTINGS,
+        "AIRFLOW_HOME": str(folder),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(place.dags),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(place.plugins),
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+        "AIRFLOW__CORE__FERNET_KEY": known.fernet,
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(folder / "passwords.json"),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": place.metadata_dsn.replace("postgresql://", "postgresql+psycopg2://", 1),
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__BASE_URL": url,
+        "AIRFLOW__API__SECRET_KEY": known.jwt,
+        "AIRFLOW__API_AUTH__JWT_SECRET": known.jwt,
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(log_ports[0]),
+        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(log_ports[1]),
+        "AIRFLOW_CONN_POSTGRES_DEFAULT": _postgres(place.dsn),
+        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(
+            {"conn_type": "kafka", "extra": {"bootstrap.servers": place.kafka, **place.kafka_options}}
+        ),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(
+            {"conn_type": "spark", "host": place.spark_master, "extra": {"deploy-mode": "client"}}
+        ),
+        "LOCKSTEP_PIPELINES": str(place.pipelines),
+        "LOCKSTEP_JARS": str(place.jars),
+        # spark-submit is found beside the Python that runs Airflow, and Spark's workers are to be the same.
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        **place.more,
+    }
+
+
+def _postgres(dsn: str) -> str:
+    parts = urlsplit(dsn)
+    return json.dumps(
+        {
+            "conn_type": "postgres",
+            "host": parts.hostname,
+            "port": parts.port,
+            "login": unquote(parts.username or ""),
+            "password": unquote(parts.password or ""),
+            "schema": unquote(parts.path.lstrip("/")),
+        }
+    )
