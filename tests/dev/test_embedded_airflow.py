@@ -7,12 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lockstep.dev import airflow, jars, ports, processes
 from lockstep.dev.airflow_settings import Place, secrets_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DAG = """
 from airflow.sdk import DAG
