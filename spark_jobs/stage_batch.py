@@ -39,7 +39,8 @@ def _caller() -> Caller:
         return Caller(this_owner())
     task_instance, try_number = os.environ.get("LOCKSTEP_TASK_INSTANCE"), os.environ.get("AIRFLOW_CTX_TRY_NUMBER")
     task_run = TaskRun(dag_id, run_id, task_instance, int(try_number) if try_number else None)
-    return Caller(task_run.owner or this_owner(), task_run=task_run)
+    take_over = os.environ.get("LOCKSTEP_TAKE_OVER") == "1"
+    return Caller(task_run.owner or this_owner(), take_over=take_over, task_run=task_run)
 
 
 def _say(line: str) -> None:

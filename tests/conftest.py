@@ -5,20 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import re
-from contextlib import closing
 from pathlib import Path
 
-import psycopg2
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from drill import DEFINITION, TARGET, Drill
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
 from lockstep.ledger.migrate import migrate_target
-from servers import TEMPLATE, Servers
+from servers import Servers, make_topic
 
 NUMBERS = itertools.count()
 os.environ.setdefault("LOCKSTEP_JARS", str(Path(__file__).parent.parent / ".lockstep" / "jars"))
@@ -50,25 +46,17 @@ def kafka(servers):
 @pytest.fixture
 def database(servers, worker_id):
     """The DSN of a fresh, migrated database: a copy of one template, dropped behind the test."""
-    server = servers.migrated()
-    name = f"t_{worker_id}_{os.getpid()}_{next(NUMBERS)}"
-    with closing(psycopg2.connect(server.superuser_dsn)) as admin:
-        admin.autocommit = True
-        admin.cursor().execute(f"create database {name} template {TEMPLATE} owner lockstep")
-        yield re.sub(r"/\w+$", f"/{name}", server.dsn)
-        admin.cursor().execute(f"drop database {name} with (force)")
+    with servers.database(f"t_{worker_id}_{os.getpid()}_{next(NUMBERS)}") as dsn:
+        yield dsn
 
 
 @pytest.fixture
 def topic(kafka):
     """`topic(partitions=4, **settings)` makes a topic and returns its name."""
-    admin = AdminClient({"bootstrap.servers": kafka})
 
     def make(partitions: int = 4, **settings: object) -> str:
         name = f"t-{os.getpid()}-{next(NUMBERS)}"
-        config = {key.replace("_", "."): str(value) for key, value in settings.items()}
-        for made in admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
-            made.result(20)
+        make_topic(kafka, name, partitions, **settings)
         return name
 
     return make

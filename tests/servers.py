@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg2
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from lockstep.adapters.postgres import connect
 from lockstep.dev import kafka, postgres
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TEMPLATE = "lockstep_template"
+
+
+def make_topic(kafka: str, name: str, partitions: int, **settings: object) -> None:
+    """A topic of this name; `cleanup_policy="compact"` and the like are its settings."""
+    config = {key.replace("_", "."): str(value) for key, value in settings.items()}
+    admin = AdminClient({"bootstrap.servers": kafka})
+    for made in admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
+        made.result(20)
 
 
 class Servers:
@@ -61,6 +70,16 @@ class Servers:
                 if cur.fetchone() is None:
                     self._make_template(cur, server)
         return server
+
+    @contextmanager
+    def database(self, name: str) -> Iterator[str]:
+        """The DSN of a fresh, migrated database: a copy of the template, dropped behind the block."""
+        server = self.migrated()
+        with closing(psycopg2.connect(server.superuser_dsn)) as admin:
+            admin.autocommit = True
+            admin.cursor().execute(f"create database {name} template {TEMPLATE} owner lockstep")
+            yield re.sub(r"/\w+$", f"/{name}", server.dsn)
+            admin.cursor().execute(f"drop database {name} with (force)")
 
     def _make_template(self, cur, server: postgres.Server) -> None:
         cur.execute(f"create database {TEMPLATE}_new owner lockstep")

@@ -14,18 +14,17 @@ class InjectedFault(Exception):  # noqa: N818 - a test asked for it
 
 
 def reach(point: str) -> None:
-    """Does nothing, unless `LOCKSTEP_FAULT` is `point=kind@file` and the file is still there to be taken.
+    """Does nothing, unless `LOCKSTEP_FAULT` has `point=kind@file` among its words and the file is still there to be taken.
 
     Kinds: `kill` (SIGKILL to this process), `group` (to its whole process group), `stop` (SIGSTOP), `raise`.
     Taking the file is what makes the fault one-shot, across processes.
     """
-    armed = os.environ.get(ARMED_BY, "")
-    if not armed.startswith(f"{point}="):
-        return
-    kind, _, file = armed.removeprefix(f"{point}=").partition("@")
-    with suppress(FileNotFoundError):
-        os.unlink(file)  # noqa: PTH108 - imported by every executor: no pathlib
-        _strike(kind, point)
+    for armed in os.environ.get(ARMED_BY, "").split():
+        if armed.startswith(f"{point}="):
+            kind, _, file = armed.removeprefix(f"{point}=").partition("@")
+            with suppress(FileNotFoundError):
+                os.unlink(file)  # noqa: PTH108 - imported by every executor: no pathlib
+                _strike(kind, point)
 
 
 def _strike(kind: str, point: str) -> None:

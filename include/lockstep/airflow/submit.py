@@ -71,6 +71,7 @@ def lead_to(door: Door) -> Callable[[Mapping[str, Any]], None]:
         os.environ.update(door.environment())
         os.environ["LOCKSTEP_HOLDER"] = this_owner()
         os.environ["LOCKSTEP_TASK_INSTANCE"] = str(context["ti"].id)
+        os.environ["LOCKSTEP_TAKE_OVER"] = str(int(caller().take_over))
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
     return before

@@ -73,7 +73,7 @@ class AirflowApi:
         """The log of one try, a line an event."""
         path = f"dags/{dag_id}/dagRuns/{_quoted(run_id)}/taskInstances/{task}/logs/{try_number}?full_content=true"
         content = self.call("GET", path)["content"]
-        return "\n".join(str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in content)
+        return "\n".join(_line(event) for event in content)
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """Any other call below /api/v2; raises `Refusal` with Airflow's own words when it says no."""
@@ -89,6 +89,14 @@ class AirflowApi:
         if answer.is_error:
             raise Refusal(f"Airflow at {self._address} does not let {self._user} in: {answer.status_code}")
         return httpx.Client(headers={"Authorization": f"Bearer {answer.json()['access_token']}"}, timeout=SECONDS)
+
+
+def _line(event: Any) -> str:
+    """One event of a log; an exception is worth what it says."""
+    if not isinstance(event, dict):
+        return str(event)
+    errors = [f"{error['exc_type']}: {error['exc_value']}" for error in event.get("error_detail") or []]
+    return "\n".join([str(event.get("event", "")), *errors])
 
 
 def _quoted(run_id: str) -> str:

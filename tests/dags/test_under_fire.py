@@ -1,0 +1,208 @@
+"""Whoever dies under Airflow, and whatever is clicked in it: every record lands once, and no JVM stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg2
+import pytest
+
+from lockstep.dev import airflow, jars
+from lockstep.dev.airflow_settings import Place
+from scheduled import House, kill, wait_for
+
+# A dead scheduler's tasks are noticed in seconds, not in minutes.
+IMPATIENT = {
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "3",
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "5",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "10",
+    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "1",
+}
+POINTS = ("commit.ledger_written", "commit.done_unacknowledged")
+NO_JVM = 60.0
+
+
+@pytest.fixture(scope="module")
+def house(servers, kafka, tmp_path_factory, worker_id):
+    home = tmp_path_factory.mktemp("house")
+    for name in ("dags", "plugins", "pipelines"):
+        (home / name).mkdir()
+    metadata = f"airflow_{worker_id}_{os.getpid()}"
+    faults = " ".join(f"{point}=kill@{home / point}" for point in POINTS)
+    lineage = {"type": "file", "log_file_path": str(home / "lineage.json"), "append": True}
+    more = {"LOCKSTEP_FAULT": faults, "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(lineage)}
+    with servers.database(f"ledger_{worker_id}_{os.getpid()}") as dsn, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOCKSTEP_PIPELINES", str(home / "pipelines"))
+        folders = (home / "dags", home / "plugins", home / "pipelines", jars.folder())
+        place = Place(dsn, kafka, *folders, metadata=metadata, more=IMPATIENT | more)
+        made = House(home, place)
+        yield made
+        if left := airflow.running(home):
+            airflow.stop(left)
+        admin = psycopg2.connect(re.sub(r"/\w+$", "/postgres", servers.postgres().superuser_dsn))
+        admin.autocommit = True
+        admin.cursor().execute(f"drop database {metadata} with (force)")
+        admin.close()
+
+
+def test_a_task_killed_while_spark_reads_is_tried_again_and_its_jvm_ends(house):
+    drill = house.pipeline("killed_in_stage", slow=True)
+    run_id = drill.trigger()
+    task, orphans = drill.until_reading(), house.jvms()
+    kill(task)
+    drill.mark.unlink()
+
+    wait_for(lambda: not set(orphans) & set(house.jvms()), "the orphaned JVM ends", NO_JVM)
+    assert drill.over(run_id) == "success"
+    assert drill.batches() == [("committed", 2)]
+    assert drill.violations() == []
+    assert house.jvms() == []
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_task_killed_in_commit_is_tried_again_and_commits_once(house, point):
+    drill = house.pipeline(point.replace(".", "_"))
+    (house.home / point).touch()
+
+    run_id = drill.trigger()
+
+    assert drill.over(run_id) == "success"
+    assert not (house.home / point).exists(), "the fault was never reached"
+    assert house.api.tasks(drill.name, run_id)["commit"]["try_number"] == 2
+    assert drill.batches() == [("committed", 1)]
+    assert drill.violations() == []
+
+
+def test_a_scheduler_killed_while_spark_reads_harms_nothing(house):
+    drill = house.pipeline("without_scheduler", slow=True)
+    run_id = drill.trigger()
+    drill.until_reading()
+    airflow.kill(airflow.running(house.home), "scheduler")
+    drill.mark.unlink()
+    house.airflow = airflow.start(house.home, house.place)
+
+    assert drill.over(run_id, seconds=200) == "success"
+    assert [state for state, _ in drill.batches()] == ["committed"]
+    assert drill.violations() == []
+    wait_for(lambda: not house.jvms(), "no JVM is left", NO_JVM)
+
+
+def test_a_task_marked_failed_while_spark_reads_leaves_no_jvm_and_its_batch_to_the_next_run(house):
+    drill = house.pipeline("marked_failed", slow=True)
+    run_id = drill.trigger()
+    drill.until_reading()
+    drill.mark.unlink()
+
+    house.api.mark(drill.name, run_id, "stage", "failed")
+
+    assert drill.over(run_id) == "failed"
+    wait_for(lambda: not house.jvms(), "no JVM is left", NO_JVM)
+    assert drill.over(drill.trigger(take_over=True)) == "success"
+    assert drill.batches() == [("committed", 2)]
+    assert drill.violations() == []
+
+
+def test_a_cleared_run_does_nothing_again(house):
+    drill = house.pipeline("cleared")
+    run_id = drill.trigger()
+    assert drill.over(run_id) == "success"
+    before = drill.ask("select pg_current_snapshot()::text")  # nothing of the ledger's may be newer
+    committed = drill.ask("select max(closed_at) from lockstep.attempt")
+
+    house.api.clear(drill.name, run_id)
+
+    wait_for(lambda: drill.tasks(run_id)["plan"] == "skipped", f"plan is skipped {before}")
+    assert drill.over(run_id) == "success"
+    assert set(drill.tasks(run_id).values()) == {"skipped"}
+    assert drill.ask("select max(closed_at) from lockstep.attempt") == committed
+    assert drill.batches() == [("committed", 1)]
+    assert drill.violations() == []
+
+
+def test_two_runs_at_once_share_the_records_and_no_offset(house):
+    drill = house.pipeline("twice")
+    with ThreadPoolExecutor() as both:
+        runs = list(both.map(lambda _: drill.trigger(), range(2)))
+
+    assert [drill.over(run_id) for run_id in runs] == ["success", "success"]
+    planned = sorted(drill.tasks(run_id)["plan"] for run_id in runs)
+    assert planned in (["skipped", "success"], ["success", "success"])
+    assert {state for state, _ in drill.batches()} == {"committed"}
+    assert drill.violations() == []
+
+
+def test_what_a_person_must_decide_fails_at_once_with_the_command_to_type(house):
+    drill = house.pipeline("blocked")
+    assert drill.over(drill.trigger()) == "success"
+    drill.recreate_topic()
+
+    run_id = drill.trigger()
+
+    assert drill.over(run_id) == "failed"
+    assert house.api.tasks(drill.name, run_id)["plan"]["try_number"] == 1
+    assert "lockstep retire blocked --reason" in house.api.log(drill.name, run_id, "plan", 1)
+
+
+def test_what_a_run_did_stands_on_its_tasks_pages_and_in_its_assets_event(house):
+    drill = house.pipeline("witness")
+    run_id = drill.trigger()
+    assert drill.over(run_id) == "success"
+    (batch_id, token), *_ = drill.ask(
+        "select batch_id, token from lockstep.batch where pipeline = %s and state = 'committed'", drill.name
+    )
+
+    assert house.api.xcom(drill.name, run_id, "plan") == batch_id
+    ranges = house.api.xcom(drill.name, run_id, "plan", "ranges")
+    assert (
+        sum(int(until) - int(first) for first, until in (re.findall(r"\[(\d+), (\d+)\)", r)[0] for r in ranges)) == 150
+    )
+    assert house.api.xcom(drill.name, run_id, "stage", "attempt") == token
+    assert house.api.xcom(drill.name, run_id, "commit", "written") == 150
+
+    (event,) = [
+        e for e in house.api.call("GET", "assets/events?limit=100")["asset_events"] if e["source_dag_id"] == drill.name
+    ]
+    assert event["extra"]["batch"] == batch_id
+    assert (event["extra"]["delivered"], event["extra"]["written"], event["extra"]["rejected"]) == (150, 150, 0)
+    assert {r["topic"] for r in event["extra"]["ranges"]} == {drill.topic}
+
+    def told() -> list[dict]:
+        lines = (house.home / "lineage.json").read_text().splitlines() if (house.home / "lineage.json").exists() else []
+        facets = [json.loads(line) for line in lines if "lockstep_offsets" in line]
+        return [e for e in facets if e["run"]["facets"]["lockstep_offsets"]["pipeline"] == drill.name]
+
+    (lineage,) = wait_for(told, "the OpenLineage event")
+    facet = lineage["run"]["facets"]["lockstep_offsets"]
+    assert (facet["batch"], facet["attempt"], facet["lane"]) == (batch_id, token, "live")
+    assert facet["_schemaURL"] == "urn:lockstep:openlineage:OffsetsRunFacet:1-0-0"
+    assert [d["name"] for d in lineage["inputs"]] == [drill.topic]
+    assert lineage["outputs"][0]["name"].endswith(".public.witness")
+
+
+def test_no_secret_is_in_logs_rendered_templates_xcom_or_on_a_command_line(house):
+    drill = house.pipeline("discreet", slow=True)
+    secret = house.place.dsn.split(":")[2].split("@")[0]
+    run_id = drill.trigger()
+    drill.until_reading()
+    lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert "stage_batch.py" in lines
+    drill.mark.unlink()
+    assert drill.over(run_id) == "success"
+
+    assert secret not in lines
+    logs = [file for file in (house.airflow.folder / "logs").rglob("*") if file.is_file()]
+    assert logs
+    assert not [file for file in logs if secret in file.read_text(errors="replace")]
+    metadata = psycopg2.connect(house.place.metadata_dsn)
+    with metadata, metadata.cursor() as cur:
+        for table in ("rendered_task_instance_fields", "xcom", "serialized_dag", "log", "dag_run"):
+            cur.execute(f"select count(*), count(*) filter (where t::text like %s) from {table} t", (f"%{secret}%",))
+            rows, leaks = cur.fetchone()
+            assert rows, table
+            assert not leaks, table
+    metadata.close()

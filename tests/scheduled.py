@@ -1,0 +1,184 @@
+"""A real Airflow with pipelines of its own: their DAGs are triggered, killed, cleared and looked at from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg2
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from checker import at_end, check
+from lockstep.adapters.folders import load
+from lockstep.adapters.postgres import connect
+from lockstep.dev import airflow, processes
+from lockstep.ledger.migrate import migrate_target
+from servers import make_topic
+
+if TYPE_CHECKING:
+    from lockstep.dev.airflow_settings import Place
+
+PIPELINE = """
+from lockstep.core.definition import Append, Json, Limits, Pipeline
+P = Pipeline(
+    name="{name}", topic="{topic}", format=Json("id string, n int"), target=Append("public.{name}"),
+    limits=Limits(records=10_000), owner="tests",
+)
+"""
+TARGET = """
+create table if not exists public.{name} (id text, n int, _stream int4 not null, _offset int8 not null,
+    _ordinal int4 not null, _batch int8 not null, primary key (_stream, _offset, _ordinal));
+"""
+# While the mark is there, reading takes about half a minute: time enough to be killed in.
+TRANSFORM = """
+import time
+from pathlib import Path
+from pyspark.sql import functions as F
+
+def transform(records):
+    if not Path({mark!r}).exists():
+        return records
+    @F.udf("int")
+    def slowly(n):
+        time.sleep(0.4)
+        return n
+    return records.withColumn("n", slowly("n"))
+"""
+DAG_FILE = """
+from datetime import timedelta
+
+from lockstep.adapters.folders import load
+from lockstep.airflow import dag_for
+
+dag = dag_for(
+    load("{name}").pipeline, max_active_runs=2, is_paused_upon_creation=False,
+    default_args={{"retry_delay": timedelta(seconds=3)}},
+)
+"""
+RECORDS = 150
+OVER = {"success", "failed"}
+
+
+@dataclass
+class House:
+    """One Airflow, one ledger, and the folders that its pipelines and DAGs lie in."""
+
+    home: Path
+    place: Place
+
+    def __post_init__(self) -> None:
+        self.airflow = airflow.start(self.home, self.place)
+        self.api = self.airflow.api()
+
+    def pipeline(self, name: str, *, slow: bool = False) -> Scheduled:
+        """A pipeline with records on its topic, a table, and a DAG that Airflow has parsed."""
+        folder, topic = self.place.pipelines / name, f"{self.place.metadata}-{name}"
+        folder.mkdir()
+        make_topic(self.place.kafka, topic, partitions=2)
+        made = Scheduled(self, name, topic, self.place.pipelines.parent / f"{name}.slow")
+        made.mark.touch() if slow else None
+        (folder / "__init__.py").write_text(PIPELINE.format(name=name, topic=topic))
+        (folder / "target.sql").write_text(TARGET.format(name=name))
+        (folder / "transform.py").write_text(TRANSFORM.format(mark=str(made.mark)))
+        conn = connect(self.place.dsn)
+        migrate_target(conn, load(name))
+        conn.close()
+        made.send(RECORDS)
+        (self.place.dags / f"{name}.py").write_text(DAG_FILE.format(name=name))
+        wait_for(lambda: name in self.api.dags(), "the DAG is parsed")
+        return made
+
+    def jvms(self) -> list[int]:
+        """The Java programs that this Airflow has started."""
+        ours = processes.having(f"AIRFLOW_HOME={self.airflow.folder}")
+        return [pid for pid in ours if "org.apache.spark" in processes.command_line(pid)]
+
+
+@dataclass
+class Scheduled:
+    """One pipeline of the house and its DAG of the same name."""
+
+    house: House
+    name: str
+    topic: str
+    mark: Path
+
+    def send(self, records: int) -> None:
+        producer = Producer({"bootstrap.servers": self.house.place.kafka})
+        for i in range(records):
+            producer.produce(self.topic, json.dumps({"id": f"r{i}", "n": i}), f"k{i}")
+        producer.flush(20)
+
+    def recreate_topic(self) -> None:
+        """The same name, another log."""
+        admin = AdminClient({"bootstrap.servers": self.house.place.kafka})
+        admin.delete_topics([self.topic])[self.topic].result(20)
+        wait_for(lambda: self.topic not in admin.list_topics(timeout=10).topics, "the topic is gone")
+        make_topic(self.house.place.kafka, self.topic, partitions=2)
+
+    def trigger(self, **conf: object) -> str:
+        return self.house.api.trigger(self.name, **conf)
+
+    def tasks(self, run_id: str) -> dict[str, str]:
+        return {name: task["state"] for name, task in self.house.api.tasks(self.name, run_id).items()}
+
+    def over(self, run_id: str, seconds: float = 150.0) -> str:
+        """Waits for the end of a run and returns its state."""
+
+        def state() -> str | None:
+            found = {run["dag_run_id"]: run["state"] for run in self.house.api.runs(self.name)}[run_id]
+            return found if found in OVER else None
+
+        return wait_for(state, f"{run_id} is over: {self.tasks(run_id)}", seconds)
+
+    def until_reading(self) -> int:
+        """Waits until Spark reads for this pipeline; returns the pid of the task that started it."""
+        reading = (
+            "select 1 from lockstep.attempt join lockstep.batch using (batch_id)"
+            " where pipeline = %s and spark_application_id is not null and attempt.state = 'open'"
+        )
+        wait_for(lambda: self.ask(reading, self.name), "Spark reads", 90)
+        ours = [pid for pid in self.house.jvms() if f" {self.name} " in f"{processes.command_line(pid)} "]
+        environ = Path(f"/proc/{ours[0]}/environ").read_bytes().split(b"\0")
+        (holder,) = [line for line in environ if line.startswith(b"LOCKSTEP_HOLDER=")]
+        return int(holder.split(b"/")[1])
+
+    def ask(self, query: str, *values: object) -> list[tuple]:
+        conn = psycopg2.connect(self.house.place.dsn)
+        with conn, conn.cursor() as cur:
+            cur.execute(query, values)
+            rows = cur.fetchall()
+        conn.close()
+        return rows
+
+    def batches(self) -> list[tuple[str, int]]:
+        """State and number of attempts of each batch of this pipeline, oldest first."""
+        return self.ask(
+            "select state, (select count(*) from lockstep.attempt a where a.batch_id = b.batch_id)::int"
+            " from lockstep.batch b where pipeline = %s order by batch_id",
+            self.name,
+        )
+
+    def violations(self) -> list[str]:
+        """What an independent reader finds wrong, records that are still missing included."""
+        where = self.house.place
+        found = check(where.dsn, where.kafka, self.name, table=f"public.{self.name}")
+        return found + at_end(where.dsn, where.kafka, self.name)
+
+
+def wait_for(what, why: str, seconds: float = 60.0):
+    until = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < until, f"it did not come: {why}"
+        time.sleep(0.3)
+    return found
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
