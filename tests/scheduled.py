@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ from lockstep.ledger.migrate import migrate_target
 from servers import make_topic
 
 if TYPE_CHECKING:
+    import socket
+
     from lockstep.dev.airflow_settings import Place
 
 PIPELINE = """
@@ -71,6 +74,7 @@ class House:
 
     home: Path
     place: Place
+    metrics: socket.socket
 
     def __post_init__(self) -> None:
         self.airflow = airflow.start(self.home, self.place)
@@ -93,6 +97,17 @@ class House:
         (self.place.dags / f"{name}.py").write_text(DAG_FILE.format(name=name))
         wait_for(lambda: name in self.api.dags(), "the DAG is parsed")
         return made
+
+    def measured(self) -> dict[str, str]:
+        """The last value of each of our metrics since this was asked last; steps by their name."""
+        found = {}
+        with suppress(BlockingIOError):
+            while True:
+                name, _, value = self.metrics.recv(65_536).decode().partition(":")
+                name, *tags = name.removeprefix("airflow.").split(",")
+                step = next((tag.removeprefix("step=") for tag in tags if tag.startswith("step=")), "")
+                found[f"{name} {step}".strip()] = value.partition("|")[0]
+        return found
 
     def jvms(self) -> list[int]:
         """The Java programs that this Airflow has started."""

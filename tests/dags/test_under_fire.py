@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import psycopg2
 import pytest
 
@@ -30,17 +32,27 @@ NO_JVM = 60.0
 @pytest.fixture(scope="module")
 def house(servers, kafka, tmp_path_factory, worker_id):
     home = tmp_path_factory.mktemp("house")
-    for name in ("dags", "plugins", "pipelines"):
+    for name in ("dags", "pipelines"):
         (home / name).mkdir()
     metadata = f"airflow_{worker_id}_{os.getpid()}"
     faults = " ".join(f"{point}=kill@{home / point}" for point in POINTS)
     lineage = {"type": "file", "log_file_path": str(home / "lineage.json"), "append": True}
-    more = {"LOCKSTEP_FAULT": faults, "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(lineage)}
+    metrics = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    metrics.bind(("127.0.0.1", 0))
+    metrics.settimeout(0)
+    more = {
+        "LOCKSTEP_FAULT": faults,
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(lineage),
+        "AIRFLOW__METRICS__STATSD_ON": "True",
+        "AIRFLOW__METRICS__STATSD_PORT": str(metrics.getsockname()[1]),
+        "AIRFLOW__METRICS__STATSD_INFLUXDB_ENABLED": "True",
+        "AIRFLOW__METRICS__METRICS_ALLOW_LIST": "lockstep",
+    }
     with servers.database(f"ledger_{worker_id}_{os.getpid()}") as dsn, pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOCKSTEP_PIPELINES", str(home / "pipelines"))
-        folders = (home / "dags", home / "plugins", home / "pipelines", jars.folder())
+        folders = (home / "dags", jars.CHECKOUT / "plugins", home / "pipelines", jars.folder())
         place = Place(dsn, kafka, *folders, metadata=metadata, more=IMPATIENT | more)
-        made = House(home, place)
+        made = House(home, place, metrics)
         yield made
         if left := airflow.running(home):
             airflow.stop(left)
@@ -182,6 +194,40 @@ def test_what_a_run_did_stands_on_its_tasks_pages_and_in_its_assets_event(house)
     assert facet["_schemaURL"] == "urn:lockstep:openlineage:OffsetsRunFacet:1-0-0"
     assert [d["name"] for d in lineage["inputs"]] == [drill.topic]
     assert lineage["outputs"][0]["name"].endswith(".public.witness")
+
+
+def test_what_a_run_did_is_measured_through_airflows_metrics(house):
+    drill = house.pipeline("measured")
+    house.measured()  # what earlier runs have sent
+    assert drill.over(drill.trigger()) == "success"
+
+    found = house.measured()
+    assert found["lockstep.rows"] == "150"
+    assert found["lockstep.rejects"] == "0"
+    assert (found["lockstep.lag_records"], found["lockstep.lag_seconds"]) == ("0", "0.0")
+    assert 0 < int(found["lockstep.headroom_records"]) < 150, "the partition with the fewest records behind it"
+    for step in ("plan", "stage", "validate", "commit"):
+        assert float(found[f"lockstep.step {step}"]) > 0
+
+
+def test_the_page_of_a_batch_is_linked_and_for_those_who_may_read_the_dag(house):
+    drill = house.pipeline("shown")
+    run_id = drill.trigger()
+    assert drill.over(run_id) == "success"
+    batch_id = house.api.xcom(drill.name, run_id, "plan")
+    path = f"/lockstep/dags/shown/batches/{batch_id}"
+
+    assert house.api.links(drill.name, run_id, "commit") == {"Batch": path}
+    assert httpx.get(house.airflow.address + path).status_code == 401
+    shown = house.api.page(path)
+    assert shown.status_code == 200
+    assert f"shown, batch {batch_id}" in shown.text
+    assert f"{drill.topic}-1" in shown.text
+    assert house.api.page(path.replace("shown", "witness")).status_code == 404, (
+        "another DAG's permission does not open it"
+    )
+    for docs in ("/lockstep/docs", "/lockstep/openapi.json"):
+        assert house.api.page(docs).status_code == 404
 
 
 def test_no_secret_is_in_logs_rendered_templates_xcom_or_on_a_command_line(house):

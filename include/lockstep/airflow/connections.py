@@ -34,10 +34,15 @@ def environment(postgres_conn_id: str, kafka_conn_id: str, environ: Mapping[str,
     """LOCKSTEP_DSN, LOCKSTEP_KAFKA and LOCKSTEP_KAFKA_CONFIG from two connections, without those that are set already."""
     found: dict[str, str] = {}
     if not environ.get("LOCKSTEP_DSN"):
-        found["LOCKSTEP_DSN"] = _dsn(_connection(postgres_conn_id, "LOCKSTEP_DSN"))
+        found["LOCKSTEP_DSN"] = dsn(postgres_conn_id, environ)
     if not environ.get("LOCKSTEP_KAFKA"):
         found |= _kafka(_connection(kafka_conn_id, "LOCKSTEP_KAFKA"))
     return found
+
+
+def dsn(postgres_conn_id: str, environ: Mapping[str, str] = os.environ) -> str:
+    """How to reach the ledger's database."""
+    return environ.get("LOCKSTEP_DSN") or _dsn(_connection(postgres_conn_id, "LOCKSTEP_DSN"))
 
 
 def _connection(conn_id: str, variable: str) -> Connection:

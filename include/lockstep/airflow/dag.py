@@ -10,6 +10,7 @@ from airflow.sdk import DAG, Asset, Param, task
 
 from lockstep.airflow import steps, submit
 from lockstep.airflow.door import Door
+from lockstep.airflow.link import BatchLink
 
 if TYPE_CHECKING:
     from lockstep.core.definition import Pipeline
@@ -101,4 +102,6 @@ def dag_for(
         batch_id = plan()
         token = validate(batch_id)  # type: ignore[arg-type]  # TaskFlow hands the value over at run time
         batch_id >> stage >> token >> commit(batch_id, token) >> announce(batch_id, token)  # type: ignore[arg-type]
+        for each in dag.tasks:
+            each.operator_extra_links = (BatchLink(),)
     return dag

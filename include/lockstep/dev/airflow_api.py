@@ -75,6 +75,16 @@ class AirflowApi:
         content = self.call("GET", path)["content"]
         return "\n".join(_line(event) for event in content)
 
+    def links(self, dag_id: str, run_id: str, task: str) -> dict[str, str]:
+        """The links on a task's page, by name."""
+        path = f"dags/{dag_id}/dagRuns/{_quoted(run_id)}/taskInstances/{task}/links"
+        found: dict[str, str] = self.call("GET", path)["extra_links"]
+        return found
+
+    def page(self, path: str) -> httpx.Response:
+        """Any page of this Airflow, as the user who is logged in sees it."""
+        return self._session.get(f"{self._address}{path}")
+
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """Any other call below /api/v2; raises `Refusal` with Airflow's own words when it says no."""
         answer = self._session.request(method, f"{self._address}/api/v2/{path}", json=body)

@@ -1,0 +1,24 @@
+"""From a task's page to its batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from airflow.sdk import BaseOperatorLink
+from airflow.sdk.bases.xcom import BaseXCom
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
+
+
+class BatchLink(BaseOperatorLink):
+    """The page of the batch that the run has planned; no link where there is none."""
+
+    name = "Batch"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's signature
+        """Where the batch is shown, below Airflow's own address."""
+        batch_id = BaseXCom.get_one(key="return_value", dag_id=ti_key.dag_id, task_id="plan", run_id=ti_key.run_id)
+        return f"/lockstep/dags/{quote(ti_key.dag_id)}/batches/{batch_id}" if batch_id else ""
