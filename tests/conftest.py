@@ -98,4 +98,5 @@ def drill(database, kafka, topic, produce, tmp_path, monkeypatch):
     migrate_target(conn, load("drill"))
     conn.close()
     produce(name, [(f"k{i}", json.dumps({"id": f"r{i}", "n": i})) for i in range(150)])
-    return here
+    yield here
+    here.end()

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg2
@@ -38,6 +39,7 @@ class Drill:
     kafka: str
     topic: str
     home: Path
+    started: list[int] = field(default_factory=list)
 
     def start(self, *options: str, fault: str | None = None) -> subprocess.Popen[str]:
         environ = os.environ | {
@@ -50,7 +52,7 @@ class Drill:
             armed = self.home / f"armed-{time.monotonic_ns()}"
             armed.touch()
             environ["LOCKSTEP_FAULT"] = f"{fault}@{armed}"
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, str(RUNNER), "drill", *options],
             env=environ,
             stdout=subprocess.PIPE,
@@ -58,6 +60,14 @@ class Drill:
             text=True,
             start_new_session=True,
         )
+        self.started.append(process.pid)
+        return process
+
+    def end(self) -> None:
+        """Nothing that was started outlives the test: each runner is the head of a group, its JVM and workers are in it."""
+        for group in self.started:
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
 
     def run(self, *options: str, fault: str | None = None) -> dict:
         """Runs to the end; a killed runner says {"killed": signal}."""

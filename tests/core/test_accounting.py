@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockstep.core.accounting import Digest, too_many_rejects
+from lockstep.core.accounting import Digest, ManifestLine, counted_once, too_many_rejects
 from lockstep.core.tasks import tasks_for
 
 OFFSETS = st.sets(st.integers(0, 2**60), max_size=30)
@@ -35,3 +35,11 @@ def test_tasks_are_never_more_than_ranges_or_cores_and_never_none(spans, cores):
 def test_few_records_over_many_partitions_are_one_task():
     assert tasks_for([2] * 512, 4) == 1
     assert tasks_for([1_000_000] * 8, 4) == 4
+
+
+def test_a_record_with_rows_of_several_tasks_is_written_once():
+    def line(task: int, stream: int, written: int) -> ManifestLine:
+        return ManifestLine(task, stream, 10, written, 0, 10, 100, Digest(10, 1, 1), 0, 9, None, None)
+
+    counted = counted_once([line(1, 1, 2), line(2, 1, 0), line(2, 2, 0)], {1: 5, 2: 7})
+    assert [(each.task, each.stream_id, each.written) for each in counted] == [(1, 1, 7), (2, 1, 0), (2, 2, 7)]

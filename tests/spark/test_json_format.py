@@ -33,6 +33,8 @@ REJECTED = [
     (b'{"id":"x"} trailing', "something follows it"),
     (b'{"id":"x"}{"id":"y"}', "something follows it"),
     (b'{"id":"x"},{"id":"y"}', "something follows it"),
+    (b'{"id":"x"}] [{"id":"y"}', "something follows it"),
+    (b'{"id":"x"}, "own"] [{"id":"y"}', "something follows it"),
     (b'\xff\xfe{"id":"x"}', "not valid UTF-8"),
     (b'{"id":"\xc3("}', "not valid UTF-8"),
     (b'{"id":"a\\u0000b"}', "column id: holds \\u0000"),

@@ -6,7 +6,11 @@ import json
 
 import pytest
 
+from lockstep.adapters.folders import load
+from lockstep.adapters.kafka import Broker
+from lockstep.adapters.postgres import connect
 from lockstep.core.errors import BadData, BadDefinition
+from lockstep.steps.verify import verify
 
 ID = "id string, n int"
 DDL = "id text, n int"
@@ -49,6 +53,41 @@ def test_a_shuffle_keeps_the_account(pipeline, source):
     assert totals(loaded.run()) == (91, 90, 0, 1)
     assert loaded.ask(f"select count(*), min(n) from {loaded.name}") == [(90, 1)]
     assert loaded.violations() == []
+
+
+def test_a_record_whose_rows_land_in_several_tasks_is_counted_once(pipeline, source):
+    spread = START + (
+        "def transform(r):\n"
+        "    fan = r.select('_stream', '_offset', 'id', F.posexplode(F.array('n', 'n', 'n')).alias('_ordinal', 'n'))\n"
+        "    return fan.repartition(4, '_ordinal').where(F.col('n') % 2 == 0)\n"
+    )
+    loaded = pipeline(source, ID, DDL, transform=spread)
+    assert totals(loaded.run()) == (91, 45, 45, 1)
+    assert loaded.ask(f"select count(*) from {loaded.name}") == [(135,)]
+    checks = verify(connect(loaded.dsn), Broker(loaded.kafka), load(loaded.name), deep=False)
+    assert [check.name for check in checks if not check.ok] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("withColumn('_offset', F.when(F.col('n') != 5, F.col('_offset')))", "whose _offset is null"),
+        ("withColumn('_stream', F.when(F.col('n') != 5, F.col('_stream')))", "whose _stream is null"),
+        ("withColumn('_stream', F.when(F.col('n') != 5, F.col('_stream')).otherwise(F.lit(4711)))", "4711"),
+        ("withColumn('_offset', F.when(F.col('n') != 5, F.col('_offset')).otherwise(F.lit(10**9)))", "1000000000"),
+    ],
+)
+def test_a_row_that_does_not_answer_for_a_record_of_the_batch_is_refused(pipeline, source, change, words):
+    loaded = pipeline(source, ID, DDL, transform=START + f"def transform(r):\n    return r.{change}\n")
+    with pytest.raises(BadData, match=words):
+        loaded.run()
+    assert loaded.ask("select count(*) from lockstep.commit") == [(0,)]
+
+
+def test_a_transform_that_returns_nothing_is_refused_in_one_line(pipeline, source):
+    loaded = pipeline(source, ID, DDL, transform="def transform(r):\n    r.where('n > 1')\n")
+    with pytest.raises(BadDefinition, match="returns NoneType, and must return a DataFrame"):
+        loaded.run()
 
 
 def test_columns_are_what_leaves_the_transform(pipeline, source):

@@ -7,13 +7,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
 from lockstep.adapters.postgres import staging_dsn
 from lockstep.adapters.spark_session import session
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.columns import RESERVED, Column
-from lockstep.core.errors import BadData, BadDefinition, Superseded, Unreachable
+from lockstep.core.errors import BadData, BadDefinition, Refusal, Superseded, Unreachable
 from lockstep.core.tasks import tasks_for
 from lockstep.formats.json_format import decoded
 from lockstep.staging.source import kept, source_lines
@@ -22,8 +23,6 @@ from lockstep.staging.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from pyspark.sql import DataFrame
 
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.staging import StageWork
@@ -78,7 +77,6 @@ class SparkEngine:
 
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
         """Stages every visible record of the ranges; raises `BadData` when data or code is at fault."""
-        self._cancelled = False
         froms = {item.stream_id: item.offsets.from_offset for item in work.ranges}
         dsn = staging_dsn(self._dsn, f"lockstep stage {work.batch_id}.{work.token}")
         writer = Writer(dsn, work.table, work.batch_id, work.token, froms, tuple(c.name for c in work.columns))
@@ -87,6 +85,7 @@ class SparkEngine:
         context.setJobGroup(work.table, f"{work.pipeline}: batch {work.batch_id}", interruptOnCancel=True)
         self._group = work.table
         try:
+            self._require_wanted(work)
             records = decoded(self._records(work).coalesce(slots), self._folder.pipeline)
             lines = self._staged(records, writer, work)
             return lines if self._folder.transform is None else kept(source_lines(dsn, work, slots), lines)
@@ -96,6 +95,12 @@ class SparkEngine:
             if type(error).__module__.startswith("py4j"):
                 raise self._told(error, work) from error
             raise
+        finally:
+            self._cancelled = False  # the next batch is another one
+
+    def _require_wanted(self, work: StageWork) -> None:
+        if self._cancelled:  # before there was a job to cancel
+            raise Superseded(f"batch {work.batch_id} was taken over before it was read")
 
     def cancel(self) -> None:
         """Stops the read that is under way."""
@@ -159,10 +164,15 @@ class SparkEngine:
         try:
             spec.loader.exec_module(module)
             function: Callable[[DataFrame], DataFrame] = module.transform
-            return function(records)
+            made = function(records)
         except Exception as error:
             line = (str(error).strip().splitlines() or [""])[0]
             raise BadDefinition(f"{self._where}: transform.py fails: {type(error).__name__}: {line}") from error
+        if not isinstance(made, DataFrame):
+            raise BadDefinition(
+                f"{self._where}: transform.py returns {type(made).__name__}, and must return a DataFrame"
+            )
+        return made
 
     def _column(self, name: str, type_: str) -> Column:
         known = type_ if type_.startswith("decimal") else SPARK_TYPES.get(type_)
@@ -175,6 +185,8 @@ class SparkEngine:
         if self._cancelled:
             return Superseded(f"batch {work.batch_id} was taken over while it was being read")
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        if any("Failed to find data source: kafka" in line for line in lines):
+            return Refusal(f"{self._where}: Spark was started without its Kafka connector", next_command="make jars")
         kinds = ("ConnectionError", "KAFKA_DATA_LOSS", "OffsetOutOfRange", "TimeoutException", "Disconnect")
         away = next((line for line in lines if any(kind in line for kind in kinds)), None)
         if away:

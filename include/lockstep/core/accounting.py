@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lockstep.core.errors import BadData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
 REJECTS_ALWAYS_TAKEN = 100
@@ -66,3 +66,9 @@ class ManifestLine:
 def too_many_rejects(rejected: int, delivered: int, max_share: float) -> bool:
     """Whether so many records were rejected that the schema, not the data, must be wrong (T14)."""
     return rejected > REJECTS_ALWAYS_TAKEN and rejected > max_share * delivered
+
+
+def counted_once(lines: Sequence[ManifestLine], records: Mapping[int, int]) -> tuple[ManifestLine, ...]:
+    """The lines with each stream's records added to the first of them: whoever staged its rows, a record is written once."""
+    left = dict(records)
+    return tuple(replace(line, written=line.written + left.pop(line.stream_id, 0)) for line in lines)

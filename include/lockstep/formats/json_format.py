@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
@@ -73,10 +74,17 @@ def _why_corrupt(pipeline: Pipeline) -> Column:
 
 
 def _ends_once(text: Column) -> Column:
-    """The first closing brace is the last character, or the whole text is exactly one element of an array."""
+    """The first closing brace is the last character, or the whole text is the one element in front of our own.
+
+    Our own is drawn anew each time: a text with brackets that close ours early cannot know what must follow it.
+    """
     trimmed = F.expr(f"trim(trailing '{WHITESPACE}' from _text)")
-    wrapped = F.concat(F.lit("["), text, F.lit("]"))
-    return (F.instr(text, "}") == F.length(trimmed)) | F.json_array_length(wrapped).eqNullSafe(F.lit(1))
+    own = secrets.token_hex(8)
+    wrapped = F.concat(F.lit("["), text, F.lit(f', "{own}"]'))
+    alone = F.json_array_length(wrapped).eqNullSafe(F.lit(2)) & F.get_json_object(wrapped, "$[1]").eqNullSafe(
+        F.lit(own)
+    )
+    return (F.instr(text, "}") == F.length(trimmed)) | alone
 
 
 def _misfits(column: Declared) -> list[tuple[Column, str]]:

@@ -173,6 +173,12 @@ def staged_totals(cur: cursor, attempt: AttemptId) -> dict[int, Any]:
     return {row.stream_id: row for row in every(cur)}
 
 
+def staged_records(cur: cursor, attempt: AttemptId, tasks: Sequence[int]) -> dict[int, int]:
+    """How many records have rows among these tasks', per stream; tombstones, which no transform sees, are not counted."""
+    cur.execute(sql.SQL(Q["staged_records"]).format(table=staging(attempt)), {"tasks": list(tasks)})
+    return {row.stream_id: row.written for row in every(cur)}
+
+
 def insert_results(
     cur: cursor, attempt: AttemptId, totals: Sequence[Any], starts: Mapping[int, tuple[int, int]]
 ) -> None:

@@ -120,6 +120,12 @@ from {table} t join (select distinct task from lockstep.manifest where batch_id 
     on w.task = t._task
 group by t._stream order by t._stream
 
+-- name: staged_records
+-- How many records reached the winners' rows, per stream: a transform may spread one record's rows over several tasks.
+select t._stream as stream_id, count(distinct t._offset) as written
+from {table} t where t._task = any(%(tasks)s) and t._reason is null and not t._deleted
+group by t._stream
+
 -- name: insert_result
 -- What this attempt read of one stream, reconciled.
 insert into lockstep.result (batch_id, token, stream_id, delivered, written, filtered, rejected, rows, bytes,

@@ -58,6 +58,7 @@ def source_lines(dsn: str, work: StageWork, slots: int) -> list[ManifestLine]:
 def kept(source: Iterable[ManifestLine], outlet: Sequence[ManifestLine]) -> tuple[ManifestLine, ...]:
     """One source line per stream and every winner's outlet line; lines of one task and stream are one.
 
+    What was written stays open but for tombstones: a record's rows may lie with several tasks, and each counts its own.
     Raises `BadData` when two tasks read one stream and tell different stories.
     """
     winners = {line.task for line in outlet}
@@ -79,6 +80,6 @@ def kept(source: Iterable[ManifestLine], outlet: Sequence[ManifestLine]) -> tupl
     for line in outlet:
         other = lines.get((line.task, line.stream_id))
         lines[line.task, line.stream_id] = (
-            replace(other, written=other.written + line.written, rows=other.rows + line.rows) if other else line
+            replace(other, rows=other.rows + line.rows) if other else replace(line, written=0)
         )
     return tuple(lines.values())

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SMALL = 2**24  # up to here the square of a distance, times a batch's rows, fits an int64
+INT64 = 2**63
 
 LINES = pa.schema(
     [
@@ -100,7 +100,7 @@ def _by_stream(batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
 def _sums(distances: np.ndarray[Any, Any]) -> tuple[int, int]:
     if not len(distances):
         return 0, 0
-    if distances.max() < SMALL:
+    if int(distances.max()) ** 2 * len(distances) < INT64:  # else numpy would wrap around without a word
         return int(distances.sum()), int((distances * distances).sum())
     exact = [int(distance) for distance in distances]
     return sum(exact), sum(distance * distance for distance in exact)

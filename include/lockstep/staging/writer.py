@@ -131,7 +131,13 @@ def _accepted(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _as_staged(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """What left a transform, with the reserved columns it need not know of filled in."""
+    """What left a transform, with the reserved columns it need not know of filled in.
+
+    Raises `ValueError` for a row that does not say which record it comes from.
+    """
+    for name in ("_stream", "_offset"):
+        if batch.column(name).null_count:
+            raise ValueError(f"the transform gives rows whose {name} is null, and every row answers for its record")
     columns = {name: batch.column(name) for name in batch.schema.names if name not in {"_key", "_headers"}}
     rows = batch.num_rows
     columns.setdefault("_ordinal", pa.array([0] * rows, pa.int32()))

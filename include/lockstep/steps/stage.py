@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.adapters.processes import is_gone
+from lockstep.core.accounting import counted_once
 from lockstep.core.errors import BadData, Refusal, Superseded
 from lockstep.core.staging import AttemptId, StageWork
 from lockstep.faults import reach
@@ -44,6 +45,8 @@ def stage(at: Surroundings, engine: Engine, folder: PipelineFolder, batch_id: in
         _require_planned(lines, ranges)
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)
+            if folder.transform is not None:
+                lines = counted_once(lines, attempts.staged_records(cur, attempt, [line.task for line in lines]))
             attempts.insert_manifest(cur, attempt, lines)
             attempts.mark_staged(cur, attempt)
         reach("stage.done")

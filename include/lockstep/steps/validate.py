@@ -54,6 +54,10 @@ def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, ha
 
 def _require_counts(totals: Sequence[Any], staged: Mapping[int, Any]) -> None:
     """What the winners' tasks reported is what the database finds staged by them."""
+    if strangers := staged.keys() - {total.stream_id for total in totals}:
+        raise BadData(
+            f"staged are rows of streams {sorted(strangers)}, which the batch has no range of: the transform's"
+        )
     for total in totals:
         found = staged.get(total.stream_id)
         counts = (found.rows, found.rejected) if found else (0, 0)
