@@ -24,6 +24,11 @@ class SayingBroker:
     def __init__(self, *views: TopicView) -> None:
         self.views = list(views)
         self.asked = 0
+        self.kept: timedelta | None = None
+
+    def retention(self, topic: str) -> timedelta | None:
+        assert topic == self.views[0].topic
+        return self.kept
 
     def view(self, topic: str) -> TopicView:
         self.asked += 1

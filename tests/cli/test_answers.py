@@ -62,6 +62,8 @@ def test_status_has_its_fixed_fields(lockstep, orders):
         "stable_end",
         "lag_records",
         "lag_seconds",
+        "headroom_records",
+        "headroom_seconds",
         "holes",
     }
     assert (stream["position"], stream["lag_records"], stream["holes"]) == (10, 90, 0)

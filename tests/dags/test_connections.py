@@ -62,7 +62,7 @@ def test_a_postgres_connection_becomes_a_dsn_that_libpq_reads_back():
 def test_a_kafka_connections_extra_becomes_address_and_client_options():
     found = environment("ledger", "events", {})
     assert found["LOCKSTEP_KAFKA"] == "k1:9092,k2:9092"
-    assert json.loads(found["LOCKSTEP_KAFKA_CONFIG"]) == {"security.protocol": "SSL", "group.id": "theirs"}
+    assert json.loads(found["LOCKSTEP_KAFKA_CONFIG"]) == {"security.protocol": "SSL"}
 
 
 def test_the_environment_wins_and_its_connection_is_not_even_asked_for():

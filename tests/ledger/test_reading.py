@@ -42,8 +42,27 @@ def test_status_tells_positions_beside_bounds_and_the_age_of_what_was_committed_
         "stable_end": 100,
         "lag_records": 60,
         "lag_seconds": 90.0,
+        "headroom_records": 35,
+        "headroom_seconds": None,
         "holes": 0,
     }
+
+
+@pytest.mark.parametrize(
+    ("end", "kept", "seconds"),
+    [
+        (100, timedelta(minutes=10), 510.0),
+        (100, timedelta(minutes=1), 0.0),
+        (100, None, None),
+        (40, timedelta(minutes=10), None),
+    ],
+    ids=["ten minutes less the lag", "overtaken already", "kept for ever", "nothing waits"],
+)
+def test_headroom_is_what_retention_leaves_of_the_oldest_record_that_waits(conn, ledger, end, kept, seconds):
+    ledger.done({ledger.stream(0): (0, 40)}, at=NOON - timedelta(seconds=90))
+    broker = SayingBroker(view((5, end)))
+    broker.kept = kept
+    assert only_stream(conn, broker)["headroom_seconds"] == seconds
 
 
 @pytest.mark.parametrize(

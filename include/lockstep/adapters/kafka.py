@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from lockstep.core.errors import Refusal, Unreachable
+from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import Bounds, TopicView
 
 if TYPE_CHECKING:
@@ -22,11 +32,11 @@ GRACE = 5.0  # librdkafka tells that nobody answered when its time is over; it n
 class Broker:
     """One cluster, asked directly; connections are opened on first use and kept."""
 
-    def __init__(self, bootstrap: str, options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, bootstrap: str, options: KafkaOptions | None = None) -> None:
         self.bootstrap = bootstrap
-        self.options = dict(options or {})
+        self.options = options or KafkaOptions()
         self._options: dict[str, Any] = {
-            **self.options,
+            **self.options.for_librdkafka(),
             "bootstrap.servers": bootstrap,
             "allow.auto.create.topics": False,
             "log_level": 0,
@@ -58,6 +68,39 @@ class Broker:
             raise self._away(error) from None
         ends = {p: bounds.stable_end for p, bounds in view.bounds.items()}
         return {p: min(found[p], ends[p]) if found[p] >= 0 else ends[p] for p in ends}
+
+    def retention(self, topic: str) -> timedelta | None:
+        """How long the topic keeps a record; None when time deletes none."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        try:
+            (found,) = self._client().describe_configs([resource], request_timeout=SECONDS).values()
+            entries = found.result(SECONDS + GRACE)
+        except KafkaException as error:
+            raise self._away(error) from None
+        kept = int(entries["retention.ms"].value)
+        return timedelta(milliseconds=kept) if kept >= 0 and "delete" in entries["cleanup.policy"].value else None
+
+    def mirror(self, group: str, topic: str, positions: Mapping[int, int]) -> None:
+        """Shows positions as a consumer group's offsets, for ordinary lag tools; forward only, and never read back.
+
+        Raises `Unreachable` when the group is in use or may not be written.
+        """
+        parts = [TopicPartition(topic, partition) for partition in positions]
+        try:
+            asked = self._client().list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group, parts)], request_timeout=SECONDS
+            )[group]
+            before = {part.partition: part.offset for part in asked.result(SECONDS + GRACE).topic_partitions}
+            ahead = [TopicPartition(topic, p, offset) for p, offset in positions.items() if offset > before.get(p, -1)]
+            if ahead:
+                moved = self._client().alter_consumer_group_offsets(
+                    [ConsumerGroupTopicPartitions(group, ahead)], request_timeout=SECONDS
+                )[group]
+                for part in moved.result(SECONDS + GRACE).topic_partitions:
+                    if part.error:
+                        raise self._away(KafkaException(part.error))
+        except KafkaException as error:
+            raise self._away(error) from None
 
     def records(self, topic: str, partition: int, from_offset: int, until_offset: int) -> Iterator[Any]:
         """Every committed record of the range, in order; ends by position, because an empty poll is no end."""

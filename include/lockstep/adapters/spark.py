@@ -22,9 +22,10 @@ from lockstep.staging.tally import SPARK_LINES
 from lockstep.staging.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from lockstep.core.folder import PipelineFolder
+    from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.staging import StageWork
 
 FETCH_WAIT_MS = "10"  # a range's tail waits this long for bytes that will not come
@@ -46,13 +47,11 @@ SPARK_TYPES = {
 class SparkEngine:
     """One pipeline's reading by the process's Spark session; nothing is started before the first read needs it."""
 
-    def __init__(
-        self, folder: PipelineFolder, kafka: str, dsn: str, kafka_options: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, folder: PipelineFolder, kafka: str, dsn: str, kafka_options: KafkaOptions | None = None) -> None:
         self._folder = folder
         self._kafka = kafka
         self._dsn = dsn
-        self._kafka_options = dict(kafka_options or {})
+        self._kafka_options = kafka_options.for_java() if kafka_options else {}
         self._group = ""
         self._cancelled = False
 

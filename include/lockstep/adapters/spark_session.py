@@ -23,6 +23,7 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.pyspark.jvmStacktrace.enabled": "false",
     "spark.python.worker.reuse": "true",
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
 }
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lockstep.core.errors import BadDefinition
+from lockstep.core.kafka_options import from_extra
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+log = logging.getLogger(__name__)
 # What libpq takes from a connection's extra; the rest is for Airflow's own hook.
 OF_LIBPQ = frozenset(
     {
@@ -68,8 +71,7 @@ def _dsn(connection: Connection) -> str:
 
 
 def _kafka(connection: Connection) -> dict[str, str]:
-    extra: dict[str, Any] = dict(connection.extra_dejson)
-    bootstrap = extra.pop("bootstrap.servers", None)
-    if not bootstrap:
-        raise BadDefinition(f"connection {connection.conn_id}: its extra has no bootstrap.servers")
-    return {"LOCKSTEP_KAFKA": str(bootstrap), "LOCKSTEP_KAFKA_CONFIG": json.dumps(extra)}
+    bootstrap, options, left_out = from_extra(connection.extra_dejson)
+    if left_out:
+        log.info("Connection %s: %s are for consumers and not used.", connection.conn_id, ", ".join(left_out))
+    return {"LOCKSTEP_KAFKA": bootstrap, "LOCKSTEP_KAFKA_CONFIG": json.dumps(options)}

@@ -61,7 +61,7 @@ def announce(door: Door, asset: Asset, batch_id: int, token: int) -> None:
 
     with door.opened("announce") as at:
         pipeline = door.folder().pipeline
-        step.announce(at, AttemptId(batch_id, token))
+        step.announce(at, pipeline, AttemptId(batch_id, token))
         ranges = _ranges(at, batch_id)
         progress = status.status(at.conn, at.broker, pipeline, datetime.now(UTC))
         witness.say_to_consumers(asset, batch_id, token, ranges)

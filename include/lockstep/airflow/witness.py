@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from lockstep.core.definition import Pipeline
     from lockstep.steps.surroundings import Surroundings
 
-GAUGES: dict[str, Callable[[Any], float]] = {"lag_records": sum, "lag_seconds": max, "headroom_records": min}
+GAUGES: dict[str, Callable[[Any], float]] = {
+    "lag_records": sum,
+    "lag_seconds": max,
+    "headroom_records": min,
+    "headroom_seconds": min,
+}
 COUNTS = ("delivered", "written", "filtered", "rejected")
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection
 
     from lockstep.adapters.kafka import Broker
+    from lockstep.core.kafka_options import KafkaOptions
     from lockstep.steps.surroundings import Surroundings
 
 START = "lockstep dev up"
@@ -34,11 +35,16 @@ def kafka() -> str:
     return os.environ.get("LOCKSTEP_KAFKA") or _of_stack("kafka", "LOCKSTEP_KAFKA", "Kafka broker")
 
 
-def kafka_options() -> dict[str, str]:
-    """The client options of LOCKSTEP_KAFKA_CONFIG: a JSON object, or the path of a file that holds one."""
+def kafka_options() -> KafkaOptions:
+    """The client options of LOCKSTEP_KAFKA_CONFIG: a JSON object, or the path of a file that holds one.
+
+    The files that they name are read here, so that whoever is given the options needs none.
+    """
+    from lockstep.core.kafka_options import KafkaOptions, kafka_options
+
     given = os.environ.get("LOCKSTEP_KAFKA_CONFIG", "").strip()
     if not given:
-        return {}
+        return KafkaOptions()
     try:
         text = given if given.startswith("{") else Path(given).read_text(encoding="utf-8")
         options = json.loads(text)
@@ -48,7 +54,7 @@ def kafka_options() -> dict[str, str]:
         raise _bad_options(f"no JSON: {error}") from None
     if not isinstance(options, dict) or not all(isinstance(v, str | int | float) for v in options.values()):
         raise _bad_options("it must be one JSON object of options and plain values")
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
+    return kafka_options(options).inlined(_content)
 
 
 def broker() -> Broker:
@@ -108,6 +114,13 @@ def _of_stack(field: str, variable: str, what: str) -> str:
             f"no {what}: {variable} is not set, and no stack was started in or above here", next_command=START
         )
     return address
+
+
+def _content(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _bad_options(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}") from None
 
 
 def _bad_options(why: str) -> Refusal:

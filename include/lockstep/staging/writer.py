@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ NOT_STAGED = ("_bytes",)
 class Writer:
     """Where a task's rows go. `dsn` connects as the stager and sets the time-outs of a staging session."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     table: str
     batch_id: int
     token: int

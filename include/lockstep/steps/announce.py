@@ -7,21 +7,33 @@ from typing import TYPE_CHECKING
 
 import psycopg2
 
-from lockstep.adapters.postgres import COMMITTER, transaction
+from lockstep.adapters.postgres import COMMITTER, READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.faults import reach
 from lockstep.ledger import commit as ledger
 from lockstep.ledger.attempts import staging
 
 if TYPE_CHECKING:
+    from lockstep.core.definition import Pipeline
     from lockstep.core.staging import AttemptId
     from lockstep.steps.surroundings import Surroundings
 
 LOCK_SECONDS = 0.2
 
 
-def announce(at: Surroundings, attempt: AttemptId) -> None:
-    """Drops the attempt's staging table, best effort: a zombie may still hold it, then reap will."""
+def announce(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
+    """Shows the positions as a consumer group's and drops the staging table: both best effort, and neither is ever needed.
+
+    A zombie may still hold the table, then reap drops it; a group that cannot be written catches up with the next batch.
+    """
     reach("announce.before")
+    with suppress(Refusal, psycopg2.Error):
+        with transaction(at.conn, READER) as cur:
+            ranges = ledger.committed_ranges(cur, attempt.batch_id)
+        positions = {
+            row.partition: row.until_offset for row in ranges if row.lane == "live" and row.state == "committed"
+        }
+        if positions:
+            at.broker.mirror(f"lockstep-{pipeline.name}", pipeline.topic, positions)
     with suppress(Refusal, psycopg2.Error), transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
         ledger.drop_staging(cur, staging(attempt))

@@ -125,7 +125,7 @@ def _work(
     say(f"batch {batch_id}: committing")
     with _timed(seconds, "commit"):
         commit(at, folder.pipeline, attempt)
-    announce(at, attempt)
+    announce(at, folder.pipeline, attempt)
 
 
 def _let_go(at: Surroundings, batch_id: int, caller: Caller) -> None:

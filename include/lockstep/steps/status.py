@@ -8,7 +8,7 @@ from lockstep.adapters.postgres import READER, transaction
 from lockstep.ledger import reading
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from psycopg2.extensions import connection
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> Document:
     """Per open stream: position, bounds, lag and holes. Bounds are None where the stream's log is not there any more.
 
-    `headroom_records` is how many offsets retention may still delete before it reaches one that is not committed.
+    `headroom_records` is how many offsets retention may still delete before it reaches one that is not committed,
+    `headroom_seconds` how long that takes at least; None when time deletes nothing, or nothing waits.
     `holes` counts the stretches between log start and position that no batch covers; a loss is not among them, for it
     lies below log start.
     """
@@ -31,6 +32,7 @@ def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) 
         unfinished = reading.unfinished(cur, pipeline.name)
     # Asked after the positions: a commit in between would show an end that lies behind the position.
     view = broker.view(pipeline.topic)
+    kept = broker.retention(pipeline.topic) if streams else None
     bounds = {row.stream_id: found for row in streams if (found := bounds_of(row, view))}
     with transaction(conn, READER) as cur:
         holes = reading.holes(cur, pipeline.name, {stream: b.log_start for stream, b in bounds.items()})
@@ -39,7 +41,7 @@ def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) 
         "paused": paused,
         "unfinished": unfinished,
         "streams": [
-            _stream(row, bounds.get(row.stream_id), now)
+            _stream(row, bounds.get(row.stream_id), now, kept)
             | {"holes": sum(h["stream_id"] == row.stream_id and h["kind"] != "loss" for h in holes)}
             for row in streams
         ],
@@ -65,8 +67,9 @@ def bounds_of(stream: Any, view: TopicView) -> Bounds | None:
     return view.bounds.get(stream.partition) if same else None
 
 
-def _stream(row: Any, bounds: Bounds | None, now: datetime) -> Document:
+def _stream(row: Any, bounds: Bounds | None, now: datetime, kept: timedelta | None) -> Document:
     lag = bounds.stable_end - row.position if bounds else None
+    lag_seconds = _lag_seconds(lag, row.newest_timestamp, now)
     return {
         "topic": row.topic,
         "partition": row.partition,
@@ -74,8 +77,11 @@ def _stream(row: Any, bounds: Bounds | None, now: datetime) -> Document:
         "log_start": bounds.log_start if bounds else None,
         "stable_end": bounds.stable_end if bounds else None,
         "lag_records": lag,
-        "lag_seconds": _lag_seconds(lag, row.newest_timestamp, now),
+        "lag_seconds": lag_seconds,
         "headroom_records": row.position - bounds.log_start if bounds else None,
+        "headroom_seconds": max(0.0, round(kept.total_seconds() - lag_seconds, 3))
+        if kept and lag and lag_seconds
+        else None,
     }
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Surroundings:
     """The outside systems of one run; the connection is opened when first needed, and again after it was lost."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     broker: Broker
     _conn: connection | None = field(default=None, repr=False)
 

@@ -1,0 +1,202 @@
+"""Kafka client options: what may be set, in the words of both client libraries, and translated in this one place."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.errors import BadDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+# librdkafka's name to Java's, where the values are the same.
+SAME = {
+    "client.id": "client.id",
+    "client.rack": "client.rack",
+    "client.dns.lookup": "client.dns.lookup",
+    "connections.max.idle.ms": "connections.max.idle.ms",
+    "fetch.max.bytes": "fetch.max.bytes",
+    "max.partition.fetch.bytes": "max.partition.fetch.bytes",
+    "metadata.max.age.ms": "metadata.max.age.ms",
+    "reconnect.backoff.ms": "reconnect.backoff.ms",
+    "reconnect.backoff.max.ms": "reconnect.backoff.max.ms",
+    "retry.backoff.ms": "retry.backoff.ms",
+    "sasl.mechanism": "sasl.mechanism",
+    "security.protocol": "security.protocol",
+    "socket.connection.setup.timeout.ms": "socket.connection.setup.timeout.ms",
+    "socket.receive.buffer.bytes": "receive.buffer.bytes",
+    "socket.send.buffer.bytes": "send.buffer.bytes",
+    "socket.timeout.ms": "request.timeout.ms",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.pem": "ssl.keystore.key",
+    "ssl.key.password": "ssl.key.password",
+    "ssl.cipher.suites": "ssl.cipher.suites",
+}
+OF_JAVA = {java: ours for ours, java in SAME.items()}
+LOGIN = ("sasl.username", "sasl.password")  # one option in Java
+WORDS = {
+    "security.protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    "sasl.mechanism": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "ssl.endpoint.identification.algorithm": ("none", "https"),  # none is empty in Java
+}
+FILES = {
+    "ssl.ca.location": "ssl.ca.pem",
+    "ssl.certificate.location": "ssl.certificate.pem",
+    "ssl.key.location": "ssl.key.pem",
+}
+ALIASES = {"sasl.mechanisms": "sasl.mechanism", "ssl.truststore.location": "ssl.ca.location"}
+SECRET = frozenset({"sasl.password", "ssl.key.pem", "ssl.key.password"})
+OURS = {
+    "allow.auto.create.topics": "a topic that is gone must not come back empty",
+    "auto.offset.reset": "offsets come from the ledger",
+    "bootstrap.servers": "it stands in LOCKSTEP_KAFKA, or in the connection's extra",
+    "enable.auto.commit": "offsets are committed in Postgres",
+    "group.id": "offsets are assigned, no group hands them out",
+    "group.instance.id": "offsets are assigned, no group hands them out",
+    "interceptor.classes": "nothing may change records on their way",
+    "isolation.level": "only what was committed is read",
+    "key.deserializer": "decoding is the pipeline's format",
+    "transactional.id": "nothing is produced",
+    "value.deserializer": "decoding is the pipeline's format",
+}
+MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM": "scram.ScramLoginModule"}
+_JAAS = re.compile(
+    r"\s*org\.apache\.kafka\.common\.security\.(plain\.Plain|scram\.Scram)LoginModule\s+required\s+"
+    r'username="((?:[^"\\]|\\.)*)"\s+password="((?:[^"\\]|\\.)*)"\s*;\s*'
+)
+PEM_ONLY = "PEM"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaOptions:
+    """Client options that have passed the allowlist, in librdkafka's names; `repr` shows names alone."""
+
+    values: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(name for name, _ in self.values))
+
+    def for_librdkafka(self) -> dict[str, str]:
+        """As confluent-kafka takes them."""
+        return dict(self.values)
+
+    def for_java(self) -> dict[str, str]:
+        """As Kafka's Java clients take them; certificates and keys are PEM."""
+        ours = dict(self.values)
+        for name in FILES.keys() & ours.keys():
+            raise BadDefinition(f"Kafka option {name}: its file was not read")
+        java = {SAME[name]: value for name, value in ours.items() if name in SAME}
+        if "sasl.username" in ours:
+            java["sasl.jaas.config"] = _jaas(ours)
+        if "ssl.endpoint.identification.algorithm" in ours:
+            algorithm = ours["ssl.endpoint.identification.algorithm"]
+            java["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
+        if "ssl.ca.pem" in ours:
+            java["ssl.truststore.type"] = PEM_ONLY
+        if "ssl.key.pem" in ours:
+            java["ssl.keystore.type"] = PEM_ONLY
+        return java
+
+    def inlined(self, read: Callable[[str], str]) -> KafkaOptions:
+        """With the content of each file in place of its path, so that whoever is given the options needs no file."""
+        return KafkaOptions(
+            tuple(sorted((FILES[name], read(value)) if name in FILES else (name, value) for name, value in self.values))
+        )
+
+
+def kafka_options(given: Mapping[str, Any]) -> KafkaOptions:
+    """The options of a client, in the words of either library; raises `BadDefinition` that names what may not be set."""
+    found: dict[str, str] = {}
+    for name, value in given.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        for ours, translated in _translated(ALIASES.get(name, name), text).items():
+            if found.setdefault(ours, translated) != translated:
+                raise BadDefinition(f"Kafka option {name}: it says something else than {ours} does")
+    _require_whole(found)
+    return KafkaOptions(tuple(sorted(found.items())))
+
+
+def from_extra(extra: Mapping[str, Any]) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+    """An Airflow connection's extra as bootstrap servers, our options, and the names of what is for its consumers alone."""
+    options = dict(extra)
+    bootstrap = options.pop("bootstrap.servers", None)
+    if not bootstrap:
+        raise BadDefinition("the Kafka connection's extra has no bootstrap.servers")
+    left_out = tuple(sorted(name for name in options if name in OURS))
+    return str(bootstrap), {name: value for name, value in options.items() if name not in OURS}, left_out
+
+
+def _translated(name: str, value: str) -> dict[str, str]:
+    """One option in librdkafka's names."""
+    if name in OURS:
+        raise BadDefinition(f"Kafka option {name} is not yours to set: {OURS[name]}")
+    if name in JAVAS_OWN:
+        return JAVAS_OWN[name](name, value)
+    if name in WORDS:
+        return {name: _one_of(name, value, WORDS[name])}
+    if name in SAME or name in FILES or name in LOGIN:
+        return {name: value}
+    if name in OF_JAVA:
+        return {OF_JAVA[name]: value}
+    raise _unknown(name)
+
+
+def _unknown(name: str) -> BadDefinition:
+    known = [*SAME, *OF_JAVA, *WORDS, *LOGIN, *FILES, *ALIASES, *JAVAS_OWN]
+    near = get_close_matches(name, known, 1)
+    return BadDefinition(f"Kafka option {name} is not on the list" + (f"; did you mean {near[0]}?" if near else ""))
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    said = value or "none"
+    for word in allowed:
+        if word.lower() == said.lower():
+            return word
+    raise BadDefinition(f"Kafka option {name}: {value} is not one of {', '.join(allowed)}")
+
+
+def _require_whole(found: Mapping[str, str]) -> None:
+    for one, other in (("sasl.username", "sasl.password"), ("sasl.password", "sasl.username")):
+        if one in found and other not in found:
+            raise BadDefinition(f"Kafka option {one} is set, and {other} is not")
+    if "sasl.username" in found and "sasl.mechanism" not in found:
+        raise BadDefinition(
+            f"Kafka option sasl.username is set, and sasl.mechanism is not: {', '.join(WORDS['sasl.mechanism'])}"
+        )
+    chain, key = ({"ssl.certificate.pem", "ssl.certificate.location"}, {"ssl.key.pem", "ssl.key.location"})
+    if bool(chain & found.keys()) != bool(key & found.keys()):
+        raise BadDefinition("Kafka options: a client's certificate and its key go together")
+
+
+def _jaas(ours: Mapping[str, str]) -> str:
+    module = MODULES[ours["sasl.mechanism"].partition("-")[0]]
+    login, password = (_quoted(ours[name]) for name in ("sasl.username", "sasl.password"))
+    return f'org.apache.kafka.common.security.{module} required username="{login}" password="{password}";'
+
+
+def _of_jaas(_name: str, value: str) -> dict[str, str]:
+    found = _JAAS.fullmatch(value)
+    if found is None:
+        raise BadDefinition(
+            "Kafka option sasl.jaas.config: only PlainLoginModule and ScramLoginModule with username and password are taken"
+        )
+    login, password = (re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL) for text in found.groups()[1:])
+    return {"sasl.username": login, "sasl.password": password}
+
+
+def _only_pem(name: str, value: str) -> dict[str, str]:
+    if value.upper() != PEM_ONLY:
+        raise BadDefinition(f"Kafka option {name}: {value} is not read; convert it to PEM")
+    return {}
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+JAVAS_OWN = {"sasl.jaas.config": _of_jaas, "ssl.truststore.type": _only_pem, "ssl.keystore.type": _only_pem}
