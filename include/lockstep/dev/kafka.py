@@ -9,6 +9,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from importlib.resources import as_file, files
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
@@ -18,6 +19,7 @@ from lockstep.core.errors import Refusal
 from lockstep.dev import jars, java, ports, processes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from lockstep.dev.processes import Process
@@ -28,7 +30,6 @@ _SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": _NODE,
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "auto.create.topics.enable": "false",
     "num.partitions": "4",
     "default.replication.factor": "1",
@@ -65,8 +66,18 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
 
-def start(home: Path, port: int | None = None, *, jar_folder: Path | None = None) -> Broker:
-    """The broker below this folder, answering: the running one, or started on the port (a free one by default)."""
+def start(
+    home: Path,
+    port: int | None = None,
+    *,
+    jar_folder: Path | None = None,
+    doors: Mapping[str, int] = MappingProxyType({}),
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> Broker:
+    """The broker below this folder, answering: the running one, or started on the port (a free one by default).
+
+    `doors` are further listeners by their protocol, `more` the settings that they, or a test, need.
+    """
     folder = _folder(home)
     folder.mkdir(parents=True, exist_ok=True)
     if broker := running(home):
@@ -74,7 +85,8 @@ def start(home: Path, port: int | None = None, *, jar_folder: Path | None = None
     program = _program(jar_folder or jars.find("broker"), folder)
     _format_once(folder, program)
     chosen = port or ports.choose(home)
-    _configure(folder / "server.properties", folder / "data", chosen, ports.choose(home, taken=[chosen]))
+    controller = ports.choose(home, taken=[chosen, *doors.values()])
+    _configure(folder / "server.properties", folder / "data", chosen, controller, doors, more)
     command = [*program, "kafka.Kafka", str(folder / "server.properties")]
     return _ready(home, processes.launch(command, log=folder / "console.log", pid_file=folder / "pid"))
 
@@ -90,7 +102,7 @@ def running(home: Path) -> Broker | None:
     if process is None or str(folder / "server.properties") not in processes.command_line(process.pid):
         return None
     address = _properties(folder / "server.properties")["advertised.listeners"]
-    return Broker(process, int(address.rpartition(":")[2]), _cluster_id(folder))
+    return Broker(process, int(address.partition(",")[0].rpartition(":")[2]), _cluster_id(folder))
 
 
 def stop(broker: Broker, patience: float = 20.0) -> None:
@@ -163,12 +175,25 @@ def _format_once(folder: Path, program: list[str]) -> None:
     fresh.rename(folder / "data")
 
 
-def _configure(file: Path, data: Path, port: int, controller_port: int) -> None:
-    settings = _SETTINGS | {
+def _configure(
+    file: Path,
+    data: Path,
+    port: int,
+    controller_port: int,
+    doors: Mapping[str, int] = MappingProxyType({}),
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    listeners = [f"{name}://127.0.0.1:{number}" for name, number in {"PLAINTEXT": port, **doors}.items()]
+    settings = {
+        **_SETTINGS,
         "log.dirs": str(data),
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listeners": ",".join([*listeners, f"CONTROLLER://127.0.0.1:{controller_port}"]),
+        "advertised.listeners": ",".join(listeners),
+        "listener.security.protocol.map": ",".join(
+            ["CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in ("PLAINTEXT", *doors))]
+        ),
         "controller.quorum.voters": f"{_NODE}@127.0.0.1:{controller_port}",
+        **more,
     }
     half = file.with_suffix(".half")
     half.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))

@@ -1,0 +1,66 @@
+"""Where a secret would show: command lines, files, the ledger. Facts about places, for any secret."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+import psycopg2
+
+
+class CommandLines:
+    """Everything that any process was started with while the block runs."""
+
+    def __init__(self) -> None:
+        self.seen: set[bytes] = set()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.05):
+            for file in Path("/proc").glob("[0-9]*/cmdline"):
+                with suppress(OSError):
+                    self.seen.add(file.read_bytes())
+
+    def holding(self, secret: str) -> list[bytes]:
+        return [line for line in self.seen if secret.encode() in line]
+
+
+def files_holding(secret: str, *folders: Path) -> list[Path]:
+    """The files below these folders that have the secret in them."""
+    found = []
+    for folder in folders:
+        for file in folder.rglob("*"):
+            with suppress(OSError):
+                if file.is_file() and secret.encode() in file.read_bytes():
+                    found.append(file)
+    return found
+
+
+def tables_holding(secret: str, dsn: str, *schemas: str) -> list[str]:
+    """The tables of these schemas with the secret in any column of any row."""
+    conn = psycopg2.connect(dsn)
+    with conn, conn.cursor() as cur:
+        cur.execute(
+            "select format('%%I.%%I', schemaname, tablename) from pg_tables where schemaname = any(%s)",
+            (list(schemas),),
+        )
+        tables = [row[0] for row in cur.fetchall()]
+        assert tables, schemas
+        found = []
+        for table in tables:
+            cur.execute(f"select count(*) from {table} t where t::text like %s", (f"%{secret}%",))
+            if cur.fetchone()[0]:
+                found.append(table)
+    conn.close()
+    return found
