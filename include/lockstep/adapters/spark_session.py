@@ -10,6 +10,7 @@ from importlib.resources import as_file, files
 
 from pyspark.sql import SparkSession
 
+from lockstep.adapters import java
 from lockstep.adapters.connector import connector_jars
 from lockstep.adapters.shipping import archive
 
@@ -58,6 +59,7 @@ def _build() -> SparkSession:
         submitted = "SPARK_ENV_LOADED" in os.environ
         master = os.environ.get("SPARK_MASTER", "local[*]")
         if not submitted:
+            os.environ.update(java.exports())
             builder = builder.appName("lockstep").master(master)
             builder = builder.config("spark.driver.memory", os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"))
             builder = builder.config("spark.jars", ",".join(connector_jars()))

@@ -13,6 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 from cryptography.fernet import Fernet
 
+from lockstep.adapters import java
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -119,6 +121,7 @@ def environment(folder: Path, place: Place, port: int, log_ports: tuple[int, int
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
+        **java.exports(),
         **place.more,
     }
 

@@ -1,11 +1,10 @@
-"""A Postgres cluster on disk: which programs make it, as whom, where it may lie, and what it holds at birth."""
+"""A Postgres cluster on disk: as whom it is made, where it may lie, and what it holds at birth."""
 
 from __future__ import annotations
 
 import json
 import os
 import pwd
-import re
 import secrets
 import shutil
 import subprocess
@@ -23,7 +22,6 @@ from lockstep.dev.processes import Account
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_INSTALL = "apt-get install postgresql (or set LOCKSTEP_PG_BIN)"
 _SETTINGS = """
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''        # a socket's path may have 107 bytes, a clone's path more
@@ -40,18 +38,6 @@ class Secret:
 
     superuser: str = field(repr=False)
     lockstep: str = field(repr=False)
-
-
-def binaries(environ: Mapping[str, str]) -> Path:
-    """The folder with `initdb` and `postgres`: LOCKSTEP_PG_BIN, pg_config's, or the newest that is installed."""
-    if given := environ.get("LOCKSTEP_PG_BIN"):
-        if not _has_server(Path(given)):
-            raise Refusal(f"LOCKSTEP_PG_BIN={given} holds no Postgres server.", next_command="unset LOCKSTEP_PG_BIN")
-        return Path(given)
-    for folder in (*_by_pg_config(environ), *_by_version()):
-        if _has_server(folder):
-            return folder
-    raise Refusal("no Postgres server on this machine, by pg_config or in /usr/lib/postgresql.", next_command=_INSTALL)
 
 
 def account() -> Account | None:
@@ -77,8 +63,8 @@ def find(folder: Path) -> Path | None:
 
 def create(folder: Path, programs: Path, owner: Account | None, log: Path) -> Path:
     """A new data directory with its logins and its database; an interrupted creation leaves none."""
-    site = _site(folder, owner)
-    fresh = site / "data.new"
+    place = site(folder, owner)
+    fresh = place / "data.new"
     shutil.rmtree(fresh, ignore_errors=True)
     initdb = [str(programs / "initdb"), "-D", str(fresh), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"]
     _do(initdb, log, owner)
@@ -87,7 +73,7 @@ def create(folder: Path, programs: Path, owner: Account | None, log: Path) -> Pa
     (fresh / "pg_hba.conf").write_text(_ACCESS)
     # Nobody can connect before the passwords are set: single-user mode listens nowhere.
     _do([str(programs / "postgres"), "--single", "-D", str(fresh), "postgres"], log, owner, _birth(secret(folder)))
-    return fresh.rename(site / "data").resolve()
+    return fresh.rename(place / "data").resolve()
 
 
 def secret(folder: Path) -> Secret:
@@ -109,27 +95,27 @@ def remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _site(folder: Path, owner: Account | None) -> Path:
-    """The folder that holds the data: `cluster`, or a link of that name to where its owner can reach it."""
-    site = folder / "cluster"
-    if site.is_symlink() and not site.exists():
-        site.unlink()
-    if site.is_symlink():
-        return site.resolve()
-    site.mkdir(mode=0o700, exist_ok=True)
+def site(folder: Path, owner: Account | None) -> Path:
+    """The folder that holds the data: `cluster`, or what a link of that name leads to, where its owner can reach it."""
+    place = folder / "cluster"
+    if place.is_symlink() and not place.exists():
+        place.unlink()
+    if place.is_symlink():
+        return place.resolve()
+    place.mkdir(mode=0o700, exist_ok=True)
     if owner:
-        os.chown(site, owner.uid, owner.gid)
-    if owner and not _reaches(owner, site):
+        os.chown(place, owner.uid, owner.gid)
+    if owner and not _reaches(owner, place):
         # A clone in root's own home is closed to the account that Postgres runs as.
         elsewhere = Path(tempfile.mkdtemp(prefix="lockstep-postgres-", dir="/var/tmp"))
         os.chown(elsewhere, owner.uid, owner.gid)
-        shutil.rmtree(site)
-        site.symlink_to(elsewhere)
-    return site.resolve()
+        shutil.rmtree(place)
+        place.symlink_to(elsewhere)
+    return place.resolve()
 
 
-def _reaches(owner: Account, site: Path) -> bool:
-    return processes.run(["test", "-w", str(site)], log=Path(os.devnull), account=owner)
+def _reaches(owner: Account, place: Path) -> bool:
+    return processes.run(["test", "-w", str(place)], log=Path(os.devnull), account=owner)
 
 
 def _birth(passwords: Secret) -> str:
@@ -148,18 +134,3 @@ def _do(command: list[str], log: Path, owner: Account | None, text: str = "") ->
     if not succeeded or b"ERROR:" in said:
         raise Refusal(f"{Path(command[0]).name} failed: {processes.last_line(log)}", next_command=f"less {log}")
 
-
-def _has_server(folder: Path) -> bool:
-    return all(os.access(folder / name, os.X_OK) for name in ("initdb", "postgres"))
-
-
-def _by_pg_config(environ: Mapping[str, str]) -> list[Path]:
-    if (program := shutil.which("pg_config", path=environ.get("PATH"))) is None:
-        return []
-    answer = subprocess.run([program, "--bindir"], capture_output=True, text=True, check=False)
-    return [Path(answer.stdout.strip())] if answer.returncode == 0 else []
-
-
-def _by_version() -> list[Path]:
-    found = Path("/usr/lib/postgresql").glob("*/bin")
-    return sorted(found, key=lambda folder: [int(part) for part in re.findall(r"\d+", str(folder))], reverse=True)

