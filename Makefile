@@ -46,7 +46,7 @@ test-all: $(VENV)/.built-dev jars ## all tests, the long ones too
 
 .PHONY: test-fast
 test-fast: $(VENV)/.built-dev ## the tests that need no server
-	@$(BIN)/python -m pytest tests/core tests/dev --ignore tests/dev/test_embedded_stack.py -m "not long" $(ARGS)
+	@$(BIN)/python -m pytest tests/core tests/dev --ignore tests/dev/test_embedded_stack.py --ignore tests/dev/test_from_wheels.py -m "not long" $(ARGS)
 
 .PHONY: check
 check: $(VENV)/.built-dev ## style, types and import contracts

@@ -7,20 +7,15 @@ import os
 import pwd
 import secrets
 import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
 
 from lockstep.core.errors import Refusal
 from lockstep.dev import processes
 from lockstep.dev.processes import Account
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SETTINGS = """
 listen_addresses = '127.0.0.1'
@@ -115,7 +110,7 @@ def site(folder: Path, owner: Account | None) -> Path:
 
 
 def _reaches(owner: Account, place: Path) -> bool:
-    return processes.run(["test", "-w", str(place)], log=Path(os.devnull), account=owner)
+    return processes.run(["/bin/sh", "-c", 'test -w "$0"', str(place)], log=Path(os.devnull), account=owner)
 
 
 def _birth(passwords: Secret) -> str:
@@ -133,4 +128,3 @@ def _do(command: list[str], log: Path, owner: Account | None, text: str = "") ->
     said = log.read_bytes()[begin:]
     if not succeeded or b"ERROR:" in said:
         raise Refusal(f"{Path(command[0]).name} failed: {processes.last_line(log)}", next_command=f"less {log}")
-

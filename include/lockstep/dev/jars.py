@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters import java
 from lockstep.core.errors import Refusal
-from lockstep.dev import lock, processes
+from lockstep.dev import lock, processes, trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,7 +76,11 @@ def _retrieve(fresh: Path, cache: Path, log: Path, lock_held: int) -> None:
     if ivy is None:
         raise Refusal(f"no Ivy among the jars of pyspark in {_pyspark_jars()}.", next_command="make clean demo")
     pattern = str(fresh / "[conf]" / "[artifact]-[revision].[ext]")
-    command = [str(java.find()), "-jar", str(ivy), "-ivy", str(CHECKOUT / "ivy.xml"), "-cache", str(cache)]
+    program = java.find()
+    # A machine's own Java has been told whom to trust; the wheel's knows the world's authorities only.
+    cache.mkdir(parents=True, exist_ok=True)
+    trusting = [] if java.on_machine() else trust.options(cache / "trust.p12")
+    command = [str(program), *trusting, "-jar", str(ivy), "-ivy", str(CHECKOUT / "ivy.xml"), "-cache", str(cache)]
     log.unlink(missing_ok=True)
     # An Ivy that outlives us must keep the next one waiting: they would write the same files.
     if not processes.run([*command, "-types", "jar", "bundle", "-retrieve", pattern], log=log, holding=[lock_held]):

@@ -15,7 +15,7 @@ from lockstep.core.errors import Refusal
 from lockstep.dev import processes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from lockstep.dev.processes import Account
 
@@ -54,10 +54,10 @@ def on_machine(environ: Mapping[str, str]) -> bool:
 
 
 def in_wheel() -> list[Path]:
-    """The folder of programs in the wheel; none when that is not installed."""
+    """The folders of programs in the wheel, the newest first; none when that is not installed."""
     spec = importlib.util.find_spec(PACKAGE)
-    root = Path(spec.origin).parent if spec and spec.origin else None
-    return [folder for folder in sorted(root.glob("pginstall*/bin")) if _has_server(folder)] if root else []
+    found = Path(spec.origin).parent.glob("pginstall*/bin") if spec and spec.origin else []
+    return [folder for folder in _newest_first(found) if _has_server(folder)]
 
 
 def within_reach(programs: Path, site: Path, owner: Account | None) -> Path:
@@ -67,21 +67,26 @@ def within_reach(programs: Path, site: Path, owner: Account | None) -> Path:
     if programs not in in_wheel():
         what = f"the account that Postgres runs as (uid {owner.uid}) cannot run {programs / 'postgres'}."
         raise Refusal(what, next_command=f"chmod -R go+rX {programs.parent}, and the folders above it")
-    place = site / f"programs-{version(WHEEL)}"
+    packages, installation = programs.parents[2], programs.parent
+    place = site / f"{installation.name}-{version(WHEEL)}"
     if not place.is_dir():
         fresh = site / "programs.new"
         shutil.rmtree(fresh, ignore_errors=True)
-        _copy(programs.parents[2], fresh, owner)
+        # The programs look for their libraries in a folder beside that of their package.
+        for folder in (installation, packages / f"{PACKAGE}.libs"):
+            _copy(folder, fresh / folder.relative_to(packages))
+        _give(fresh, owner)
         fresh.rename(place)
-    return place / programs.relative_to(programs.parents[2])
+    return place / programs.relative_to(packages)
 
 
-def _copy(packages: Path, fresh: Path, owner: Account) -> None:
-    """The wheel's own folder and, at its side as the programs expect it, the folder of their libraries."""
-    needless = shutil.ignore_patterns("include", "*.a", "__pycache__", "pkgconfig")
-    for folder in packages.glob(f"{PACKAGE}*"):
-        if not folder.name.endswith(".dist-info"):
-            shutil.copytree(folder, fresh / folder.name, symlinks=True, ignore=needless)
+def _copy(folder: Path, to: Path) -> None:
+    if folder.is_dir():
+        needless = shutil.ignore_patterns("include", "*.a", "pkgconfig")
+        shutil.copytree(folder, to, symlinks=True, ignore=needless)
+
+
+def _give(fresh: Path, owner: Account) -> None:
     for path in (fresh, *fresh.rglob("*")):
         os.chown(path, owner.uid, owner.gid, follow_symlinks=False)
 
@@ -106,8 +111,14 @@ def _by_pg_config(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _by_version() -> list[Path]:
-    found = INSTALLED.glob("*/bin")
-    return sorted(found, key=lambda folder: [int(part) for part in re.findall(r"\d+", str(folder))], reverse=True)
+    return _newest_first(INSTALLED.glob("*/bin"))
+
+
+def _newest_first(folders: Iterable[Path]) -> list[Path]:
+    """Sorted by the version in the name of what holds each; `9.6` is older than `16`, and no version older than both."""
+    return sorted(
+        folders, key=lambda folder: [int(part) for part in re.findall(r"\d+", folder.parent.name)], reverse=True
+    )
 
 
 def _has_server(folder: Path) -> bool:
