@@ -1,0 +1,184 @@
+"""The containers say what the embedded stack says. No engine runs here: the files are parsed and compared."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lockstep.dev import kafka
+from lockstep.dev.airflow_settings import SETTINGS, Place, environment
+
+CHECKOUT = Path(__file__).parents[2]
+COMPOSE = yaml.safe_load((CHECKOUT / "docker-compose.yaml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+AIRFLOWS = [name for name in SERVICES if SERVICES[name]["image"] == "lockstep-airflow"]
+VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)(:[-?][^}]*)?\}")
+PINS = dict(
+    re.findall(r"^([\w.-]+)==(\S+)", (CHECKOUT / "requirements.txt").read_text(), flags=re.MULTILINE),
+)
+# Settings of the embedded broker that name its listeners are the containers' own.
+LISTENERS = {"process.roles", "node.id", "controller.listener.names", "listener.security.protocol.map"}
+# Of the embedded Airflow's environment, what its containers have by their images or do not need.
+ELSEWHERE = {
+    "AIRFLOW_HOME": "the image's",
+    "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": "each container has ports of its own",
+    "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": "the same",
+    "JAVA_HOME": "the image has a Java on PATH",
+    "PATH": "the image's",
+    "SPARK_LOCAL_IP": "executors in other containers call their driver by SPARK_LOCAL_HOSTNAME",
+}
+
+
+def ivy(module: str) -> str:
+    return re.search(f'name="{module}" rev="([^"]+)"', (CHECKOUT / "ivy.xml").read_text())[1]
+
+
+def dockerfile() -> str:
+    return (CHECKOUT / "Dockerfile").read_text().replace("\\\n", " ")
+
+
+def images() -> dict[str, str]:
+    """Each image that is taken from elsewhere, by name, with its tag."""
+    found = [service["image"] for service in SERVICES.values() if "build" not in service]
+    found += re.findall(r"^FROM (\S+)", dockerfile(), flags=re.MULTILINE)
+    named = [image.partition(":") for image in found]
+    assert len(set(named)) == len({name for name, _, _ in named}), "one image, two tags"
+    return {name: tag for name, _, tag in named}
+
+
+def written(value: Any) -> list[str]:
+    """All texts below a part of the compose file."""
+    if isinstance(value, dict):
+        return [text for one in value.items() for part in one for text in written(part)]
+    if isinstance(value, list):
+        return [text for part in value for text in written(part)]
+    return [str(value)]
+
+
+def example() -> dict[str, str]:
+    lines = (CHECKOUT / ".env.example").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+def test_the_images_are_of_the_versions_that_are_pinned():
+    assert images() == {
+        "apache/airflow": f"{PINS['apache-airflow']}-python3.11",
+        "apache/kafka": ivy("kafka_2.13"),
+        "apache/spark": PINS["pyspark"],
+        "postgres": "15",
+        "python": "3.11-slim",
+    }
+    assert ivy("spark-sql-kafka-0-10_2.13") == PINS["pyspark"]
+
+
+def test_driver_and_executors_are_of_one_python():
+    required = re.search(r'requires-python = ">=(3\.\d+)', (CHECKOUT / "pyproject.toml").read_text())[1]
+
+    assert f"--python {required} /opt/lockstep" in dockerfile()
+    for name in AIRFLOWS:
+        assert SERVICES[name]["environment"]["PYSPARK_PYTHON"] == f"python{required}"
+
+
+def test_executors_have_what_staging_imports():
+    installed = set(re.search(r"--constraint requirements.txt +([\w\s-]+?)\n", dockerfile())[1].split())
+    sources = [*CHECKOUT.glob("include/lockstep/staging/*.py"), *CHECKOUT.glob("include/lockstep/formats/*.py")]
+    imported = {
+        name for file in sources for name in re.findall(r"^(?:import|from) (\w+)", file.read_text(), re.MULTILINE)
+    }
+
+    brought = {name.replace("-", "_") for name in installed} | {"adbc_driver_manager"}
+    by_spark = {"pyspark", "lockstep"}
+    assert imported - brought - by_spark <= sys.stdlib_module_names, "the spark-worker image lacks these"
+    assert installed <= set(PINS)
+
+
+@pytest.mark.parametrize("name", AIRFLOWS)
+def test_airflow_is_set_up_as_the_embedded_one(name):
+    environ = SERVICES[name]["environment"]
+
+    assert {setting: environ.get(setting) for setting in SETTINGS} == SETTINGS
+
+
+def test_airflow_is_told_of_its_place_by_the_same_names(tmp_path):
+    place = Place("postgresql://u:p@h:1/d", "h:2", tmp_path, tmp_path, tmp_path, tmp_path)
+    embedded = set(environment(tmp_path, place, 1, (2, 3)))
+
+    for name in AIRFLOWS:
+        assert embedded - set(SERVICES[name]["environment"]) <= set(ELSEWHERE)
+        assert {own for own in SERVICES[name]["environment"] if own.startswith("AIRFLOW__")} <= embedded
+
+
+@pytest.mark.parametrize("conn", ["POSTGRES", "KAFKA", "SPARK"])
+def test_connections_lead_to_services_and_their_ports(conn):
+    text = VARIABLE.sub("secret", SERVICES["airflow-scheduler"]["environment"][f"AIRFLOW_CONN_{conn}_DEFAULT"])
+    found = yaml.safe_load(text)  # JSON is YAML
+
+    expected = {
+        "POSTGRES": {"host": "postgres", "port": 5432, "login": "lockstep", "password": "secret", "schema": "lockstep"},
+        "KAFKA": {"extra": {"bootstrap.servers": "kafka:19092"}},
+        "SPARK": {"host": "spark://spark-master:7077", "extra": {"deploy-mode": "client"}},
+    }
+    assert found == {"conn_type": conn.lower(), **expected[conn]}
+    assert "INSIDE://kafka:19092" in SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+
+
+def test_the_broker_is_set_up_as_the_embedded_one():
+    environ = SERVICES["kafka"]["environment"]
+    shared = {name: value for name, value in kafka._SETTINGS.items() if name not in LISTENERS}  # noqa: SLF001 - compared
+
+    assert {name: environ.get(f"KAFKA_{name.replace('.', '_').upper()}") for name in shared} == shared
+
+
+def test_every_variable_is_named_in_the_example_and_no_secret_has_a_value_there():
+    used = {name: rest for text in written(COMPOSE) for name, rest in VARIABLE.findall(text)}
+
+    assert set(example()) == set(used)
+    for name, value in example().items():
+        if re.search(r"PASSWORD|SECRET|KEY", name):
+            assert (value, used[name][:2]) == ("", ":?"), name
+        else:
+            assert used[name] == f":-{value}", name
+
+
+def test_every_service_has_a_health_check_or_ends_and_waits_for_those_it_needs():
+    for name, service in SERVICES.items():
+        assert "healthcheck" in service or name == "airflow-init"
+        for other, how in service.get("depends_on", {}).items():
+            ends = other == "airflow-init"
+            assert how == {"condition": "service_completed_successfully" if ends else "service_healthy"}, (name, other)
+    assert {"airflow-apiserver", "kafka", "spark-worker"} <= set(SERVICES["airflow-scheduler"]["depends_on"])
+
+
+def test_only_this_machine_reaches_the_ports():
+    for service in SERVICES.values():
+        for port in service.get("ports", []):
+            assert port.startswith("127.0.0.1:")
+
+
+def test_what_is_mounted_and_copied_is_there():
+    mounted = [volume.split(":") for service in SERVICES.values() for volume in service.get("volumes", [])]
+    copied = re.findall(r"^COPY (?:--chown=\S+ )?((?:[\w./-]+ )+)\S+$", dockerfile(), flags=re.MULTILINE)
+    let_in = (CHECKOUT / ".dockerignore").read_text().splitlines()
+
+    for source, *_ in mounted:
+        assert (CHECKOUT / source).exists() if source.startswith(".") else source in COMPOSE["volumes"], source
+    assert sum(len(files.split()) for files in copied) >= 10
+    for source in " ".join(copied).split():
+        assert (CHECKOUT / source).exists(), source
+        assert f"!{source}" in let_in, source
+
+
+def test_the_ledger_and_both_pipelines_are_migrated_before_anything_runs():
+    (_, _, said) = SERVICES["airflow-init"]["command"]
+    pipelines = sorted(file.parent.name for file in CHECKOUT.glob("include/pipelines/*/__init__.py"))
+
+    assert said.split("; ") == [
+        "airflow db migrate",
+        "lockstep migrate",
+        *(f"lockstep migrate {name}" for name in sorted(pipelines, reverse=True)),
+    ]
