@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import signal
 import ssl
 import subprocess
 import sys
@@ -63,7 +62,7 @@ def test_postgres_starts_takes_the_ledger_and_comes_back_after_a_crash(home):
     server = postgres.start(home)
     with closing(connect(server.dsn)) as conn:
         migrate(conn)
-    os.killpg(server.process.pid, signal.SIGKILL)
+    postgres.stop(server, postgres.Mode.KILL)
 
     again = postgres.start(home)
 
