@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lockstep.dev import airflow, jars, ports, processes
+from lockstep.dev import airflow, jars, ports, processes, stack, switch
 from lockstep.dev.airflow_settings import Place, secrets_of
 
 if TYPE_CHECKING:
@@ -90,6 +90,29 @@ def test_it_lives_hides_its_secrets_heals_and_leaves_nothing_behind(home, place)
     assert belonging_to(home) == []
     assert ports.is_free(healed.port)
     assert airflow.running(home) is None
+
+
+def test_the_switch_starts_it_when_asked_leaves_it_alone_else_and_stops_it_alone(servers, tmp_path):
+    given = {"LOCKSTEP_DSN": servers.postgres().dsn, "LOCKSTEP_KAFKA": servers.kafka().bootstrap}
+    environ = dict(os.environ) | given | {"LOCKSTEP_JARS": str(jars.folder())}
+    assert switch.up(tmp_path, silent, environ).airflow is None
+
+    asked = switch.up(tmp_path, silent, environ, with_airflow=True)
+    assert asked.airflow.lives
+    assert stack.read(tmp_path).airflow == asked.airflow
+    api = airflow.running(tmp_path).api()
+    wait_for(lambda: {"orders", "clicks"} <= api.dags().keys())
+    assert api.import_errors() == []
+    assert switch.up(tmp_path, silent, environ).airflow == asked.airflow, "a start without it stops nothing"
+
+    stopped = switch.down(tmp_path, silent, only_airflow=True)
+    assert (stopped.airflow.port, stopped.airflow.process) == (asked.airflow.port, None)
+    assert belonging_to(tmp_path) == []
+    assert ports.answers(servers.postgres().port), "what is not ours, and what was not asked for, lives on"
+
+
+def silent(_line: str) -> None:
+    return
 
 
 def test_a_pid_that_passed_to_a_stranger_is_not_taken_for_airflow(tmp_path):
