@@ -123,12 +123,11 @@ def test_a_cleared_run_does_nothing_again(house):
     drill = house.pipeline("cleared")
     run_id = drill.trigger()
     assert drill.over(run_id) == "success"
-    before = drill.ask("select pg_current_snapshot()::text")  # nothing of the ledger's may be newer
     committed = drill.ask("select max(closed_at) from lockstep.attempt")
 
     house.api.clear(drill.name, run_id)
 
-    wait_for(lambda: drill.tasks(run_id)["plan"] == "skipped", f"plan is skipped {before}")
+    wait_for(lambda: drill.tasks(run_id)["plan"] == "skipped", "plan is skipped")
     assert drill.over(run_id) == "success"
     assert set(drill.tasks(run_id).values()) == {"skipped"}
     assert drill.ask("select max(closed_at) from lockstep.attempt") == committed

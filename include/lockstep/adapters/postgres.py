@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
-from psycopg2 import errors
+from psycopg2 import errors, sql
 from psycopg2.extensions import TransactionRollbackError, make_dsn, parse_dsn
 from psycopg2.extras import NamedTupleCursor
 
@@ -74,6 +74,19 @@ def transaction(conn: connection, role: str | None, *, lock_seconds: float = LOC
         raise LockTimeout(f"another transaction stood in the way: {last_line(error)}") from None
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
         raise Unreachable(f"the connection to the ledger's database was lost: {last_line(error)}") from error
+
+
+def ensure_database(dsn: str, name: str) -> None:
+    """A database of this name on the same server, of the login's own; one that is there stays as it is."""
+    conn = connect(dsn)
+    conn.autocommit = True
+    try:
+        with conn.cursor() as cur:
+            cur.execute("select 1 from pg_database where datname = %s", (name,))
+            if cur.fetchone() is None:
+                cur.execute(sql.SQL("create database {name}").format(name=sql.Identifier(name)))
+    finally:
+        conn.close()
 
 
 def staging_dsn(dsn: str, name: str) -> str:

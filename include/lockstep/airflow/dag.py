@@ -15,6 +15,11 @@ from lockstep.airflow.link import BatchLink
 if TYPE_CHECKING:
     from lockstep.core.definition import Pipeline
 
+ABOUT = """Each run moves one batch from Kafka topic `{topic}` to `{table}`: results and offsets commit in one transaction.
+
+**Skipped** means that there was nothing to do, that another run does it, or that this run's batch is already committed.
+**Failed without a retry** means that a person must decide; the task's log ends with the command to type.
+"""
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)  # a schedule needs a beginning; what is missed is not made up for
 PARAMS = {
     "retry": Param(
@@ -57,7 +62,7 @@ def dag_for(
         "max_active_runs": 1,
         "tags": ["lockstep", pipeline.topic],
         "description": f"Kafka topic {pipeline.topic} to {pipeline.target.table}, one gap-checked batch a run",
-        "doc_md": __doc__,
+        "doc_md": ABOUT.format(topic=pipeline.topic, table=pipeline.target.table),
         "params": PARAMS,
         "user_defined_macros": submit.MACROS,
         "default_args": {"owner": pipeline.owner or "lockstep", "retries": 2, "retry_delay": timedelta(seconds=30)}

@@ -42,8 +42,8 @@ class Door:
         return load(self.pipeline)
 
     @contextmanager
-    def opened(self, step: str) -> Iterator[Surroundings]:
-        """The servers, for one step; how long it took is a metric, and what it refuses is said in Airflow's words."""
+    def opened(self, step: str | None = None) -> Iterator[Surroundings]:
+        """The servers; what is refused is said in Airflow's words, and how long a step took is a metric."""
         from lockstep.cli.surroundings import surroundings
 
         began = time.perf_counter()
@@ -53,7 +53,8 @@ class Door:
                 yield at
             finally:
                 at.close()
-        measure_seconds(self.pipeline, step, time.perf_counter() - began)
+        if step:
+            measure_seconds(self.pipeline, step, time.perf_counter() - began)
 
 
 @contextmanager

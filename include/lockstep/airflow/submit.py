@@ -66,7 +66,7 @@ def lead_to(door: Door) -> Callable[[Mapping[str, Any]], None]:
         from lockstep.adapters.processes import this_owner
         from lockstep.steps.pick_up import require_planned
 
-        with door.opened("lead") as at:
+        with door.opened() as at:
             require_planned(at.conn, _batch_of(context))
         os.environ.update(door.environment())
         os.environ["LOCKSTEP_HOLDER"] = this_owner()
@@ -85,7 +85,7 @@ def look_after(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
         from lockstep.ledger.attempts import seconds_staging
         from lockstep.steps.pick_up import pick_up
 
-        with door.opened("look") as at:
+        with door.opened() as at:
             found = pick_up(at.conn, _batch_of(context), caller().task_run)
             with transaction(at.conn, READER) as cur:
                 seconds = seconds_staging(cur, found.attempt)

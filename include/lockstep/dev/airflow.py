@@ -6,13 +6,13 @@ import os
 import signal
 import sys
 import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.postgres import connect
+from lockstep.adapters.postgres import ensure_database
 from lockstep.core.errors import Refusal
 from lockstep.dev import ports, processes
 from lockstep.dev.airflow_api import AirflowApi
@@ -125,12 +125,7 @@ def _prepare(folder: Path, place: Place, environ: dict[str, str]) -> None:
     mark, now = folder / "migrated", f"{version('apache-airflow')} {place.metadata_dsn.rpartition('@')[2]}"
     if mark.exists() and mark.read_text() == now:
         return
-    with closing(connect(place.dsn)) as conn:
-        conn.autocommit = True
-        with conn.cursor() as cur:
-            cur.execute("select 1 from pg_database where datname = %s", (place.metadata,))
-            if cur.fetchone() is None:
-                cur.execute(f'create database "{place.metadata}"')
+    ensure_database(place.dsn, place.metadata)
     log = folder / "migrate.log"
     if not processes.run([_door(), "db", "migrate"], log=log, environ=environ):
         raise Refusal(f"Airflow's database was not migrated: {processes.last_line(log)}", next_command=f"less {log}")
