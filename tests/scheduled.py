@@ -6,26 +6,26 @@ import json
 import os
 import signal
 import time
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg2
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from checker import at_end, check
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
-from lockstep.dev import airflow, processes
+from lockstep.dev import airflow, jars, processes
+from lockstep.dev.airflow_settings import Place
 from lockstep.ledger.migrate import migrate_target
 from servers import make_topic
 
 if TYPE_CHECKING:
-    import socket
-
-    from lockstep.dev.airflow_settings import Place
+    from collections.abc import Iterator
 
 PIPELINE = """
 from lockstep.core.definition import Append, Json, Limits, Pipeline
@@ -68,13 +68,28 @@ RECORDS = 150
 OVER = {"success", "failed"}
 
 
+@contextmanager
+def an_airflow(servers, home: Path, **place: object) -> Iterator[House]:
+    """An Airflow below the folder with a ledger of its own; everything of it is gone behind the block."""
+    for name in ("dags", "pipelines"):
+        (home / name).mkdir()
+    unique = f"{home.name.replace('-', '_')}_{os.getpid()}"
+    with servers.database(f"ledger_{unique}") as dsn, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOCKSTEP_PIPELINES", str(home / "pipelines"))
+        folders = (home / "dags", jars.CHECKOUT / "plugins", home / "pipelines", jars.folder())
+        metadata = f"airflow_{unique}"
+        yield House(home, Place(dsn, servers.kafka().bootstrap, *folders, metadata=metadata, **place))
+        if left := airflow.running(home):
+            airflow.stop(left)
+        servers.drop(metadata)
+
+
 @dataclass
 class House:
     """One Airflow, one ledger, and the folders that its pipelines and DAGs lie in."""
 
     home: Path
     place: Place
-    metrics: socket.socket
 
     def __post_init__(self) -> None:
         self.airflow = airflow.start(self.home, self.place)
@@ -97,17 +112,6 @@ class House:
         (self.place.dags / f"{name}.py").write_text(DAG_FILE.format(name=name))
         wait_for(lambda: name in self.api.dags(), "the DAG is parsed")
         return made
-
-    def measured(self) -> dict[str, str]:
-        """The last value of each of our metrics since this was asked last; steps by their name."""
-        found = {}
-        with suppress(BlockingIOError):
-            while True:
-                name, _, value = self.metrics.recv(65_536).decode().partition(":")
-                name, *tags = name.removeprefix("airflow.").split(",")
-                step = next((tag.removeprefix("step=") for tag in tags if tag.startswith("step=")), "")
-                found[f"{name} {step}".strip()] = value.partition("|")[0]
-        return found
 
     def jvms(self) -> list[int]:
         """The Java programs that this Airflow has started."""

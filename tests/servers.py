@@ -79,7 +79,13 @@ class Servers:
             admin.autocommit = True
             admin.cursor().execute(f"create database {name} template {TEMPLATE} owner lockstep")
             yield re.sub(r"/\w+$", f"/{name}", server.dsn)
-            admin.cursor().execute(f"drop database {name} with (force)")
+        self.drop(name)
+
+    def drop(self, name: str) -> None:
+        """A database goes, whoever is connected to it."""
+        with closing(psycopg2.connect(self.postgres().superuser_dsn)) as admin:
+            admin.autocommit = True
+            admin.cursor().execute(f"drop database if exists {name} with (force)")
 
     def _make_template(self, cur, server: postgres.Server) -> None:
         cur.execute(f"create database {TEMPLATE}_new owner lockstep")

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
-import socket
 import subprocess
 import sys
 import sysconfig
 import venv
-from dataclasses import replace
 from pathlib import Path
 
-import psycopg2
 import pytest
 
-from lockstep.dev import airflow, jars, ports, processes
-from lockstep.dev.airflow_settings import Place
-from scheduled import House, kill, wait_for
+from lockstep.dev import ports, processes
+from scheduled import an_airflow, kill, wait_for
 
 pytestmark = pytest.mark.long
 # Tells from the executors which engine they have imported, and from where.
@@ -112,24 +107,10 @@ def cluster(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def house(servers, kafka, tmp_path_factory, cluster, bare_python):
-    home = tmp_path_factory.mktemp("house")
-    for name in ("dags", "pipelines"):
-        (home / name).mkdir()
-    metadata = f"airflow_cluster_{os.getpid()}"
+def house(servers, tmp_path_factory, cluster, bare_python):
     more = {"PYSPARK_PYTHON": bare_python, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    with servers.database(f"ledger_cluster_{os.getpid()}") as dsn, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LOCKSTEP_PIPELINES", str(home / "pipelines"))
-        folders = (home / "dags", jars.CHECKOUT / "plugins", home / "pipelines", jars.folder())
-        place = replace(Place(dsn, kafka, *folders, metadata=metadata, more=more), spark_master=cluster.address)
-        made = House(home, place, socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    with an_airflow(servers, tmp_path_factory.mktemp("cluster-house"), more=more, spark_master=cluster.address) as made:
         yield made
-        if left := airflow.running(home):
-            airflow.stop(left)
-        admin = psycopg2.connect(re.sub(r"/\w+$", "/postgres", servers.postgres().superuser_dsn))
-        admin.autocommit = True
-        admin.cursor().execute(f"drop database {metadata} with (force)")
-        admin.close()
 
 
 def test_the_engine_travels_to_executors_that_have_not_installed_it(house):

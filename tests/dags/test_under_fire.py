@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import httpx
 import psycopg2
 import pytest
 
-from lockstep.dev import airflow, jars
-from lockstep.dev.airflow_settings import Place
-from scheduled import House, kill, wait_for
+from lockstep.dev import airflow
+from scheduled import an_airflow, kill, wait_for
 
 # A dead scheduler's tasks are noticed in seconds, not in minutes.
 IMPATIENT = {
@@ -29,37 +28,47 @@ POINTS = ("commit.ledger_written", "commit.done_unacknowledged")
 NO_JVM = 60.0
 
 
+class Metrics:
+    """Where Airflow sends what is measured."""
+
+    def __init__(self) -> None:
+        self.door = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.door.bind(("127.0.0.1", 0))
+        self.door.settimeout(0)
+
+    def settings(self) -> dict[str, str]:
+        return {
+            "AIRFLOW__METRICS__STATSD_ON": "True",
+            "AIRFLOW__METRICS__STATSD_PORT": str(self.door.getsockname()[1]),
+            "AIRFLOW__METRICS__STATSD_INFLUXDB_ENABLED": "True",
+            "AIRFLOW__METRICS__METRICS_ALLOW_LIST": "lockstep",
+        }
+
+    def since_last_asked(self) -> dict[str, str]:
+        """The last value of each, steps by their name."""
+        found = {}
+        with suppress(BlockingIOError):
+            while True:
+                name, _, value = self.door.recv(65_536).decode().partition(":")
+                name, *tags = name.removeprefix("airflow.").split(",")
+                step = next((tag.removeprefix("step=") for tag in tags if tag.startswith("step=")), "")
+                found[f"{name} {step}".strip()] = value.partition("|")[0]
+        return found
+
+
 @pytest.fixture(scope="module")
-def house(servers, kafka, tmp_path_factory, worker_id):
+def metrics():
+    return Metrics()
+
+
+@pytest.fixture(scope="module")
+def house(servers, tmp_path_factory, metrics):
     home = tmp_path_factory.mktemp("house")
-    for name in ("dags", "pipelines"):
-        (home / name).mkdir()
-    metadata = f"airflow_{worker_id}_{os.getpid()}"
     faults = " ".join(f"{point}=kill@{home / point}" for point in POINTS)
     lineage = {"type": "file", "log_file_path": str(home / "lineage.json"), "append": True}
-    metrics = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    metrics.bind(("127.0.0.1", 0))
-    metrics.settimeout(0)
-    more = {
-        "LOCKSTEP_FAULT": faults,
-        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(lineage),
-        "AIRFLOW__METRICS__STATSD_ON": "True",
-        "AIRFLOW__METRICS__STATSD_PORT": str(metrics.getsockname()[1]),
-        "AIRFLOW__METRICS__STATSD_INFLUXDB_ENABLED": "True",
-        "AIRFLOW__METRICS__METRICS_ALLOW_LIST": "lockstep",
-    }
-    with servers.database(f"ledger_{worker_id}_{os.getpid()}") as dsn, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LOCKSTEP_PIPELINES", str(home / "pipelines"))
-        folders = (home / "dags", jars.CHECKOUT / "plugins", home / "pipelines", jars.folder())
-        place = Place(dsn, kafka, *folders, metadata=metadata, more=IMPATIENT | more)
-        made = House(home, place, metrics)
+    more = {"LOCKSTEP_FAULT": faults, "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(lineage)}
+    with an_airflow(servers, home, more=IMPATIENT | metrics.settings() | more) as made:
         yield made
-        if left := airflow.running(home):
-            airflow.stop(left)
-        admin = psycopg2.connect(re.sub(r"/\w+$", "/postgres", servers.postgres().superuser_dsn))
-        admin.autocommit = True
-        admin.cursor().execute(f"drop database {metadata} with (force)")
-        admin.close()
 
 
 def test_a_task_killed_while_spark_reads_is_tried_again_and_its_jvm_ends(house):
@@ -195,12 +204,12 @@ def test_what_a_run_did_stands_on_its_tasks_pages_and_in_its_assets_event(house)
     assert lineage["outputs"][0]["name"].endswith(".public.witness")
 
 
-def test_what_a_run_did_is_measured_through_airflows_metrics(house):
+def test_what_a_run_did_is_measured_through_airflows_metrics(house, metrics):
     drill = house.pipeline("measured")
-    house.measured()  # what earlier runs have sent
+    metrics.since_last_asked()  # what earlier runs have sent
     assert drill.over(drill.trigger()) == "success"
 
-    found = house.measured()
+    found = metrics.since_last_asked()
     assert found["lockstep.rows"] == "150"
     assert found["lockstep.rejects"] == "0"
     assert (found["lockstep.lag_records"], found["lockstep.lag_seconds"]) == ("0", "0.0")
