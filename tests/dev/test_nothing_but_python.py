@@ -28,7 +28,7 @@ if java -version || pg_config; then exit 3; fi
 """
 DEMO = f"""{HIDE}
 cd "$1"
-trap 'make down' EXIT
+trap 'make clean' EXIT  # root's cluster lies outside the clone
 time make demo
 time make demo
 """
