@@ -100,8 +100,10 @@ def stop(airflow: Airflow, patience: float = 15.0) -> None:
 
 
 def kill(airflow: Airflow, part: str) -> None:
-    """Ends one part as a crash would; what it has started lives on."""
+    """Ends one part as a crash would, and waits until it is gone; what it has started lives on."""
     os.kill(airflow.parts[part].pid, signal.SIGKILL)
+    while processes.alive(airflow.parts[part]):
+        time.sleep(0.02)
 
 
 def _clear_the_wreck(folder: Path) -> None:
