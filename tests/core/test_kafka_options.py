@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from lockstep.core.errors import BadDefinition
 from lockstep.core.kafka_options import FILES, OURS, SAME, from_extra, kafka_options
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required {};"
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=20)
 NUMBER = st.integers(1, 10**6).map(str)
 SASL = st.fixed_dictionaries(
     {
@@ -56,8 +57,33 @@ def test_what_correctness_rests_on_is_not_the_users_to_set(name):
         ({"security.protocol": "TLS"}, "TLS is not one of PLAINTEXT, SSL"),
         ({"sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER is not one of PLAIN"),
         ({"sasl.mechanism": "GSSAPI"}, "GSSAPI is not one of PLAIN"),
-        ({"sasl.mechanism": "PLAIN", "sasl.username": "u"}, "sasl.password is not"),
-        ({"sasl.username": "u", "sasl.password": "p"}, "sasl.mechanism is not"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "u"}, "sasl.password is not"),
+        ({"security.protocol": "SASL_SSL", "sasl.username": "u", "sasl.password": "p"}, "sasl.mechanism is not"),
+        (
+            {"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"},
+            "goes with security.protocol SASL_SSL",
+        ),
+        ({"security.protocol": "SASL_SSL"}, "sasl.username goes with"),
+        ({"reconnect.backoff.ms": "soon"}, "soon is no number"),
+        ({"ssl.ca.location": "/ca", "ssl.ca.pem": "ca"}, "say the same thing twice"),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "u",
+                "sasl.password": "one\nanother",
+            },
+            "cannot be printed",
+        ),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.jaas.config": PLAIN.format('username="u" password="p"'),
+            },
+            "says something else",
+        ),
+        ({"ssl.cipher.suites": "x"}, "is not on the list"),
         ({"ssl.certificate.pem": "c"}, "certificate and its key go together"),
         ({"ssl.truststore.type": "JKS"}, "convert it to PEM"),
         (
@@ -73,9 +99,25 @@ def test_a_wrong_option_is_said_in_one_line_that_names_it(options, words):
     assert "\n" not in str(refusal.value)
 
 
+def test_a_login_module_may_name_the_password_first():
+    given_ = {"security.protocol": "SASL_SSL", "sasl.jaas.config": PLAIN.format('password="p\\"q" username="u"')}
+    assert kafka_options(given_).for_librdkafka() == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "u",
+        "sasl.password": 'p"q',
+    }
+
+
 def test_no_secret_shows_in_what_is_logged():
     options = kafka_options(
-        {"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "hidden", "ssl.ca.pem": "hidden too"}
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "u",
+            "sasl.password": "hidden",
+            "ssl.ca.pem": "hidden too",
+        }
     )
     assert "hidden" not in repr(options)
     assert "sasl.password" in repr(options)
@@ -112,5 +154,6 @@ def test_an_airflow_connections_extra_is_address_options_and_what_its_consumers_
         "auto.offset.reset": "latest",
     }
     assert from_extra(extra) == ("k:9092", {"security.protocol": "SSL"}, ("auto.offset.reset", "group.id"))
+    assert from_extra({"bootstrap.servers": "k:9092", "interceptor.classes": "x"})[1] == {"interceptor.classes": "x"}
     with pytest.raises(BadDefinition, match=r"no bootstrap\.servers"):
         from_extra({})

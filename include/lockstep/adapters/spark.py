@@ -29,6 +29,17 @@ if TYPE_CHECKING:
     from lockstep.core.staging import StageWork
 
 FETCH_WAIT_MS = "10"  # a range's tail waits this long for bytes that will not come
+# What an error names when an outside system was away or did not let us in: no fault of data or code.
+AWAY = (
+    "ConnectionError",
+    "KAFKA_DATA_LOSS",
+    "OffsetOutOfRange",
+    "TimeoutException",
+    "Disconnect",
+    "AuthenticationException",
+    "AuthorizationException",
+    "SSLHandshakeException",
+)
 SPARK_TYPES = {
     "string": "string",
     "boolean": "boolean",
@@ -186,8 +197,7 @@ class SparkEngine:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         if any("Failed to find data source: kafka" in line for line in lines):
             return Refusal(f"{self._where}: Spark was started without its Kafka connector", next_command="make jars")
-        kinds = ("ConnectionError", "KAFKA_DATA_LOSS", "OffsetOutOfRange", "TimeoutException", "Disconnect")
-        away = next((line for line in lines if any(kind in line for kind in kinds)), None)
+        away = next((line for line in lines if any(kind in line for kind in AWAY)), None)
         if away:
             return Unreachable(f"{self._where}: batch {work.batch_id} could not be read: {away[:300]}")
         python = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "JVM ", "^"))]

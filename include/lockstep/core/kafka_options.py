@@ -34,7 +34,6 @@ SAME = {
     "ssl.certificate.pem": "ssl.keystore.certificate.chain",
     "ssl.key.pem": "ssl.keystore.key",
     "ssl.key.password": "ssl.key.password",
-    "ssl.cipher.suites": "ssl.cipher.suites",
 }
 OF_JAVA = {java: ours for ours, java in SAME.items()}
 LOGIN = ("sasl.username", "sasl.password")  # one option in Java
@@ -63,10 +62,14 @@ OURS = {
     "transactional.id": "nothing is produced",
     "value.deserializer": "decoding is the pipeline's format",
 }
+# What Airflow's own consumers are given in a connection, and what makes no difference to us.
+FOR_CONSUMERS = frozenset(
+    {"auto.offset.reset", "enable.auto.commit", "group.id", "group.instance.id", "isolation.level"}
+)
 MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM": "scram.ScramLoginModule"}
+_OPTION = r'(username|password)="((?:[^"\\]|\\.)*)"'
 _JAAS = re.compile(
-    r"\s*org\.apache\.kafka\.common\.security\.(plain\.Plain|scram\.Scram)LoginModule\s+required\s+"
-    r'username="((?:[^"\\]|\\.)*)"\s+password="((?:[^"\\]|\\.)*)"\s*;\s*'
+    rf"\s*org\.apache\.kafka\.common\.security\.(plain\.Plain|scram\.Scram)LoginModule\s+required((?:\s+{_OPTION}){{2}})\s*;\s*"
 )
 PEM_ONLY = "PEM"
 
@@ -127,8 +130,8 @@ def from_extra(extra: Mapping[str, Any]) -> tuple[str, dict[str, Any], tuple[str
     bootstrap = options.pop("bootstrap.servers", None)
     if not bootstrap:
         raise BadDefinition("the Kafka connection's extra has no bootstrap.servers")
-    left_out = tuple(sorted(name for name in options if name in OURS))
-    return str(bootstrap), {name: value for name, value in options.items() if name not in OURS}, left_out
+    left_out = tuple(sorted(options.keys() & FOR_CONSUMERS))
+    return str(bootstrap), {name: value for name, value in options.items() if name not in FOR_CONSUMERS}, left_out
 
 
 def _translated(name: str, value: str) -> dict[str, str]:
@@ -161,16 +164,32 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
 
 
 def _require_whole(found: Mapping[str, str]) -> None:
-    for one, other in (("sasl.username", "sasl.password"), ("sasl.password", "sasl.username")):
-        if one in found and other not in found:
-            raise BadDefinition(f"Kafka option {one} is set, and {other} is not")
-    if "sasl.username" in found and "sasl.mechanism" not in found:
-        raise BadDefinition(
-            f"Kafka option sasl.username is set, and sasl.mechanism is not: {', '.join(WORDS['sasl.mechanism'])}"
-        )
+    for file, text in FILES.items():
+        if file in found and text in found:
+            raise BadDefinition(f"Kafka options {file} and {text} say the same thing twice")
     chain, key = ({"ssl.certificate.pem", "ssl.certificate.location"}, {"ssl.key.pem", "ssl.key.location"})
     if bool(chain & found.keys()) != bool(key & found.keys()):
         raise BadDefinition("Kafka options: a client's certificate and its key go together")
+    _require_legal(found)
+    _require_whole_login(found)
+
+
+def _require_legal(found: Mapping[str, str]) -> None:
+    for name, value in found.items():
+        if name.endswith((".ms", ".bytes")) and not value.isdecimal():
+            raise BadDefinition(f"Kafka option {name}: {value} is no number")
+        if name in LOGIN and not value.isprintable():
+            raise BadDefinition(f"Kafka option {name}: it holds a character that cannot be printed")
+
+
+def _require_whole_login(found: Mapping[str, str]) -> None:
+    """Who logs in says how and to whom; a login without its protocol would go out in the clear, unasked."""
+    if found.get("security.protocol", "").startswith("SASL_") != ("sasl.username" in found):
+        raise BadDefinition("Kafka options: sasl.username goes with security.protocol SASL_SSL or SASL_PLAINTEXT")
+    for one in LOGIN:
+        for other in (*LOGIN, "sasl.mechanism"):
+            if one in found and other not in found:
+                raise BadDefinition(f"Kafka option {one} is set, and {other} is not")
 
 
 def _jaas(ours: Mapping[str, str]) -> str:
@@ -185,8 +204,9 @@ def _of_jaas(_name: str, value: str) -> dict[str, str]:
         raise BadDefinition(
             "Kafka option sasl.jaas.config: only PlainLoginModule and ScramLoginModule with username and password are taken"
         )
-    login, password = (re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL) for text in found.groups()[1:])
-    return {"sasl.username": login, "sasl.password": password}
+    pairs = re.findall(_OPTION, found[2])
+    said = {f"sasl.{name}": re.sub(r"\\(.)", r"\1", text) for name, text in pairs}
+    return said | ({"sasl.mechanism": "PLAIN"} if found[1] == "plain.Plain" else {})
 
 
 def _only_pem(name: str, value: str) -> dict[str, str]:
