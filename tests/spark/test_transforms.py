@@ -73,6 +73,7 @@ def test_a_record_whose_rows_land_in_several_tasks_is_counted_once(pipeline, sou
     [
         ("withColumn('_offset', F.when(F.col('n') != 5, F.col('_offset')))", "whose _offset is null"),
         ("withColumn('_stream', F.when(F.col('n') != 5, F.col('_stream')))", "whose _stream is null"),
+        ("withColumn('_ordinal', F.when(F.col('n') != 5, F.lit(0)))", "whose _ordinal is null"),
         ("withColumn('_stream', F.when(F.col('n') != 5, F.col('_stream')).otherwise(F.lit(4711)))", "4711"),
         ("withColumn('_offset', F.when(F.col('n') != 5, F.col('_offset')).otherwise(F.lit(10**9)))", "1000000000"),
     ],

@@ -1,4 +1,4 @@
-"""The engine as a zip: what executors on other machines import, so that nobody installs Lockstep there."""
+"""The code as a zip: what executors on other machines import, so that nobody installs it there."""
 
 from __future__ import annotations
 
@@ -8,27 +8,39 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from lockstep.adapters import folders
+
 PACKAGE = Path(__file__).parents[1]
+LONG_AGO = (1980, 1, 1, 0, 0, 0)  # of every file in the zip: equal code gives equal bytes
 
 
-def archive() -> str:
-    """The path of a zip that holds this very code; made once per content, in a folder that only we can write."""
-    sources = {file.relative_to(PACKAGE.parent).as_posix(): file.read_bytes() for file in sorted(_sources())}
+def archive(folder: Path | None = None) -> str:
+    """The path of a zip that holds this very code and the pipelines, made once per content.
+
+    It lies in `folder`, else in one that only we can write.
+    """
+    sources = {"pipelines/__init__.py": b""} | _sources(folders.root(), "pipelines") | _sources(PACKAGE, "lockstep")
     digest = hashlib.sha256()
     for name, content in sources.items():
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    place = _folder() / f"lockstep-{digest.hexdigest()[:16]}.zip"
+    place = (folder or _folder()) / f"lockstep-{digest.hexdigest()[:16]}.zip"
     if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
         half = place.with_suffix(f".{os.getpid()}.new")
         with zipfile.ZipFile(half, "w", zipfile.ZIP_DEFLATED) as made:
             for name, content in sources.items():
-                made.writestr(name, content)
+                made.writestr(zipfile.ZipInfo(name, LONG_AGO), content, zipfile.ZIP_DEFLATED)
         half.replace(place)
     return str(place)
 
 
-def _sources() -> list[Path]:
-    return [file for file in PACKAGE.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+def _sources(folder: Path, name: str) -> dict[str, bytes]:
+    found = {}
+    for file in sorted(folder.rglob("*")):
+        parts = file.relative_to(folder).parts
+        if file.is_file() and not any(part == "__pycache__" or part.startswith(".") for part in parts):
+            found["/".join((name, *parts))] = file.read_bytes()
+    return found
 
 
 def _folder() -> Path:

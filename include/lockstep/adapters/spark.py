@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -71,7 +72,11 @@ class SparkEngine:
         return session().sparkContext.applicationId
 
     def columns(self) -> tuple[Column, ...]:
-        """The columns that reach the target; with a transform, found by running it on an empty frame."""
+        """The columns that reach the target; with a transform, found by running it on an empty frame.
+
+        An attempt begins by asking for them: what cancelled the one before does not concern it.
+        """
+        self._group, self._cancelled = "", False
         declared = self._folder.pipeline.format.columns
         if self._folder.transform is None:
             return declared
@@ -92,10 +97,11 @@ class SparkEngine:
         writer = Writer(dsn, work.table, work.batch_id, work.token, froms, tuple(c.name for c in work.columns))
         slots = tasks_for([item.offsets.span for item in work.ranges], session().sparkContext.defaultParallelism)
         context = session().sparkContext
-        context.setJobGroup(work.table, f"{work.pipeline}: batch {work.batch_id}", interruptOnCancel=True)
-        self._group = work.table
+        group = f"{work.table}_{secrets.token_hex(4)}"  # one that is cancelled runs no job any more
+        context.setJobGroup(group, f"{work.pipeline}: batch {work.batch_id}", interruptOnCancel=True)
+        self._group = group
+        self._require_wanted(work)  # after the group is named: who cancels from here on cancels the group
         try:
-            self._require_wanted(work)
             records = decoded(self._records(work).coalesce(slots), self._folder.pipeline)
             lines = self._staged(records, writer, work)
             return lines if self._folder.transform is None else kept(source_lines(dsn, work, slots), lines)
@@ -105,17 +111,16 @@ class SparkEngine:
             if type(error).__module__.startswith("py4j"):
                 raise self._told(error, work) from error
             raise
-        finally:
-            self._cancelled = False  # the next batch is another one
 
     def _require_wanted(self, work: StageWork) -> None:
         if self._cancelled:  # before there was a job to cancel
             raise Superseded(f"batch {work.batch_id} was taken over before it was read")
 
     def cancel(self) -> None:
-        """Stops the read that is under way."""
+        """Stops the read that is under way, and one that has not begun yet."""
         self._cancelled = True
-        session().sparkContext.cancelJobGroup(self._group)
+        if self._group:
+            session().sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)  # noqa: SLF001 - Python lacks it
 
     def _records(self, work: StageWork) -> DataFrame:
         """The ranges' raw records, coordinates and all: assigned partitions, numeric offsets, committed records only."""

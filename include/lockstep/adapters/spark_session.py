@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
 from functools import cache
-from importlib.resources import as_file, files
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from lockstep.adapters import java
+from lockstep.adapters import java, shipping
 from lockstep.adapters.connector import connector_jars
-from lockstep.adapters.shipping import archive
+from lockstep.core.errors import Unreachable
+from lockstep.faults import ARMED_BY
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -26,13 +35,17 @@ SETTINGS = {
     "spark.python.worker.reuse": "true",
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
 }
+TELLERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")  # they print what we raise
+LOG = "LOCKSTEP_SPARK_LOG"
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 @cache
 def session() -> SparkSession:
-    """The one session of this process; under spark-submit its own settings win, else it is local, with all cores.
+    """The one session of this process; under spark-submit its own settings win, else it is SPARK_MASTER's, or local.
 
     It is made in a thread of its own, because in the main one PySpark would take Ctrl-C away from us.
+    Raises `Unreachable` when Spark does not start.
     """
     made: list[SparkSession | Exception] = []
     thread = threading.Thread(target=_make, args=(made,), name="spark", daemon=True)
@@ -45,28 +58,68 @@ def session() -> SparkSession:
 
 def _make(made: list[SparkSession | Exception]) -> None:
     try:
-        made.append(_build())
+        made.append(_submitted() if SUBMITTED in os.environ else _launched())
     except Exception as error:  # noqa: BLE001 - carried over to the thread that asked
         made.append(error)
 
 
-def _build() -> SparkSession:
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+def _submitted() -> SparkSession:
+    SparkContext._ensure_initialized()  # noqa: SLF001 - else SparkConf would not know what was submitted
+    given = SparkConf()
+    settings = SETTINGS | {"spark.log.level": "OFF"}
+    return _built({name: value for name, value in settings.items() if not given.contains(name)})
+
+
+def _launched() -> SparkSession:
+    master = os.environ.get("SPARK_MASTER", "local[*]")
+    settings = SETTINGS | {
+        "spark.master": master,
+        "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
+        "spark.jars": ",".join(connector_jars()),
+        "spark.app.name": "lockstep",
+        "spark.driver.extraJavaOptions": _java_options(),
+    }
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    else:
+        settings["spark.submit.pyFiles"] = shipping.archive()
+        if ARMED_BY in os.environ:
+            settings[f"spark.executorEnv.{ARMED_BY}"] = os.environ[ARMED_BY]
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    with as_file(files("lockstep.adapters") / "spark.log4j2.properties") as quiet:
-        builder = SparkSession.builder
-        submitted = "SPARK_ENV_LOADED" in os.environ
-        master = os.environ.get("SPARK_MASTER", "local[*]")
-        if not submitted:
-            os.environ.update(java.exports())
-            builder = builder.appName("lockstep").master(master)
-            builder = builder.config("spark.driver.memory", os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"))
-            builder = builder.config("spark.jars", ",".join(connector_jars()))
-            builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{quiet}")
-        for name, value in SETTINGS.items():
-            builder = builder.config(name, value)
-        made = builder.getOrCreate()
-        if not submitted and not master.startswith("local"):
-            made.sparkContext.addPyFile(archive())  # spark-submit has it among its --py-files
-        return made
+    os.environ.update(java.exports())
+    with _log() as log:
+        try:
+            conf = SparkConf().setAll(list(settings.items()))
+            gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
+        except PySparkException as error:
+            raise Unreachable(f"Spark does not start: {_reason(log) or error}", next_command="java -version") from None
+    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001 - the way to a JVM whose output is ours
+    return _built(settings)
+
+
+def _built(settings: dict[str, str]) -> SparkSession:
+    for name in TELLERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _java_options() -> str:
+    """Quiet, unless there is a file for what Spark has to say."""
+    quiet = f"-Dlog4j2.configurationFile=file:{files('lockstep.adapters') / 'spark.log4j2.properties'}"
+    return f"{quiet} -Dlockstep.level=info" if os.environ.get(LOG) else quiet
+
+
+def _reason(log: IO[bytes]) -> str | None:
+    log.seek(0)
+    lines = log.read().decode(errors="replace").strip().splitlines()
+    return next((line for line in lines if not line.startswith("WARNING: ")), None)
+
+
+def _log() -> IO[bytes]:
+    """Where a JVM writes what nobody reads while all is well; without LOCKSTEP_SPARK_LOG it goes when the JVM does."""
+    place = os.environ.get(LOG)
+    return Path(place).open("a+b") if place else TemporaryFile()

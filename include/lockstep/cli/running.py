@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lockstep.core.decisions import Decision
+    from lockstep.core.staging import Engine
     from lockstep.steps.run import Report
 
 Key = Annotated[str | None, typer.Option(help="Makes the call repeatable: one key is one batch.")]
@@ -67,11 +68,17 @@ def run(
     """Plan, stage, validate, commit and announce, without Airflow."""
     if key is not None and until_idle:
         raise typer.BadParameter("one key is one batch: it does not go with --until-idle", param_hint="--key")
-    from lockstep.adapters.spark import SparkEngine
+    from lockstep.adapters.spark_later import SparkLater
     from lockstep.steps import run as steps
 
     folder, at = load(name), surroundings()
-    engine = SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options)
+
+    def spark() -> Engine:
+        from lockstep.adapters.spark import SparkEngine
+
+        return SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options)
+
+    engine = SparkLater(spark)
     caller = Caller(this_owner(), key, take_over, retry)
     with _progress() as say:
         if until_idle:

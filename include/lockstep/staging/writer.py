@@ -135,8 +135,8 @@ def _as_staged(batch: pa.RecordBatch) -> pa.RecordBatch:
 
     Raises `ValueError` for a row that does not say which record it comes from.
     """
-    for name in ("_stream", "_offset"):
-        if batch.column(name).null_count:
+    for name in ("_stream", "_offset", "_ordinal"):
+        if name in batch.schema.names and batch.column(name).null_count:
             raise ValueError(f"the transform gives rows whose {name} is null, and every row answers for its record")
     columns = {name: batch.column(name) for name in batch.schema.names if name not in {"_key", "_headers"}}
     rows = batch.num_rows

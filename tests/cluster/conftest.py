@@ -1,0 +1,97 @@
+"""A standalone Spark cluster of a test's own, and a Python for its executors that has no Lockstep."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from lockstep.dev import ports, processes
+from scheduled import kill, wait_for
+
+
+class Cluster:
+    """A master and two workers of one core each, started from the pip package."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.parts = folder, []
+        port = ports.choose(folder)
+        self.address = f"spark://127.0.0.1:{port}"
+        self._start(
+            "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"
+        )
+        wait_for(lambda: ports.answers(port), "the master answers")
+        for _ in range(2):
+            self.add_worker()
+        wait_for(lambda: (folder / "0.log").read_text().count("Registering worker") == 2, "both workers are registered")
+
+    def add_worker(self) -> None:
+        options = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1200m", "--webui-port", "0")
+        self._start(
+            "org.apache.spark.deploy.worker.Worker", *options, "--work-dir", str(self.folder / "work"), self.address
+        )
+
+    def kill_worker(self, number: int = -1) -> None:
+        """The last worker, or that one, with its executors and their Python workers, at once."""
+        worker = self.parts.pop(number)
+        family = [worker.pid, *below(worker.pid)]
+        for pid in family:
+            kill(pid)
+        worker.wait()
+
+    def family(self, number: int) -> list[int]:
+        """The processes below one of the parts: 0 is the master, which has none, the others are workers."""
+        return below(self.parts[number].pid)
+
+    def stop(self) -> None:
+        for part in self.parts:
+            for pid in [*below(part.pid), part.pid]:
+                if processes.observe(pid):
+                    kill(pid)
+            part.wait()
+
+    def _start(self, *command: str) -> None:
+        program = str(Path(sys.executable).with_name("spark-class"))
+        environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LOCKSTEP"))}
+        environ |= {
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        }
+        with (self.folder / f"{len(self.parts)}.log").open("ab") as log:
+            self.parts.append(subprocess.Popen([program, *command], stdout=log, stderr=log, env=environ))
+
+
+def below(pid: int) -> list[int]:
+    children = [
+        int(entry.parent.name)
+        for entry in Path("/proc").glob("[0-9]*/stat")
+        if entry.exists() and int(entry.read_text().rpartition(")")[2].split()[1]) == pid
+    ]
+    return [each for child in children for each in (child, *below(child))]
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory):
+    """A Python with the packages of the tests but without Lockstep: what a worker's machine has."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder)
+    site = next((folder / "lib").glob("python*")) / "site-packages"
+    (site / "others.pth").write_text(sysconfig.get_path("purelib"))
+    python = str(folder / "bin" / "python")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    program = "import pyspark, adbc_driver_postgresql, lockstep"
+    found = subprocess.run([python, "-c", program], env=environ, capture_output=True, text=True, check=False)
+    assert "No module named 'lockstep'" in found.stderr
+    return python
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
+    yield made
+    made.stop()

@@ -1,0 +1,62 @@
+"""A batch that was taken away is not read on, whenever the word comes."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from pyspark.sql import DataFrameReader
+
+from lockstep.adapters.folders import load
+from lockstep.adapters.spark import SparkEngine
+from lockstep.core.errors import Refusal, Superseded
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.staging import StageWork
+
+ID, DDL = "id string, n int", "id text, n int"
+
+
+@pytest.fixture
+def engine(pipeline, topic, produce):
+    name = topic(partitions=1)
+    produce(name, [("k", b"{}")])
+    loaded = pipeline(name, ID, DDL)
+    return SparkEngine(load(loaded.name), loaded.kafka, loaded.dsn)
+
+
+@pytest.fixture
+def work(engine):
+    pipeline = engine._folder.pipeline  # noqa: SLF001 - the fixture above made it
+    offsets = OffsetRange(TopicPartition(pipeline.topic, 0), 0, 1)
+    return StageWork(pipeline.name, 1, 1, (StreamRange(1, offsets),), engine.columns())
+
+
+def test_a_read_that_was_cancelled_before_it_began_does_not_begin(engine, work):
+    engine.cancel()
+    with pytest.raises(Superseded, match="taken over"):
+        engine.read(work)
+
+
+def test_a_read_that_is_cancelled_before_its_first_job_ends(engine, work, monkeypatch):
+    load_ = DataFrameReader.load
+
+    def cancelled_meanwhile(reader):
+        thread = threading.Thread(target=engine.cancel)
+        thread.start()
+        thread.join()
+        time.sleep(0.2)
+        return load_(reader)
+
+    monkeypatch.setattr(DataFrameReader, "load", cancelled_meanwhile)
+    with pytest.raises(Superseded, match="taken over") as refused:
+        engine.read(work)
+    assert "cancelled" in str(refused.value.__cause__)
+
+
+def test_the_next_attempt_is_not_cancelled_with_the_last(engine, work):
+    engine.cancel()
+    engine.columns()
+    with pytest.raises(Refusal) as refused:  # there is no staging table, so this far it comes
+        engine.read(work)
+    assert not isinstance(refused.value, Superseded)

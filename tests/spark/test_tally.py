@@ -1,0 +1,59 @@
+"""A tally's digest is exact, wherever the range lies, however long it is and however many rows come at once."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lockstep.core.accounting import Digest
+from lockstep.staging.tally import Tally, _sums
+
+ROWS = 50_000
+
+
+def told(offsets: list[int], from_offset: int) -> Digest:
+    rows = len(offsets)
+    columns = {
+        "_stream": pa.array([7] * rows, pa.int32()),
+        "_offset": pa.array(offsets, pa.int64()),
+        "_timestamp": pa.array([datetime(2026, 5, 1, tzinfo=UTC)] * rows, pa.timestamp("us", "UTC")),
+        "_bytes": pa.array([1] * rows, pa.int32()),
+    }
+    tally = Tally(1, {7: from_offset})
+    tally.delivered(pa.RecordBatch.from_pydict(columns))
+    (line,) = tally.lines().to_pylist()
+    return Digest(line["delivered"], int(line["digest_sum"]), int(line["digest_squares"]))
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        [2**24 - 1 - i for i in range(ROWS)],
+        [i * 2**23 // ROWS for i in range(ROWS)],
+        [i * (2**24 // ROWS) for i in range(ROWS)],
+        [i * (2**40 // ROWS) for i in range(ROWS)],
+        [5, 2**62, 2**63 - 1],
+        list(range(2**62, 2**62 + ROWS)),
+        [3],
+    ],
+    ids=["just-below-2-24", "holes", "wide", "wider", "widest", "far-away", "one"],
+)
+def test_a_digest_is_exact(offsets):
+    assert told(offsets, 0) == Digest.of(offsets, 0)
+    assert told(offsets, offsets[0] // 2) == Digest.of(offsets, offsets[0] // 2)
+
+
+def test_a_range_far_into_its_span_is_as_fast_as_its_beginning():
+    begin, far = (min(seconds(first) for _ in range(5)) for first in (0, 2**40))
+    assert far < 5 * begin + 0.01
+
+
+def seconds(first: int) -> float:
+    distances = np.arange(first, first + ROWS)
+    begin = time.perf_counter()
+    _sums(distances)
+    return time.perf_counter() - begin
