@@ -1,24 +1,45 @@
-"""A task's sums are exact: they are the proof of which offsets it was given."""
+"""A tally's digest is exact, wherever the range lies, however long it is and however many rows come at once."""
 
 from __future__ import annotations
 
-import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from datetime import UTC, datetime
 
-from lockstep.staging.tally import _sums
+import pyarrow as pa
+import pytest
+
+from lockstep.core.accounting import Digest
+from lockstep.staging.tally import Tally
+
+ROWS = 50_000
 
 
-@given(
-    st.lists(st.integers(0, 2**40), min_size=1, max_size=50, unique=True),
-    st.integers(0, 2**50),
+def told(offsets: list[int], from_offset: int) -> Digest:
+    rows = len(offsets)
+    columns = {
+        "_stream": pa.array([7] * rows, pa.int32()),
+        "_offset": pa.array(offsets, pa.int64()),
+        "_timestamp": pa.array([datetime(2026, 5, 1, tzinfo=UTC)] * rows, pa.timestamp("us", "UTC")),
+        "_bytes": pa.array([1] * rows, pa.int32()),
+    }
+    tally = Tally(1, {7: from_offset})
+    tally.delivered(pa.RecordBatch.from_pydict(columns))
+    (line,) = tally.lines().to_pylist()
+    return Digest(line["delivered"], int(line["digest_sum"]), int(line["digest_squares"]))
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        [2**24 - 1 - i for i in range(ROWS)],
+        [i * 2**23 // ROWS for i in range(ROWS)],
+        [i * (2**24 // ROWS) for i in range(ROWS)],
+        [i * (2**40 // ROWS) for i in range(ROWS)],
+        [5, 2**62, 2**63 - 1],
+        list(range(2**62, 2**62 + ROWS)),
+        [3],
+    ],
+    ids=["just-below-2-24", "holes", "wide", "wider", "widest", "far-away", "one"],
 )
-def test_a_tally_is_exact_however_far_a_record_lies_from_its_ranges_beginning(distances, begin):
-    offsets = np.array([begin + distance for distance in distances], dtype=np.int64)
-    total, squares = _sums(offsets - begin)
-    assert (total, squares) == (sum(distances), sum(distance * distance for distance in distances))
-
-
-def test_many_records_far_from_the_beginning_do_not_wrap_around():
-    distances = np.full(50_000, 2**24 - 1, dtype=np.int64)
-    assert _sums(distances)[1] == 50_000 * (2**24 - 1) ** 2 > 2**63
+def test_a_digest_is_exact(offsets):
+    assert told(offsets, 0) == Digest.of(offsets, 0)
+    assert told(offsets, offsets[0] // 2) == Digest.of(offsets, offsets[0] // 2)
