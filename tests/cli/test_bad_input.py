@@ -91,7 +91,7 @@ def test_a_missing_broker_address_is_said(lockstep, database, command):
     ("options", "words"),
     [
         ('{"a": ', "no JSON"),
-        ("/nowhere.json", "No such file or directory: /nowhere.json"),
+        ("/nowhere.json", "neither a JSON object nor the path of a file"),
         ('{"a": {"b": 1}}', "one JSON object of options and plain values"),
     ],
 )

@@ -160,7 +160,7 @@ def test_who_is_not_let_in_is_told_so_in_one_line_and_soon(secured, database, pi
         began = time.monotonic()
         done = lockstep(database, home, address, options, "plan", "stranger")
         assert done.returncode == 1, what
-        assert time.monotonic() - began < 30, what
+        assert time.monotonic() - began < 60, what
         assert len(done.stderr.strip().splitlines()) == 1, (what, done.stderr)
         assert f"Kafka at {address}" in done.stderr, (what, done.stderr)
         assert "Traceback" not in done.stdout + done.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +22,10 @@ from lockstep.core.offsets import Bounds, TopicView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from concurrent.futures import Future
     from datetime import datetime
 
 SECONDS = 15.0
 RECORDS_AT_ONCE = 10_000
-NOT_LET_IN = (KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED)  # noqa: SLF001 - their public names
 GRACE = 5.0  # librdkafka tells that nobody answered when its time is over; it needs a moment to say so
 
 
@@ -46,7 +42,6 @@ class Broker:
             "log_level": 0,
         }
         self._admin: AdminClient | None = None
-        self._shut_out: KafkaError | None = None
 
     def view(self, topic: str) -> TopicView:
         """Cluster id, topic id and every partition's bounds, all read now.
@@ -55,7 +50,7 @@ class Broker:
         """
         try:
             described = self._describe(topic)
-            cluster = self._answer(self._client().describe_cluster(request_timeout=SECONDS))
+            cluster = self._client().describe_cluster(request_timeout=SECONDS).result(SECONDS + GRACE)
             partitions = [TopicPartition(topic, part.id) for part in described.partitions]
             starts = self._offsets(partitions, OffsetSpec.earliest())
             ends = self._offsets(partitions, OffsetSpec.latest())
@@ -79,7 +74,7 @@ class Broker:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         try:
             (found,) = self._client().describe_configs([resource], request_timeout=SECONDS).values()
-            entries = self._answer(found)
+            entries = found.result(SECONDS + GRACE)
         except KafkaException as error:
             raise self._away(error) from None
         kept = int(entries["retention.ms"].value)
@@ -95,13 +90,13 @@ class Broker:
             asked = self._client().list_consumer_group_offsets(
                 [ConsumerGroupTopicPartitions(group, parts)], request_timeout=SECONDS
             )[group]
-            before = {part.partition: part.offset for part in self._answer(asked).topic_partitions}
+            before = {part.partition: part.offset for part in asked.result(SECONDS + GRACE).topic_partitions}
             ahead = [TopicPartition(topic, p, offset) for p, offset in positions.items() if offset > before.get(p, -1)]
             if ahead:
                 moved = self._client().alter_consumer_group_offsets(
                     [ConsumerGroupTopicPartitions(group, ahead)], request_timeout=SECONDS
                 )[group]
-                for part in self._answer(moved).topic_partitions:
+                for part in moved.result(SECONDS + GRACE).topic_partitions:
                     if part.error:
                         raise self._away(KafkaException(part.error))
         except KafkaException as error:
@@ -144,29 +139,13 @@ class Broker:
     def _client(self) -> AdminClient:
         if self._admin is None:
             patience = {"socket.timeout.ms": int(SECONDS * 1000)}
-            self._admin = AdminClient(patience | self._options | {"error_cb": self._hear})
+            self._admin = AdminClient(patience | self._options)
         return self._admin
-
-    def _hear(self, error: KafkaError) -> None:
-        if error.code() in NOT_LET_IN:
-            self._shut_out = error
-
-    def _answer(self, future: Future[Any]) -> Any:
-        """The answer, or the reason why there will be none: who is not let in need not wait out his time."""
-        until = time.monotonic() + SECONDS + GRACE
-        while time.monotonic() < until:
-            with suppress(TimeoutError):
-                return future.result(0.1)
-            self._client().poll(0)
-            if self._shut_out:
-                raise KafkaException(self._shut_out)
-        return future.result(0)
 
     def _describe(self, topic: str) -> Any:
         try:
-            return self._answer(
-                self._client().describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic]
-            )
+            asked = self._client().describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic]
+            return asked.result(SECONDS + GRACE)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise Refusal(
@@ -179,9 +158,10 @@ class Broker:
         futures = self._client().list_offsets(
             dict.fromkeys(partitions, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=SECONDS
         )
-        return {asked.partition: self._answer(future).offset for asked, future in futures.items()}
+        return {asked.partition: future.result(SECONDS + GRACE).offset for asked, future in futures.items()}
 
     def _away(self, error: KafkaException) -> Unreachable:
-        return Unreachable(
-            f"Kafka at {self.bootstrap} does not answer: {error.args[0].str()}", next_command="lockstep dev status"
-        )
+        locked = "security.protocol" in self._options
+        what = "does not answer, or does not let us in" if locked else "does not answer"
+        next_command = "look at LOCKSTEP_KAFKA_CONFIG" if locked else "lockstep dev status"
+        return Unreachable(f"Kafka at {self.bootstrap} {what}: {error.args[0].str()}", next_command=next_command)

@@ -48,8 +48,8 @@ def kafka_options() -> KafkaOptions:
     try:
         text = given if given.startswith("{") else Path(given).read_text(encoding="utf-8")
         options = json.loads(text)
-    except OSError as error:
-        raise _bad_options(f"{error.strerror or error}: {given}") from None
+    except OSError:  # what was given may hold a password, so it is not said again
+        raise _bad_options("it is neither a JSON object nor the path of a file that can be read") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise _bad_options(f"no JSON: {error}") from None
     if not isinstance(options, dict) or not all(isinstance(v, str | int | float) for v in options.values()):
