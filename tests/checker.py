@@ -187,13 +187,16 @@ def _append(read: dict[int, dict], rows: Counter, rejects: Counter) -> list[str]
 
 
 def _rows_per_batch(cur, table: str, pipeline: str) -> list[str]:
+    """A batch has as many rows as it recorded for the segments it owns today; one that was replayed has none left."""
     cur.execute(
-        f"""select u.batch_id, u.rows, coalesce(t.n, 0) from
-            (select c.batch_id, sum(u.rows) as rows from lockstep.commit c
-             join lockstep.result u using (batch_id, token, stream_id)
-             join lockstep.batch b using (batch_id) where b.pipeline = %(p)s group by 1) u
-            left join (select _batch, count(*) as n from {table} group by 1) t on t._batch = u.batch_id
-            where u.rows <> coalesce(t.n, 0)""",
+        f"""with owned as (
+                select c.batch_id, sum(u.rows) as rows from lockstep.commit c
+                join lockstep.result u using (batch_id, token, stream_id)
+                join lockstep.coverage v on v.batch_id = c.batch_id and v.stream_id = c.stream_id
+                join lockstep.batch b on b.batch_id = c.batch_id where b.pipeline = %(p)s group by 1),
+            there as (select _batch as batch_id, count(*) as n from {table} group by 1)
+            select batch_id, coalesce(rows, 0), coalesce(n, 0) from owned full join there using (batch_id)
+            where coalesce(rows, 0) <> coalesce(n, 0)""",
         {"p": pipeline},
     )
     return [f"batch {batch}: {rows} rows recorded, {n} are there" for batch, rows, n in cur.fetchall()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -14,15 +15,23 @@ from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.staging import STAGING_SCHEMA
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lockstep.core.columns import Column
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.staging import StageWork
 
 
 class PlainEngine:
-    """Reads JSON objects; anything else, and every value that is no object, is a reject."""
+    """Reads JSON objects; anything else, and every value that is no object, is a reject.
 
-    def __init__(self, folder: PipelineFolder, kafka: str, dsn: str) -> None:
+    `change` stands for a pipeline's code: what it makes of a decoded record is staged, None filters it.
+    """
+
+    def __init__(
+        self, folder: PipelineFolder, kafka: str, dsn: str, change: Callable[[dict], dict | None] = lambda v: v
+    ) -> None:
+        self.change = change
         self.folder = folder
         self.kafka = kafka
         self.dsn = dsn
@@ -65,7 +74,8 @@ class PlainEngine:
         range_ = item.offsets
         where = TopicPartition(range_.topic_partition.topic, range_.topic_partition.partition, range_.from_offset)
         consumer.assign([where])
-        offsets, times, rejected, size = [], [], 0, 0
+        offsets, times, size = [], [], 0
+        became: Counter[str] = Counter()
         while True:
             message = consumer.poll(10)
             assert message is not None, f"no answer while reading {range_}"
@@ -76,7 +86,7 @@ class PlainEngine:
             offsets.append(message.offset())
             times.append(datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC))
             size += len(message.value() or b"") + len(message.key() or b"")
-            rejected += self._write(rows, item.stream_id, message)
+            became[self._write(rows, item.stream_id, message)] += 1
             if message.offset() == range_.until_offset - 1:
                 break
         n = len(offsets)
@@ -84,9 +94,9 @@ class PlainEngine:
             task=1,
             stream_id=item.stream_id,
             delivered=n,
-            written=n - rejected,
-            rejected=rejected,
-            rows=n - rejected,
+            written=became["row"],
+            rejected=became["reject"],
+            rows=became["row"],
             bytes=size,
             digest=Digest.of(offsets, range_.from_offset),
             first_offset=offsets[0] if n else None,
@@ -95,7 +105,7 @@ class PlainEngine:
             max_timestamp=max(times, default=None),
         )
 
-    def _write(self, rows: io.StringIO, stream_id: int, message) -> int:
+    def _write(self, rows: io.StringIO, stream_id: int, message) -> str:
         pipeline = self.folder.pipeline
         deleted = message.value() is None and pipeline.takes_tombstones
         reason = None
@@ -103,6 +113,10 @@ class PlainEngine:
             value = {pipeline.format.key: message.key().decode()} if deleted else dict(json.loads(message.value()))
         except (ValueError, TypeError) as error:
             value, reason = {}, f"not JSON: {type(error).__name__}"
+        if not reason and not deleted:
+            value = self.change(value)
+            if value is None:
+                return "filtered"
         moment = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC).isoformat()
         raw = [message.key(), message.value()] if reason else [None, None]
         fields = [stream_id, message.offset(), 0, 1, moment, deleted, reason]
@@ -111,4 +125,4 @@ class PlainEngine:
         rows.write(
             "\t".join("\\N" if f is None else str(f).replace("\\", "\\\\").replace("\t", " ") for f in fields) + "\n"
         )
-        return int(reason is not None)
+        return "reject" if reason else "row"

@@ -10,51 +10,14 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
-from lockstep.core.decisions import Blocked, Caller, Done, Idle, Resume, Start
+from lockstep.core.decisions import Blocked, Done, Idle, Resume, Start
 from lockstep.core.errors import Refusal
 from lockstep.core.person import Person
 from lockstep.steps.decisions import pause, unpause
-from lockstep.steps.plan import plan
 from lockstep.steps.retire import retire
-from lockstep.steps.run import run
-from lockstep.steps.surroundings import Surroundings
 from lockstep.steps.verify import verify
-from plain_engine import PlainEngine
 
 ME = Person("me", "a test")
-
-
-class Here:
-    """The drill's pipeline, run in this process."""
-
-    def __init__(self, drill) -> None:
-        self.drill = drill
-        self.at = Surroundings(drill.dsn, Broker(drill.kafka))
-
-    def rewrite(self, old: str, new: str) -> None:
-        file = self.drill.home / "drill" / "__init__.py"
-        text = file.read_text()
-        assert old in text
-        file.write_text(text.replace(old, new))
-
-    def run(self, **caller: object):
-        folder = load("drill")
-        return run(self.at, PlainEngine(folder, self.drill.kafka, self.drill.dsn), folder, Caller("me", **caller))
-
-    def plan(self, **how: object):
-        return plan(self.at.conn, self.at.broker, load("drill"), Caller("me"), datetime.now(UTC), **how).decision
-
-    def drain(self) -> None:
-        while self.run().went_on:
-            pass
-
-
-@pytest.fixture
-def here(drill):
-    here = Here(drill)
-    yield here
-    here.at.close()
 
 
 def more(n: int, start: int) -> list[tuple[str, str]]:

@@ -90,10 +90,30 @@ def test_what_is_not_lost_is_refused_and_changes_nothing(conn, ledger, offsets, 
     assert (position(ledger, stream), batch_state(ledger, batch), decided(ledger)) == (10, "planned", [])
 
 
-def test_skipped_offsets_behind_the_position_are_refused_without_breaking(conn, ledger):
-    ledger.covered(ledger.stream(0), 0, 10, "skipped")
-    with pytest.raises(Refusal, match="what lies below it is covered"):
-        decisions.accept_loss(conn, SayingBroker(view((25, 90))), ORDERS, lost(0, 10), ME)
+def test_what_was_skipped_and_then_deleted_is_lost_and_the_rest_of_it_stays_skipped(conn, ledger):
+    stream = ledger.stream(0)
+    ledger.covered(stream, 0, 40, "skipped")
+
+    loss = decisions.accept_loss(conn, SayingBroker(view((25, 90))), ORDERS, lost(10, 25, 0), ME)
+
+    assert (loss.position, loss.changed) == (40, True)
+    assert coverage(ledger) == [("[0,10)", "skipped"), ("[10,25)", "loss"), ("[25,40)", "skipped")]
+    assert position(ledger, stream) == 40
+
+
+def test_a_loss_may_begin_in_what_was_skipped_and_end_behind_the_position(conn, ledger):
+    stream = ledger.stream(0)
+    ledger.covered(stream, 0, 10, "skipped")
+
+    loss = decisions.accept_loss(conn, SayingBroker(view((25, 90))), ORDERS, lost(5, 25, 0), ME)
+
+    assert loss.position == 25
+    assert coverage(ledger) == [("[0,5)", "skipped"), ("[5,25)", "loss")]
+    assert position(ledger, stream) == 25
+
+
+def coverage(ledger):
+    return ledger.ask("select offsets::text, kind from lockstep.coverage order by offsets")
 
 
 def test_a_loss_on_a_recreated_topic_is_a_matter_for_retire(conn, ledger):

@@ -39,6 +39,26 @@ COVER = "insert into lockstep.coverage values (%(s)s, int8range({low}, {high}), 
 CLAIM = """insert into lockstep.claim (stream_id, offsets, batch_id, expects)
     values (%(s)s, int8range({low}, {high}), %(b)s, '{e}')"""
 
+
+def lost(ledger) -> dict[str, object]:
+    s = ledger.stream(0)
+    ledger.covered(s, 0, 10, "loss")
+    return {"s": s}
+
+
+def requested(ledger) -> dict[str, object]:
+    s = ledger.stream(0)
+    ledger.planned({s: (0, 10)}, lane="fill")
+    ledger.ask("insert into lockstep.request_window values (1, %(s)s, int8range(0, 10)) returning 1", s=s)
+    return {"s": s}
+
+
+def closed_request(ledger) -> dict[str, object]:
+    known = requested(ledger)
+    ledger.ask("update lockstep.request set closed_at = now() returning 1")
+    return known
+
+
 # constraint → where it stands → what must be refused
 REFUSED = [
     ("name_is_identifier", stream, "insert into lockstep.pipeline (name) values ('Robert; drop')"),
@@ -58,6 +78,10 @@ REFUSED = [
         start_offset, position from lockstep.stream""",
     ),
     ("half_open", planned, "update lockstep.batch_range set offsets = 'empty'"),
+    ("loss_stays", lost, "delete from lockstep.coverage where stream_id = %(s)s"),
+    ("loss_stays", lost, "update lockstep.coverage set kind = 'skipped' where stream_id = %(s)s"),
+    ("no_window_twice", requested, "insert into lockstep.request_window values (1, %(s)s, int8range(9, 12))"),
+    ("closed_once", closed_request, "update lockstep.request set closed_at = null"),
     ("half_open", planned, "update lockstep.batch_range set offsets = int8range(-1, 5)"),
     ("half_open", planned, "update lockstep.batch_range set offsets = int8range(3, null)"),
     ("half_open", planned, "update lockstep.claim set offsets = int8range(null, 5)"),
@@ -145,6 +169,23 @@ def test_only_the_newest_attempt_of_a_planned_batch_commits(ledger, conn):
 def test_a_commit_is_said_once(ledger, conn):
     known = done(ledger)
     with pytest.raises(errors.CheckViolation, match="newest_attempt"), transaction(conn, OWNER) as cur:
+        cur.execute("insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)", known)
+
+
+def test_a_preview_has_no_commit(ledger, conn):
+    known = opened(ledger)
+    requested = ledger.planned({known["s"]: (20, 30)}, lane="replay")
+    ledger.ask("update lockstep.request set preview = true returning 1")
+    token = ledger.opened(requested)
+    with pytest.raises(errors.CheckViolation, match="preview_commits_nothing"), transaction(conn, OWNER) as cur:
+        commit_in(cur, requested, token)
+
+
+def test_what_was_trimmed_while_it_was_read_has_no_commit(ledger, conn):
+    known = opened(ledger)
+    with transaction(conn, OWNER) as cur:
+        cur.execute(RESULT.format(delivered=0, written=0, before=0, after=1), known)
+    with pytest.raises(errors.CheckViolation, match="read_whole"), transaction(conn, OWNER) as cur:
         cur.execute("insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)", known)
 
 

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from lockstep.cli import deciding, defining, reading, running, tracing
+from lockstep.cli import deciding, defining, reading, replaying, running, tracing
 from lockstep.cli.dev import dev_app
 from lockstep.cli.output import print_json
 from lockstep.core.errors import Refusal
@@ -56,12 +56,15 @@ for command in (
     defining.check,
     running.plan,
     running.run,
+    replaying.replay,
+    replaying.fill,
     reading.status,
     reading.batches,
     reading.batch,
     tracing.lineage,
     tracing.blame,
     reading.holes,
+    deciding.skip,
     deciding.accept_loss,
     deciding.retire,
     deciding.pause,

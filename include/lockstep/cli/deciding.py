@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from lockstep.adapters import folders
 from lockstep.cli.options import OFFSETS, BatchId, MaybeReason, Name, OneName, OnePartition, Partition, Reason
-from lockstep.cli.output import AsJson, cell, offsets, say, show
+from lockstep.cli.output import AsJson, cell, offsets, print_ranges, range_document, say, show
 from lockstep.cli.surroundings import broker, database, ledger, person
 
 From = Annotated[
@@ -18,6 +19,8 @@ Until = Annotated[
     int,
     typer.Option("--until", help="The first offset after the loss: log start.", min=1, max=OFFSETS, show_default=False),
 ]
+
+To = Annotated[str, typer.Option("--to", help="latest, PARTITION:OFFSET, or an ISO time.", show_default=False)]
 
 
 def pause(name: Name, reason: MaybeReason = None, as_json: AsJson = False) -> None:
@@ -82,6 +85,34 @@ def accept_loss(
             _say_abandoned(document["abandoned"])
         else:
             say(f"{lost}: was accepted as lost already")
+
+    show(document, as_json, for_people)
+
+
+def skip(name: Name, to: To, reason: Reason, as_json: AsJson = False) -> None:
+    """Move the live position forward; what it leaves behind can be filled."""
+    from lockstep.core.bounds import parse_bound
+    from lockstep.steps.skip import skip as move
+
+    pipeline = folders.load(name).pipeline
+    bound = None if to == "latest" else parse_bound(to, "--to")
+    with ledger() as conn:
+        done = move(conn, broker(), pipeline, bound, person(reason), datetime.now(UTC))
+    document: dict[str, Any] = {
+        "pipeline": name,
+        "skipped": [range_document(item) for item in done.ranges],
+        "abandoned": list(done.abandoned),
+        "changed": bool(done.ranges),
+    }
+
+    def for_people() -> None:
+        print_ranges(document["skipped"])
+        say(
+            f"{name}: skipped; lockstep fill {name} reads it"
+            if done.ranges
+            else f"{name}: every position is there already"
+        )
+        _say_abandoned(document["abandoned"])
 
     show(document, as_json, for_people)
 

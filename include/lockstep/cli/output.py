@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from lockstep.core.offsets import StreamRange
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
@@ -94,6 +95,17 @@ def text_of(value: bytes) -> str:
 def offsets(document: dict[str, Any]) -> str:
     """A range as the log's readers write it."""
     return f"[{document['from_offset']}, {document['until_offset']})"
+
+
+def range_document(item: StreamRange) -> dict[str, Any]:
+    """A stream's offsets as JSON."""
+    where = item.offsets.topic_partition
+    return {
+        "topic": where.topic,
+        "partition": where.partition,
+        "from_offset": item.offsets.from_offset,
+        "until_offset": item.offsets.until_offset,
+    }
 
 
 def print_run(document: dict[str, Any]) -> None:

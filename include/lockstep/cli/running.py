@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lockstep.core.decisions import Decision
+    from lockstep.core.folder import PipelineFolder
     from lockstep.core.staging import Engine
     from lockstep.steps.run import Report
+    from lockstep.steps.surroundings import Surroundings
 
 Key = Annotated[str | None, typer.Option(help="Makes the call repeatable: one key is one batch.")]
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Resume a batch although its holder seems alive.")]
@@ -48,7 +50,7 @@ def plan(
     ranges = [asdict(item.offsets) for item in planned.decision.ranges] if isinstance(planned.decision, Start) else []
     document = {
         "pipeline": name,
-        **_decision(planned.decision),
+        **decision_document(planned.decision),
         "batch": None if dry_run and isinstance(planned.decision, Start) else planned.batch_id,
         "dry_run": dry_run,
         "ranges": [{**item.pop("topic_partition"), **item} for item in ranges],
@@ -68,39 +70,49 @@ def run(
     """Plan, stage, validate, commit and announce, without Airflow."""
     if key is not None and until_idle:
         raise typer.BadParameter("one key is one batch: it does not go with --until-idle", param_hint="--key")
-    from lockstep.adapters.spark_later import SparkLater
     from lockstep.steps import run as steps
 
     folder, at = load(name), surroundings()
+    engine = spark_engine(folder, at)
+    caller = Caller(this_owner(), key, take_over, retry)
+    with progress() as say:
+        if until_idle:
+            reports = steps.run_until_idle(at, engine, folder, caller, wait, say)
+        else:
+            reports = [steps.run(at, engine, folder, caller, say)]
+    last = reports[-1]
+    document = report_document(last)
+    if until_idle:
+        worked = [report for report in reports if report.went_on and not report.superseded]
+        document = {
+            "pipeline": name,
+            **decision_document(last.decision),
+            "batches": [report_document(report) for report in worked],
+        }
+    _finish(last.decision, document, as_json=as_json)
+
+
+def spark_engine(folder: PipelineFolder, at: Surroundings) -> Engine:
+    """Spark, started when the first batch needs it."""
+    from lockstep.adapters.spark_later import SparkLater
 
     def spark() -> Engine:
         from lockstep.adapters.spark import SparkEngine
 
         return SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options)
 
-    engine = SparkLater(spark)
-    caller = Caller(this_owner(), key, take_over, retry)
-    with _progress() as say:
-        if until_idle:
-            reports = steps.run_until_idle(at, engine, folder, caller, wait, say)
-        else:
-            reports = [steps.run(at, engine, folder, caller, say)]
-    last = reports[-1]
-    document = _report(last)
-    if until_idle:
-        worked = [report for report in reports if report.went_on and not report.superseded]
-        document = {"pipeline": name, **_decision(last.decision), "batches": [_report(report) for report in worked]}
-    _finish(last.decision, document, as_json=as_json)
+    return SparkLater(spark)
 
 
-def _report(report: Report) -> dict[str, Any]:
+def report_document(report: Report) -> dict[str, Any]:
+    """One batch as JSON."""
     ranges = [row._asdict() for row in report.ranges]
     lane, state = (ranges[0]["lane"], ranges[0]["state"]) if ranges else (None, None)
     for row in ranges:
         del row["lane"], row["state"]
     return {
         "pipeline": report.pipeline,
-        **_decision(report.decision),
+        **decision_document(report.decision),
         **({"superseded": report.superseded} if report.superseded else {}),
         "batch": report.batch_id,
         "lane": lane,
@@ -112,7 +124,8 @@ def _report(report: Report) -> dict[str, Any]:
     }
 
 
-def _decision(decision: Decision) -> dict[str, Any]:
+def decision_document(decision: Decision) -> dict[str, Any]:
+    """What plan answered, as JSON."""
     document: dict[str, Any] = {"decision": type(decision).__name__.lower()}
     if isinstance(decision, Idle | Busy | Blocked):
         document["reason"] = decision.reason
@@ -135,7 +148,7 @@ def _finish(decision: Decision, document: dict[str, Any], *, as_json: bool) -> N
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
+def progress() -> Iterator[Callable[[str], None]]:
     """What is being done now, on a terminal only."""
     from rich.console import Console
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from lockstep.core.lanes import Piece
     from lockstep.core.offsets import Stream, StreamRange, TopicView
 
 
@@ -55,7 +56,7 @@ class Call:
 class Unfinished:
     """A batch that is planned and not closed, with what it still has to read and who holds it.
 
-    `log` is (cluster id, topic, topic id) of the log it was planned on.
+    `log` is (cluster id, topic, topic id) of the log it was planned on; `request_id` is None in the live lane.
     """
 
     batch_id: int
@@ -65,6 +66,9 @@ class Unfinished:
     is_callers: bool
     ranges: tuple[StreamRange, ...]
     log: tuple[str, str, str] | None
+    lane: str = "live"
+    request_id: int | None = None
+    is_preview: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +95,10 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A new batch with these ranges is to be written down."""
+    """A new batch with these ranges is to be written down; `pieces` say what each of them replaces, where it is no live one."""
 
     ranges: tuple[StreamRange, ...]
+    pieces: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,14 @@ class Blocked:
     reason: str
     next_command: str
     readings: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """A fill's or replay's batch can never commit and is to be abandoned; nothing was changed by it (T8)."""
+
+    batch_id: int
+    reason: str
 
 
 Decision = Start | Resume | Done | Idle | Busy | Blocked

@@ -31,5 +31,9 @@ class PositionMoved(Refusal):
     """A stream's position is not where the batch begins: somebody else has committed those offsets."""
 
 
+class CoverageMoved(Refusal):
+    """Offsets that a batch is to cover are covered otherwise than it was planned: an alarm, and nothing was written."""
+
+
 class Unreachable(Refusal):
     """An outside system did not answer; nothing is known to be wrong with data or code."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lockstep.core.decisions import Blocked, Busy, Done, Idle, Resume, Start
 from lockstep.core.offsets import OffsetRange, StreamRange
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
     from lockstep.core.decisions import Caller, Decision, Pace, Situation, Unfinished
     from lockstep.core.definition import Limits, Pipeline
+    from lockstep.core.offsets import Stream, TopicView
 
 FAILURES_THAT_BLOCK = 3
 K = TypeVar("K", bound="Hashable")
@@ -22,11 +23,13 @@ def decide(pipeline: Pipeline, situation: Situation, caller: Caller) -> Decision
     if situation.call and situation.call.state == "committed":
         return Done(situation.call.batch_id)
     if situation.unfinished:
-        return _about_unfinished(pipeline, situation, situation.unfinished, caller)
+        return about_unfinished(pipeline, situation, situation.unfinished, caller)
     if situation.pause:
         return Idle(situation.pause)
     blocked = (
-        _changed_definition(pipeline, situation) or _another_log(pipeline, situation) or _lost(pipeline, situation)
+        changed_definition(pipeline, situation.bound_by)
+        or another_log(pipeline.name, situation.streams, situation.view)
+        or _lost(pipeline, situation)
     )
     if blocked:
         return blocked
@@ -70,32 +73,54 @@ def fair_shares(available: Mapping[K, int], total: int) -> dict[K, int]:
     return shares
 
 
-def _about_unfinished(pipeline: Pipeline, situation: Situation, batch: Unfinished, caller: Caller) -> Decision:
+class Known(Protocol):
+    """What is known around an unfinished batch, whatever its lane."""
+
+    @property
+    def view(self) -> TopicView:
+        """The broker's bounds."""
+
+    @property
+    def failures(self) -> tuple[int, str | None]:
+        """How often data or code made it fail under today's definition, and how it said so last."""
+
+    @property
+    def bound_by(self) -> tuple[Mapping[str, Any], ...]:
+        """The definitions that today's must agree with."""
+
+
+def about_unfinished(pipeline: Pipeline, known: Known, batch: Unfinished, caller: Caller) -> Decision:
+    """Resume, unless somebody holds the batch, it cannot be read, or it failed too often."""
     mine = batch.owner == caller.owner or (caller.key is not None and batch.is_callers)
     if batch.lease_is_live and not mine and not caller.take_over:
         return Busy(
             batch.batch_id, f"batch {batch.batch_id} is held by {batch.owner} until {batch.lease_until:%H:%M:%S} UTC"
         )
-    changed = _changed_definition(pipeline, situation) or _unreadable(pipeline, situation, batch)
+    changed = changed_definition(pipeline, known.bound_by, batch) or _unreadable(pipeline, known.view, batch)
     if changed:
         return changed
-    times, error = situation.failures
+    times, error = known.failures
     if times >= FAILURES_THAT_BLOCK and not caller.retry:
+        again = f"lockstep {'run' if batch.request_id is None else batch.lane} {pipeline.name}"
+        again += "" if batch.request_id is None else f" --request {batch.request_id}"
         return Blocked(
             f"{pipeline.name}: batch {batch.batch_id} failed {times} times by data or code: {error}",
-            f"mend it, then: lockstep run {pipeline.name} --retry",
+            f"mend it, then: {again} --retry",
         )
     return Resume(batch.batch_id)
 
 
-def _changed_definition(pipeline: Pipeline, situation: Situation) -> Blocked | None:
+def changed_definition(
+    pipeline: Pipeline, bound_by: Iterable[Mapping[str, Any]], unfinished: Unfinished | None = None
+) -> Blocked | None:
+    """A topic, target or guarantee that is not what was committed so far is refused (T8)."""
     now = pipeline.document()
-    for document in situation.bound_by:
+    for document in bound_by:
         for part in ("topic", "target", "guarantee"):
             if _essence(document[part]) != _essence(now[part]):
                 remedy = "lockstep new ANOTHER_NAME"
-                if situation.unfinished:
-                    remedy = f"lockstep abandon {situation.unfinished.batch_id} --reason ..., then {remedy}"
+                if unfinished:
+                    remedy = f"lockstep abandon {unfinished.batch_id} --reason ..., then {remedy}"
                 return Blocked(
                     f"{pipeline.name}: its {part} was {_essence(document[part])} and is now {_essence(now[part])}; "
                     "a pipeline keeps both for good",
@@ -113,21 +138,21 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _another_log(pipeline: Pipeline, situation: Situation) -> Blocked | None:
-    view = situation.view
-    for stream in situation.streams:
+def another_log(name: str, streams: Iterable[Stream], view: TopicView) -> Blocked | None:
+    """Streams of another cluster, of another topic of this name, or of a partition that is gone, wait for `retire`."""
+    for stream in streams:
         was, found = (stream.cluster_id, stream.topic_id), (view.cluster_id, view.topic_id)
         if was != found:
             what = "cluster" if was[0] != found[0] else "topic"
             return Blocked(
                 f"{stream.topic_partition}: the {what} is not the same any more (id {was[what == 'topic']}, "
                 f"now {found[what == 'topic']}); position {stream.position} means nothing there",
-                f"lockstep retire {pipeline.name} --reason ...",
+                f"lockstep retire {name} --reason ...",
             )
         if stream.partition not in view.bounds:
             return Blocked(
                 f"{stream.topic_partition}: the partition is gone; its position is {stream.position}",
-                f"lockstep retire {pipeline.name} --partition {stream.partition} --reason ...",
+                f"lockstep retire {name} --partition {stream.partition} --reason ...",
             )
     return None
 
@@ -149,8 +174,7 @@ def _lost(pipeline: Pipeline, situation: Situation) -> Blocked | None:
     return None
 
 
-def _unreadable(pipeline: Pipeline, situation: Situation, batch: Unfinished) -> Blocked | None:
-    view = situation.view
+def _unreadable(pipeline: Pipeline, view: TopicView, batch: Unfinished) -> Blocked | None:
     if batch.log and batch.log != (view.cluster_id, view.topic, view.topic_id):
         return Blocked(
             f"{view.topic}: batch {batch.batch_id} was planned on topic id {batch.log[2]}, "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from psycopg2 import sql
+from psycopg2 import errors, sql
 from psycopg2.extras import Json
 
-from lockstep.core.errors import BadData, PositionMoved, Refusal
+from lockstep.core.errors import BadData, CoverageMoved, PositionMoved, Refusal
 from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.ledger.attempts import staged_totals, staging
 from lockstep.ledger.queries import queries
@@ -64,6 +64,30 @@ def require_positions(cur: cursor, attempt: AttemptId) -> None:
             )
 
 
+def give_way(cur: cursor, attempt: AttemptId) -> None:
+    """The coverage that a fill or replay was planned to replace makes room, and not a row more; what it leaves of a skip stays.
+
+    Raises `CoverageMoved` when anything else lies under the batch's claims.
+    """
+    gone = 0
+    for _ in range(2):  # a neighbour's commit may have cut the same skipped stretch while the first look waited for it
+        cur.execute(Q["give_way"], _named(attempt))
+        removed = every(cur)
+        gone += len(removed)
+        for row in removed:
+            for begin, end in ((row.from_offset, row.claimed_from), (row.claimed_until, row.until_offset)):
+                if begin < end:
+                    rest = {"stream_id": row.stream_id, "from_offset": begin, "until_offset": end}
+                    cur.execute(Q["keep_skipped"], rest)
+    cur.execute(Q["not_as_expected"], _named(attempt))
+    found = one(cur)
+    if found.expected != gone or found.in_the_way:
+        raise CoverageMoved(
+            f"batch {attempt.batch_id}: {gone} of {found.expected} segments that it replaces are still there, and "
+            f"{found.in_the_way} others lie in their place"
+        )
+
+
 def require_counts(cur: cursor, attempt: AttemptId) -> int:
     """The staged rows are still what was validated, stream by stream; returns how many rows are to be published."""
     cur.execute(Q["expected_rows"], _named(attempt))
@@ -79,21 +103,26 @@ def require_counts(cur: cursor, attempt: AttemptId) -> int:
 
 
 def publish_rejects(cur: cursor, attempt: AttemptId) -> int:
-    """Rejects travel in the same transaction; returns how many."""
+    """Rejects travel in the same transaction, those of replaced segments first out; returns how many come in."""
+    cur.execute(Q["remove_replaced_rejects"], _named(attempt))
     cur.execute(sql.SQL(Q["publish_rejects"]).format(table=staging(attempt)), _named(attempt))
     return cur.rowcount
 
 
-def write_ledger(cur: cursor, attempt: AttemptId, effect: Mapping[str, int]) -> None:
-    """Commit rows, coverage, positions by compare-and-set, claims released, attempt and batch closed."""
+def write_ledger(cur: cursor, attempt: AttemptId, lane: str, effect: Mapping[str, int]) -> None:
+    """Commit rows, coverage, in the live lane positions by compare-and-set, claims released, attempt and batch closed."""
     cur.execute(Q["insert_commits"], _named(attempt))
     ranges = cur.rowcount
-    cur.execute(Q["insert_coverage"], _named(attempt))
-    cur.execute(Q["move_positions"], _named(attempt))
-    if cur.rowcount != ranges:
-        raise PositionMoved(
-            f"batch {attempt.batch_id}: {ranges - cur.rowcount} of {ranges} positions are not where it begins"
-        )
+    try:
+        cur.execute(Q["insert_coverage"], _named(attempt))
+    except errors.ExclusionViolation as error:
+        raise CoverageMoved(f"batch {attempt.batch_id}: {error.diag.message_detail}") from None
+    if lane == "live":
+        cur.execute(Q["move_positions"], _named(attempt))
+        if cur.rowcount != ranges:
+            raise PositionMoved(
+                f"batch {attempt.batch_id}: {ranges - cur.rowcount} of {ranges} positions are not where it begins"
+            )
     cur.execute(Q["close_attempt"], _named(attempt) | {"effect": Json(dict(effect))})
     if cur.rowcount != 1:
         raise BadData(f"attempt {attempt.token} of batch {attempt.batch_id} could not be closed as committed")

@@ -34,6 +34,34 @@ from {table} t join (select distinct task from lockstep.manifest where batch_id 
     on w.task = t._task
 where t._reason is not null
 
+-- name: give_way
+-- The coverage that plan has seen under the claims of a fill or replay, and exactly that, makes room for it.
+delete from lockstep.coverage c using lockstep.claim k
+where k.batch_id = %(batch_id)s and k.expects <> 'nothing'
+  and int4range(c.stream_id, c.stream_id, '[]') && int4range(k.stream_id, k.stream_id, '[]') and c.offsets && k.offsets
+  and c.kind = k.expects and c.batch_id is not distinct from k.expects_batch
+  and case k.expects when 'batch' then c.offsets = k.offsets else c.offsets @> k.offsets end
+returning c.stream_id, c.kind, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset,
+    lower(k.offsets) as claimed_from, upper(k.offsets) as claimed_until
+
+-- name: keep_skipped
+-- What a fill leaves of a skipped stretch stays skipped.
+insert into lockstep.coverage (stream_id, offsets, kind)
+values (%(stream_id)s, int8range(%(from_offset)s, %(until_offset)s), 'skipped')
+
+-- name: not_as_expected
+-- Claims whose coverage has not given way: how many were to, and what still lies under them.
+select (select count(*) from lockstep.claim where batch_id = %(batch_id)s and expects <> 'nothing') as expected,
+    (select count(*) from lockstep.claim k join lockstep.coverage c
+        on int4range(c.stream_id, c.stream_id, '[]') && int4range(k.stream_id, k.stream_id, '[]') and c.offsets && k.offsets
+     where k.batch_id = %(batch_id)s) as in_the_way
+
+-- name: remove_replaced_rejects
+-- A replay judges its records again.
+delete from lockstep.reject j using lockstep.claim k
+where k.batch_id = %(batch_id)s and k.expects = 'batch' and j.stream_id = k.stream_id
+  and j."offset" >= lower(k.offsets) and j."offset" < upper(k.offsets)
+
 -- name: insert_commits
 -- One commit row per range: from now on the ledger is the witness.
 insert into lockstep.commit (batch_id, stream_id, token)

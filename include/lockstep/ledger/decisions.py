@@ -52,10 +52,9 @@ def lock_batches(cur: cursor, batches: Sequence[int]) -> list[Any]:
     return every(cur)
 
 
-def abandon_batches(cur: cursor, batches: Sequence[int], person: Person) -> None:
+def abandon_batches(cur: cursor, batches: Sequence[int], error: str) -> None:
     """Ends batches and their attempts; their claims go later, by `release_claims`, when the streams are locked."""
     cur.execute(Q["abandon_batches"], {"batches": list(batches)})
-    error = f"abandoned by {person.who}: {person.why}"
     cur.execute(Q["abandon_attempts"], {"batches": list(batches), "error": error})
 
 
@@ -76,12 +75,23 @@ def coverage_within(cur: cursor, lost: StreamRange) -> list[Any]:
     return every(cur)
 
 
-def insert_loss(cur: cursor, lost: StreamRange) -> None:
-    """Covers the offsets as lost and moves the position past them, which must stand at their beginning."""
+def insert_loss(cur: cursor, lost: StreamRange, position: int) -> None:
+    """Covers the offsets as lost, in place of what was skipped of them, and moves the position past them if it is not yet."""
+    cur.execute(Q["cut_skipped"], _offsets(lost))
+    for row in every(cur):
+        for begin, end in ((row.from_offset, lost.offsets.from_offset), (lost.offsets.until_offset, row.until_offset)):
+            if begin < end:
+                rest = {"stream_id": lost.stream_id, "from_offset": begin, "until_offset": end}
+                cur.execute(Q["insert_skipped"], rest)
     cur.execute(Q["insert_loss"], _offsets(lost))
-    cur.execute(Q["pass_loss"], _offsets(lost))
-    if cur.rowcount != 1:
-        raise PositionMoved(f"{lost.offsets}: the position does not stand at {lost.offsets.from_offset} any more")
+    if lost.offsets.until_offset > position:
+        _pass_over(cur, lost, position)
+
+
+def insert_skip(cur: cursor, skipped: StreamRange) -> None:
+    """Covers the offsets as skipped and moves the position past them, which must stand at their beginning."""
+    cur.execute(Q["insert_skipped"], _offsets(skipped))
+    _pass_over(cur, skipped, skipped.offsets.from_offset)
 
 
 def record(cur: cursor, pipeline: str, kind: str, person: Person, detail: dict[str, Any] | None = None) -> None:
@@ -96,3 +106,9 @@ def _offsets(lost: StreamRange) -> dict[str, int]:
         "from_offset": lost.offsets.from_offset,
         "until_offset": lost.offsets.until_offset,
     }
+
+
+def _pass_over(cur: cursor, item: StreamRange, position: int) -> None:
+    cur.execute(Q["pass_over"], _offsets(item) | {"position": position})
+    if cur.rowcount != 1:
+        raise PositionMoved(f"{item.offsets}: the position does not stand at {position} any more")

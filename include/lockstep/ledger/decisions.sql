@@ -49,10 +49,22 @@ where int4range(stream_id, stream_id, '[]') && int4range(%(stream_id)s, %(stream
 insert into lockstep.coverage (stream_id, offsets, kind)
 values (%(stream_id)s, int8range(%(from_offset)s, %(until_offset)s), 'loss')
 
--- name: pass_loss
--- Compare and set: the position moves over the loss, and only from where it begins.
+-- name: insert_skipped
+-- The offsets are passed over, and can be filled.
+insert into lockstep.coverage (stream_id, offsets, kind)
+values (%(stream_id)s, int8range(%(from_offset)s, %(until_offset)s), 'skipped')
+
+-- name: cut_skipped
+-- Skipped stretches that touch these offsets make room; what lies outside is put back.
+delete from lockstep.coverage
+where int4range(stream_id, stream_id, '[]') && int4range(%(stream_id)s, %(stream_id)s, '[]')
+  and offsets && int8range(%(from_offset)s, %(until_offset)s) and kind = 'skipped'
+returning lower(offsets) as from_offset, upper(offsets) as until_offset
+
+-- name: pass_over
+-- Compare and set: the position moves over offsets that are covered now, and only from where it was.
 update lockstep.stream set position = %(until_offset)s
-where stream_id = %(stream_id)s and position = %(from_offset)s and retired_at is null
+where stream_id = %(stream_id)s and position = %(position)s and retired_at is null
 
 -- name: insert_decision
 -- Who decided what, and why.

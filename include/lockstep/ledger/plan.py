@@ -37,12 +37,13 @@ def called(cur: cursor, pipeline: str, key: str | None) -> Call | None:
     return Call(row.batch_id, row.state) if row else None
 
 
-def unfinished_live(cur: cursor, pipeline: str, key: str | None) -> Unfinished | None:
-    """The live batch that is planned and not closed."""
-    cur.execute(Q["unfinished_live"], {"pipeline": pipeline, "key": key})
-    row = maybe(cur)
-    if row is None:
-        return None
+def unfinished(cur: cursor, pipeline: str, key: str | None) -> list[Unfinished]:
+    """The batches of every lane that are planned and not closed."""
+    cur.execute(Q["unfinished"], {"pipeline": pipeline, "key": key})
+    return [_unfinished(cur, row) for row in every(cur)]
+
+
+def _unfinished(cur: cursor, row: Any) -> Unfinished:
     cur.execute(Q["uncommitted_ranges"], {"batch_id": row.batch_id})
     rows = every(cur)
     return Unfinished(
@@ -53,25 +54,16 @@ def unfinished_live(cur: cursor, pipeline: str, key: str | None) -> Unfinished |
         is_callers=row.is_callers,
         ranges=stream_ranges(rows),
         log=(rows[0].cluster_id, rows[0].topic, rows[0].topic_id) if rows else None,
+        lane=row.lane,
+        request_id=row.request_id,
+        is_preview=row.preview,
     )
 
 
 def open_streams(cur: cursor, pipeline: str) -> tuple[Stream, ...]:
     """The open streams and their positions; read after the unfinished batch, each in a statement of its own (T6)."""
     cur.execute(Q["open_streams"], {"pipeline": pipeline})
-    return tuple(
-        Stream(
-            row.stream_id,
-            TopicPartition(row.topic, row.partition),
-            row.cluster_id,
-            row.topic_id,
-            row.incarnation,
-            row.epoch,
-            row.start_offset,
-            row.position,
-        )
-        for row in every(cur)
-    )
+    return streams_of(every(cur))
 
 
 def open_new_streams(cur: cursor, pipeline: str, view: TopicView, starts: Mapping[int, int], *, same_log: bool) -> None:
@@ -115,23 +107,33 @@ def retire_stream(cur: cursor, stream_id: int) -> None:
 
 def insert_live_batch(cur: cursor, pipeline: str, caller: Caller, ranges: Sequence[StreamRange]) -> int | None:
     """Writes the batch, its ranges and its claims; None when an offset of it turns out to be taken (the caller rolls back)."""
-    cur.execute(Q["insert_batch"], {"pipeline": pipeline, "lane": "live", "request_id": None, "owner": caller.owner})
+    batch_id = insert_batch(cur, pipeline, caller, ranges)
+    cur.execute(Q["claim_ranges"], {"batch_id": batch_id})
+    return batch_id if cur.rowcount == len(ranges) and found_as_expected(cur, batch_id) else None
+
+
+def insert_batch(
+    cur: cursor,
+    pipeline: str,
+    caller: Caller,
+    ranges: Sequence[StreamRange],
+    lane: str = "live",
+    request_id: int | None = None,
+) -> int:
+    """Writes a batch and its ranges, held by the caller; its claims come next."""
+    cur.execute(
+        Q["insert_batch"], {"pipeline": pipeline, "lane": lane, "request_id": request_id, "owner": caller.owner}
+    )
     batch_id: int = one(cur).batch_id
     take_lease(cur, batch_id, caller)
-    cur.execute(
-        Q["insert_ranges"],
-        {
-            "batch_id": batch_id,
-            "streams": [r.stream_id for r in ranges],
-            "froms": [r.offsets.from_offset for r in ranges],
-            "untils": [r.offsets.until_offset for r in ranges],
-        },
-    )
-    cur.execute(Q["claim_ranges"], {"batch_id": batch_id})
-    if cur.rowcount != len(ranges):
-        return None
-    cur.execute(Q["covered_claims"], {"batch_id": batch_id})
-    return None if every(cur) else batch_id
+    cur.execute(Q["insert_ranges"], {"batch_id": batch_id} | columns_of(ranges))
+    return batch_id
+
+
+def found_as_expected(cur: cursor, batch_id: int) -> bool:
+    """The second look (T4), a statement of its own: under every claim lies what it expects, and nothing else."""
+    cur.execute(Q["surprised_claims"], {"batch_id": batch_id})
+    return not every(cur)
 
 
 def insert_call(cur: cursor, pipeline: str, key: str, batch_id: int) -> None:
@@ -186,3 +188,29 @@ def stream_ranges(rows: Sequence[Any]) -> tuple[StreamRange, ...]:
         )
         for row in rows
     )
+
+
+def streams_of(rows: Sequence[Any]) -> tuple[Stream, ...]:
+    """Rows of streams as values."""
+    return tuple(
+        Stream(
+            row.stream_id,
+            TopicPartition(row.topic, row.partition),
+            row.cluster_id,
+            row.topic_id,
+            row.incarnation,
+            row.epoch,
+            row.start_offset,
+            row.position,
+        )
+        for row in rows
+    )
+
+
+def columns_of(ranges: Sequence[StreamRange]) -> dict[str, list[int]]:
+    """Ranges as three arrays, for one statement."""
+    return {
+        "streams": [r.stream_id for r in ranges],
+        "froms": [r.offsets.from_offset for r in ranges],
+        "untils": [r.offsets.until_offset for r in ranges],
+    }

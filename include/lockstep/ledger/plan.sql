@@ -12,17 +12,18 @@ select b.batch_id, b.state from lockstep.call k join lockstep.batch b using (bat
 where k.pipeline = %(pipeline)s and k.key = %(key)s and b.state <> 'abandoned'
 order by b.batch_id desc limit 1
 
--- name: unfinished_live
--- The live batch that is planned and neither committed nor abandoned, with whoever holds it now.
-select b.batch_id, b.token,
+-- name: unfinished
+-- The batches of every lane that are planned and neither committed nor abandoned, with whoever holds each of them now.
+select b.batch_id, b.lane, b.request_id, coalesce(r.preview, false) as preview,
     case when a.is_live or not b.is_live then coalesce(a.owner, b.owner) else b.owner end as owner,
     coalesce(a.is_live, false) or b.is_live as lease_is_live,
     greatest(a.lease_until, b.lease_until) as lease_until,
     exists (select 1 from lockstep.call k where k.batch_id = b.batch_id and k.key = %(key)s) as is_callers
 from (select *, lease_until > clock_timestamp() as is_live from lockstep.batch) b
+left join lockstep.request r on r.request_id = b.request_id
 left join (select *, closed_at is null and lease_until > clock_timestamp() as is_live from lockstep.attempt) a
     on a.batch_id = b.batch_id and a.token = b.token
-where b.pipeline = %(pipeline)s and b.lane = 'live' and b.state = 'planned'
+where b.pipeline = %(pipeline)s and b.state = 'planned' order by b.batch_id
 
 -- name: uncommitted_ranges
 -- What a batch still has to read.
@@ -81,11 +82,16 @@ from lockstep.batch_range r join lockstep.stream s using (stream_id)
 where r.batch_id = %(batch_id)s and s.position = lower(r.offsets) and s.retired_at is null
 order by r.stream_id
 
--- name: covered_claims
--- The second look (T4): claims of a batch that expect nothing and find coverage.
-select k.stream_id, c.offsets from lockstep.claim k join lockstep.coverage c
-  on int4range(c.stream_id, c.stream_id, '[]') && int4range(k.stream_id, k.stream_id, '[]') and c.offsets && k.offsets
-where k.batch_id = %(batch_id)s and k.expects = 'nothing'
+-- name: surprised_claims
+-- The second look (T4): claims of a batch that do not find what they expect.
+select k.stream_id, k.offsets from lockstep.claim k where k.batch_id = %(batch_id)s and not case k.expects
+    when 'nothing' then not exists (
+        select 1 from lockstep.coverage c where int4range(c.stream_id, c.stream_id, '[]') && int4range(k.stream_id, k.stream_id, '[]')
+          and c.offsets && k.offsets)
+    else exists (
+        select 1 from lockstep.coverage c where int4range(c.stream_id, c.stream_id, '[]') && int4range(k.stream_id, k.stream_id, '[]')
+          and c.offsets && k.offsets and c.offsets @> k.offsets and c.kind = k.expects
+          and c.batch_id is not distinct from k.expects_batch and (c.kind = 'skipped' or c.offsets = k.offsets)) end
 
 -- name: insert_call
 -- The caller's key stands for this batch from now on.

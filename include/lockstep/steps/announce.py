@@ -24,7 +24,7 @@ LOCK_SECONDS = 0.2
 def announce(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
     """Shows the positions as a consumer group's and drops the staging table: both best effort, and neither is ever needed.
 
-    A zombie may still hold the table, then reap drops it; a group that cannot be written catches up with the next batch.
+    A group that cannot be written catches up with the next batch.
     """
     reach("announce.before")
     with suppress(Refusal, psycopg2.Error):
@@ -35,5 +35,10 @@ def announce(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
         }
         if positions:
             at.broker.mirror(f"lockstep-{pipeline.name}", pipeline.topic, positions)
+    drop_staging(at, attempt)
+
+
+def drop_staging(at: Surroundings, attempt: AttemptId) -> None:
+    """The attempt's staged rows have done their work; where somebody still holds the table, reap drops it."""
     with suppress(Refusal, psycopg2.Error), transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
         ledger.drop_staging(cur, staging(attempt))

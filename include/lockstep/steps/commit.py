@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import psycopg2
 
-from lockstep.adapters.postgres import COMMITTER, LockTimeout, transaction
-from lockstep.core.errors import BadData, Refusal, Unreachable
+from lockstep.adapters.postgres import COMMITTER, PLANNER, LockTimeout, transaction
+from lockstep.core.errors import BadData, CoverageMoved, Refusal, Unreachable
 from lockstep.faults import reach
 from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger
 from lockstep.steps.failure import TRY_AGAIN, recorded
 from lockstep.steps.lease import Lease
+from lockstep.steps.plan_request import give_up
 from lockstep.steps.resolve import was_committed
-from lockstep.targets import publish
+from lockstep.targets import publish, withdraw
 
 if TYPE_CHECKING:
     from psycopg2.extensions import cursor
@@ -30,7 +31,8 @@ LOCK_SECONDS = 60
 def commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
     """Commits the attempt, once: returns when its batch is committed by it, whatever happened to the connection.
 
-    Raises `Superseded` when another attempt owns or has committed the batch, `BadData` when the target refuses the rows.
+    Raises `Superseded` when another attempt owns or has committed the batch, `BadData` when the target refuses the rows,
+    `CoverageMoved`, with the batch abandoned, when a fill or replay finds other coverage than it was planned on.
     """
     with Lease(at.dsn, attempt), recorded(at, attempt, but=TRY_AGAIN):
         for _ in range(TRIES):
@@ -40,6 +42,9 @@ def commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
                 reach("commit.done_unacknowledged")
             except LockTimeout:
                 continue  # nothing was written: the whole transaction is tried again, the staging is kept
+            except CoverageMoved as moved:
+                _give_up(at, attempt, str(moved))  # nothing was written, and by this plan nothing ever can be
+                raise
             except Unreachable:
                 if not was_committed(at, attempt):
                     continue  # the witness says no, so the same token may try again (T16)
@@ -60,23 +65,32 @@ def _commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
         reach("commit.locked")
         ledger.require_validated(cur, attempt)
         reach("commit.fence_ok")
-        # No gap: every position stands where this batch begins, and stays locked there.
-        ledger.require_positions(cur, attempt)
+        if batch.lane == "live":
+            # No gap: every position stands where this batch begins, and stays locked there.
+            ledger.require_positions(cur, attempt)
+        else:
+            # No overlap: exactly the coverage that was planned to be replaced makes room.
+            ledger.give_way(cur, attempt)
         # Whole: what was validated is still what is staged.
         rows = ledger.require_counts(cur, attempt)
         reach("commit.counts_ok")
         # Results.
-        effect = _publish(cur, pipeline, attempt, rows)
+        effect = publish_rows(cur, pipeline, attempt, batch.lane, rows)
         reach("commit.published")
         # Offsets: commit rows, coverage, positions by compare-and-set; the constraints check them again at COMMIT.
-        ledger.write_ledger(cur, attempt, effect)
+        ledger.write_ledger(cur, attempt, batch.lane, effect)
         reach("commit.ledger_written")
 
 
-def _publish(cur: cursor, pipeline: Pipeline, attempt: AttemptId, rows: int) -> dict[str, int]:
+def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: str, rows: int) -> dict[str, int]:
+    """The staged rows become results, in place of those of replaced segments; returns what the target did."""
     try:
+        withdrawn = {}
+        if lane == "replay":
+            withdrawn = withdraw(cur, pipeline.target, attempt)
+            reach("replay.old_deleted")
         ledger.publish_rejects(cur, attempt)
-        return publish(cur, pipeline.target, attempt, rows)
+        return withdrawn | publish(cur, pipeline.target, attempt, rows)
     except psycopg2.OperationalError:
         raise  # the connection or a lock: nothing that the rows have done
     except psycopg2.DatabaseError as error:
@@ -87,6 +101,12 @@ def _publish(cur: cursor, pipeline: Pipeline, attempt: AttemptId, rows: int) -> 
             f"{error.diag.message_primary} {error.diag.message_detail or ''}".strip(),
             next_command=f"lockstep batch {attempt.batch_id}",
         ) from None
+
+
+def _give_up(at: Surroundings, attempt: AttemptId, reason: str) -> None:
+    with transaction(at.conn, PLANNER) as cur:
+        attempts.require_newest(cur, attempt)
+        give_up(cur, attempt.batch_id, reason)
 
 
 def _record_backend(at: Surroundings, attempt: AttemptId) -> None:

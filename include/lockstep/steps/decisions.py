@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
-from lockstep.ledger import decisions
+from lockstep.ledger import decisions, requests
 from lockstep.ledger.plan import lock_pipeline, open_streams
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def unpause(conn: connection, pipeline: str, person: Person) -> bool:
 
 
 def abandon(conn: connection, batch_id: int, person: Person) -> bool:
-    """Ends an unfinished batch without a commit and frees its offsets. False when it was abandoned already."""
+    """Ends an unfinished batch without a commit and frees its offsets, and its request with it. False when it was already."""
     with transaction(conn, READER) as cur:
         pipeline = decisions.pipeline_of(cur, batch_id)
     if pipeline is None:
@@ -61,7 +61,8 @@ def abandon(conn: connection, batch_id: int, person: Person) -> bool:
             )
         if batch.state == "abandoned":
             return False
-        decisions.abandon_batches(cur, [batch_id], person)
+        decisions.abandon_batches(cur, [batch_id], _said(person))
+        requests.close_requests_of(cur, batches=[batch_id])
         decisions.release_claims(cur, [batch_id])
         decisions.record(cur, pipeline, "abandon", person, {"batch_id": batch_id})
     return True
@@ -70,7 +71,8 @@ def abandon(conn: connection, batch_id: int, person: Person) -> bool:
 def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: OffsetRange, person: Person) -> Loss:
     """Records offsets that the log has deleted as lost and moves the position behind them (T8).
 
-    They must begin at the position and end at or below log start: what can still be read is not lost.
+    They must begin at the position or lie in what was skipped, and end at or below log start: what can still be read is
+    not lost.
     """
     partition = lost.topic_partition.partition
     view = broker.view(pipeline.topic)  # before the transaction, never inside (T6); a log's start only grows
@@ -82,16 +84,20 @@ def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: Offs
                 f"{stream.topic_partition}: the partition is gone",
                 next_command=f"lockstep retire {pipeline.name} --partition {partition} --reason ...",
             )
+        if lost.from_offset < stream.start_offset:  # what an older stream of the same log has skipped
+            older = requests.log_streams(cur, pipeline.name, view)
+            stream = next((s for s in older if s.partition == partition and lost.from_offset < s.position), stream)
         item = StreamRange(stream.stream_id, lost)
         abandoned = lock_and_abandon(
             cur, decisions.claiming(cur, [stream.stream_id], lost.from_offset, lost.until_offset), person
         )
         position = decisions.lock_streams(cur, [stream.stream_id])[stream.stream_id]
-        if not abandoned and _accepted_before(decisions.coverage_within(cur, item), lost):
+        coverage = decisions.coverage_within(cur, item)
+        if not abandoned and _all_of_kind("loss", coverage, lost.from_offset, lost.until_offset):
             return Loss(lost, position, (), changed=False)
-        _refuse_what_is_not_lost(pipeline.name, lost, position, view.bounds[partition].log_start)
+        _refuse_what_is_not_lost(pipeline.name, lost, position, view.bounds[partition].log_start, coverage)
         decisions.release_claims(cur, abandoned)
-        decisions.insert_loss(cur, item)
+        decisions.insert_loss(cur, item, position)
         detail = {
             "stream_id": stream.stream_id,
             "topic": pipeline.topic,
@@ -101,7 +107,7 @@ def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: Offs
             "abandoned": abandoned,
         }
         decisions.record(cur, pipeline.name, "accept-loss", person, detail)
-    return Loss(lost, lost.until_offset, tuple(abandoned))
+    return Loss(lost, max(position, lost.until_offset), tuple(abandoned))
 
 
 @contextmanager
@@ -121,7 +127,7 @@ def deciding(conn: connection, pipeline: str) -> Iterator[Any]:
 def lock_and_abandon(cur: Any, batches: Sequence[int], person: Person) -> list[int]:
     """Locks the batches by id, looks at their state again, and abandons those that are still planned."""
     planned = [row.batch_id for row in decisions.lock_batches(cur, batches) if row.state == "planned"]
-    decisions.abandon_batches(cur, planned, person)
+    decisions.abandon_batches(cur, planned, _said(person))
     return planned
 
 
@@ -147,6 +153,10 @@ def refuse_another_log(stream: Stream, pipeline: Pipeline, log: tuple[str, str, 
         )
 
 
+def _said(person: Person) -> str:
+    return f"abandoned by {person.who}: {person.why}"
+
+
 def _switch(conn: connection, pipeline: str, person: Person, *, paused: bool) -> bool:
     with deciding(conn, pipeline) as cur:
         changed = decisions.set_paused(cur, pipeline, paused=paused)
@@ -155,22 +165,29 @@ def _switch(conn: connection, pipeline: str, person: Person, *, paused: bool) ->
     return changed
 
 
-def _accepted_before(coverage: Sequence[Any], lost: OffsetRange) -> bool:
-    """Whether losses alone cover the offsets already, end to end."""
-    reached = lost.from_offset
+def _all_of_kind(kind: str, coverage: Sequence[Any], begin: int, end: int) -> bool:
+    """Whether coverage of this kind alone covers [begin, end), end to end; nothing is covered by anything."""
+    reached = begin
     for row in coverage:
-        if row.kind != "loss" or row.from_offset > reached:
+        if reached >= end:
+            break
+        if row.kind != kind or row.from_offset > reached:
             return False
         reached = row.until_offset
-    return reached >= lost.until_offset
+    return reached >= end
 
 
-def _refuse_what_is_not_lost(name: str, lost: OffsetRange, position: int, log_start: int) -> None:
-    if lost.from_offset == position and lost.until_offset <= log_start:
+def _refuse_what_is_not_lost(
+    name: str, lost: OffsetRange, position: int, log_start: int, coverage: Sequence[Any]
+) -> None:
+    passed = lost.from_offset <= position and _all_of_kind(
+        "skipped", coverage, lost.from_offset, min(lost.until_offset, position)
+    )
+    if passed and lost.until_offset <= log_start:
         return
     if lost.from_offset > position:
         why = f"the position is {position}, and what lies between would stay open"
-    elif lost.from_offset < position:
+    elif not passed:
         why = f"the position is {position}, and what lies below it is covered"
     else:
         why = f"the log starts at {log_start}, and what it holds can still be read"

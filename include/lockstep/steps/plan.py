@@ -17,10 +17,12 @@ from lockstep.faults import reach
 from lockstep.ledger import plan as ledger
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from psycopg2.extensions import connection, cursor
 
     from lockstep.adapters.kafka import Broker
-    from lockstep.core.decisions import Caller
+    from lockstep.core.decisions import Caller, Unfinished
     from lockstep.core.definition import Pipeline
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.offsets import Stream, TopicView
@@ -45,23 +47,39 @@ def plan(
     A Blocked that rests on the broker's word is believed only when readings taken one after another agree (T6).
     """
     starts = _first_starts(conn, broker, folder.pipeline, now)
+    return settled(
+        broker,
+        folder.pipeline,
+        lambda view: _decide_under_lock(conn, folder, caller, view, starts, dry_run=dry_run),
+    )
+
+
+def settled(broker: Broker, pipeline: Pipeline, decide_on: Callable[[TopicView], Planned | None]) -> Planned:
+    """What is decided on a fresh view of the broker; a None is decided again, a Blocked until enough readings agree."""
     last: Planned | None = None
     agreeing = 0
     for _ in range(MOST_READINGS):
-        view = broker.view(folder.pipeline.topic)
+        view = broker.view(pipeline.topic)
         try:
-            planned = _decide_under_lock(conn, folder, caller, view, starts, dry_run=dry_run)
+            planned = decide_on(view)
         except LockTimeout:
-            return Planned(Busy(None, f"{folder.pipeline.name}: another planner holds the pipeline"), None)
+            return Planned(Busy(None, f"{pipeline.name}: another planner holds the pipeline"), None)
+        if planned is None:
+            continue
         agreeing = agreeing + 1 if planned == last else 1
         if not isinstance(planned.decision, Blocked) or agreeing >= planned.decision.readings:
             return planned
         last = planned
         time.sleep(SECONDS_BETWEEN_READINGS)
     raise Refusal(
-        f"{folder.pipeline.name}: the broker's answers about {folder.pipeline.topic} keep changing",
-        next_command=f"lockstep status {folder.pipeline.name}",
+        f"{pipeline.name}: the broker's answers about {pipeline.topic} keep changing",
+        next_command=f"lockstep status {pipeline.name}",
     )
+
+
+def held_now(batches: Iterable[Unfinished]) -> list[Unfinished]:
+    """The batches with their leases as they are: one whose holder was a process of this host, and is gone, is over."""
+    return [replace(b, lease_is_live=b.lease_is_live and not is_gone(b.owner)) for b in batches]
 
 
 def _decide_under_lock(
@@ -78,12 +96,11 @@ def _decide_under_lock(
         paused = ledger.lock_pipeline(cur, pipeline.name)
         reach("plan.locked")
         call = ledger.called(cur, pipeline.name, caller.key)
-        unfinished = ledger.unfinished_live(cur, pipeline.name, caller.key)
+        unfinished = next(
+            (u for u in held_now(ledger.unfinished(cur, pipeline.name, caller.key)) if u.lane == "live"), None
+        )
         streams = ledger.open_streams(cur, pipeline.name)  # later than the unfinished batch, on purpose (T6)
-        if unfinished:
-            held = unfinished.lease_is_live and not is_gone(unfinished.owner)
-            unfinished = replace(unfinished, lease_is_live=held)
-        elif not paused:
+        if not unfinished and not paused:
             streams = _with_new_streams(cur, pipeline, view, streams, starts, caller)
         batch_id = unfinished.batch_id if unfinished else None
         situation = Situation(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.postgres import COMMITTER, LockTimeout, transaction
+from lockstep.adapters.postgres import COMMITTER, PLANNER, LockTimeout, transaction
+from lockstep.ledger import requests
 from lockstep.ledger.commit import drop_staging, staging_left
+from lockstep.steps.plan_request import give_up
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
@@ -24,6 +26,7 @@ class Reaped:
 
 def reap(conn: connection) -> Reaped:
     """Drops the staging tables of attempts that are closed or fenced out, each in a transaction of its own."""
+    _end_previews(conn)
     with transaction(conn, COMMITTER) as cur:
         tables = staging_left(cur)
     dropped, held = [], []
@@ -36,3 +39,12 @@ def reap(conn: connection) -> Reaped:
         else:
             dropped.append(table.strings[-1])
     return Reaped(tuple(dropped), tuple(held))
+
+
+def _end_previews(conn: connection) -> None:
+    """A preview whose process died holds offsets that nobody will ever commit."""
+    with transaction(conn, PLANNER) as cur:
+        for row in requests.abandoned_previews(cur):
+            if row.batch_id is not None:
+                give_up(cur, row.batch_id, "a preview that its process did not end")
+            requests.close_request(cur, row.request_id)

@@ -9,6 +9,7 @@ from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import PositionMoved, Refusal
 from lockstep.ledger import decisions
 from lockstep.ledger.plan import open_new_streams, open_streams, retire_stream
+from lockstep.ledger.requests import close_requests_of
 from lockstep.steps.decisions import deciding, lock_and_abandon, stream_of
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def retire(conn: connection, broker: Broker, pipeline: Pipeline, partition: int 
         decisions.release_claims(cur, abandoned)
         for stream_id in ids:
             retire_stream(cur, stream_id)
+        close_requests_of(cur, streams=ids)
         open_new_streams(cur, pipeline.name, view, starts, same_log=False)
         detail = {
             "retired": [{"stream_id": s.stream_id, "position": s.position, "why": wrong[s.stream_id]} for s in sick],

@@ -1,4 +1,4 @@
-"""Run: the five steps one after another, as the command line calls them."""
+"""Run: the five steps one after another, as the command line calls them, in whichever lane a batch is planned."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import psycopg2
 
 from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
 from lockstep.core.decisions import Blocked, Busy, Done, Idle, Resume, Start
-from lockstep.core.errors import Refusal, Superseded
+from lockstep.core.errors import CoverageMoved, Refusal, Superseded
 from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger
 from lockstep.steps.announce import announce
 from lockstep.steps.commit import commit
 from lockstep.steps.plan import plan
+from lockstep.steps.plan_request import plan_request
 from lockstep.steps.stage import stage
 from lockstep.steps.validate import validate
 
@@ -55,19 +56,23 @@ def run(
     folder: PipelineFolder,
     caller: Caller,
     say: Callable[[str], None] = lambda _: None,
+    request_id: int | None = None,
 ) -> Report:
-    """Plans one batch and, where there is one, stages, validates, commits and announces it.
+    """Plans one batch, of the live lane or of a request, and, where there is one, stages, validates, commits and announces it.
 
     Somebody else having done it is no failure. An interrupt frees the batch and leaves it for the next run.
     """
     seconds: dict[str, float] = {}
     with _timed(seconds, "plan"):
-        planned = plan(at.conn, at.broker, folder, caller, datetime.now(UTC))
+        if request_id is None:
+            planned = plan(at.conn, at.broker, folder, caller, datetime.now(UTC))
+        else:
+            planned = plan_request(at.conn, at.broker, folder, request_id, caller)
     report = Report(folder.pipeline.name, planned.decision, planned.batch_id, seconds=seconds)
     if report.went_on and planned.batch_id is not None:
         try:
             _work(at, engine, folder, planned.batch_id, caller, seconds, say)
-        except (Superseded, LockTimeout) as answer:
+        except (Superseded, LockTimeout, CoverageMoved) as answer:
             report.superseded = str(answer)
         except BaseException:
             _let_go(at, planned.batch_id, caller)
@@ -85,15 +90,17 @@ def run_until_idle(
     caller: Caller,
     wait: float,
     say: Callable[[str], None] = lambda _: None,
+    request_id: int | None = None,
 ) -> list[Report]:
     """Runs batch after batch until nothing is left; waits at most `wait` seconds while somebody else holds one.
 
-    The last report says why it ended; those before it are the batches it worked on.
+    The last report says why it ended; those before it are the batches it worked on. With `request_id` it is a request's
+    batches, else the live lane's.
     """
     reports: list[Report] = []
     busy_until = time.monotonic() + wait
     while True:
-        report = run(at, engine, folder, caller, say)
+        report = run(at, engine, folder, caller, say, request_id)
         if report.went_on and not report.superseded:
             reports.append(report)
             busy_until = time.monotonic() + wait

@@ -21,3 +21,21 @@ def publish(cur: cursor, target: Target, attempt: AttemptId, rows: int) -> dict[
             return append.publish(cur, target, attempt, rows)
         case Upsert():
             return upsert.publish(cur, target, attempt, rows)
+
+
+def withdraw(cur: cursor, target: Target, attempt: AttemptId) -> dict[str, int]:
+    """Takes out what the segments that the attempt's batch replaces have left in the target."""
+    match target:
+        case Append():
+            return append.withdraw(cur, target, attempt)
+        case Upsert():
+            return upsert.withdraw(cur, target, attempt)
+
+
+def replay_means(target: Target) -> str:
+    """What a replay does to the rows already written, said before it is done."""
+    match target:
+        case Append():
+            return append.REPLAY
+        case Upsert():
+            return upsert.REPLAY

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lockstep.core.staging import AttemptId
 
 Q = queries("lockstep.targets", "append")
+REPLAY = "the rows of the replayed offsets are deleted, and what today's code makes of their records is inserted in their place"
 
 
 def publish(cur: cursor, target: Append, attempt: AttemptId, rows: int) -> dict[str, int]:
@@ -33,3 +34,10 @@ def publish(cur: cursor, target: Append, attempt: AttemptId, rows: int) -> dict[
     if cur.rowcount != rows:
         raise BadData(f"{target.table}: {cur.rowcount} rows were inserted, {rows} are staged")
     return {"inserted": rows}
+
+
+def withdraw(cur: cursor, target: Append, attempt: AttemptId) -> dict[str, int]:
+    """Deletes the rows of every record that is replayed."""
+    statement = sql.SQL(Q["withdraw_rows"]).format(target=sql.Identifier(*target.table.split(".")))
+    cur.execute(statement, {"batch_id": attempt.batch_id})
+    return {"withdrawn": cur.rowcount}

@@ -5,3 +5,9 @@ select {staged}, t._stream, t._offset, t._ordinal, %(batch_id)s
 from {table} t join (select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s) w
     on w.task = t._task
 where t._reason is null
+
+-- name: withdraw_rows
+-- The rows of the segments that a replay replaces, found by where they were read.
+delete from {target} t using lockstep.claim k
+where k.batch_id = %(batch_id)s and k.expects = 'batch'
+  and t._stream = k.stream_id and t._offset >= lower(k.offsets) and t._offset < upper(k.offsets)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from lockstep.core.staging import AttemptId
 
 Q = queries("lockstep.targets", "upsert")
+REPLAY = (
+    "the replayed records are applied again, each where nothing newer of its key is there; a row whose newest record is "
+    "among them and which today's code no longer yields is deleted; earlier versions are not brought back"
+)
 
 
 def publish(cur: cursor, target: Upsert, attempt: AttemptId, rows: int) -> dict[str, int]:
@@ -88,3 +92,13 @@ def _parts(cur: cursor, target: Upsert, attempt: AttemptId) -> dict[str, Any]:
             "{0} = excluded.{0}", [sql.Identifier(n) for n in columns.names if n not in target.key] or keys
         ),
     }
+
+
+def withdraw(cur: cursor, target: Upsert, attempt: AttemptId) -> dict[str, int]:
+    """Deletes the rows, and forgets the deletions, that are the work of a replayed record; publishing does them again."""
+    table = sql.Identifier(*target.table.split("."))
+    cur.execute(Q["lock_target"], {"table": target.table})
+    cur.execute(sql.SQL(Q["withdraw_rows"]).format(target=table), {"batch_id": attempt.batch_id})
+    withdrawn = cur.rowcount
+    cur.execute(Q["withdraw_tombstones"], {"batch_id": attempt.batch_id, "target": target.table})
+    return {"withdrawn": withdrawn}

@@ -59,3 +59,15 @@ on conflict ({keys}) do update set {assignments},
 -- name: count_existing
 -- How many of the keys already have a row.
 select count(*) as existing from newest n join {target} t on {same_key} where not n._deleted
+
+-- name: withdraw_rows
+-- Rows whose newest record lies in a segment that is replayed: whether they come back, and how, is up to today's code.
+delete from {target} t using lockstep.claim k
+where k.batch_id = %(batch_id)s and k.expects = 'batch'
+  and t._stream = k.stream_id and t._offset >= lower(k.offsets) and t._offset < upper(k.offsets)
+
+-- name: withdraw_tombstones
+-- Deletions by a replayed record.
+delete from lockstep.tombstone d using lockstep.claim k
+where d.target = %(target)s and k.batch_id = %(batch_id)s and k.expects = 'batch'
+  and d.stream_id = k.stream_id and d."offset" >= lower(k.offsets) and d."offset" < upper(k.offsets)

@@ -1,0 +1,218 @@
+"""`replay` and `fill`: offsets behind the position are done again, or for the first time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lockstep.adapters.folders import load
+from lockstep.adapters.processes import this_owner
+from lockstep.cli.options import OFFSETS, MaybeReason, Name, OnePartition
+from lockstep.cli.output import AsJson, cell, print_batch, print_json, print_ranges, range_document, say, say_table
+from lockstep.cli.running import Retry, TakeOver, decision_document, progress, report_document, spark_engine
+from lockstep.cli.surroundings import person, surroundings
+from lockstep.core.decisions import Blocked, Caller, Idle
+from lockstep.core.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lockstep.core.decisions import Decision
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.steps.preview import Difference
+    from lockstep.steps.requests import Asked, Wanted
+    from lockstep.steps.run import Report
+    from lockstep.steps.surroundings import Surroundings
+
+FILL = "records that were never read are read now, each as if it had come in its time"
+From = Annotated[
+    str | None,
+    typer.Option("--from", help="PARTITION:OFFSET, an ISO time, or a batch; log start without it.", show_default=False),
+]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        "--until", help="The same, not included; with a batch, its end. The position without it.", show_default=False
+    ),
+]
+BatchOption = Annotated[
+    int | None,
+    typer.Option("--batch", help="What this batch read, and nothing else.", min=1, max=OFFSETS, show_default=False),
+]
+Request = Annotated[
+    int | None, typer.Option("--request", help="Go on with this request.", min=1, max=OFFSETS, show_default=False)
+]
+Preview = Annotated[bool, typer.Option("--preview", help="Show the row difference; change nothing.")]
+Wait = Annotated[float, typer.Option(help="Seconds to wait while somebody else works on these offsets.", min=0)]
+
+
+def replay(
+    name: Name,
+    from_: From = None,
+    until: Until = None,
+    partition: OnePartition = None,
+    batch: BatchOption = None,
+    request: Request = None,
+    preview: Preview = False,
+    reason: MaybeReason = None,
+    wait: Wait = 60,
+    take_over: TakeOver = False,
+    retry: Retry = False,
+    as_json: AsJson = False,
+) -> None:
+    """Do covered offsets again under today's code: old rows out, new rows in, the position untouched."""
+    if batch is not None:
+        if from_ or until or request:
+            raise typer.BadParameter("a batch is a bound of its own", param_hint="--batch")
+        from_ = until = str(batch)
+    wanted = None if request else _wanted("replay", from_, until, partition, preview=preview)
+    how = How(Caller(this_owner(), take_over=take_over, retry=retry), wait, as_json)
+    do(name, "replay", how, lambda folder, at: _asked(folder, at, "replay", wanted or request, reason), preview=preview)
+
+
+def fill(
+    name: Name,
+    from_: From = None,
+    until: Until = None,
+    partition: OnePartition = None,
+    request: Request = None,
+    preview: Preview = False,
+    reason: MaybeReason = None,
+    wait: Wait = 60,
+    take_over: TakeOver = False,
+    retry: Retry = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read what was skipped, or lies before the start, while the live lane goes on."""
+    wanted = None if request else _wanted("fill", from_, until, partition, preview=preview)
+    how = How(Caller(this_owner(), take_over=take_over, retry=retry), wait, as_json)
+    do(name, "fill", how, lambda folder, at: _asked(folder, at, "fill", wanted or request, reason), preview=preview)
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """Who does a request's batches, how long he waits for others, and how he wants to be told."""
+
+    caller: Caller
+    wait: float
+    as_json: bool
+
+
+def do(
+    name: str, lane: str, how: How, asks: Callable[[PipelineFolder, Surroundings], Asked], *, preview: bool = False
+) -> None:
+    """Writes the request down, says what it means, does or previews its batches, and says what came of it."""
+    from lockstep.targets import replay_means
+
+    folder, at = load(name), surroundings()
+    asked = asks(folder, at)
+    document: dict[str, Any] = {
+        "pipeline": name,
+        "lane": lane,
+        "request": asked.request_id,
+        "goes_on": asked.goes_on,
+        "preview": preview,
+        "means": replay_means(folder.pipeline.target) if lane == "replay" else FILL,
+        "windows": [range_document(item) for item in asked.windows],
+    }
+    if not how.as_json:
+        _say_beginning(document)
+    if asked.request_id is None:
+        idle = Idle("nothing in these bounds is to be done")
+        document |= decision_document(idle) | _batches([])
+        _finish(idle, document, how)
+        return
+    with progress() as tell:
+        if preview:
+            from lockstep.steps.preview import preview as rehearse
+
+            found, decision = rehearse(at, spark_engine(folder, at), folder, asked.request_id, how.caller, tell)
+            document |= {"difference": _difference(found)}
+        else:
+            from lockstep.steps.run import run_until_idle
+
+            engine = spark_engine(folder, at)
+            reports = run_until_idle(at, engine, folder, how.caller, how.wait, tell, asked.request_id)
+            decision = reports[-1].decision
+            document |= _batches(reports)
+    document |= _outcome(at, asked.request_id, decision)
+    _finish(decision, document, how)
+
+
+def _wanted(lane: str, begin: str | None, end: str | None, partition: int | None, *, preview: bool) -> Wanted:
+    from lockstep.core.bounds import parse_bound
+    from lockstep.steps.requests import Wanted
+
+    if begin is None and end is None and partition is None and lane == "replay":
+        raise typer.BadParameter("what is to be replayed? --from, --until, --batch or --partition", param_hint="--from")
+    return Wanted(
+        lane,
+        parse_bound(begin, "--from") if begin else None,
+        parse_bound(end, "--until") if end else None,
+        partition,
+        preview,
+    )
+
+
+def _asked(folder: PipelineFolder, at: Surroundings, lane: str, what: Wanted | int | None, reason: str | None) -> Asked:
+    from lockstep.steps import requests
+
+    if isinstance(what, requests.Wanted):
+        return requests.ask(at.conn, at.broker, folder, what, person(reason), datetime.now(UTC))
+    return requests.go_on(at.conn, folder.pipeline, lane, what or 0)
+
+
+def _outcome(at: Surroundings, request_id: int, decision: Decision) -> dict[str, Any]:
+    from lockstep.steps.requests import is_complete
+
+    if isinstance(decision, Idle) and is_complete(at.conn, request_id):
+        return {"decision": "done", "reason": decision.reason}
+    return decision_document(decision)
+
+
+def _batches(reports: list[Report]) -> dict[str, Any]:
+    worked = [report_document(report) for report in reports if report.went_on and not report.superseded]
+    return {
+        "batches": worked,
+        "rows_written": sum(batch["rows_written"] for batch in worked),
+        "rows_rejected": sum(batch["rows_rejected"] for batch in worked),
+    }
+
+
+def _difference(found: Difference) -> dict[str, Any]:
+    return {**found.counts, "rejects": found.rejects, "samples": found.samples}
+
+
+def _say_beginning(document: dict[str, Any]) -> None:
+    if document["request"] is not None:
+        verb = "goes on with" if document["goes_on"] else "is"
+        say(f"{document['lane']} of {document['pipeline']} {verb} request {document['request']}: {document['means']}")
+        print_ranges(document["windows"])
+
+
+def _finish(decision: Decision, document: dict[str, Any], how: How) -> None:
+    if how.as_json:
+        print_json(document)
+    if isinstance(decision, Blocked):
+        if how.as_json:
+            raise typer.Exit(1)
+        raise Refusal(decision.reason, next_command=decision.next_command)
+    if not how.as_json:
+        _say_end(document)
+
+
+def _say_end(document: dict[str, Any]) -> None:
+    for batch in document.get("batches", []):
+        print_batch(batch)
+    if difference := document.get("difference"):
+        say(", ".join(f"{difference[kind]} {kind}" for kind in ("added", "changed", "removed", "unchanged")))
+        before, after = difference["rejects"]["before"], difference["rejects"]["after"]
+        say(f"rejects: {before} before, {after} after")
+        if difference["samples"]:
+            rows = [[s["kind"], cell(s["before"]), cell(s["after"])] for s in difference["samples"]]
+            say_table(["", "before", "after"], rows)
+        say("nothing was changed")
+    say(f"{document['pipeline']}: {document['decision']}: {document['reason']}")

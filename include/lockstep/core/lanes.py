@@ -1,0 +1,161 @@
+"""Fill and replay: what a request still has to do, cut into pieces, and which of them make the next batch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING
+
+from lockstep.core.offsets import OffsetRange, StreamRange
+from lockstep.core.planning import budget, fair_shares
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lockstep.core.decisions import Pace
+    from lockstep.core.definition import Limits
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Piece:
+    """Offsets of one stream that a request is to work on, and what covers them: `nothing`, `skipped` or a `batch`.
+
+    A piece that a batch owns is one whole segment, the unit of replay (T10); `owner` is that batch.
+    """
+
+    item: StreamRange
+    expects: str
+    owner: int | None = None
+
+    @property
+    def begin(self) -> int:
+        """Its first offset."""
+        return self.item.offsets.from_offset
+
+    @property
+    def end(self) -> int:
+        """The first offset behind it."""
+        return self.item.offsets.until_offset
+
+    def between(self, begin: int, end: int) -> Piece:
+        """The part of it that lies in [begin, end)."""
+        part = OffsetRange(self.item.offsets.topic_partition, max(begin, self.begin), min(end, self.end))
+        return replace(self, item=StreamRange(self.item.stream_id, part))
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Offsets that somebody works on, or that a preview has already been through: by which batch, None for the latter."""
+
+    stream_id: int
+    begin: int
+    end: int
+    batch_id: int | None
+
+
+def untaken(
+    pieces: Iterable[Piece], taken: Iterable[Taken], *, whole_batches: bool = False
+) -> tuple[tuple[Piece, ...], set[int]]:
+    """The pieces that nobody works on, and the batches that work on the others.
+
+    A segment is free whole or not at all; with `whole_batches` so are all segments of one owner.
+    """
+    by_stream: dict[int, list[Taken]] = defaultdict(list)
+    for part in taken:
+        by_stream[part.stream_id].append(part)
+    free: list[Piece] = []
+    by: set[int] = set()
+    owners: set[int | None] = set()
+    for piece in pieces:
+        over = [t for t in by_stream[piece.item.stream_id] if t.begin < piece.end and piece.begin < t.end]
+        by |= {t.batch_id for t in over if t.batch_id is not None}
+        if not over:
+            free.append(piece)
+        elif piece.owner is None:
+            free.extend(_without(piece, over))
+        elif whole_batches:
+            owners.add(piece.owner)
+    return tuple(sorted(piece for piece in free if piece.owner not in owners)), by
+
+
+def next_pieces(limits: Limits, pace: Pace, pieces: Sequence[Piece], *, whole_batches: bool) -> tuple[Piece, ...]:
+    """What the next batch takes: per partition the first stretch of adjacent pieces, as much as the limits allow.
+
+    `whole_batches` takes every segment of an owner or none, for code that may have mixed their partitions.
+    """
+    total = budget(limits, pace)
+    if whole_batches and any(piece.owner is not None for piece in pieces):
+        return _whole_batches(pieces, total)
+    stretches = [_first_stretch(list(each)) for _, each in groupby(sorted(pieces), key=lambda p: p.item.stream_id)]
+    first = {stretch[0].item.offsets.topic_partition.partition: stretch for stretch in reversed(stretches)}
+    spans = {p: min(s[-1].end - s[0].begin, limits.per_partition or total) for p, s in sorted(first.items())}
+    chosen = [part for p, share in fair_shares(spans, total).items() for part in _as_far_as(first[p], share)]
+    if not chosen and first:  # no whole segment fits: one must go, for a segment is never split
+        chosen = [first[min(first)][0]]
+    return tuple(sorted(chosen))
+
+
+def ranges_of(pieces: Iterable[Piece]) -> tuple[StreamRange, ...]:
+    """One contiguous range per stream: what will be one segment each."""
+    ranges = []
+    for stream_id, each in groupby(sorted(pieces), key=lambda p: p.item.stream_id):
+        stretch = list(each)
+        where = stretch[0].item.offsets.topic_partition
+        ranges.append(StreamRange(stream_id, OffsetRange(where, stretch[0].begin, stretch[-1].end)))
+    return tuple(ranges)
+
+
+def _without(piece: Piece, over: Iterable[Taken]) -> list[Piece]:
+    free, at = [], piece.begin
+    for part in sorted(over, key=lambda t: t.begin):
+        if part.begin > at:
+            free.append(piece.between(at, part.begin))
+        at = max(at, part.end)
+    return [*free, piece.between(at, piece.end)] if at < piece.end else free
+
+
+def _first_stretch(pieces: list[Piece]) -> list[Piece]:
+    stretch = pieces[:1]
+    for piece in pieces[1:]:
+        if piece.begin != stretch[-1].end:
+            break
+        stretch.append(piece)
+    return stretch
+
+
+def _as_far_as(stretch: Sequence[Piece], share: int) -> list[Piece]:
+    """The stretch's first `share` offsets; a segment that reaches further is left out whole."""
+    end = stretch[0].begin + share
+    taken: list[Piece] = []
+    for piece in stretch:
+        if piece.end <= end:
+            taken.append(piece)
+        else:
+            if piece.owner is None and piece.begin < end:
+                taken.append(piece.between(piece.begin, end))
+            break
+    return taken
+
+
+def _whole_batches(pieces: Sequence[Piece], total: int) -> tuple[Piece, ...]:
+    owners: dict[int | None, list[Piece]] = defaultdict(list)
+    for piece in sorted(pieces):
+        owners[piece.owner].append(piece)
+    chosen: list[Piece] = []
+    for each in owners.values():
+        together = sorted([*chosen, *each])
+        span = sum(piece.end - piece.begin for piece in together)
+        if chosen and (span > total or not _is_one_range_each(together)):
+            break
+        chosen = together
+    return tuple(chosen)
+
+
+def _is_one_range_each(pieces: Sequence[Piece]) -> bool:
+    """Whether every partition has one stream here, and every stream one contiguous range."""
+    streams: dict[int, set[int]] = defaultdict(set)
+    for piece in pieces:
+        streams[piece.item.offsets.topic_partition.partition].add(piece.item.stream_id)
+    gaps = any(a.item.stream_id == b.item.stream_id and a.end != b.begin for a, b in pairwise(pieces))
+    return not gaps and all(len(found) == 1 for found in streams.values())

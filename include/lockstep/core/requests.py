@@ -1,0 +1,123 @@
+"""A fill or replay that was asked for: its bounds, what is left of it, and what its next step is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.decisions import Blocked, Busy, GiveUp, Idle, Pace, Resume, Start
+from lockstep.core.lanes import next_pieces, ranges_of
+from lockstep.core.planning import about_unfinished, another_log, changed_definition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lockstep.core.decisions import Caller, Decision, Unfinished
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.lanes import Piece
+    from lockstep.core.offsets import Stream, TopicView
+
+TIMES_GIVEN_UP = 3
+NO_PACE = Pace()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Somebody's wish to fill or replay these offsets; `token` is lower than that of any commit it still has to make."""
+
+    request_id: int
+    pipeline: str
+    lane: str
+    token: int
+    is_preview: bool
+    is_closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSituation:
+    """Everything that the next step of a request rests on, read under the pipeline's lock.
+
+    `pieces` are what is left and free, `working` the batches of others on the rest, `given_up` how often a batch of this
+    request was abandoned by itself, and why last.
+    """
+
+    request: Request
+    view: TopicView
+    streams: tuple[Stream, ...]
+    pieces: tuple[Piece, ...]
+    own: Unfinished | None = None
+    working: tuple[Unfinished, ...] = ()
+    pause: str | None = None
+    pace: Pace = NO_PACE
+    failures: tuple[int, str | None] = (0, None)
+    given_up: tuple[int, str | None] = (0, None)
+    bound_by: tuple[Mapping[str, Any], ...] = ()
+    mixes_partitions: bool = False
+
+
+def decide_request(pipeline: Pipeline, at: RequestSituation, caller: Caller) -> Decision | GiveUp:
+    """What this caller is to do now for the request; Idle when nothing of it is left."""
+    if at.own:
+        return trimmed(at.view, at.own) or about_unfinished(pipeline, at, at.own, caller)
+    if not at.pieces and not at.working:
+        return Idle(f"request {at.request.request_id} is complete")
+    if at.pause:
+        return Idle(at.pause)
+    blocked = (
+        changed_definition(pipeline, at.bound_by)
+        or another_log(pipeline.name, at.streams, at.view)
+        or _given_up(pipeline.name, at, caller)
+        or _cannot_read_again(pipeline.name, at)
+    )
+    if blocked:
+        return blocked
+    if not at.pieces:
+        return _about_others(at, caller)
+    pieces = next_pieces(pipeline.limits, at.pace, at.pieces, whole_batches=at.mixes_partitions)
+    return Start(ranges_of(pieces), pieces)
+
+
+def trimmed(view: TopicView, batch: Unfinished) -> GiveUp | None:
+    """A batch whose records were deleted from the log meanwhile changes nothing any more (T8)."""
+    for item in batch.ranges:
+        bounds = view.bounds.get(item.offsets.topic_partition.partition)
+        if (
+            bounds
+            and batch.log == (view.cluster_id, view.topic, view.topic_id)
+            and bounds.log_start > item.offsets.from_offset
+        ):
+            return GiveUp(batch.batch_id, f"{item.offsets}: the log now starts at {bounds.log_start}")
+    return None
+
+
+def _about_others(at: RequestSituation, caller: Caller) -> Decision | GiveUp:
+    """All that is left is being worked on: wait while somebody does, else finish it for him (T4)."""
+    other = min(at.working, key=lambda batch: batch.batch_id)
+    if other.lease_is_live and other.owner != caller.owner and not caller.take_over:
+        return Busy(other.batch_id, f"batch {other.batch_id} of {other.owner} works on these offsets")
+    if other.is_preview:
+        return GiveUp(other.batch_id, "a preview that its process did not end")
+    return trimmed(at.view, other) or Resume(other.batch_id)
+
+
+def _given_up(name: str, at: RequestSituation, caller: Caller) -> Blocked | None:
+    times, error = at.given_up
+    if times < TIMES_GIVEN_UP or at.request.is_preview or caller.retry:
+        return None
+    return Blocked(
+        f"{name}: request {at.request.request_id} was given up {times} times: {error}",
+        f"lockstep {at.request.lane} {name} --request {at.request.request_id} --retry",
+    )
+
+
+def _cannot_read_again(name: str, at: RequestSituation) -> Blocked | None:
+    for piece in at.pieces:
+        partition = piece.item.offsets.topic_partition.partition
+        log_start = at.view.bounds[partition].log_start
+        if piece.owner is not None and piece.begin < log_start:
+            return Blocked(
+                f"{piece.item.offsets}: batch {piece.owner} begins below the log's start {log_start}: "
+                "a replay would delete rows that cannot be read again",
+                f"lockstep replay {name} --from {partition}:{max(piece.end, log_start)}",
+            )
+    return None

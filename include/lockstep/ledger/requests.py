@@ -1,0 +1,184 @@
+"""Requests: fills and replays that somebody asked for, what is left of each, and the batches that do it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.lanes import Piece, Taken
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.requests import Request
+from lockstep.ledger.plan import columns_of, found_as_expected, insert_batch, stream_ranges, streams_of
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe, one
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.decisions import Caller
+    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.person import Person
+
+Q = queries("lockstep.ledger", "requests")
+SEGMENTS_AT_ONCE = 1_000
+
+
+def insert_request(
+    cur: cursor, pipeline: str, lane: str, windows: Sequence[StreamRange], person: Person, *, preview: bool
+) -> int:
+    """Writes down what somebody asked for, and returns its number."""
+    facts = {"pipeline": pipeline, "lane": lane, "who": person.who, "why": person.why, "preview": preview}
+    cur.execute(Q["insert_request"], facts)
+    request_id: int = one(cur).request_id
+    cur.execute(Q["insert_window"], {"request_id": request_id} | columns_of(windows))
+    return request_id
+
+
+def same_request(cur: cursor, pipeline: str, lane: str, windows: Sequence[StreamRange]) -> int | None:
+    """The open request for the very same offsets, which the same call goes on with."""
+    cur.execute(Q["same_request"], {"pipeline": pipeline, "lane": lane} | columns_of(windows))
+    row = maybe(cur)
+    return row.request_id if row else None
+
+
+def request(cur: cursor, request_id: int) -> Request | None:
+    """One request; None when the ledger has no such."""
+    cur.execute(Q["request"], {"request_id": request_id})
+    row = maybe(cur)
+    return Request(row.request_id, row.pipeline, row.lane, row.token, row.preview, row.closed) if row else None
+
+
+def open_requests(cur: cursor, pipeline: str) -> list[Any]:
+    """The requests that are not complete, as rows."""
+    cur.execute(Q["open_requests"], {"pipeline": pipeline})
+    return every(cur)
+
+
+def windows(cur: cursor, request_id: int) -> tuple[StreamRange, ...]:
+    """The offsets a request is about."""
+    cur.execute(Q["windows"], {"request_id": request_id})
+    return stream_ranges(every(cur))
+
+
+def close_request(cur: cursor, request_id: int) -> None:
+    """Nothing of it is left, or nothing more is wanted."""
+    cur.execute(Q["close_request"], {"request_id": request_id})
+
+
+def close_requests_of(cur: cursor, *, streams: Sequence[int] = (), batches: Sequence[int] = ()) -> None:
+    """Requests end with the streams they are about, and with a batch that a person abandons."""
+    cur.execute(Q["close_requests_of"], {"streams": list(streams), "batches": list(batches)})
+
+
+def log_streams(cur: cursor, pipeline: str, view: TopicView) -> tuple[Stream, ...]:
+    """Every stream of today's log, by partition, the oldest first."""
+    cur.execute(Q["log_streams"], {"pipeline": pipeline, "cluster_id": view.cluster_id, "topic_id": view.topic_id})
+    return streams_of(every(cur))
+
+
+def request_streams(cur: cursor, request_id: int) -> tuple[Stream, ...]:
+    """The streams that a request is about."""
+    cur.execute(Q["streams_of"], {"request_id": request_id})
+    return streams_of(every(cur))
+
+
+def segments_within(cur: cursor, item: StreamRange) -> list[Any]:
+    """What batches own of a stretch, as rows (from_offset, until_offset, batch_id)."""
+    (begin,), (end,), (stream,) = columns_of([item])["froms"], columns_of([item])["untils"], [item.stream_id]
+    cur.execute(Q["segments_within"], {"stream_id": stream, "from_offset": begin, "until_offset": end})
+    return every(cur)
+
+
+def segments_of(cur: cursor, batches: Iterable[int]) -> list[Any]:
+    """Everything that batches own today, as rows (stream_id, from_offset, until_offset, batch_id)."""
+    cur.execute(Q["segments_of"], {"batches": list(batches)})
+    return every(cur)
+
+
+def rejected_segments(cur: cursor, streams: Sequence[int]) -> list[Any]:
+    """The segments with rejects in them, as rows (stream_id, from_offset, until_offset)."""
+    cur.execute(Q["rejected_segments"], {"streams": list(streams)})
+    return every(cur)
+
+
+def due(cur: cursor, request_id: int) -> tuple[Piece, ...]:
+    """The next segments that a replay still has to redo."""
+    cur.execute(Q["due_segments"], {"request_id": request_id, "most": SEGMENTS_AT_ONCE})
+    return tuple(_piece(row, row.from_offset, row.until_offset, "batch", row.batch_id) for row in every(cur))
+
+
+def free(cur: cursor, request_id: int, log_starts: Mapping[int, int]) -> tuple[Piece, ...]:
+    """What a fill still has to read; `log_starts` is by stream. Skipped offsets and those without any row are apart."""
+    known = {"streams": list(log_starts), "log_starts": list(log_starts.values())}
+    cur.execute(Q["free_offsets"], {"request_id": request_id} | known)
+    rows = every(cur)
+    cur.execute(Q["skipped_within"], {"request_id": request_id})
+    skipped = every(cur)
+    pieces = []
+    for row in rows:
+        at = row.from_offset
+        for skip in (s for s in skipped if s.stream_id == row.stream_id):
+            begin, end = max(skip.from_offset, at), min(skip.until_offset, row.until_offset)
+            if begin < end:
+                pieces += [_piece(row, at, begin, "nothing")] if at < begin else []
+                pieces.append(_piece(row, begin, end, "skipped"))
+                at = end
+        pieces += [_piece(row, at, row.until_offset, "nothing")] if at < row.until_offset else []
+    return tuple(pieces)
+
+
+def taken(cur: cursor, request_id: int) -> list[Taken]:
+    """The offsets of a request that unfinished batches work on, and those that a preview has been through."""
+    cur.execute(Q["claims_within"], {"request_id": request_id})
+    claims = [Taken(row.stream_id, row.from_offset, row.until_offset, row.batch_id) for row in every(cur)]
+    cur.execute(Q["previewed"], {"request_id": request_id})
+    return claims + [Taken(row.stream_id, row.from_offset, row.until_offset, None) for row in every(cur)]
+
+
+def given_up(cur: cursor, request_id: int) -> tuple[int, str | None]:
+    """How often a batch of the request was abandoned by itself, and why last."""
+    cur.execute(Q["given_up"], {"request_id": request_id})
+    row = one(cur)
+    return row.times, row.error
+
+
+def unfinished_of(cur: cursor, request_id: int) -> list[int]:
+    """The batches of a request that are planned and not closed."""
+    cur.execute(Q["unfinished_of"], {"request_id": request_id})
+    return [row.batch_id for row in every(cur)]
+
+
+def abandoned_previews(cur: cursor) -> list[Any]:
+    """The open previews that nobody holds any more, as rows (request_id, batch_id or None)."""
+    cur.execute(Q["abandoned_previews"])
+    return every(cur)
+
+
+def insert_request_batch(
+    cur: cursor, asked: Request, caller: Caller, ranges: Sequence[StreamRange], pieces: Sequence[Piece]
+) -> int | None:
+    """Writes a fill's or replay's batch and what it replaces; None when the second look finds something else (T4)."""
+    batch_id = insert_batch(cur, asked.pipeline, caller, ranges, asked.lane, asked.request_id)
+    expected = {"expects": [p.expects for p in pieces], "owners": [p.owner for p in pieces]}
+    cur.execute(Q["claim_pieces"], {"batch_id": batch_id} | expected | columns_of([p.item for p in pieces]))
+    return batch_id if found_as_expected(cur, batch_id) else None
+
+
+def boundary(cur: cursor, pipeline: str, topic_id: str, partition: int, at: datetime) -> int | None:
+    """The offset that a time was resolved to before."""
+    cur.execute(Q["boundary"], {"pipeline": pipeline, "topic_id": topic_id, "partition": partition, "at": at})
+    row = maybe(cur)
+    return row.offset if row else None
+
+
+def ranges_of_batches(cur: cursor, pipeline: str, batches: Iterable[int]) -> list[Any]:
+    """What batches of a pipeline were planned to read."""
+    cur.execute(Q["ranges_of_batches"], {"pipeline": pipeline, "batches": list(batches)})
+    return every(cur)
+
+
+def _piece(row: Any, begin: int, end: int, expects: str, owner: int | None = None) -> Piece:
+    offsets = OffsetRange(TopicPartition(row.topic, row.partition), begin, end)
+    return Piece(StreamRange(row.stream_id, offsets), expects, owner)

@@ -1,0 +1,101 @@
+"""Bounds become offsets: what a person writes, resolved against the broker and the ledger, stream by stream."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import PLANNER, READER, transaction
+from lockstep.core.bounds import AtBatch, AtOffsets, AtTime
+from lockstep.core.errors import Refusal
+from lockstep.core.offsets import OffsetRange, StreamRange
+from lockstep.ledger import requests
+from lockstep.ledger.plan import insert_boundary, open_streams
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from psycopg2.extensions import connection, cursor
+
+    from lockstep.adapters.kafka import Broker
+    from lockstep.core.bounds import Bound
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.offsets import Stream, TopicView
+
+GRACE = timedelta(minutes=1)  # the clocks of brokers and of this machine differ by less
+
+
+def edge(
+    conn: connection, broker: Broker, pipeline: Pipeline, view: TopicView, at: Bound, now: datetime, *, is_end: bool
+) -> dict[int, int]:
+    """Partition → offset of a bound, for the partitions it speaks of."""
+    match at:
+        case AtOffsets(offsets):
+            if strangers := offsets.keys() - view.bounds.keys():
+                raise Refusal(
+                    f"{pipeline.topic} has no partition {min(strangers)}",
+                    next_command=f"lockstep status {pipeline.name}",
+                )
+            return dict(offsets)
+        case AtTime(moment):
+            return _resolved(conn, broker, pipeline, view, moment, now)
+        case AtBatch(batch_id):
+            with transaction(conn, READER) as cur:
+                rows = requests.ranges_of_batches(cur, pipeline.name, [batch_id])
+            found = [row for row in rows if row.topic_id == view.topic_id]
+            if not found:
+                what = "read another log, which is gone" if rows else f"is no batch of {pipeline.name}"
+                raise Refusal(f"batch {batch_id} {what}", next_command=f"lockstep batches {pipeline.name}")
+            return {row.partition: row.until_offset if is_end else row.from_offset for row in found}
+
+
+def streams_of_log(cur: cursor, pipeline: Pipeline, view: TopicView, partition: int | None) -> tuple[Stream, ...]:
+    """Every stream of today's log, those that growth has closed included; refused while the log is not the same."""
+    opened = open_streams(cur, pipeline.name)
+    if not opened:
+        raise Refusal(f"{pipeline.name}: nothing was planned yet", next_command=f"lockstep run {pipeline.name}")
+    if any((s.cluster_id, s.topic_id) != (view.cluster_id, view.topic_id) for s in opened):
+        raise Refusal(
+            f"{pipeline.topic}: the log is not the same any more, its offsets mean something else now",
+            next_command=f"lockstep retire {pipeline.name} --reason ...",
+        )
+    streams = requests.log_streams(cur, pipeline.name, view)
+    if partition is not None and partition not in {s.partition for s in streams}:
+        known = ", ".join(map(str, sorted({s.partition for s in streams})))
+        raise Refusal(
+            f"{pipeline.name}: partition {partition} has no stream; there are: {known}",
+            next_command=f"lockstep status {pipeline.name}",
+        )
+    return tuple(s for s in streams if partition in {None, s.partition} and s.partition in view.bounds)
+
+
+def stretches(streams: Iterable[Stream], begin: Mapping[int, int], end: Mapping[int, int]) -> list[StreamRange]:
+    """What each stream has passed of the bounds; what lies before the first start belongs to a partition's first stream."""
+    found: list[StreamRange] = []
+    seen = set()
+    for stream in streams:
+        p = stream.partition
+        own = stream.start_offset if p in seen else 0
+        seen.add(p)
+        if p in begin and p in end and (low := max(begin[p], own)) < (high := min(end[p], stream.position)):
+            found.append(StreamRange(stream.stream_id, OffsetRange(stream.topic_partition, low, high)))
+    return found
+
+
+def _resolved(
+    conn: connection, broker: Broker, pipeline: Pipeline, view: TopicView, moment: datetime, now: datetime
+) -> dict[int, int]:
+    """A time's offsets: resolved once, when no earlier record can come any more, and the same for all from then on (T13)."""
+    found = broker.offsets_at(view, moment)
+    if moment + GRACE > now:
+        return found
+    resolved = {}
+    with transaction(conn, PLANNER) as cur:
+        for stream in requests.log_streams(cur, pipeline.name, view):
+            if stream.partition in found:
+                known = requests.boundary(cur, pipeline.name, view.topic_id, stream.partition, moment)
+                offset = found[stream.partition] if known is None else known
+                insert_boundary(cur, stream.stream_id, moment, offset)
+                resolved[stream.partition] = offset
+    return found | resolved

@@ -1,0 +1,126 @@
+"""The next batch of a fill or replay: like plan, under the same lock, for offsets behind the position."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import PLANNER, transaction
+from lockstep.core.decisions import Blocked, Busy, GiveUp, Idle, Resume, Start
+from lockstep.core.errors import Refusal
+from lockstep.core.lanes import untaken
+from lockstep.core.requests import Request, RequestSituation, decide_request
+from lockstep.faults import reach
+from lockstep.ledger import decisions, requests
+from lockstep.ledger import plan as ledger
+from lockstep.steps.plan import Planned, held_now, settled
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection, cursor
+
+    from lockstep.adapters.kafka import Broker
+    from lockstep.core.decisions import Caller, Decision
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.lanes import Piece
+    from lockstep.core.offsets import Stream, TopicView
+
+
+def plan_request(conn: connection, broker: Broker, folder: PipelineFolder, request_id: int, caller: Caller) -> Planned:
+    """Answers what this caller is to do for the request, and for Start has recorded the batch and what it replaces.
+
+    Idle closes the request when nothing of it is left. A batch whose records were deleted meanwhile is abandoned here.
+    """
+    return settled(broker, folder.pipeline, lambda view: _decide_under_lock(conn, folder, request_id, caller, view))
+
+
+def give_up(cur: cursor, batch_id: int, reason: str) -> None:
+    """A fill's or replay's batch ends by itself: it has changed nothing, and its offsets are free again (T8)."""
+    if any(row.state == "planned" for row in decisions.lock_batches(cur, [batch_id])):
+        decisions.abandon_batches(cur, [batch_id], f"given up: {reason}")
+        decisions.release_claims(cur, [batch_id])
+
+
+def mixes_partitions(folder: PipelineFolder) -> bool:
+    """Whether rows of one partition may come from records of another: a transform may do so, and is not asked (T10)."""
+    return folder.transform is not None
+
+
+def asked_for(cur: cursor, request_id: int, pipeline: str) -> Request:
+    """The request, which must be this pipeline's."""
+    asked = requests.request(cur, request_id)
+    if asked is None or asked.pipeline != pipeline:
+        raise Refusal(f"{pipeline} has no request {request_id}", next_command=f"lockstep status {pipeline}")
+    return asked
+
+
+def _decide_under_lock(
+    conn: connection, folder: PipelineFolder, request_id: int, caller: Caller, view: TopicView
+) -> Planned | None:
+    with transaction(conn, PLANNER) as cur:
+        paused = ledger.lock_pipeline(cur, folder.pipeline.name)
+        reach("plan.locked")
+        at = _situation(cur, folder, request_id, caller, view, paused=paused)
+        decision = decide_request(folder.pipeline, at, caller)
+        if isinstance(decision, GiveUp):
+            give_up(cur, decision.batch_id, decision.reason)
+            return None
+        planned = _record(cur, at.request, decision, caller)
+        if isinstance(planned.decision, Idle) and not (at.pieces or at.working):
+            requests.close_request(cur, request_id)
+        if isinstance(planned.decision, Busy | Blocked):
+            conn.rollback()
+    reach("plan.committed")
+    return planned
+
+
+def _situation(
+    cur: cursor, folder: PipelineFolder, request_id: int, caller: Caller, view: TopicView, *, paused: bool
+) -> RequestSituation:
+    """Unfinished batches and claims first, and only then what is covered, each in a later statement (T6)."""
+    pipeline = folder.pipeline.name
+    asked = asked_for(cur, request_id, pipeline)
+    unfinished = {batch.batch_id: batch for batch in held_now(ledger.unfinished(cur, pipeline, caller.key))}
+    own = next((batch for batch in unfinished.values() if batch.request_id == request_id), None)
+    taken = requests.taken(cur, request_id)
+    streams = requests.request_streams(cur, request_id)
+    left = () if asked.is_closed else _left(cur, asked, streams, view)
+    mixes = mixes_partitions(folder)
+    pieces, by = untaken(left, taken, whole_batches=mixes)
+    batch_id = own.batch_id if own else None
+    return RequestSituation(
+        request=asked,
+        view=view,
+        streams=streams,
+        pieces=pieces,
+        own=own,
+        working=tuple(unfinished[other] for other in sorted(by) if other in unfinished),
+        pause=ledger.pause_reason(cur, pipeline) if paused else None,
+        pace=ledger.recent_pace(cur, pipeline),
+        failures=ledger.data_failures(cur, batch_id, folder.content_hash()),
+        given_up=requests.given_up(cur, request_id),
+        bound_by=tuple(ledger.last_documents(cur, pipeline, batch_id)),
+        mixes_partitions=mixes,
+    )
+
+
+def _left(cur: cursor, asked: Request, streams: tuple[Stream, ...], view: TopicView) -> tuple[Piece, ...]:
+    if asked.lane == "replay":
+        return requests.due(cur, asked.request_id)
+    starts = {s.stream_id: view.bounds[s.partition].log_start for s in streams if s.partition in view.bounds}
+    return requests.free(cur, asked.request_id, starts)
+
+
+def _record(cur: cursor, asked: Request, decision: Decision, caller: Caller) -> Planned:
+    match decision:
+        case Start(ranges, pieces):
+            batch_id = requests.insert_request_batch(cur, asked, caller, ranges, pieces)
+            if batch_id is None:
+                return Planned(Busy(None, f"{asked.pipeline}: another batch has taken these offsets meanwhile"), None)
+            reach("plan.ranges_written")
+            return Planned(decision, batch_id)
+        case Resume(batch_id):
+            ledger.take_lease(cur, batch_id, caller)
+            return Planned(decision, batch_id)
+        case Busy(batch_id):
+            return Planned(decision, batch_id)
+        case _:
+            return Planned(decision, None)

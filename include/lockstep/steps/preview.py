@@ -1,0 +1,105 @@
+"""Preview: a fill or replay is staged and published as it would be, the difference is told, and everything is rolled back."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import COMMITTER, PLANNER, transaction
+from lockstep.core.decisions import Resume, Start
+from lockstep.core.errors import Refusal
+from lockstep.ledger import attempts, requests
+from lockstep.ledger import commit as ledger
+from lockstep.steps.announce import drop_staging
+from lockstep.steps.commit import publish_rows
+from lockstep.steps.plan_request import give_up, plan_request
+from lockstep.steps.stage import stage
+from lockstep.steps.validate import validate
+from lockstep.targets import difference as targets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lockstep.core.decisions import Caller, Decision
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.staging import AttemptId, Engine
+    from lockstep.steps.surroundings import Surroundings
+
+NEVER = "a preview is never committed"
+SAMPLES = 10
+LOCK_SECONDS = 60
+COUNTS = ("added", "changed", "removed", "unchanged")
+
+
+@dataclass(slots=True)
+class Difference:
+    """What would change, in rows of the target and in rejects; `samples` are the first few rows of each kind."""
+
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
+    rejects: dict[str, int] = field(default_factory=lambda: {"before": 0, "after": 0})
+    samples: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, found: dict[str, Any], rejects: dict[str, int]) -> None:
+        """Counts one more batch in."""
+        for name in COUNTS:
+            self.counts[name] += found[name]
+        for name, value in rejects.items():
+            self.rejects[name] += value
+        for sample in found["samples"]:
+            if sum(kept["kind"] == sample["kind"] for kept in self.samples) < SAMPLES:
+                self.samples.append(sample)
+
+
+def preview(
+    at: Surroundings,
+    engine: Engine,
+    folder: PipelineFolder,
+    request_id: int,
+    caller: Caller,
+    say: Callable[[str], None] = lambda _: None,
+) -> tuple[Difference, Decision]:
+    """The difference that the request would make, and how it ended: Idle when it went through to the end.
+
+    Nothing is committed: the ledger refuses a preview's commit, whoever tries.
+    """
+    found = Difference()
+    try:
+        while True:
+            planned = plan_request(at.conn, at.broker, folder, request_id, caller)
+            if not isinstance(planned.decision, Start | Resume) or planned.batch_id is None:
+                return found, planned.decision
+            say(f"batch {planned.batch_id}: reading")
+            attempt = stage(at, engine, folder, planned.batch_id, caller)
+            say(f"batch {planned.batch_id}: validating")
+            validate(at, folder, attempt)
+            say(f"batch {planned.batch_id}: comparing")
+            _compare(at, folder.pipeline, attempt, found)
+            with transaction(at.conn, PLANNER) as cur:
+                give_up(cur, planned.batch_id, NEVER)
+            drop_staging(at, attempt)
+    finally:
+        _end(at, request_id)
+
+
+def _compare(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, found: Difference) -> None:
+    with transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
+        cur.execute("set local idle_in_transaction_session_timeout = 0")
+        batch = attempts.lock_batch(cur, attempt.batch_id)
+        attempts.require_newest(cur, attempt)
+        ledger.require_validated(cur, attempt)
+        rows = ledger.require_counts(cur, attempt)
+        targets.keep_before(cur, pipeline.target, attempt)
+        rejects = targets.rejects(cur, attempt)
+        publish_rows(cur, pipeline, attempt, batch.lane, rows)
+        found.add(targets.difference(cur, pipeline.target, attempt, SAMPLES), rejects)
+        at.conn.rollback()
+
+
+def _end(at: Surroundings, request_id: int) -> None:
+    """What is left of a preview is closed; where that fails, `reap` does it when the lease is over."""
+    with suppress(Refusal), transaction(at.conn, PLANNER) as cur:
+        for batch_id in requests.unfinished_of(cur, request_id):
+            give_up(cur, batch_id, NEVER)
+        requests.close_request(cur, request_id)

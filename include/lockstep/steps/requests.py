@@ -1,0 +1,186 @@
+"""A fill or replay is asked for: bounds become stretches of offsets, widened to what can be replayed as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import READER, transaction
+from lockstep.core.bounds import AtOffsets
+from lockstep.core.errors import Refusal
+from lockstep.core.offsets import OffsetRange, StreamRange
+from lockstep.ledger import requests
+from lockstep.steps.decisions import deciding
+from lockstep.steps.edges import edge, streams_of_log, stretches
+from lockstep.steps.plan_request import asked_for, mixes_partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from psycopg2.extensions import connection, cursor
+
+    from lockstep.adapters.kafka import Broker
+    from lockstep.core.bounds import Bound
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.person import Person
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody asks for: a lane, its bounds (None: as far as there is anything), and perhaps one partition."""
+
+    lane: str
+    begin: Bound | None
+    end: Bound | None
+    partition: int | None = None
+    preview: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The request as it stands in the ledger, with its stretches; no number when the bounds hold nothing to do."""
+
+    request_id: int | None
+    windows: tuple[StreamRange, ...]
+    goes_on: bool = False
+
+
+def ask(
+    conn: connection, broker: Broker, folder: PipelineFolder, wanted: Wanted, person: Person, now: datetime
+) -> Asked:
+    """Writes the request down, or finds the open one for the very same offsets.
+
+    Raises `Refusal` when the bounds name what is not there, and when a replay would begin below the log's start.
+    """
+    pipeline = folder.pipeline
+    view = broker.view(pipeline.topic)
+    begin = {p: bounds.log_start for p, bounds in view.bounds.items()}
+    end = {p: bounds.stable_end for p, bounds in view.bounds.items()}
+    if wanted.begin is not None:
+        begin = edge(conn, broker, pipeline, view, wanted.begin, now, is_end=False)
+    if wanted.end is not None:
+        end = edge(conn, broker, pipeline, view, wanted.end, now, is_end=True)
+    _refuse_nothing_in_common(pipeline, wanted, begin, end)
+    with transaction(conn, READER) as cur:
+        streams = streams_of_log(cur, pipeline, view, wanted.partition)
+        windows = stretches(streams, begin, end)
+        if wanted.lane == "replay":
+            windows = _segments(cur, streams, windows, whole_batches=mixes_partitions(folder))
+            _refuse_below_log_start(pipeline, view, windows)
+        else:
+            windows = _readable(windows, view)
+    return _written_down(conn, pipeline, wanted.lane, windows, person, preview=wanted.preview)
+
+
+def redrive(conn: connection, broker: Broker, folder: PipelineFolder, person: Person) -> Asked:
+    """A replay of every segment that holds a reject and can be read again."""
+    pipeline = folder.pipeline
+    view = broker.view(pipeline.topic)
+    with transaction(conn, READER) as cur:
+        streams = streams_of_log(cur, pipeline, view, None)
+        partitions = {s.stream_id: s.topic_partition for s in streams}
+        rows = requests.rejected_segments(cur, list(partitions))
+        held = [
+            StreamRange(r.stream_id, OffsetRange(partitions[r.stream_id], r.from_offset, r.until_offset)) for r in rows
+        ]
+        readable = [item for item in held if item.offsets.from_offset >= _log_start(view, item)]
+        windows = _segments(cur, streams, readable, whole_batches=mixes_partitions(folder))
+    _refuse_below_log_start(pipeline, view, windows)
+    return _written_down(conn, pipeline, "replay", windows, person, preview=False)
+
+
+def go_on(conn: connection, pipeline: Pipeline, lane: str, request_id: int) -> Asked:
+    """An open request by its number."""
+    with transaction(conn, READER) as cur:
+        asked = asked_for(cur, request_id, pipeline.name)
+        windows = requests.windows(cur, request_id)
+    if asked.lane != lane or asked.is_preview:
+        raise Refusal(
+            f"request {request_id} of {pipeline.name} is a {'preview' if asked.is_preview else asked.lane}",
+            next_command=f"lockstep status {pipeline.name}",
+        )
+    return Asked(request_id, windows, goes_on=True)
+
+
+def is_complete(conn: connection, request_id: int) -> bool:
+    """Whether nothing of the request is left to do."""
+    with transaction(conn, READER) as cur:
+        found = requests.request(cur, request_id)
+    return found is not None and found.is_closed
+
+
+def _written_down(
+    conn: connection, pipeline: Pipeline, lane: str, windows: Iterable[StreamRange], person: Person, *, preview: bool
+) -> Asked:
+    found = tuple(windows)
+    if not found:
+        return Asked(None, ())
+    with deciding(conn, pipeline.name) as cur:
+        same = None if preview else requests.same_request(cur, pipeline.name, lane, found)
+        if same is not None:
+            return Asked(same, found, goes_on=True)
+        return Asked(requests.insert_request(cur, pipeline.name, lane, found, person, preview=preview), found)
+
+
+def _segments(
+    cur: cursor, streams: Iterable[Stream], windows: Iterable[StreamRange], *, whole_batches: bool
+) -> list[StreamRange]:
+    """The whole segments that the windows touch, adjacent ones as one stretch; or all that their batches own (T10)."""
+    partitions = {stream.stream_id: stream.topic_partition for stream in streams}
+    touched, owners = set(), set()
+    for window in windows:
+        for row in requests.segments_within(cur, window):
+            touched.add((window.stream_id, row.from_offset, row.until_offset))
+            owners.add(row.batch_id)
+    if whole_batches:
+        touched = {(r.stream_id, r.from_offset, r.until_offset) for r in requests.segments_of(cur, owners)}
+    found: list[StreamRange] = []
+    for stream_id, begin, end in sorted(touched):
+        if found and found[-1].stream_id == stream_id and found[-1].offsets.until_offset == begin:
+            begin = found.pop().offsets.from_offset  # noqa: PLW2901 - the stretch goes on
+        found.append(StreamRange(stream_id, OffsetRange(partitions[stream_id], begin, end)))
+    return found
+
+
+def _readable(windows: Iterable[StreamRange], view: TopicView) -> list[StreamRange]:
+    """What a fill can still read of its windows."""
+    found = []
+    for window in windows:
+        low = max(window.offsets.from_offset, _log_start(view, window))
+        if low < window.offsets.until_offset:
+            offsets = OffsetRange(window.offsets.topic_partition, low, window.offsets.until_offset)
+            found.append(StreamRange(window.stream_id, offsets))
+    return found
+
+
+def _refuse_nothing_in_common(
+    pipeline: Pipeline, wanted: Wanted, begin: Mapping[int, int], end: Mapping[int, int]
+) -> None:
+    both = begin.keys() & end.keys()
+    if not both or wanted.partition not in {None, *both}:
+        raise Refusal(
+            f"{pipeline.name}: --from, --until and --partition have no partition in common",
+            next_command=f"lockstep status {pipeline.name}",
+        )
+    if isinstance(wanted.begin, AtOffsets) and isinstance(wanted.end, AtOffsets):
+        empty = next((p for p in sorted(both) if begin[p] >= end[p]), None)
+        if empty is not None:
+            raise Refusal(f"{pipeline.topic}-{empty}: [{begin[empty]}, {end[empty]}) holds no offset")
+
+
+def _refuse_below_log_start(pipeline: Pipeline, view: TopicView, windows: Iterable[StreamRange]) -> None:
+    for window in windows:
+        offsets, log_start = window.offsets, _log_start(view, window)
+        if offsets.from_offset < log_start:
+            raise Refusal(
+                f"{offsets}: its first segment begins below the log's start {log_start}: a replay would delete rows that "
+                "cannot be read again",
+                next_command=f"lockstep batches {pipeline.name}, then replay from the first batch at or above {log_start}",
+            )
+
+
+def _log_start(view: TopicView, item: StreamRange) -> int:
+    return view.bounds[item.offsets.topic_partition.partition].log_start

@@ -1,0 +1,67 @@
+"""The difference that a batch would make, row by row: the target before and after it, within one transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg2 import sql
+
+from lockstep.core.definition import Upsert
+from lockstep.ledger.attempts import staging
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, one
+from lockstep.targets.fit import payload
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.definition import Target
+    from lockstep.core.staging import AttemptId
+
+Q = queries("lockstep.targets", "difference")
+COORDINATES = ("_stream", "_offset", "_ordinal")
+
+
+def keep_before(cur: cursor, target: Target, attempt: AttemptId) -> None:
+    """Remembers, until the transaction ends, every row that publishing the attempt may change."""
+    cur.execute(sql.SQL(Q["keep_before"]).format(**_parts(cur, target, attempt)), _named(attempt))
+
+
+def difference(cur: cursor, target: Target, attempt: AttemptId, samples: int) -> dict[str, Any]:
+    """What has become of those rows: `added`, `changed`, `removed`, `unchanged`, and the first few that differ."""
+    parts = _parts(cur, target, attempt)
+    parts["after"] = sql.SQL(Q["rows_after"]).format(**parts)
+    cur.execute(sql.SQL(Q["count_differences"]).format(**parts), _named(attempt))
+    counts: dict[str, Any] = one(cur)._asdict()
+    cur.execute(sql.SQL(Q["sample_differences"]).format(**parts), _named(attempt) | {"most": samples})
+    return counts | {"samples": [row._asdict() for row in every(cur)]}
+
+
+def rejects(cur: cursor, attempt: AttemptId) -> dict[str, int]:
+    """How many rejects the offsets have `before`, and would have `after`."""
+    cur.execute(Q["count_rejects"], _named(attempt))
+    row = one(cur)
+    return {"before": row.before, "after": int(row.after or 0)}
+
+
+def _parts(cur: cursor, target: Target, attempt: AttemptId) -> dict[str, Any]:
+    key = target.key if isinstance(target, Upsert) else COORDINATES
+    parts: dict[str, Any] = {
+        "target": sql.Identifier(*target.table.split(".")),
+        "table": staging(attempt),
+        "same_key": sql.SQL(" and ").join(sql.SQL("b.{0} = a.{0}").format(sql.Identifier(name)) for name in key),
+        "or_of_staged_keys": sql.SQL(""),
+    }
+    if isinstance(target, Upsert):
+        staged = payload(cur, target.table, attempt)
+        types = dict(zip(staged.names, staged.types, strict=True))
+        parts["keys"] = sql.SQL(", ").join(sql.SQL("t.{}").format(sql.Identifier(name)) for name in key)
+        parts["staged_keys"] = sql.SQL(", ").join(
+            sql.SQL("t.{}::{}").format(sql.Identifier(name), sql.SQL(types[name])) for name in key
+        )
+        parts["or_of_staged_keys"] = sql.SQL(Q["of_staged_keys"]).format(**parts)
+    return parts
+
+
+def _named(attempt: AttemptId) -> dict[str, int]:
+    return {"batch_id": attempt.batch_id, "token": attempt.token}

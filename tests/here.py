@@ -1,0 +1,84 @@
+"""The drill's pipeline, run in this process by the plain engine: the whole way but Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.folders import load
+from lockstep.adapters.kafka import Broker
+from lockstep.core.bounds import parse_bound
+from lockstep.core.decisions import Caller
+from lockstep.core.person import Person
+from lockstep.steps import requests
+from lockstep.steps.plan import plan
+from lockstep.steps.preview import preview
+from lockstep.steps.run import run, run_until_idle
+from lockstep.steps.skip import skip
+from lockstep.steps.surroundings import Surroundings
+from plain_engine import PlainEngine
+
+if TYPE_CHECKING:
+    from drill import Drill
+
+ME = Person("me", "a test")
+
+
+class Here:
+    """What a user does to the drill's pipeline; `code` is what it makes of a record."""
+
+    def __init__(self, drill: Drill) -> None:
+        self.drill = drill
+        self.at = Surroundings(drill.dsn, Broker(drill.kafka))
+        self.code = lambda value: value
+
+    @property
+    def folder(self):
+        return load("drill")
+
+    @property
+    def engine(self) -> PlainEngine:
+        return PlainEngine(self.folder, self.drill.kafka, self.drill.dsn, self.code)
+
+    def rewrite(self, old: str, new: str) -> None:
+        file = self.drill.home / "drill" / "__init__.py"
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new))
+
+    def run(self, **caller: object):
+        return run(self.at, self.engine, self.folder, Caller("me", **caller))
+
+    def plan(self, **how: object):
+        return plan(self.at.conn, self.at.broker, self.folder, Caller("me"), datetime.now(UTC), **how).decision
+
+    def drain(self) -> None:
+        while self.run().went_on:
+            pass
+
+    def ask(self, lane: str, begin: str | None = None, until: str | None = None, **more: object) -> requests.Asked:
+        """Writes a request down, as the command line does; `now` is when."""
+        now = more.pop("now", datetime.now(UTC))
+        wanted = requests.Wanted(
+            lane, begin and parse_bound(begin, "--from"), until and parse_bound(until, "--until"), **more
+        )
+        return requests.ask(self.at.conn, self.at.broker, self.folder, wanted, ME, now)
+
+    def work(self, asked: requests.Asked, wait: float = 1, **caller: object):
+        """Does a request's batches; the last report says how it ended."""
+        caller = Caller(caller.pop("owner", "me"), **caller)
+        return run_until_idle(self.at, self.engine, self.folder, caller, wait, request_id=asked.request_id)
+
+    def replay(self, begin: str | None = None, until: str | None = None, **more: object):
+        return self.work(self.ask("replay", begin, until, **more))
+
+    def fill(self, begin: str | None = None, until: str | None = None, **more: object):
+        return self.work(self.ask("fill", begin, until, **more))
+
+    def preview(self, lane: str, begin: str | None = None, until: str | None = None):
+        asked = self.ask(lane, begin, until, preview=True)
+        return preview(self.at, self.engine, self.folder, asked.request_id, Caller("me"))
+
+    def skip(self, to: str | None = None):
+        bound = to and parse_bound(to, "--to")
+        return skip(self.at.conn, self.at.broker, self.folder.pipeline, bound, ME, datetime.now(UTC))
