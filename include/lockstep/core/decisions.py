@@ -148,6 +148,7 @@ class GiveUp:
 
     batch_id: int
     reason: str
+    ends_request: bool = False
 
 
 Decision = Start | Resume | Done | Idle | Busy | Blocked

@@ -96,7 +96,7 @@ def _about_others(at: RequestSituation, caller: Caller) -> Decision | GiveUp:
     if other.lease_is_live and other.owner != caller.owner and not caller.take_over:
         return Busy(other.batch_id, f"batch {other.batch_id} of {other.owner} works on these offsets")
     if other.is_preview:
-        return GiveUp(other.batch_id, "a preview that its process did not end")
+        return GiveUp(other.batch_id, "a preview that its process did not end", ends_request=True)
     return trimmed(at.view, other) or Resume(other.batch_id)
 
 

@@ -62,6 +62,8 @@ def _decide_under_lock(
         decision = decide_request(folder.pipeline, at, caller)
         if isinstance(decision, GiveUp):
             give_up(cur, decision.batch_id, decision.reason)
+            if decision.ends_request:
+                requests.close_requests_of(cur, batches=[decision.batch_id])
             return None
         planned = _record(cur, at.request, decision, caller)
         if isinstance(planned.decision, Idle) and not (at.pieces or at.working):
