@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Callable
 
 import psycopg2
 from confluent_kafka import Consumer, TopicPartition
+
+Log = Callable[[int, list[tuple[int, int]]], dict[int, tuple]]
 
 EXAMPLES = {"orders": ("public.orders", "order_id"), "clicks": ("public.clicks", None)}
 
@@ -46,9 +49,12 @@ LEFT_BEHIND = {
 
 
 def check(
-    dsn: str, kafka: str, pipeline: str, table: str | None = None, key: str | None = None, *, rest: bool = False
+    dsn: str, kafka: str | Log, pipeline: str, table: str | None = None, key: str | None = None, *, rest: bool = False
 ) -> list[str]:
-    """Every promise that does not hold, one line each; `rest`: nothing runs any more, so nothing may be left behind."""
+    """Every promise that does not hold, one line each; `rest`: nothing runs any more, so nothing may be left behind.
+
+    `kafka` is a broker's address, or a log that is asked in its place: stream and covered ranges to offset -> (key, value).
+    """
     if table is None:
         table, key = EXAMPLES[pipeline]
     found = []
@@ -65,7 +71,10 @@ def check(
         read = {}
         for stream_id, topic, partition, _, start, position in streams:
             found += _tiles(cur, stream_id, start, position)
-            read[stream_id] = _visible(kafka, topic, partition, _covered(cur, stream_id))
+            covered = _covered(cur, stream_id)
+            read[stream_id] = (
+                _visible(kafka, topic, partition, covered) if isinstance(kafka, str) else kafka(stream_id, covered)
+            )
             found += _digests(cur, stream_id, read[stream_id])
         rejects = _coordinates(cur, 'select stream_id, "offset" from lockstep.reject')
         rows = _coordinates(cur, f"select _stream, _offset from {table}")

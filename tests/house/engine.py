@@ -1,0 +1,106 @@
+"""An engine over a remembered log: stages what a committed reader would be given, in tasks that may fail and be tried again."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from typing import TYPE_CHECKING
+
+import psycopg2
+
+from lockstep.core.accounting import Digest, ManifestLine
+from lockstep.core.errors import BadData, Unreachable
+from lockstep.core.staging import STAGING_SCHEMA
+from lockstep.faults import reach
+
+if TYPE_CHECKING:
+    from house.log import Log
+    from lockstep.core.columns import Column
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.staging import StageWork
+
+
+class RememberedEngine:
+    """`factor` stands for the code of the day: `n` is multiplied by it, and kept beside it."""
+
+    def __init__(self, folder: PipelineFolder, log: Log, dsn: str, factor: int = 1, seed: int = 0) -> None:
+        self.folder = folder
+        self.log = log
+        self.dsn = dsn
+        self.factor = factor
+        self.random = random.Random(seed)  # noqa: S311 - a seed that can be told is the point
+
+    def application_id(self) -> str | None:
+        return None
+
+    def columns(self) -> tuple[Column, ...]:
+        return self.folder.pipeline.format.columns
+
+    def cancel(self) -> None:
+        """A read of these takes no time."""
+
+    def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
+        lines = []
+        for task, item in enumerate(work.ranges):
+            if self.random.random() < 0.1:  # a first try of the task, whose rows lose
+                self._task(work, item, 1_000 + task)
+            lines.append(self._task(work, item, task))
+        return tuple(line for line in lines if line.delivered)
+
+    def _task(self, work: StageWork, item, task: int) -> ManifestLine:
+        offsets = item.offsets
+        part = self.log.parts[offsets.topic_partition.partition]
+        if part.log_start > offsets.from_offset or part.stable_end < offsets.until_offset:
+            raise Unreachable(f"{offsets}: KAFKA_DATA_LOSS")
+        reach("task.read_mid")
+        records = part.visible(offsets.from_offset, offsets.until_offset)
+        rows, rejected = io.StringIO(), 0
+        for offset, record in records.items():
+            rejected += self._write(rows, item.stream_id, offset, record, task)
+        rows.seek(0)
+        reach("task.copy_mid")
+        self._copy(work, rows)
+        reach("task.committed")
+        return ManifestLine(
+            task=task,
+            stream_id=item.stream_id,
+            delivered=len(records),
+            written=len(records) - rejected,
+            rejected=rejected,
+            rows=len(records) - rejected,
+            bytes=10 * len(records),
+            digest=Digest.of(records, offsets.from_offset),
+            first_offset=min(records, default=None),
+            last_offset=max(records, default=None),
+            min_timestamp=min((r.at for r in records.values()), default=None),
+            max_timestamp=max((r.at for r in records.values()), default=None),
+        )
+
+    def _copy(self, work: StageWork, rows: io.StringIO) -> None:
+        try:
+            conn = psycopg2.connect(self.dsn)
+            with conn, conn.cursor() as cur:
+                cur.execute("set local role lockstep_stager; set local timezone = 'UTC'")
+                cur.copy_expert(f"copy {STAGING_SCHEMA}.{work.table} from stdin", rows)
+            conn.close()
+        except psycopg2.OperationalError as error:
+            raise Unreachable(str(error).splitlines()[0]) from None
+        except psycopg2.DatabaseError as error:
+            raise BadData(str(error).splitlines()[0]) from None
+
+    def _write(self, rows: io.StringIO, stream_id: int, offset: int, record, task: int) -> int:
+        deleted = record.value is None and self.folder.pipeline.takes_tombstones
+        reason, value = None, {"id": record.key.decode()}
+        if not deleted:
+            try:
+                value = dict(json.loads(record.value))
+                value |= {"n": value["n"] * self.factor, "factor": self.factor}
+            except (ValueError, TypeError):
+                reason, value = "no JSON", {}
+        fields = [stream_id, offset, 0, task, record.at.isoformat(), deleted, reason]
+        raw = [record.key, record.value] if reason else [None, None]
+        fields += [None if b is None else "\\\\x" + b.hex() for b in raw] + [None]
+        fields += [value.get(column.name) for column in self.columns()]
+        rows.write("\t".join("\\N" if f is None else str(f) for f in fields) + "\n")
+        return int(reason is not None)

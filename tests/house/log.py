@@ -1,0 +1,129 @@
+"""A log without a broker: what a topic would hold, with every record remembered, so that nothing can be lost unseen."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from lockstep.core.offsets import Bounds, TopicView
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A visible record; `value` None is a deletion, anything but a JSON object a reject."""
+
+    key: bytes
+    value: bytes | None
+    at: datetime
+
+
+@dataclass
+class Part:
+    """One partition's content: offset → record, None where a marker or an aborted record stands."""
+
+    records: dict[int, Record | None] = field(default_factory=dict)
+    log_start: int = 0
+    end: int = 0
+    stable_end: int = 0
+
+    def visible(self, begin: int, end: int) -> dict[int, Record]:
+        """What a committed reader is given of [begin, end)."""
+        return {o: r for o in range(max(begin, 0), end) if (r := self.records.get(o)) is not None}
+
+
+class Log:
+    """One topic. Each method is something that happens to topics."""
+
+    def __init__(self, topic: str, partitions: int) -> None:
+        self.topic = topic
+        self.cluster_id = "cluster"
+        self.topic_id = uuid.uuid4().hex
+        self.parts = [Part() for _ in range(partitions)]
+        self.made = 0
+
+    def produce(self, partition: int, n: int, *, kind: str = "data", keys: int = 7) -> None:
+        """`n` records: data, deletions, garbage; or a transaction: committed (with its marker), aborted, or left open."""
+        part = self.parts[partition]
+        for _ in range(n):
+            self.made += 1
+            key = f"{partition}-{self.made % keys}"  # a key lives in one partition
+            value = json.dumps({"id": key, "n": self.made}).encode()
+            value = {"deletion": None, "garbage": b"{no json"}.get(kind, value)
+            at = BEGINNING + timedelta(seconds=self.made)
+            part.records[part.end] = None if kind == "aborted" else Record(key.encode(), value, at)
+            part.end += 1
+        if kind in {"aborted", "committed"}:
+            part.records[part.end] = None  # the marker
+            part.end += 1
+        if kind != "open" and part.stable_end == part.end - n - (kind in {"aborted", "committed"}):
+            part.stable_end = part.end
+
+    def close_transactions(self, partition: int) -> None:
+        """Whatever was open is committed."""
+        self.parts[partition].stable_end = self.parts[partition].end
+
+    def compact(self, partition: int, begin: int) -> None:
+        """Of each key only the newest record stays, in offsets that nobody has read yet."""
+        records = self.parts[partition].records
+        newest = {r.key: o for o, r in sorted(records.items()) if r}
+        for offset, record in records.items():
+            if record and offset >= begin and newest[record.key] != offset:
+                records[offset] = None
+
+    def trim(self, partition: int, until: int) -> None:
+        """Retention: the log starts later now; what was there stays remembered."""
+        part = self.parts[partition]
+        part.log_start = max(part.log_start, min(until, part.stable_end))
+
+    def truncate(self, partition: int, end: int) -> None:
+        """An unclean election: the log ends earlier, and other records will stand there."""
+        old = self.parts[partition]
+        kept = {o: r for o, r in old.records.items() if o < end}
+        self.parts[partition] = Part(kept, min(old.log_start, end), end, end)
+
+    def grow(self, partitions: int) -> None:
+        """New, empty partitions."""
+        self.parts += [Part() for _ in range(partitions)]
+
+    def recreate(self) -> None:
+        """Deleted and created again under the same name."""
+        self.topic_id = uuid.uuid4().hex
+        self.parts = [Part() for _ in self.parts]
+
+
+class SayingLog:
+    """A broker over such a log, as the steps ask one."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.bootstrap = "nowhere"
+
+    def view(self, topic: str) -> TopicView:
+        assert topic == self.log.topic
+        bounds = {p: Bounds(part.log_start, part.stable_end) for p, part in enumerate(self.log.parts)}
+        return TopicView(self.log.cluster_id, topic, self.log.topic_id, bounds)
+
+    def offsets_at(self, view: TopicView, moment: datetime) -> dict[int, int]:
+        found = {}
+        for p, bounds in view.bounds.items():
+            later = (
+                o
+                for o, r in sorted(self.log.parts[p].records.items())
+                if r and r.at >= moment and o >= bounds.log_start
+            )
+            found[p] = min(next(later, bounds.stable_end), bounds.stable_end)
+        return found
+
+    def retention(self, topic: str) -> None:
+        assert topic == self.log.topic
+
+    def mirror(self, group: str, topic: str, positions: Mapping[int, int]) -> None:
+        """Nobody looks."""

@@ -1,0 +1,187 @@
+"""A storm: acts and faults drawn from a seed, a process for each, and the checker after every few of them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from house.world import Outcome, World
+
+ON_THE_WAY = (
+    "plan.locked",
+    "plan.ranges_written",
+    "plan.committed",
+    "stage.session_up",
+    "task.read_mid",
+    "task.copy_mid",
+    "task.committed",
+    "stage.done",
+    "validate.after",
+    "commit.locked",
+    "commit.fence_ok",
+    "commit.counts_ok",
+    "commit.published",
+    "commit.ledger_written",
+    "commit.done_unacknowledged",
+    "announce.before",
+)
+REPLAYS_ONLY = ("replay.old_deleted",)
+HOLDING_LOCKS = frozenset(
+    point
+    for point in ON_THE_WAY
+    if point.startswith(("plan.l", "plan.r", "commit.l", "commit.f", "commit.c", "commit.p"))
+)
+AFTER_THE_COMMIT = frozenset({"commit.done_unacknowledged", "announce.before"})
+
+
+@dataclass
+class Figures:
+    """What happened: how often each fault struck each act, and which committed batches were struck on their way."""
+
+    strikes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    acts: Counter[str] = field(default_factory=Counter)
+    struck: set[int] = field(default_factory=set)
+    violations: list[str] = field(default_factory=list)
+
+    def points(self) -> set[str]:
+        return {point for point, _ in self.strikes}
+
+
+class Storm:
+    """Draws from one seed; `until` so many committed batches were struck, or the first violation."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world = world
+        self.rng = random.Random(seed)  # noqa: S311 - a seed that can be told is the point
+        self.figures = Figures()
+
+    def rage(self, commits: int, look_every: int = 40) -> Figures:
+        rounds = 0
+        while len(self.committed_and_struck()) < commits and not self.figures.violations:
+            rounds += 1
+            self.something_happens()
+            self.somebody_acts()
+            if rounds % look_every == 0:
+                self.look()
+        self.look()
+        return self.figures
+
+    def committed_and_struck(self) -> set[int]:
+        return self.figures.struck & self._committed
+
+    def something_happens(self) -> None:
+        """To the log, or in time."""
+        log, rng = self.world.log, self.rng
+        partition = rng.randrange(len(log.parts))
+        kind = rng.choices(["data", "garbage", "deletion", "committed", "aborted", "open"], [60, 5, 10, 10, 8, 2])[0]
+        log.produce(partition, rng.randint(1, 12), kind=kind)
+        match rng.randrange(40):
+            case 0:
+                log.close_transactions(partition)
+            case 1:
+                log.compact(partition, self.world.positions().get(partition, 0))
+            case 2:
+                log.trim(partition, self.world.positions().get(partition, 0) + rng.choice([-10, 0, 3]))
+            case 3 if len(log.parts) < 6:
+                log.grow(1)
+            case 4 if rng.random() < 0.3:
+                log.recreate()
+        if rng.random() < 0.2:
+            self.world.leases_run_out()
+        if rng.random() < 0.1:
+            self.world.factor = rng.randint(1, 9)
+
+    def somebody_acts(self) -> None:
+        act, arguments = self._act()
+        self.figures.acts[act] += 1
+        points = ON_THE_WAY + (REPLAYS_ONLY if act == "redo" else ())
+        point = self.rng.choice(points)
+        kind = self.rng.choices(["kill", "raise", "stop"], [80, 15, 5])[0]
+        if kind == "stop" and point in HOLDING_LOCKS and self.rng.random() < 0.8:
+            kind = "kill"  # who is stopped there holds others up until Postgres ends its session, after some seconds
+        if kind == "stop":
+            outcome = self._zombie(act, arguments, point)
+        else:
+            outcome = self.world.dying(act, *arguments, fault=f"{point}={kind}")
+        if outcome.told.pop("reached"):
+            self.figures.strikes[point, kind] += 1
+            self.figures.struck |= self._under_way()
+            if point in AFTER_THE_COMMIT:
+                self.figures.struck |= self._newest()
+            if self.rng.random() < 0.7:
+                self._judge("once", self.world.dying("once", take_over=True))
+        self.world.remember()
+        self._judge(act, outcome)
+
+    def look(self) -> None:
+        """The faults pause, a person decides what only a person may, and the checker looks."""
+        world = self.world
+        world.log.close_transactions(0)
+        for partition in range(len(world.log.parts)):
+            world.log.close_transactions(partition)
+        world.leases_run_out()
+        for _ in range(4):
+            said = world.dying("run", take_over=True)
+            reason = said.told.get("reason") or said.told.get("error") or ""
+            if "accept" in reason or "were deleted" in reason:
+                world.dying("accept_losses")
+            elif "not the same" in reason or "topic id" in reason or "is gone" in reason:
+                world.remember()
+                world.dying("retire")
+            elif said.told.get("decision") == "Idle":
+                break
+        world.dying("abandon")
+        world.dying("reap")
+        found = world.violations(rest=True) + world.drained()
+        self.figures.violations += found + world.violations(rest=False)
+
+    def _act(self) -> tuple[str, tuple]:
+        rng, positions = self.rng, self.world.positions()
+        act = rng.choices(["run", "replay", "fill", "skip", "preview", "abandon"], [60, 20, 8, 4, 5, 3])[0]
+        if not positions or act == "run":
+            return "once", ()
+        chosen = rng.sample(sorted(positions), rng.randint(1, len(positions)))
+        begin = {p: rng.randint(0, positions[p]) for p in chosen}
+        end = {p: begin[p] + rng.randint(1, 60) for p in chosen}
+        match act:
+            case "replay" | "fill":
+                return "redo", (act, begin, end)
+            case "skip":
+                stable = {p: self.world.log.parts[p].stable_end for p in chosen if p < len(self.world.log.parts)}
+                goal = {p: rng.randint(positions[p], max(positions[p], s)) for p, s in stable.items()}
+                return ("skip", (goal,)) if goal else ("once", ())
+            case "preview":
+                return "preview", (begin,)
+            case _:
+                return "abandon", ()
+
+    def _zombie(self, act: str, arguments: tuple, point: str) -> Outcome:
+        """Stopped at the point, overtaken by another process, and set free again."""
+        child = self.world.start(act, *arguments, fault=f"{point}=stop")
+        if child.stopped():
+            self.world.dying("once", take_over=True)
+            child.go_on()
+        return child.wait()
+
+    def _judge(self, act: str, outcome: Outcome) -> None:
+        """Honest: what was told committed has its commit row; nothing but a refusal is ever said."""
+        if outcome.kind == "broken" and "InjectedFault" not in outcome.told["error"]:
+            self.figures.violations.append(f"{act}: {outcome.told['error']}")
+        untrue = set(outcome.told.get("committed") or []) - self._committed
+        if untrue:
+            self.figures.violations.append(
+                f"{act} was told that batches {sorted(untrue)} are committed, and they are not"
+            )
+
+    @property
+    def _committed(self) -> set[int]:
+        return {b for (b,) in self.world.ask("select distinct batch_id from lockstep.commit")}
+
+    def _under_way(self) -> set[int]:
+        return {b for (b,) in self.world.ask("select batch_id from lockstep.batch where state = 'planned'")}
+
+    def _newest(self) -> set[int]:
+        return {b for (b,) in self.world.ask("select max(batch_id) from lockstep.commit") if b}

@@ -1,0 +1,191 @@
+"""Anything in any order: a state machine of what users, logs and crashes do, and the checker behind every few steps."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from house.storm import ON_THE_WAY, REPLAYS_ONLY
+from house.world import World
+from lockstep.core.errors import Refusal
+
+EXAMPLES = int(os.environ.get("LOCKSTEP_MACHINE_EXAMPLES", "100"))
+STEPS = int(os.environ.get("LOCKSTEP_MACHINE_STEPS", "50"))
+STEPS_BETWEEN_LOOKS = 6
+PARTITION = st.integers(0, 5)
+KIND = st.sampled_from(["data", "data", "data", "garbage", "deletion", "committed", "aborted", "open"])
+SHARE = st.floats(0, 1)
+LANE = st.sampled_from(["replay", "fill"])
+POINT = st.sampled_from(ON_THE_WAY + REPLAYS_ONLY)
+
+
+class Machine(RuleBasedStateMachine):
+    """Every rule is one thing that happens; refusals are answers, anything else that is raised is a fault of ours."""
+
+    keyed = False
+    dsn = ""
+
+    @initialize()
+    def begin(self) -> None:
+        self.world = World(self.dsn, Path(tempfile.mkdtemp()), keyed=self.keyed, records=25, anew=True)
+        self.steps = 0
+
+    @rule(partition=PARTITION, n=st.integers(1, 15), kind=KIND)
+    def produce(self, partition: int, n: int, kind: str) -> None:
+        self.world.log.produce(self._partition(partition), n, kind=kind)
+
+    @rule(partition=PARTITION)
+    def transactions_end(self, partition: int) -> None:
+        self.world.log.close_transactions(self._partition(partition))
+
+    @rule(partition=PARTITION)
+    def compaction(self, partition: int) -> None:
+        partition = self._partition(partition)
+        self.world.log.compact(partition, self.world.positions().get(partition, 0))
+
+    @rule(partition=PARTITION, beyond=st.integers(-20, 5))
+    def retention(self, partition: int, beyond: int) -> None:
+        partition = self._partition(partition)
+        self.world.log.trim(partition, max(0, self.world.positions().get(partition, 0) + beyond))
+
+    @precondition(lambda self: len(self.world.log.parts) < 5)
+    @rule()
+    def growth(self) -> None:
+        self.world.log.grow(1)
+
+    @rule(share=SHARE, partition=PARTITION)
+    def truncation(self, share: float, partition: int) -> None:
+        """Below the position, while nobody reads: what an unclean election takes away is known to be gone."""
+        self.world.remember()
+        self._try("abandon")
+        partition = self._partition(partition)
+        position = self.world.positions().get(partition, 0)
+        if self.world.log.parts[partition].log_start < position:
+            self.world.log.truncate(
+                partition, max(self.world.log.parts[partition].log_start, int(share * (position - 1)))
+            )
+
+    @rule()
+    def recreation(self) -> None:
+        self.world.remember()
+        self.world.log.recreate()
+
+    @rule()
+    def time_passes(self) -> None:
+        self.world.leases_run_out()
+
+    @rule(factor=st.integers(1, 5))
+    def the_code_changes(self, factor: int) -> None:
+        self.world.factor = factor
+
+    @rule()
+    def run(self) -> None:
+        self._try("once", owner="somebody")
+
+    @rule()
+    def drain(self) -> None:
+        self._try("run", take_over=True)
+
+    @rule(point=POINT)
+    def die_running(self, point: str) -> None:
+        self._die("once", fault=f"{point}=kill", take_over=True)
+
+    @rule(point=POINT)
+    def fail_running(self, point: str) -> None:
+        self._die("once", fault=f"{point}=raise", take_over=True)
+
+    @rule(lane=LANE, partition=PARTITION, share=SHARE, span=st.integers(1, 60))
+    def redo(self, lane: str, partition: int, share: float, span: int) -> None:
+        if bounds := self._bounds(partition, share, span):
+            self._try("redo", lane, *bounds, take_over=True)
+
+    @rule(lane=LANE, partition=PARTITION, share=SHARE, span=st.integers(1, 60), point=POINT)
+    def die_redoing(self, lane: str, partition: int, share: float, span: int, point: str) -> None:
+        if bounds := self._bounds(partition, share, span):
+            self._die("redo", lane, *bounds, fault=f"{point}=kill")
+
+    @rule(partition=PARTITION, share=SHARE)
+    def preview(self, partition: int, share: float) -> None:
+        if bounds := self._bounds(partition, share, 1):
+            before = self.world.ask("select * from public.house order by _stream, _offset")
+            self._try("preview", bounds[0])
+            assert self.world.ask("select * from public.house order by _stream, _offset") == before
+
+    @rule(partition=PARTITION, share=SHARE)
+    def skip(self, partition: int, share: float) -> None:
+        positions = self.world.positions()
+        partition = self._partition(partition)
+        if partition in positions:
+            end = self.world.log.parts[partition].stable_end
+            self._try("skip", {partition: positions[partition] + int(share * max(0, end - positions[partition]))})
+
+    @rule()
+    def abandon(self) -> None:
+        self._try("abandon")
+
+    @rule()
+    def accept_losses(self) -> None:
+        self._try("accept_losses")
+
+    @rule()
+    def retire(self) -> None:
+        self.world.remember()
+        self._try("retire")
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self._look()
+            self.world.close()
+
+    def _try(self, act: str, *arguments: object, **named: object) -> None:
+        with suppress(Refusal):
+            getattr(self.world, act)(*arguments, **named)
+        self._after()
+
+    def _die(self, act: str, *arguments: object, **named: object) -> None:
+        outcome = self.world.dying(act, *arguments, **named)
+        assert outcome.kind != "broken" or "InjectedFault" in outcome.told["error"], outcome
+        self._after()
+
+    def _after(self) -> None:
+        self.world.remember()
+        self.steps += 1
+        if self.steps % STEPS_BETWEEN_LOOKS == 0:
+            self._look()
+
+    def _look(self) -> None:
+        assert self.world.violations() == []
+
+    def _partition(self, wanted: int) -> int:
+        return wanted % len(self.world.log.parts)
+
+    def _bounds(self, partition: int, share: float, span: int) -> tuple[dict[int, int], dict[int, int]] | None:
+        positions = self.world.positions()
+        partition = self._partition(partition)
+        if partition not in positions:
+            return None
+        begin = int(share * positions[partition])
+        return {partition: begin}, {partition: begin + span}
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["append", "upsert"])
+@pytest.mark.timeout(1800)
+def test_whatever_happens_in_whatever_order_every_promise_holds(database, keyed):
+    machine = type("Machine", (Machine,), {"keyed": keyed, "dsn": database})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=STEPS,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            print_blob=True,
+        ),
+    )

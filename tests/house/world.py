@@ -1,0 +1,293 @@
+"""One pipeline over a remembered log and a real ledger: what may be done to it, in this process or in one that dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg2
+
+from checker import check
+from house.engine import RememberedEngine
+from house.log import Log, SayingLog
+from lockstep.adapters.postgres import connect
+from lockstep.adapters.processes import this_owner
+from lockstep.core.bounds import AtBatch, AtOffsets
+from lockstep.core.decisions import Blocked, Caller
+from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert
+from lockstep.core.errors import Refusal
+from lockstep.core.folder import PipelineFolder
+from lockstep.core.offsets import OffsetRange, TopicPartition
+from lockstep.core.person import Person
+from lockstep.ledger.migrate import migrate_target
+from lockstep.steps import decisions, requests
+from lockstep.steps.preview import preview
+from lockstep.steps.reap import reap
+from lockstep.steps.retire import retire
+from lockstep.steps.run import run, run_until_idle
+from lockstep.steps.skip import skip
+from lockstep.steps.surroundings import Surroundings
+
+ME = Person("me", "a test")
+COLUMNS = """id text {key}, n bigint, factor int, _stream int4 not null, _offset int8 not null,
+    _ordinal int4 not null, _batch int8 not null"""
+APPENDED = f"create table public.house ({COLUMNS.format(key='')}, primary key (_stream, _offset, _ordinal));"
+KEYED = f"create table public.house ({COLUMNS.format(key='primary key')});"
+
+
+@dataclass
+class Outcome:
+    """What a process was told: `ok` with what it did, `refused`, or `killed`."""
+
+    kind: str
+    told: dict = field(default_factory=dict)
+
+
+class World:
+    """Everything there is; `parts` remembers which content each stream was opened on."""
+
+    def __init__(self, dsn: str, home: Path, *, keyed: bool = False, records: int = 40, anew: bool = False) -> None:
+        fmt = Json("id string, n bigint, factor int", key="id" if keyed else None)
+        target = Upsert("public.house", key=("id",)) if keyed else Append("public.house")
+        limits = Limits(records=records)
+        self.pipeline = Pipeline("house", "house.v1", fmt, target, limits=limits, max_reject_share=1.0)
+        self.folder = PipelineFolder(self.pipeline, home, None, None, KEYED if keyed else APPENDED)
+        self.key = "id" if keyed else None
+        self.dsn, self.home = dsn, home
+        self.log = Log("house.v1", partitions=3)
+        self.parts: dict[int, object] = {}
+        self.factor = 1
+        self.seed = 0
+        self._conn: psycopg2.extensions.connection | None = None
+        if anew:
+            self._empty()
+        with closing(connect(dsn)) as conn:
+            migrate_target(conn, self.folder)
+
+    # What users do; each answers with a small document.
+
+    def run(self, **caller: object) -> dict:
+        with self._at() as at:
+            return _told(run_until_idle(at, self._engine(), self.folder, self._caller(**caller), wait=0))
+
+    def once(self, **caller: object) -> dict:
+        with self._at() as at:
+            return _told([run(at, self._engine(), self.folder, self._caller(**caller))])
+
+    def redo(
+        self, lane: str, begin: dict[int, int] | int | None, end: dict[int, int] | int | None, **caller: object
+    ) -> dict:
+        with self._at() as at:
+            wanted = requests.Wanted(lane, _bound(begin), _bound(end))
+            asked = requests.ask(at.conn, at.broker, self.folder, wanted, ME, datetime.now(UTC))
+            if asked.request_id is None:
+                return {"decision": "Idle", "committed": []}
+            who = self._caller(**caller)
+            return _told(run_until_idle(at, self._engine(), self.folder, who, wait=0, request_id=asked.request_id))
+
+    def preview(self, begin: dict[int, int] | None) -> dict:
+        with self._at() as at:
+            wanted = requests.Wanted("replay", _bound(begin), None, preview=True)
+            asked = requests.ask(at.conn, at.broker, self.folder, wanted, ME, datetime.now(UTC))
+            if asked.request_id is None:
+                return {"decision": "Idle"}
+            found, decision = preview(at, self._engine(), self.folder, asked.request_id, self._caller())
+            return {"decision": type(decision).__name__, **found.counts}
+
+    def skip(self, to: dict[int, int] | None) -> dict:
+        with self._at() as at:
+            done = skip(at.conn, at.broker, self.pipeline, _bound(to), ME, datetime.now(UTC))
+            return {"skipped": len(done.ranges)}
+
+    def accept_losses(self) -> dict:
+        """Every stretch that was deleted before it was committed."""
+        accepted = 0
+        with self._at() as at:
+            for partition, position in self.positions().items():
+                log_start = self.log.parts[partition].log_start if partition < len(self.log.parts) else 0
+                if position < log_start:
+                    lost = OffsetRange(TopicPartition(self.log.topic, partition), position, log_start)
+                    decisions.accept_loss(at.conn, at.broker, self.pipeline, lost, ME)
+                    accepted += 1
+        return {"accepted": accepted}
+
+    def retire(self) -> dict:
+        with self._at() as at:
+            done = retire(at.conn, at.broker, self.pipeline, None, ME)
+            return {"retired": len(done.retired)}
+
+    def abandon(self) -> dict:
+        batches = [b for (b,) in self.ask("select batch_id from lockstep.batch where state = 'planned' order by 1")]
+        with self._at() as at:
+            for batch in batches:
+                decisions.abandon(at.conn, batch, ME)
+        return {"abandoned": batches}
+
+    def reap(self) -> dict:
+        with self._at() as at:
+            return {"dropped": len(reap(at.conn).dropped)}
+
+    # How a process dies.
+
+    def dying(self, act: str, *arguments: object, fault: str | None = None, **named: object) -> Outcome:
+        """The act in a process of its own, which may be killed at a fault point; what it was told, if anything."""
+        process = self.start(act, *arguments, fault=fault, **named)
+        return process.wait()
+
+    def start(self, act: str, *arguments: object, fault: str | None = None, **named: object) -> Child:
+        armed = self.home / f"armed-{time.monotonic_ns()}"
+        if fault:
+            armed.touch()
+        read, write = os.pipe()
+        self.seed += 1
+        pid = os.fork()
+        if pid:
+            os.close(write)
+            return Child(pid, read, armed)
+        os.close(read)
+        self._inherited, self._conn = self._conn, None  # not closed here: the parent speaks on it
+        os.environ["LOCKSTEP_FAULT"] = f"{fault}@{armed}" if fault else ""
+        try:
+            outcome = Outcome("ok", getattr(self, act)(*arguments, **named))
+        except Refusal as refusal:
+            outcome = Outcome("refused", {"error": str(refusal)})
+        except BaseException as error:  # noqa: BLE001 - the child's end is told, whatever it is
+            outcome = Outcome("broken", {"error": f"{type(error).__name__}: {error}"})
+        with os.fdopen(write, "w") as out:
+            json.dump([outcome.kind, outcome.told], out, default=str)
+        os._exit(0)
+
+    # What is known.
+
+    def ask(self, query: str, *values: object) -> list[tuple]:
+        """One statement as the superuser of the ledger's schema, on a connection that is kept."""
+        if self._conn is None or self._conn.closed:
+            self._conn = psycopg2.connect(self.dsn)
+            self._conn.autocommit = True
+        with self._conn.cursor() as cur:
+            cur.execute("set role lockstep_owner")
+            cur.execute(query, values)
+            return cur.fetchall() if cur.description else []
+
+    def positions(self) -> dict[int, int]:
+        return dict(self.ask("select partition, position from lockstep.stream where retired_at is null order by 1"))
+
+    def leases_run_out(self) -> None:
+        """Time passes: nobody is taken to be alive any more."""
+        self.ask("update lockstep.batch set lease_until = clock_timestamp() where state = 'planned'")
+        self.ask("update lockstep.attempt set lease_until = clock_timestamp() where closed_at is null")
+
+    def remember(self) -> None:
+        """New streams read the content that is there now."""
+        for stream_id, partition in self.ask(
+            "select stream_id, partition from lockstep.stream where retired_at is null"
+        ):
+            self.parts.setdefault(stream_id, self.log.parts[partition] if partition < len(self.log.parts) else None)
+
+    def violations(self, *, rest: bool = False) -> list[str]:
+        """What the independent checker says, with the remembered log in Kafka's place."""
+        self.remember()
+        found = check(self.dsn, self._visible, "house", "public.house", self.key, rest=rest)
+        mixed = self.ask(
+            "select _batch, count(distinct factor) from public.house group by 1 having count(distinct factor) > 1"
+        )
+        return found + [f"batch {batch} holds rows of {n} codes" for batch, n in mixed]
+
+    def drained(self) -> list[str]:
+        """With all faults over, the positions come to the log's end (live)."""
+        self.leases_run_out()
+        self.run(take_over=True)
+        ends = {p: part.stable_end for p, part in enumerate(self.log.parts)}
+        return [
+            f"partition {p}: {at}, the log ends at {ends[p]}" for p, at in self.positions().items() if at != ends[p]
+        ]
+
+    def close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+
+    def _empty(self) -> None:
+        """The database as it was before any world."""
+        tables = self.ask("select tablename from pg_tables where schemaname = 'lockstep' and tablename <> 'migration'")
+        self.ask(f"truncate {', '.join(f'lockstep.{name}' for (name,) in tables)} restart identity")
+        self.ask("drop table if exists public.house")
+        staged = self.ask("select tablename from pg_tables where schemaname = 'lockstep_staging'")
+        for (name,) in staged:
+            self.ask(f"reset role; drop table lockstep_staging.{name}")
+
+    def _visible(self, stream_id: int, covered: list[tuple[int, int]]) -> dict[int, tuple]:
+        part = self.parts[stream_id]
+        return {o: (r.key, r.value) for low, high in covered for o, r in part.visible(low, high).items()}
+
+    @contextmanager
+    def _at(self):
+        at = Surroundings(self.dsn, SayingLog(self.log))
+        try:
+            yield at
+        finally:
+            at.close()
+
+    def _engine(self) -> RememberedEngine:
+        return RememberedEngine(self.folder, self.log, self.dsn, self.factor, self.seed)
+
+    def _caller(self, **how: object) -> Caller:
+        return Caller(str(how.pop("owner", this_owner())), **how)
+
+
+@dataclass
+class Child:
+    """A process of the world, on its way."""
+
+    pid: int
+    answer: int
+    armed: Path
+
+    def wait(self) -> Outcome:
+        """Its outcome; `unreached` stands in it when its fault point was not on the way."""
+        with os.fdopen(self.answer) as told:
+            said = told.read()
+        _, status = os.waitpid(self.pid, 0)
+        reached = not self.armed.exists()
+        self.armed.unlink(missing_ok=True)
+        outcome = (
+            Outcome(*json.loads(said)) if said else Outcome("killed", {"by": signal.Signals(os.WTERMSIG(status)).name})
+        )
+        outcome.told["reached"] = reached
+        return outcome
+
+    def stopped(self, seconds: float = 20) -> bool:
+        """Waits until it has stopped itself (True) or ended (False)."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+            if state in "TZ":
+                return state == "T"
+            time.sleep(0.005)
+        raise AssertionError("neither stopped nor ended")
+
+    def go_on(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+
+def _told(reports) -> dict:
+    last = reports[-1]
+    worked = [r.batch_id for r in reports if r.went_on and not r.superseded]
+    reason = last.decision.reason if isinstance(last.decision, Blocked) else None
+    return {
+        "decision": type(last.decision).__name__,
+        "committed": worked,
+        "superseded": last.superseded,
+        "reason": reason,
+    }
+
+
+def _bound(what: dict[int, int] | int | None):
+    if what is None:
+        return None
+    return AtBatch(what) if isinstance(what, int) else AtOffsets(what)
