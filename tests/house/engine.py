@@ -30,6 +30,7 @@ class RememberedEngine:
         self.dsn = dsn
         self.factor = factor
         self.random = random.Random(seed)  # noqa: S311 - a seed that can be told is the point
+        self._conn: psycopg2.extensions.connection | None = None
 
     def application_id(self) -> str | None:
         return None
@@ -79,11 +80,11 @@ class RememberedEngine:
 
     def _copy(self, work: StageWork, rows: io.StringIO) -> None:
         try:
-            conn = psycopg2.connect(self.dsn)
-            with conn, conn.cursor() as cur:
+            if self._conn is None or self._conn.closed:
+                self._conn = psycopg2.connect(self.dsn)
+            with self._conn as conn, conn.cursor() as cur:  # a task is a transaction
                 cur.execute("set local role lockstep_stager; set local timezone = 'UTC'")
                 cur.copy_expert(f"copy {STAGING_SCHEMA}.{work.table} from stdin", rows)
-            conn.close()
         except psycopg2.OperationalError as error:
             raise Unreachable(str(error).splitlines()[0]) from None
         except psycopg2.DatabaseError as error:

@@ -58,7 +58,7 @@ class Storm:
         self.rng = random.Random(seed)  # noqa: S311 - a seed that can be told is the point
         self.figures = Figures()
 
-    def rage(self, commits: int, look_every: int = 40) -> Figures:
+    def rage(self, commits: int, look_every: int = 60) -> Figures:
         rounds = 0
         while len(self.committed_and_struck()) < commits and not self.figures.violations:
             rounds += 1
@@ -76,7 +76,7 @@ class Storm:
         """To the log, or in time."""
         log, rng = self.world.log, self.rng
         partition = rng.randrange(len(log.parts))
-        kind = rng.choices(["data", "garbage", "deletion", "committed", "aborted", "open"], [60, 5, 10, 10, 8, 2])[0]
+        kind = rng.choices(["data", "garbage", "deletion", "committed", "aborted", "open"], [60, 5, 10, 10, 8, 1])[0]
         log.produce(partition, rng.randint(1, 12), kind=kind)
         match rng.randrange(40):
             case 0:
@@ -115,32 +115,39 @@ class Storm:
                 self._judge("once", self.world.dying("once", take_over=True))
         self.world.remember()
         self._judge(act, outcome)
+        self._a_person_decides(outcome)
 
     def look(self) -> None:
-        """The faults pause, a person decides what only a person may, and the checker looks."""
+        """The faults pause, transactions end, and the checker looks."""
         world = self.world
-        world.log.close_transactions(0)
         for partition in range(len(world.log.parts)):
             world.log.close_transactions(partition)
         world.leases_run_out()
         for _ in range(4):
             said = world.dying("run", take_over=True)
-            reason = said.told.get("reason") or said.told.get("error") or ""
-            if "accept" in reason or "were deleted" in reason:
-                world.dying("accept_losses")
-            elif "not the same" in reason or "topic id" in reason or "is gone" in reason:
-                world.remember()
-                world.dying("retire")
-            elif said.told.get("decision") == "Idle":
+            if said.told.get("decision") == "Idle":
                 break
+            self._a_person_decides(said)
         world.dying("abandon")
         world.dying("reap")
         found = world.violations(rest=True) + world.drained()
         self.figures.violations += found + world.violations(rest=False)
 
+    def _a_person_decides(self, said: Outcome) -> None:
+        """What only a person may: records that nobody can read any more are lost, a log that is another one is retired."""
+        reason = said.told.get("reason") or said.told.get("error") or ""
+        if "were deleted" in reason:
+            self.world.dying("accept_losses")
+        elif "not the same" in reason or "topic id" in reason or "is gone" in reason:
+            self.world.remember()
+            self.world.dying("retire")
+        elif said.told.get("decision") == "Idle":
+            for partition in range(len(self.world.log.parts)):
+                self.world.log.close_transactions(partition)
+
     def _act(self) -> tuple[str, tuple]:
         rng, positions = self.rng, self.world.positions()
-        act = rng.choices(["run", "replay", "fill", "skip", "preview", "abandon"], [60, 20, 8, 4, 5, 3])[0]
+        act = rng.choices(["run", "replay", "fill", "skip", "preview", "abandon"], [68, 20, 5, 2, 3, 2])[0]
         if not positions or act == "run":
             return "once", ()
         chosen = rng.sample(sorted(positions), rng.randint(1, len(positions)))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
@@ -16,8 +14,6 @@ from house.storm import ON_THE_WAY, REPLAYS_ONLY
 from house.world import World
 from lockstep.core.errors import Refusal
 
-EXAMPLES = int(os.environ.get("LOCKSTEP_MACHINE_EXAMPLES", "100"))
-STEPS = int(os.environ.get("LOCKSTEP_MACHINE_STEPS", "50"))
 STEPS_BETWEEN_LOOKS = 6
 PARTITION = st.integers(0, 5)
 KIND = st.sampled_from(["data", "data", "data", "garbage", "deletion", "committed", "aborted", "open"])
@@ -175,15 +171,14 @@ class Machine(RuleBasedStateMachine):
         return {partition: begin}, {partition: begin + span}
 
 
-@pytest.mark.parametrize("keyed", [False, True], ids=["append", "upsert"])
-@pytest.mark.timeout(1800)
-def test_whatever_happens_in_whatever_order_every_promise_holds(database, keyed):
+def run(database: str, *, keyed: bool, examples: int, steps: int) -> None:
+    """So many examples of so many steps; the first broken promise fails, with the shortest way to it."""
     machine = type("Machine", (Machine,), {"keyed": keyed, "dsn": database})
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=EXAMPLES,
-            stateful_step_count=STEPS,
+            max_examples=examples,
+            stateful_step_count=steps,
             deadline=None,
             suppress_health_check=list(HealthCheck),
             print_blob=True,
