@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lockstep.adapters import folders
-from lockstep.cli.options import OFFSETS, BatchId, MaybeReason, Name, OneName, OnePartition, Partition, Reason
+from lockstep.cli.options import OFFSETS, BatchId, MaybeReason, Name, OneName, OnePartition, Partition, Reason, bound
 from lockstep.cli.output import AsJson, cell, offsets, print_ranges, range_document, say, show
 from lockstep.cli.surroundings import broker, database, ledger, person
 
@@ -91,13 +91,12 @@ def accept_loss(
 
 def skip(name: Name, to: To, reason: Reason, as_json: AsJson = False) -> None:
     """Move the live position forward; what it leaves behind can be filled."""
-    from lockstep.core.bounds import parse_bound
     from lockstep.steps.skip import skip as move
 
     pipeline = folders.load(name).pipeline
-    bound = None if to == "latest" else parse_bound(to, "--to")
+    goal = None if to == "latest" else bound(to, "--to")
     with ledger() as conn:
-        done = move(conn, broker(), pipeline, bound, person(reason), datetime.now(UTC))
+        done = move(conn, broker(), pipeline, goal, person(reason), datetime.now(UTC))
     document: dict[str, Any] = {
         "pipeline": name,
         "skipped": [range_document(item) for item in done.ranges],

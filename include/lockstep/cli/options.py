@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from lockstep.core.errors import Refusal
+
+if TYPE_CHECKING:
+    from lockstep.core.bounds import Bound
 
 PARTITIONS, OFFSETS = 2**31 - 1, 2**63 - 1
 
@@ -31,3 +36,13 @@ Reason = Annotated[str, typer.Option(help="Why; the ledger keeps it.", callback=
 MaybeReason = Annotated[
     str | None, typer.Option("--reason", help="Why; the ledger keeps it.", callback=_not_blank, show_default=False)
 ]
+
+
+def bound(text: str, option: str) -> Bound:
+    """Where something begins or ends; anything else is a wrong call."""
+    from lockstep.core.bounds import parse_bound
+
+    try:
+        return parse_bound(text, option)
+    except Refusal as refusal:
+        raise typer.BadParameter(str(refusal), param_hint=option) from None

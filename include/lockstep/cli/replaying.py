@@ -10,7 +10,7 @@ import typer
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.processes import this_owner
-from lockstep.cli.options import OFFSETS, MaybeReason, Name, OnePartition
+from lockstep.cli.options import OFFSETS, MaybeReason, Name, OnePartition, bound
 from lockstep.cli.output import AsJson, cell, print_batch, print_json, print_ranges, range_document, say, say_table
 from lockstep.cli.running import Retry, TakeOver, decision_document, progress, report_document, spark_engine
 from lockstep.cli.surroundings import person, surroundings
@@ -143,15 +143,14 @@ def do(
 
 
 def _wanted(lane: str, begin: str | None, end: str | None, partition: int | None, *, preview: bool) -> Wanted:
-    from lockstep.core.bounds import parse_bound
     from lockstep.steps.requests import Wanted
 
     if begin is None and end is None and partition is None and lane == "replay":
         raise typer.BadParameter("what is to be replayed? --from, --until, --batch or --partition", param_hint="--from")
     return Wanted(
         lane,
-        parse_bound(begin, "--from") if begin else None,
-        parse_bound(end, "--until") if end else None,
+        bound(begin, "--from") if begin else None,
+        bound(end, "--until") if end else None,
         partition,
         preview,
     )

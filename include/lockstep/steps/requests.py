@@ -72,7 +72,7 @@ def ask(
             _refuse_below_log_start(pipeline, view, windows)
         else:
             windows = _readable(windows, view)
-    return _written_down(conn, pipeline, wanted.lane, windows, person, preview=wanted.preview)
+    return _written_down(conn, pipeline, wanted.lane, windows, person, view, preview=wanted.preview)
 
 
 def redrive(conn: connection, broker: Broker, folder: PipelineFolder, person: Person) -> Asked:
@@ -89,7 +89,7 @@ def redrive(conn: connection, broker: Broker, folder: PipelineFolder, person: Pe
         readable = [item for item in held if item.offsets.from_offset >= _log_start(view, item)]
         windows = _segments(cur, streams, readable, whole_batches=mixes_partitions(folder))
     _refuse_below_log_start(pipeline, view, windows)
-    return _written_down(conn, pipeline, "replay", windows, person, preview=False)
+    return _written_down(conn, pipeline, "replay", windows, person, view, preview=False)
 
 
 def go_on(conn: connection, pipeline: Pipeline, lane: str, request_id: int) -> Asked:
@@ -113,7 +113,14 @@ def is_complete(conn: connection, request_id: int) -> bool:
 
 
 def _written_down(
-    conn: connection, pipeline: Pipeline, lane: str, windows: Iterable[StreamRange], person: Person, *, preview: bool
+    conn: connection,
+    pipeline: Pipeline,
+    lane: str,
+    windows: Iterable[StreamRange],
+    person: Person,
+    view: TopicView,
+    *,
+    preview: bool,
 ) -> Asked:
     found = tuple(windows)
     if not found:
@@ -122,7 +129,16 @@ def _written_down(
         same = None if preview else requests.same_request(cur, pipeline.name, lane, found)
         if same is not None:
             return Asked(same, found, goes_on=True)
-        return Asked(requests.insert_request(cur, pipeline.name, lane, found, person, preview=preview), found)
+        request_id = requests.insert_request(cur, pipeline.name, lane, found, person, preview=preview)
+        if lane == "fill" and _all_is_read(cur, request_id, found, view):
+            conn.rollback()
+            return Asked(None, ())
+        return Asked(request_id, found)
+
+
+def _all_is_read(cur: cursor, request_id: int, windows: Iterable[StreamRange], view: TopicView) -> bool:
+    starts = {item.stream_id: _log_start(view, item) for item in windows}
+    return not requests.free(cur, request_id, starts) and not requests.taken(cur, request_id)
 
 
 def _segments(
