@@ -58,15 +58,14 @@ class Machine(RuleBasedStateMachine):
 
     @rule(share=SHARE, partition=PARTITION)
     def truncation(self, share: float, partition: int) -> None:
-        """Below the position, while nobody reads: what an unclean election takes away is known to be gone."""
-        self.world.remember()
+        """Below the position, while nobody reads; seen before it grows past it again (docs/decisions/0011)."""
         self._try("abandon")
         partition = self._partition(partition)
-        position = self.world.positions().get(partition, 0)
-        if self.world.log.parts[partition].log_start < position:
-            self.world.log.truncate(
-                partition, max(self.world.log.parts[partition].log_start, int(share * (position - 1)))
-            )
+        position, part = self.world.positions().get(partition, 0), self.world.log.parts[partition]
+        if part.log_start < position:
+            self.world.log.truncate(partition, max(part.log_start, int(share * (position - 1))))
+            assert self.world.once(take_over=True)["decision"] == "Blocked"
+            self._try("retire")
 
     @rule()
     def recreation(self) -> None:

@@ -38,10 +38,10 @@ class Loaded:
     kafka: str
 
     def run(self, **caller: object):
-        return run(*self._with(), Caller("test", **caller))
+        return run(*self.parts(), Caller("test", **caller))
 
     def run_until_idle(self):
-        return run_until_idle(*self._with(), Caller("test"), wait=1)
+        return run_until_idle(*self.parts(), Caller("test"), wait=1)
 
     def ask(self, query: str) -> list[tuple]:
         conn = psycopg2.connect(self.dsn)
@@ -54,7 +54,7 @@ class Loaded:
     def violations(self, key: str | None = None) -> list[str]:
         return check(self.dsn, self.kafka, self.name, table=f"public.{self.name}", key=key, rest=True)
 
-    def _with(self):
+    def parts(self):
         folder = load(self.name)
         return Surroundings(self.dsn, Broker(self.kafka)), SparkEngine(folder, self.kafka, self.dsn), folder
 

@@ -1,0 +1,123 @@
+"""Replay, fill and preview through Spark: what a lane reads, what a transform may mix, and what Upsert makes of it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from lockstep.adapters.folders import load
+from lockstep.core.bounds import AtOffsets
+from lockstep.core.decisions import Caller, Idle
+from lockstep.core.person import Person
+from lockstep.steps import requests
+from lockstep.steps.preview import preview
+from lockstep.steps.run import run_until_idle
+from lockstep.steps.skip import skip
+
+ME = Person("me", "a test")
+CODE = (
+    "from pyspark.sql import functions as F\ndef transform(r):\n    return r.withColumn('n', F.col('n') * {factor})\n"
+)
+TOTALS = "select count(*), sum(n) from {}"
+
+
+@pytest.fixture
+def source(topic, produce):
+    name = topic(partitions=3)
+    produce(name, records(0, 90))
+    return name
+
+
+def records(begin: int, n: int) -> list[tuple[str, str]]:
+    return [(f"k{i}", json.dumps({"id": f"r{i}", "n": i})) for i in range(begin, begin + n)]
+
+
+def ask(loaded, lane: str, begin: dict[int, int] | None = None, until: dict[int, int] | None = None, **more: object):
+    at, _, folder = loaded.parts()
+    bounds = [None if b is None else AtOffsets(b) for b in (begin, until)]
+    return requests.ask(at.conn, at.broker, folder, requests.Wanted(lane, *bounds, **more), ME, datetime.now(UTC))
+
+
+def work(loaded, asked):
+    at, engine, folder = loaded.parts()
+    reports = run_until_idle(at, engine, folder, Caller("test"), 1, request_id=asked.request_id)
+    assert isinstance(reports[-1].decision, Idle)
+    return reports[:-1]
+
+
+def rewrite(loaded, monkeypatch_home, factor: int) -> None:
+    (monkeypatch_home / loaded.name / "transform.py").write_text(CODE.format(factor=factor))
+
+
+def test_a_replay_takes_whole_batches_where_a_transform_may_mix_and_a_preview_says_what_it_will_do(
+    pipeline, source, tmp_path
+):
+    loaded = pipeline(
+        source, "id string, n int", "id text, n int", transform=CODE.format(factor=1), limits="Limits(records=40)"
+    )
+    loaded.run_until_idle()
+    before = loaded.ask(TOTALS.format(loaded.name))
+    rewrite(loaded, tmp_path / "pipelines", 3)
+
+    at, engine, folder = loaded.parts()
+    foreseen, _ = preview(
+        at, engine, folder, ask(loaded, "replay", {0: 0}, {0: 1}, preview=True).request_id, Caller("test")
+    )
+    untouched = loaded.ask(TOTALS.format(loaded.name))
+    asked = ask(loaded, "replay", {0: 0}, {0: 1})
+    (report,) = work(loaded, asked)
+
+    assert untouched == before
+    assert {w.offsets.topic_partition.partition for w in asked.windows} == {0, 1, 2}  # the batch mixed all three
+    changed = sum(r.written for r in report.ranges)
+    assert foreseen.counts["changed"] + foreseen.counts["unchanged"] == changed
+    assert foreseen.counts["added"] == foreseen.counts["removed"] == 0
+    assert loaded.ask(f"select count(*) from {loaded.name} where n = 3 * substr(id, 2)::int and n > 0")[0][0] in {
+        changed,
+        changed - 1,  # the record whose n is 0
+    }
+    assert loaded.violations() == []
+
+
+def test_what_was_skipped_is_filled_while_the_position_stays(pipeline, source, produce):
+    loaded = pipeline(source, "id string, n int", "id text, n int")
+    loaded.run_until_idle()
+    produce(source, records(90, 30))
+    at, _, folder = loaded.parts()
+    skip(at.conn, at.broker, folder.pipeline, None, ME, datetime.now(UTC))
+    produce(source, records(120, 30))
+    loaded.run_until_idle()
+    stood = loaded.ask("select partition, position from lockstep.stream order by 1")
+    assert loaded.ask(f"select count(*) from {loaded.name}") == [(120,)]
+
+    work(loaded, ask(loaded, "fill"))
+
+    assert loaded.ask(TOTALS.format(loaded.name)) == [(150, sum(range(150)))]
+    assert loaded.ask("select partition, position from lockstep.stream order by 1") == stood
+    assert loaded.violations() == []
+
+
+def test_a_keyed_replay_deletes_what_todays_code_no_longer_yields_and_raises_nothing_older(
+    pipeline, topic, produce, tmp_path
+):
+    source = topic(partitions=1)
+    produce(source, [(f"r{i % 10}", json.dumps({"id": f"r{i % 10}", "n": i})) for i in range(40)])
+    every = "def transform(r):\n    return r\n"
+    loaded = pipeline(
+        source, "id string, n int", "id text primary key, n int", target="Upsert", key="id", transform=every
+    )
+    loaded.run_until_idle()
+    assert loaded.ask(TOTALS.format(loaded.name)) == [(10, sum(range(30, 40)))]
+    (tmp_path / "pipelines" / loaded.name / "transform.py").write_text(
+        "def transform(r):\n    return r.where('n < 35')\n"
+    )
+    assert load(loaded.name).transform is not None
+
+    work(loaded, ask(loaded, "replay", {0: 0}))
+    once = loaded.ask(f"select id, n from {loaded.name} order by 1")
+    work(loaded, ask(loaded, "replay", {0: 0}))
+
+    assert once == [(f"r{i % 10}", i) for i in sorted(range(25, 35), key=lambda i: i % 10)]
+    assert loaded.ask(f"select id, n from {loaded.name} order by 1") == once
