@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from house.world import Outcome, World
+    from house.child import Outcome
+    from house.world import World
 
 ON_THE_WAY = (
     "plan.locked",
@@ -34,6 +35,7 @@ HOLDING_LOCKS = frozenset(
     for point in ON_THE_WAY
     if point.startswith(("plan.l", "plan.r", "commit.l", "commit.f", "commit.c", "commit.p"))
 )
+RESTARTS = 0.02  # of all acts, where the server may be restarted
 AFTER_THE_COMMIT = frozenset({"commit.done_unacknowledged", "announce.before"})
 
 
@@ -47,7 +49,8 @@ class Figures:
     violations: list[str] = field(default_factory=list)
 
     def points(self) -> set[str]:
-        return {point for point, _ in self.strikes}
+        """The fault points that were reached."""
+        return {point for point, _ in self.strikes} - {"server"}
 
 
 class Storm:
@@ -97,6 +100,9 @@ class Storm:
     def somebody_acts(self) -> None:
         act, arguments = self._act()
         self.figures.acts[act] += 1
+        if self.world.restart and self.rng.random() < RESTARTS:
+            self._restarted(act, arguments)
+            return
         points = ON_THE_WAY + (REPLAYS_ONLY if act == "redo" else ())
         point = self.rng.choice(points)
         kind = self.rng.choices(["kill", "raise", "stop"], [80, 15, 5])[0]
@@ -164,6 +170,13 @@ class Storm:
                 return "preview", (begin,)
             case _:
                 return "abandon", ()
+
+    def _restarted(self, act: str, arguments: tuple) -> None:
+        """Postgres is stopped at once somewhere on the act's way, and comes back."""
+        outcome = self.world.interrupted(act, *arguments, after=self.rng.random() * 0.1)
+        self.figures.strikes["server", "restart"] += 1
+        self.figures.struck |= self._under_way()
+        self._judge(act, outcome)
 
     def _zombie(self, act: str, arguments: tuple, point: str) -> Outcome:
         """Stopped at the point, overtaken by another process, and set free again."""

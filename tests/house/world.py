@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import time
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg2
 
 from checker import check
+from house.child import Child, Outcome
 from house.engine import RememberedEngine
 from house.log import Log, SayingLog
 from lockstep.adapters.postgres import connect
@@ -21,7 +18,6 @@ from lockstep.adapters.processes import this_owner
 from lockstep.core.bounds import AtBatch, AtOffsets
 from lockstep.core.decisions import Blocked, Caller
 from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert
-from lockstep.core.errors import Refusal
 from lockstep.core.folder import PipelineFolder
 from lockstep.core.offsets import OffsetRange, TopicPartition
 from lockstep.core.person import Person
@@ -34,6 +30,10 @@ from lockstep.steps.run import run, run_until_idle
 from lockstep.steps.skip import skip
 from lockstep.steps.surroundings import Surroundings
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
 ME = Person("me", "a test")
 COLUMNS = """id text {key}, n bigint, factor int, _stream int4 not null, _offset int8 not null,
     _ordinal int4 not null, _batch int8 not null"""
@@ -41,18 +41,19 @@ APPENDED = f"create table public.house ({COLUMNS.format(key='')}, primary key (_
 KEYED = f"create table public.house ({COLUMNS.format(key='primary key')});"
 
 
-@dataclass
-class Outcome:
-    """What a process was told: `ok` with what it did, `refused`, or `killed`."""
-
-    kind: str
-    told: dict = field(default_factory=dict)
-
-
 class World:
     """Everything there is; `parts` remembers which content each stream was opened on."""
 
-    def __init__(self, dsn: str, home: Path, *, keyed: bool = False, records: int = 40, anew: bool = False) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        home: Path,
+        *,
+        keyed: bool = False,
+        records: int = 40,
+        anew: bool = False,
+        restart: Callable[[], None] | None = None,
+    ) -> None:
         fmt = Json("id string, n bigint, factor int", key="id" if keyed else None)
         target = Upsert("public.house", key=("id",)) if keyed else Append("public.house")
         limits = Limits(records=records)
@@ -64,6 +65,7 @@ class World:
         self.parts: dict[int, object] = {}
         self.factor = 1
         self.seed = 0
+        self.restart = restart  # how the server is stopped at once and started again, where that may be done
         self._conn: psycopg2.extensions.connection | None = None
         if anew:
             self._empty()
@@ -141,27 +143,17 @@ class World:
         return process.wait()
 
     def start(self, act: str, *arguments: object, fault: str | None = None, **named: object) -> Child:
-        armed = self.home / f"armed-{time.monotonic_ns()}"
-        if fault:
-            armed.touch()
-        read, write = os.pipe()
+        """The act begins in a process of its own."""
         self.seed += 1
-        pid = os.fork()
-        if pid:
-            os.close(write)
-            return Child(pid, read, armed)
-        os.close(read)
-        self._inherited, self._conn = self._conn, None  # not closed here: the parent speaks on it
-        os.environ["LOCKSTEP_FAULT"] = f"{fault}@{armed}" if fault else ""
-        try:
-            outcome = Outcome("ok", getattr(self, act)(*arguments, **named))
-        except Refusal as refusal:
-            outcome = Outcome("refused", {"error": str(refusal)})
-        except BaseException as error:  # noqa: BLE001 - the child's end is told, whatever it is
-            outcome = Outcome("broken", {"error": f"{type(error).__name__}: {error}"})
-        with os.fdopen(write, "w") as out:
-            json.dump([outcome.kind, outcome.told], out, default=str)
-        os._exit(0)
+        return Child.fork(self.home / f"armed-{self.seed}", fault, lambda: self._alone(act, *arguments, **named))
+
+    def interrupted(self, act: str, *arguments: object, after: float) -> Outcome:
+        """The act, with the server restarted that many seconds after it began."""
+        process = self.start(act, *arguments)
+        time.sleep(after)
+        self.close()
+        self.restart()
+        return process.wait()
 
     # What is known.
 
@@ -209,6 +201,7 @@ class World:
         ]
 
     def close(self) -> None:
+        """The parent's own connection ends; the next question opens another."""
         if self._conn is not None:
             self._conn.close()
 
@@ -220,6 +213,10 @@ class World:
         staged = self.ask("select tablename from pg_tables where schemaname = 'lockstep_staging'")
         for (name,) in staged:
             self.ask(f"reset role; drop table lockstep_staging.{name}")
+
+    def _alone(self, act: str, *arguments: object, **named: object) -> dict:
+        self._inherited, self._conn = self._conn, None  # not closed here: the parent speaks on it
+        return getattr(self, act)(*arguments, **named)
 
     def _visible(self, stream_id: int, covered: list[tuple[int, int]]) -> dict[int, tuple]:
         part = self.parts[stream_id]
@@ -238,41 +235,6 @@ class World:
 
     def _caller(self, **how: object) -> Caller:
         return Caller(str(how.pop("owner", this_owner())), **how)
-
-
-@dataclass
-class Child:
-    """A process of the world, on its way."""
-
-    pid: int
-    answer: int
-    armed: Path
-
-    def wait(self) -> Outcome:
-        """Its outcome; `unreached` stands in it when its fault point was not on the way."""
-        with os.fdopen(self.answer) as told:
-            said = told.read()
-        _, status = os.waitpid(self.pid, 0)
-        reached = not self.armed.exists()
-        self.armed.unlink(missing_ok=True)
-        outcome = (
-            Outcome(*json.loads(said)) if said else Outcome("killed", {"by": signal.Signals(os.WTERMSIG(status)).name})
-        )
-        outcome.told["reached"] = reached
-        return outcome
-
-    def stopped(self, seconds: float = 20) -> bool:
-        """Waits until it has stopped itself (True) or ended (False)."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
-            if state in "TZ":
-                return state == "T"
-            time.sleep(0.005)
-        raise AssertionError("neither stopped nor ended")
-
-    def go_on(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
 
 
 def _told(reports) -> dict:

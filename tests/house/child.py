@@ -1,0 +1,81 @@
+"""A forked process that does one thing, may be killed or stopped on its way, and tells what became of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.core.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass
+class Outcome:
+    """What a process was told: `ok` with what it did, `refused`, `broken`, or `killed`."""
+
+    kind: str
+    told: dict = field(default_factory=dict)
+
+
+@dataclass
+class Child:
+    """A process on its way."""
+
+    pid: int
+    answer: int
+    armed: Path
+
+    @classmethod
+    def fork(cls, armed: Path, fault: str | None, act: Callable[[], dict]) -> Child:
+        """`act` begins, with the fault armed; the file is gone once the fault was reached."""
+        if fault:
+            armed.touch()
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid:
+            os.close(write)
+            return cls(pid, read, armed)
+        os.close(read)
+        os.environ["LOCKSTEP_FAULT"] = f"{fault}@{armed}" if fault else ""
+        try:
+            outcome = Outcome("ok", act())
+        except Refusal as refusal:
+            outcome = Outcome("refused", {"error": str(refusal)})
+        except BaseException as error:  # noqa: BLE001 - the child's end is told, whatever it is
+            outcome = Outcome("broken", {"error": f"{type(error).__name__}: {error}"})
+        with os.fdopen(write, "w") as out:
+            json.dump([outcome.kind, outcome.told], out, default=str)
+        os._exit(0)
+
+    def wait(self) -> Outcome:
+        """Its outcome; `reached` says whether its fault point was on the way."""
+        with os.fdopen(self.answer) as told:
+            said = told.read()
+        _, status = os.waitpid(self.pid, 0)
+        reached = not self.armed.exists()
+        self.armed.unlink(missing_ok=True)
+        killed = [] if said else ["killed", {"by": signal.Signals(os.WTERMSIG(status)).name}]
+        outcome = Outcome(*(json.loads(said) if said else killed))
+        outcome.told["reached"] = reached
+        return outcome
+
+    def stopped(self, seconds: float = 20) -> bool:
+        """Waits until it has stopped itself (True) or ended (False)."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+            if state in "TZ":
+                return state == "T"
+            time.sleep(0.005)
+        raise AssertionError("neither stopped nor ended")
+
+    def go_on(self) -> None:
+        """It is let go where it was stopped."""
+        os.kill(self.pid, signal.SIGCONT)
