@@ -44,6 +44,10 @@ test: $(VENV)/.built-dev jars ## all tests but the long ones
 test-all: $(VENV)/.built-dev jars ## all tests, the long ones too
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
+.PHONY: soak
+soak: $(VENV)/.built-dev jars ## a storm of crashes for MINUTES=n; prints the figures that docs/reliability.md keeps
+	@LOCKSTEP_JARS=$(CURDIR)/.lockstep/jars PYTHONPATH=$(CURDIR)/include:$(CURDIR)/tests $(BIN)/python -m house.soak $(or $(MINUTES),60)
+
 .PHONY: test-fast
 test-fast: $(VENV)/.built-dev ## the tests that need no server
 	@$(BIN)/python -m pytest tests/core tests/dev --ignore tests/dev/test_embedded_stack.py --ignore tests/dev/test_from_wheels.py -m "not long" $(ARGS)

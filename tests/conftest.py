@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from drill import DEFINITION, TARGET, Drill
+from drill import Drill, write_folder
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
 from lockstep.ledger.migrate import migrate_target
@@ -88,11 +88,7 @@ def produce(kafka):
 @pytest.fixture
 def drill(database, kafka, topic, produce, tmp_path, monkeypatch):
     name = topic(partitions=3)
-    folder = tmp_path / "pipelines" / "drill"
-    folder.mkdir(parents=True)
-    (folder / "__init__.py").write_text(DEFINITION.format(topic=name))
-    (folder / "target.sql").write_text(TARGET)
-    here = Drill(database, kafka, name, folder.parent)
+    here = Drill(database, kafka, name, write_folder(tmp_path, name))
     monkeypatch.setenv("LOCKSTEP_PIPELINES", str(here.home))
     conn = connect(database)
     migrate_target(conn, load("drill"))

@@ -88,6 +88,15 @@ class Drill:
         return check(self.dsn, self.kafka, "drill", table="public.drill")
 
 
+def write_folder(home: Path, topic: str) -> Path:
+    """The pipeline over this topic; where pipelines are then to be found."""
+    folder = home / "pipelines" / "drill"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(DEFINITION.format(topic=topic))
+    (folder / "target.sql").write_text(TARGET)
+    return folder.parent
+
+
 def said(process: subprocess.Popen[str], seconds: float = 90) -> dict:
     out, err = process.communicate(timeout=seconds)
     if process.returncode < 0:

@@ -1,0 +1,172 @@
+"""The long storm: crashes over a remembered log on every core, then under real Spark and Kafka; its figures go to the docs.
+
+Usage: python -m house.soak MINUTES. Exits 1 when a promise was broken, naming the seed that shows it again.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg2
+from rich.console import Console
+
+from drill import Drill, write_folder
+from house.real import RealStorm
+from house.storm import Figures, Storm
+from house.world import World
+from lockstep.adapters.folders import load
+from lockstep.adapters.postgres import connect
+from lockstep.dev import postgres
+from lockstep.ledger.migrate import migrate, migrate_target
+from servers import Servers, make_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COMMITS_OF_A_CORE_STORM = 250
+COMMITS_OF_A_REAL_STORM = 25
+REAL_SHARE = 0.5  # of the time
+HEAD = "| | commits struck by a crash | strikes | storms (seeds) | lost, doubled, or out of account |\n| --- | --- | --- | --- | --- |"
+
+
+@dataclass
+class Tally:
+    """What some storms came to."""
+
+    struck: int = 0
+    strikes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    seeds: list[int] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+
+    def add(self, seed: int, struck: int, figures: Figures) -> None:
+        """Counts one more storm in."""
+        self.struck += struck
+        self.strikes += figures.strikes
+        self.seeds.append(seed)
+        self.violations += [f"seed {seed}: {violation}" for violation in figures.violations]
+
+    def row(self, name: str) -> str:
+        """The line that the docs keep."""
+        seeds = f"{len(self.seeds)} ({min(self.seeds)} to {max(self.seeds)})" if self.seeds else "0"
+        return f"| {name} | {self.struck} | {self.strikes.total()} | {seeds} | {len(self.violations)} |"
+
+
+def core_storm(seed: int, home: Path) -> tuple[int, Figures]:
+    """Over a remembered log, on a Postgres of this process's own that is restarted now and then; odd seeds are keyed."""
+    home /= str(os.getpid())
+    server = postgres.start(home)
+
+    def restart() -> None:
+        if running := postgres.running(home):
+            postgres.stop(running, postgres.Mode.IMMEDIATE)
+        postgres.start(home, server.port)
+
+    with database(server, f"soak_{seed}") as dsn, tempfile.TemporaryDirectory() as folder:
+        world = World(dsn, Path(folder), keyed=seed % 2 == 1, restart=restart)
+        storm = Storm(world, seed)
+        figures = storm.rage(COMMITS_OF_A_CORE_STORM)
+        struck = len(storm.committed_and_struck())
+        world.close()
+    return struck, figures
+
+
+def real_storm(seed: int, servers: Servers) -> tuple[int, Figures]:
+    """Over real Spark and Kafka."""
+    with servers.database(f"real_{seed}") as dsn, tempfile.TemporaryDirectory() as folder:
+        kafka, topic = servers.kafka().bootstrap, f"real-{seed}"
+        make_topic(kafka, topic, 3)
+        home = write_folder(Path(folder), topic)
+        os.environ["LOCKSTEP_PIPELINES"] = str(home)
+        with closing(connect(dsn)) as conn:
+            migrate_target(conn, load("drill"))
+        storm = RealStorm(Drill(dsn, kafka, topic, home), seed)
+        figures = storm.rage(COMMITS_OF_A_REAL_STORM)
+        return len(storm.committed_and_struck()), figures
+
+
+@contextmanager
+def database(server: postgres.Server, name: str) -> Iterator[str]:
+    """A fresh, migrated database on a server that may be restarted."""
+    with closing(psycopg2.connect(server.superuser_dsn)) as admin:
+        admin.autocommit = True
+        admin.cursor().execute(f"create database {name} owner lockstep")
+    dsn = re.sub(r"/\w+$", f"/{name}", server.dsn)
+    with closing(connect(dsn)) as conn:
+        migrate(conn)
+    yield dsn
+    with closing(psycopg2.connect(server.superuser_dsn)) as admin:
+        admin.autocommit = True
+        admin.cursor().execute(f"drop database {name} with (force)")
+
+
+def core_part(minutes: float, first: int, home: Path, say) -> Tally:
+    """Storm after storm, one on each core, until the time is over."""
+    tally, seed, until = Tally(), first, time.monotonic() + 60 * minutes
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        under_way = {}
+        while under_way or time.monotonic() < until:
+            while time.monotonic() < until and len(under_way) < (os.cpu_count() or 1):
+                under_way[pool.submit(core_storm, seed, home)] = seed
+                seed += 1
+            for done in wait(under_way, return_when=FIRST_COMPLETED).done:
+                tally.add(under_way.pop(done), *done.result())
+                say(f"core: {tally.struck} commits struck, {len(tally.violations)} promises broken")
+    for each in home.glob("*"):
+        postgres.remove(each)
+    return tally
+
+
+def real_part(minutes: float, first: int, home: Path, say) -> Tally:
+    """Storm after storm until the time is over."""
+    tally, seed, until = Tally(), first, time.monotonic() + 60 * minutes
+    servers = Servers(home, keep=False)
+    servers.join()
+    try:
+        while time.monotonic() < until:
+            tally.add(seed, *real_storm(seed, servers))
+            say(f"Spark and Kafka: {tally.struck} commits struck, {len(tally.violations)} promises broken")
+            seed += 1
+    finally:
+        servers.leave()
+    return tally
+
+
+def main() -> int:
+    minutes = float(sys.argv[1])
+    first = random.SystemRandom().randrange(10**6) * 1000
+    console = Console(stderr=True)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)  # Postgres may run as another account
+        core = core_part(minutes * (1 - REAL_SHARE), first, Path(folder) / "core", console.log)
+        real = real_part(minutes * REAL_SHARE, first, Path(folder) / "real", console.log)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    print(
+        f"{datetime.now(UTC):%Y-%m-%d}, {minutes:g} minutes, {os.cpu_count()} cores, {memory:.0f} GiB, {platform.machine()}\n"
+    )
+    print(HEAD)
+    print(core.row("core: a ledger, and a log that is remembered"))
+    print(real.row("Spark, Kafka and Postgres"))
+    print(
+        "\nstrikes: "
+        + ", ".join(f"{point} {kind} {n}" for (point, kind), n in sorted((core.strikes + real.strikes).items()))
+    )
+    for violation in core.violations + real.violations:
+        print(violation)
+    return int(bool(core.violations + real.violations))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
