@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg2
+from house.real import real_storm
 from rich.console import Console
 
 from drill import Drill, write_folder
-from house.real import RealStorm
-from house.storm import Figures, Storm
+from house.storm import Storm
 from house.world import World
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
@@ -36,10 +36,11 @@ from servers import Servers, make_topic
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-COMMITS_OF_A_CORE_STORM = 250
-COMMITS_OF_A_REAL_STORM = 25
+COMMITS_OF_A_STORM = 250
 REAL_SHARE = 0.5  # of the time
-HEAD = "| | commits struck by a crash | strikes | storms (seeds) | lost, doubled, or out of account |\n| --- | --- | --- | --- | --- |"
+HEAD = """
+| | commits struck by a crash | strikes | storms (seeds) | promises broken |
+| --- | --- | --- | --- | --- |"""
 
 
 @dataclass
@@ -47,16 +48,16 @@ class Tally:
     """What some storms came to."""
 
     struck: int = 0
-    strikes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    strikes: Counter[str] = field(default_factory=Counter)
     seeds: list[int] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
-    def add(self, seed: int, struck: int, figures: Figures) -> None:
+    def add(self, seed: int, struck: int, strikes: dict[str, int], violations: list[str]) -> None:
         """Counts one more storm in."""
         self.struck += struck
-        self.strikes += figures.strikes
+        self.strikes.update(strikes)
         self.seeds.append(seed)
-        self.violations += [f"seed {seed}: {violation}" for violation in figures.violations]
+        self.violations += [f"seed {seed}: {violation}" for violation in violations]
 
     def row(self, name: str) -> str:
         """The line that the docs keep."""
@@ -64,7 +65,7 @@ class Tally:
         return f"| {name} | {self.struck} | {self.strikes.total()} | {seeds} | {len(self.violations)} |"
 
 
-def core_storm(seed: int, home: Path) -> tuple[int, Figures]:
+def core_storm(seed: int, home: Path, until: float) -> tuple[int, dict[str, int], list[str]]:
     """Over a remembered log, on a Postgres of this process's own that is restarted now and then; odd seeds are keyed."""
     home /= str(os.getpid())
     server = postgres.start(home)
@@ -77,24 +78,10 @@ def core_storm(seed: int, home: Path) -> tuple[int, Figures]:
     with database(server, f"soak_{seed}") as dsn, tempfile.TemporaryDirectory() as folder:
         world = World(dsn, Path(folder), keyed=seed % 2 == 1, restart=restart)
         storm = Storm(world, seed)
-        figures = storm.rage(COMMITS_OF_A_CORE_STORM)
+        figures = storm.rage(COMMITS_OF_A_STORM, until)
         struck = len(storm.committed_and_struck())
         world.close()
-    return struck, figures
-
-
-def real_storm(seed: int, servers: Servers) -> tuple[int, Figures]:
-    """Over real Spark and Kafka."""
-    with servers.database(f"real_{seed}") as dsn, tempfile.TemporaryDirectory() as folder:
-        kafka, topic = servers.kafka().bootstrap, f"real-{seed}"
-        make_topic(kafka, topic, 3)
-        home = write_folder(Path(folder), topic)
-        os.environ["LOCKSTEP_PIPELINES"] = str(home)
-        with closing(connect(dsn)) as conn:
-            migrate_target(conn, load("drill"))
-        storm = RealStorm(Drill(dsn, kafka, topic, home), seed)
-        figures = storm.rage(COMMITS_OF_A_REAL_STORM)
-        return len(storm.committed_and_struck()), figures
+    return struck, {f"{point}={kind}": n for (point, kind), n in figures.strikes.items()}, figures.violations
 
 
 @contextmanager
@@ -119,7 +106,7 @@ def core_part(minutes: float, first: int, home: Path, say) -> Tally:
         under_way = {}
         while under_way or time.monotonic() < until:
             while time.monotonic() < until and len(under_way) < (os.cpu_count() or 1):
-                under_way[pool.submit(core_storm, seed, home)] = seed
+                under_way[pool.submit(core_storm, seed, home, until)] = seed
                 seed += 1
             for done in wait(under_way, return_when=FIRST_COMPLETED).done:
                 tally.add(under_way.pop(done), *done.result())
@@ -129,16 +116,21 @@ def core_part(minutes: float, first: int, home: Path, say) -> Tally:
     return tally
 
 
-def real_part(minutes: float, first: int, home: Path, say) -> Tally:
-    """Storm after storm until the time is over."""
-    tally, seed, until = Tally(), first, time.monotonic() + 60 * minutes
-    servers = Servers(home, keep=False)
+def real_part(minutes: float, first: int, home: Path) -> Tally:
+    """One storm with real Spark and Kafka, until the time is over."""
+    tally, servers = Tally(), Servers(home, keep=False)
     servers.join()
     try:
-        while time.monotonic() < until:
-            tally.add(seed, *real_storm(seed, servers))
-            say(f"Spark and Kafka: {tally.struck} commits struck, {len(tally.violations)} promises broken")
-            seed += 1
+        with servers.database(f"real_{first}") as dsn, tempfile.TemporaryDirectory() as folder:
+            kafka, topic = servers.kafka().bootstrap, f"real-{first}"
+            make_topic(kafka, topic, 3)
+            drill = Drill(dsn, kafka, topic, write_folder(Path(folder), topic))
+            os.environ["LOCKSTEP_PIPELINES"] = str(drill.home)
+            with closing(connect(dsn)) as conn:
+                migrate_target(conn, load("drill"))
+            said = real_storm(drill, first, minutes=minutes)
+            drill.end()
+            tally.add(first, said["struck"], said["strikes"], said["violations"])
     finally:
         servers.leave()
     return tally
@@ -151,18 +143,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)  # Postgres may run as another account
         core = core_part(minutes * (1 - REAL_SHARE), first, Path(folder) / "core", console.log)
-        real = real_part(minutes * REAL_SHARE, first, Path(folder) / "real", console.log)
+        real = real_part(minutes * REAL_SHARE, first, Path(folder) / "real")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    print(
-        f"{datetime.now(UTC):%Y-%m-%d}, {minutes:g} minutes, {os.cpu_count()} cores, {memory:.0f} GiB, {platform.machine()}\n"
-    )
-    print(HEAD)
+    machine = f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.machine()}"
+    print(f"{datetime.now(UTC):%Y-%m-%d}, {minutes:g} minutes, {machine}\n{HEAD}")
     print(core.row("core: a ledger, and a log that is remembered"))
     print(real.row("Spark, Kafka and Postgres"))
-    print(
-        "\nstrikes: "
-        + ", ".join(f"{point} {kind} {n}" for (point, kind), n in sorted((core.strikes + real.strikes).items()))
-    )
+    strikes = core.strikes + real.strikes
+    print("\nstrikes: " + ", ".join(f"{name} {n}" for name, n in sorted(strikes.items())))
     for violation in core.violations + real.violations:
         print(violation)
     return int(bool(core.violations + real.violations))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -61,9 +62,10 @@ class Storm:
         self.rng = random.Random(seed)  # noqa: S311 - a seed that can be told is the point
         self.figures = Figures()
 
-    def rage(self, commits: int, look_every: int = 60) -> Figures:
+    def rage(self, commits: int, until: float = float("inf"), look_every: int = 60) -> Figures:
+        """Until so many committed batches were struck, or a moment of the monotonic clock, or the first violation."""
         rounds = 0
-        while len(self.committed_and_struck()) < commits and not self.figures.violations:
+        while len(self.committed_and_struck()) < commits and not self.figures.violations and time.monotonic() < until:
             rounds += 1
             self.something_happens()
             self.somebody_acts()
