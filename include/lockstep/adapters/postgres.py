@@ -35,8 +35,29 @@ def connect(dsn: str, *, name: str = "lockstep") -> connection:
 
     Raises `Unreachable` when Postgres is away and `Refusal` when it would forget commits or read old rows.
     """
+    conn = reach(dsn, name=name)
     try:
-        conn = psycopg2.connect(
+        _assert_promises(conn)
+    except BaseException:
+        conn.close()
+        raise
+    return conn
+
+
+def reach(dsn: str, *, name: str = "lockstep") -> connection:
+    """A direct connection, whatever its settings are worth: for who looks at them; work is done over `connect`.
+
+    Raises `Unreachable` when Postgres is away and `Refusal` when the DSN cannot be read; neither says a secret again.
+    """
+    try:
+        parts = parse_dsn(dsn)
+    except psycopg2.ProgrammingError:
+        raise Refusal(
+            "LOCKSTEP_DSN cannot be read as a connection string (it is not shown: it may hold a password)",
+            next_command="set LOCKSTEP_DSN to postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX",
+        ) from None
+    try:
+        return psycopg2.connect(
             dsn,
             application_name=name,
             connect_timeout=10,
@@ -48,14 +69,9 @@ def connect(dsn: str, *, name: str = "lockstep") -> connection:
         )
     except psycopg2.OperationalError as error:
         raise Unreachable(
-            f"the ledger's database does not answer: {last_line(error)}", next_command="lockstep dev status"
+            f"the ledger's database does not answer: {_without_secrets(error, parts)}",
+            next_command="lockstep dev status",
         ) from None
-    try:
-        _assert_promises(conn)
-    except BaseException:
-        conn.close()
-        raise
-    return conn
 
 
 @contextmanager
@@ -106,6 +122,20 @@ def staging_dsn(dsn: str, name: str) -> str:
 def last_line(error: Exception) -> str:
     """What a driver's many lines come down to."""
     return (str(error).strip().splitlines() or ["no reason given"])[-1].strip()
+
+
+def _without_secrets(error: Exception, parts: dict[str, str]) -> str:
+    """A driver's last line, unless it repeats a password, or a piece of one that was not escaped."""
+    said, secret = last_line(error), parts.get("password")
+    open_anyway = {parts.get(name) for name in ("user", "host", "dbname")}
+    odd = (
+        "@" in parts.get("host", "") + parts.get("dbname", "") or not parts.get("port", "0").replace(",", "").isdigit()
+    )
+    if odd or (secret and secret not in open_anyway and secret in said):
+        return (
+            "its reason is not shown, for it may hold a piece of the password (special characters are written as %XX)"
+        )
+    return said
 
 
 def _assert_promises(conn: connection) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from lockstep.cli import deciding, defining, reading, replaying, running, tracing
+from lockstep.cli import deciding, defining, doctoring, reading, replaying, running, tracing
 from lockstep.cli.dev import dev_app
 from lockstep.cli.output import print_json
 from lockstep.core.errors import Refusal
@@ -70,6 +70,7 @@ for command in (
     deciding.pause,
     deciding.unpause,
     deciding.abandon,
+    doctoring.doctor,
     reading.verify,
     deciding.reap,
 ):

@@ -1,0 +1,76 @@
+"""This machine and its Python: versions of packages, Java, jars, cores and memory, without starting any of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.adapters import java
+from lockstep.adapters.connector import connector_jars
+from lockstep.core.errors import Refusal
+from lockstep.core.machine_findings import CLIENT, FITTING, MachineFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_LOCAL = re.compile(r"^local(?:\[(\*|\d+)(?:,\s*\d+)?\])?\Z")
+_SIZE = re.compile(r"^(\d+)([kmgt]?)b?\Z", re.IGNORECASE)
+_UNITS = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}  # without a unit Spark takes mebibytes
+_CONTAINER = Path("/sys/fs/cgroup/memory.max")
+
+
+def machine_facts(environ: Mapping[str, str] = os.environ) -> MachineFacts:
+    """What a run would find here; on a Spark cluster of its own, cores and memory are not ours to see."""
+    local = _LOCAL.match(environ.get("SPARK_MASTER", "local[*]"))
+    return MachineFacts(
+        versions={name: _version(name) for name in (*map(str, FITTING), CLIENT)},
+        java=_flaw_of_java(environ),
+        jars=_jars(environ),
+        cores=_cores(local[1]) if local else None,
+        spark_memory=_bytes(environ.get("LOCKSTEP_SPARK_MEMORY", "2g")) if local else None,
+        memory=_memory(),
+    )
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _flaw_of_java(environ: Mapping[str, str]) -> str | None:
+    try:
+        java.find(environ)
+    except Refusal as refusal:
+        return refusal.message
+    return None
+
+
+def _jars(environ: Mapping[str, str]) -> Sequence[str] | str:
+    try:
+        return tuple(Path(jar).name for jar in connector_jars(environ))
+    except Refusal as refusal:
+        return refusal.message
+
+
+def _cores(given: str | None) -> int:
+    if given == "*":
+        return len(os.sched_getaffinity(0))
+    return int(given or 1)
+
+
+def _bytes(text: str) -> int | None:
+    found = _SIZE.match(text.strip())
+    return int(found[1]) * _UNITS[found[2].lower()] if found else None
+
+
+def _memory() -> int:
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(whole, int(_CONTAINER.read_text()))
+    except (OSError, ValueError):  # no container, or one without a limit
+        return whole

@@ -1,0 +1,83 @@
+"""`doctor`: the surroundings of a pipeline, each finding with its reason and its remedy."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import typer
+
+from lockstep.adapters import folders
+from lockstep.cli import surroundings
+from lockstep.cli.options import OneName
+from lockstep.cli.output import AsJson, say, show
+from lockstep.core.errors import Refusal
+
+if TYPE_CHECKING:
+    from lockstep.adapters.kafka_facts import SurveyedBroker
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.findings import Finding, Report
+
+WIDEST = 100
+
+
+def doctor(name: OneName = None, as_json: AsJson = False) -> None:
+    """Look at what pipelines rest on: broker, topic, database, ledger, versions.
+
+    Exit 0 when there is no problem; warnings are allowed.
+    """
+    from lockstep.adapters.machine_facts import machine_facts
+    from lockstep.steps.doctor import Places
+    from lockstep.steps.doctor import doctor as examine
+
+    pipelines, broken = ([folders.load(name).pipeline], []) if name else _all()
+    report = examine(pipelines, broken, Places(surroundings.dsn, _broker), machine_facts(), datetime.now(UTC))
+    document = {
+        "ok": report.ok,
+        "pipelines": [pipeline.name for pipeline in pipelines],
+        "problems": report.problems,
+        "warnings": len(report.findings) - report.problems,
+        "passed": report.passed,
+        "findings": [asdict(finding) for finding in report.findings],
+    }
+    show(document, as_json, lambda: _say(report))
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _all() -> tuple[list[Pipeline], list[Refusal]]:
+    """Every pipeline that loads, and why the others do not."""
+    loaded: list[Pipeline] = []
+    broken: list[Refusal] = []
+    for each in folders.names():
+        try:
+            loaded.append(folders.load(each).pipeline)
+        except Refusal as refusal:
+            broken.append(refusal)
+    return loaded, broken
+
+
+def _broker() -> SurveyedBroker:
+    from lockstep.adapters.kafka_facts import SurveyedBroker
+
+    return SurveyedBroker(surroundings.kafka(), surroundings.kafka_options())
+
+
+def _say(report: Report) -> None:
+    width = min(shutil.get_terminal_size().columns, WIDEST)
+    for finding in report.findings:
+        _say_finding(finding, width)
+    warnings = len(report.findings) - report.problems
+    say(f"{report.passed} checks passed, {warnings} warnings, {report.problems} problems")
+
+
+def _say_finding(finding: Finding, width: int) -> None:
+    head = f"{finding.severity}  {finding.subject}  {finding.check}: {finding.found}"
+    for label, text in (("", head), ("  why: ", finding.why)):
+        say(textwrap.fill(text, width, initial_indent=label, subsequent_indent="       "))
+    # Not folded: a command is copied from here.
+    say(f"  set: {finding.remedy}")
+    say("")

@@ -1,0 +1,163 @@
+"""Whether a topic's records survive its brokers, and whether they are the same when they are read again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lockstep.core.definition import Append
+from lockstep.core.findings import Check, Finding, Judged, problem, warning
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lockstep.core.definition import Pipeline
+
+COPIES = 3
+FUTURE = timedelta(days=1)
+LOST = "offsets that are committed here are gone from the log, or stand for other records, and the pipeline stops"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """How a topic is kept: its copies, the cluster's size, and the settings that are in force."""
+
+    bootstrap: str
+    topic: str
+    brokers: int
+    partitions: int
+    copies: int  # of the partition that has the fewest
+    settings: Mapping[str, str]
+
+    def number(self, name: str) -> int:
+        """A setting that is a number; -1 where the broker does not know it."""
+        return int(self.settings.get(name, "-1"))
+
+    def set_to(self, setting: str) -> str:
+        """The command that gives the topic this `name=value`."""
+        return (
+            f"kafka-configs.sh --bootstrap-server {self.bootstrap} --entity-type topics --entity-name {self.topic}"
+            f" --alter --add-config {setting}"
+        )
+
+
+def broker_findings(pipeline: Pipeline, facts: TopicFacts, cores: int | None) -> Judged:
+    """What durability, compaction, clocks and partitions make of the pipeline's topic."""
+    return [
+        replication(facts),
+        in_sync(facts),
+        unclean(facts),
+        cleanup(facts, pipeline),
+        timestamps(facts),
+        partitions(facts, cores),
+    ]
+
+
+def replication(facts: TopicFacts) -> Finding | None:
+    """One copy is lost with its disk; a cluster of one broker cannot do better."""
+    if facts.copies > 1:
+        return None
+    alone = facts.brokers == 1
+    return (warning if alone else problem)(
+        Check.REPLICATION,
+        f"topic {facts.topic}",
+        "1, in a cluster of one broker" if alone else f"1, in a cluster of {facts.brokers} brokers",
+        f"the only copy goes with its disk: {LOST}",
+        f"run {COPIES} brokers and give the topic {COPIES} copies, where the records matter"
+        if alone
+        else f"kafka-reassign-partitions.sh --bootstrap-server {facts.bootstrap} --execute"
+        f" --reassignment-json-file FILE, with {min(COPIES, facts.brokers)} replicas for each partition of {facts.topic}",
+    )
+
+
+def in_sync(facts: TopicFacts) -> Finding | None:
+    """Acknowledged by one broker is lost with one; needing all of them lets one broker stop the producers."""
+    needed, subject = facts.number("min.insync.replicas"), f"topic {facts.topic}"
+    if needed > facts.copies:
+        return problem(
+            Check.IN_SYNC,
+            subject,
+            f"{needed}, and the topic has {facts.copies} copies",
+            "no producer with acks=all can write: nothing new ever arrives",
+            facts.set_to(f"min.insync.replicas={max(1, facts.copies - 1)}"),
+        )
+    if needed < 2:  # noqa: PLR2004 - one copy is not enough, two are
+        alone = facts.brokers == 1
+        return (warning if alone else problem)(
+            Check.IN_SYNC,
+            subject,
+            f"{needed}, in a cluster of one broker" if alone else f"{needed}, of {facts.copies} copies",
+            f"a record is acknowledged when one broker has it, and gone when that broker is: {LOST}",
+            facts.set_to("min.insync.replicas=2") + (f", once it has {COPIES} copies" if facts.copies < COPIES else ""),
+        )
+    if needed == facts.copies:
+        return warning(
+            Check.IN_SYNC,
+            subject,
+            f"{needed}, as many as there are copies",
+            "one broker that is away, for an upgrade even, refuses every producer with acks=all",
+            f"give the topic {needed + 1} copies, or {facts.set_to(f'min.insync.replicas={needed - 1}')}",
+        )
+    return None
+
+
+def unclean(facts: TopicFacts) -> Finding | None:
+    """A leader that lacks records serves the same offsets again with others."""
+    if facts.settings.get("unclean.leader.election.enable", "false") != "true":
+        return None
+    return problem(
+        Check.UNCLEAN,
+        f"topic {facts.topic}",
+        "true",
+        f"a broker that lags behind may become leader: {LOST}",
+        facts.set_to("unclean.leader.election.enable=false"),
+    )
+
+
+def cleanup(facts: TopicFacts, pipeline: Pipeline) -> Finding | None:
+    """Compaction leaves the newest record of each key: a replay reads fewer records than the first run did."""
+    policy = facts.settings.get("cleanup.policy", "delete")
+    if "compact" not in policy:
+        return None
+    append = isinstance(pipeline.target, Append)
+    return warning(
+        Check.CLEANUP,
+        f"topic {facts.topic}",
+        policy,
+        "compaction takes older records of a key away: a replay deletes the rows of its offsets and reads fewer again"
+        if append
+        else "compaction takes older records of a key away: a replay sees only the newest of each key, and a deletion"
+        f" that is not read within delete.retention.ms ({facts.settings.get('delete.retention.ms', '?')}) is never seen",
+        f"{facts.set_to('cleanup.policy=delete')}, or look first: lockstep replay {pipeline.name} --from X --until Y --preview",
+    )
+
+
+def timestamps(facts: TopicFacts) -> Finding | None:
+    """A producer's clock that runs ahead keeps old segments alive and closes times too early."""
+    kind, ahead = facts.settings.get("message.timestamp.type", "CreateTime"), "message.timestamp.after.max.ms"
+    limit = facts.number(ahead)
+    if kind == "LogAppendTime" or 0 <= limit <= FUTURE / timedelta(milliseconds=1):
+        return None
+    return warning(
+        Check.TIMESTAMPS,
+        f"topic {facts.topic}",
+        f"{kind}, with {ahead}={limit}",
+        "producers may date records far into the future: retention then keeps their segments, and a --from or --until"
+        " by time finds the wrong offset",
+        facts.set_to(f"{ahead}=3600000") + ", or message.timestamp.type=LogAppendTime",
+    )
+
+
+def partitions(facts: TopicFacts, cores: int | None) -> Finding | None:
+    """A partition is read by one task: where there are few, cores stand idle."""
+    if cores is None or ((facts.partitions > 1 or cores == 1) and facts.partitions * 2 >= cores):
+        return None
+    return warning(
+        Check.PARTITIONS,
+        f"topic {facts.topic}",
+        f"{facts.partitions}, for {cores} cores",
+        f"a partition is read by one Spark task, so {cores - facts.partitions} of {cores} cores have nothing to read",
+        f"kafka-topics.sh --bootstrap-server {facts.bootstrap} --alter --topic {facts.topic} --partitions {cores}"
+        " (keys move to other partitions), or give Spark fewer cores",
+    )

@@ -1,0 +1,206 @@
+"""Whether the ledger is as `lockstep migrate` makes it: migrations, roles, memberships, grants, and the target's table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.core.findings import Check, Finding, Judged, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SUBJECT = "ledger"
+MIGRATE = "lockstep migrate"
+OF_A_RUN = ("lockstep_planner", "lockstep_stager", "lockstep_committer", "lockstep_partition", "lockstep_reader")
+ROLES = ("lockstep_owner", *OF_A_RUN)
+# Rows that are never changed again; a batch, an attempt and a request are closed once, which a trigger guards.
+HISTORY = (
+    "definition",
+    "batch_range",
+    "call",
+    "source_manifest",
+    "manifest",
+    "verdict",
+    "result",
+    "commit",
+    "decision",
+    "boundary",
+    "migration",
+)
+CHANGING = ("coverage", "claim", "stream", "batch", "attempt", "request", "request_window", "pipeline")
+PLANS = (
+    "stream",
+    "request",
+    "request_window",
+    "batch",
+    "batch_range",
+    "call",
+    "claim",
+    "decision",
+    "boundary",
+    "coverage",
+)
+STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result")
+COMMITS = ("commit", "coverage", "reject", "outbox", "tombstone", "decision")
+# (role, privilege, table): what a run cannot do without.
+GRANTS = (
+    *((role, "SELECT", table) for role in OF_A_RUN for table in (*HISTORY[:-1], *CHANGING)),
+    *(("lockstep_planner", "INSERT", table) for table in ("pipeline", *PLANS)),
+    *(("lockstep_planner", "DELETE", table) for table in ("claim", "coverage")),
+    *(("lockstep_stager", "INSERT", table) for table in STAGES),
+    *(("lockstep_committer", "INSERT", table) for table in COMMITS),
+    *(("lockstep_committer", "DELETE", table) for table in ("coverage", "claim", "reject", "tombstone")),
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Grant:
+    """A privilege that a role has, or lacks, on a table of the ledger."""
+
+    role: str
+    privilege: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.privilege.lower()} {self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFacts:
+    """The ledger as it stands: migrations by version, as checksum (None: nobody may look), roles, and what deviates."""
+
+    login: str
+    applied: Mapping[int, str] | None
+    roles: Mapping[str, bool]  # those that exist; whether the login may `set role` to it
+    lacking: Sequence[Grant]
+    rewriting: Sequence[Grant]  # what lets a role change history
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFacts:
+    """A pipeline's table: None where it is not there, else whether it is logged, and whether the committer may write."""
+
+    table: str
+    exists: bool
+    logged: bool
+    writable: bool
+
+
+def ledger_findings(facts: LedgerFacts, known: Mapping[int, str]) -> Judged:
+    """What deviates from a ledger that this code has just migrated; `known` are its migrations by version."""
+    looked = [roles(facts), membership(facts), grants(facts), history(facts)]
+    return looked if facts.applied is None else [*looked, migrations(facts.applied, known)]
+
+
+def roles(facts: LedgerFacts) -> Finding | None:
+    """Each step works under a role of its own."""
+    missing = [role for role in ROLES if role not in facts.roles]
+    if not missing:
+        return None
+    return problem(
+        Check.ROLES,
+        SUBJECT,
+        f"missing: {', '.join(missing)}",
+        "each step works under a role of its own, which alone may do what the step does",
+        f"{MIGRATE}, as a login that may create roles",
+    )
+
+
+def membership(facts: LedgerFacts) -> Finding | None:
+    """The login takes the roles on; the owner's is for `migrate` alone."""
+    missing = [role for role in OF_A_RUN if facts.roles.get(role) is False]
+    if not missing:
+        return None
+    return problem(
+        Check.MEMBERSHIP,
+        f"role {facts.login}",
+        f"no member of {', '.join(missing)}",
+        "a step says `set role` and is refused",
+        f'grant {", ".join(missing)} to "{facts.login}"',
+    )
+
+
+def grants(facts: LedgerFacts) -> Finding | None:
+    """What a run cannot do without."""
+    if not facts.lacking:
+        return None
+    return problem(
+        Check.GRANTS,
+        SUBJECT,
+        _some(facts.lacking, "missing: "),
+        "a step is refused in the middle of its transaction",
+        "; ".join(f"grant {g.privilege.lower()} on lockstep.{g.table} to {g.role}" for g in sorted(facts.lacking)[:3]),
+    )
+
+
+def history(facts: LedgerFacts) -> Finding | None:
+    """What is written down is the witness only as long as nobody can write it anew."""
+    if not facts.rewriting:
+        return None
+    return problem(
+        Check.HISTORY,
+        SUBJECT,
+        _some(facts.rewriting, ""),
+        "history is insert-only by privilege: a row that can be changed proves nothing any more",
+        "; ".join(
+            f"revoke {g.privilege.lower()} on lockstep.{g.table} from {g.role}" for g in sorted(facts.rewriting)[:3]
+        ),
+    )
+
+
+def migrations(applied: Mapping[int, str], known: Mapping[int, str]) -> Finding | None:
+    """The ledger is what this code's migrations make, each with the content that this code has."""
+    altered = [version for version, checksum in applied.items() if known.get(version, checksum) != checksum]
+    newer = [version for version in applied if version > max(known)]
+    missing = [version for version in known if version not in applied]
+    if altered:
+        return problem(
+            Check.MIGRATIONS,
+            SUBJECT,
+            f"{_versions(altered)} applied with other content than this code has",
+            "constraints and triggers are perhaps not those that the promises rest on; `lockstep migrate` refuses",
+            "run the version of lockstep that applied it; find what was edited in ledger/migrations and put it back",
+        )
+    if newer:
+        return problem(
+            Check.MIGRATIONS,
+            SUBJECT,
+            f"{_versions(newer)} applied, which this code does not have",
+            "the ledger is newer than this code, and every other command refuses it",
+            "update lockstep",
+        )
+    if missing:
+        return problem(
+            Check.MIGRATIONS,
+            SUBJECT,
+            f"{_versions(missing)} not applied",
+            "the ledger is older than this code, and every other command refuses it",
+            MIGRATE,
+        )
+    return None
+
+
+def target_findings(pipeline: str, facts: TargetFacts) -> Judged:
+    """The pipeline's table is there, the committer may write it, and a crash does not empty it."""
+    again = f"{MIGRATE} {pipeline}"
+    subject = f"table {facts.table}"
+    if not facts.exists:
+        why = "a commit has nowhere to publish its rows to"
+        return [problem(Check.TARGET, subject, "not there", why, again)]
+    if not facts.writable:
+        why = "lockstep_committer may not select, insert, update and delete, so a commit is refused"
+        return [problem(Check.TARGET, subject, "not granted to lockstep_committer", why, again)]
+    if not facts.logged:
+        why = "a crash empties it, and the offsets that it was filled from count as committed"
+        return [problem(Check.TARGET, subject, "unlogged", why, f"alter table {facts.table} set logged")]
+    return [None]
+
+
+def _some(found: Sequence[Grant], begin: str) -> str:
+    shown = ", ".join(map(str, sorted(found)[:3]))
+    return f"{begin}{shown}" + (f" and {len(found) - 3} more" if len(found) > 3 else "")  # noqa: PLR2004 - three are shown
+
+
+def _versions(versions: Sequence[int]) -> str:
+    return ", ".join(f"{version:04}" for version in sorted(versions))

@@ -1,0 +1,161 @@
+"""Whether this machine has what a run needs: packages that fit one another, Java, jars, and memory for a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.core.findings import Check, Finding, Judged, problem, warning
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lockstep.core.definition import Limits, Pipeline
+
+SUBJECT = "python"
+# From this version on, and before that one; a test holds them to pyproject.toml.
+FITTING = {
+    Check.PYSPARK: ((4, 1, 1), (4, 1, 2)),
+    Check.EXPECTATIONS: ((1, 24), (2,)),
+    Check.CONFLUENT: ((2, 16), (2, 17)),
+    Check.AIRFLOW: ((3, 3, 2), (3, 3, 3)),
+}
+WHY = {
+    Check.PYSPARK: "the engine and Spark's Kafka connector are built for this version",
+    Check.EXPECTATIONS: "validation is written for its version 1; an older one loads no suite",
+    Check.CONFLUENT: "bounds are read through its admin client, and older ones lack or break that",
+    Check.AIRFLOW: "the DAGs are written for this version; the command line works without",
+}
+CLIENT = "pyspark-client"
+CONNECTOR = "spark-sql-kafka"
+INSTALL = "pip install -r requirements.txt"
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """This machine and its Python; what could not be found is said in words."""
+
+    versions: Mapping[str, str | None]  # by distribution; None where it is not installed
+    java: str | None  # why there is none; None when there is
+    jars: Sequence[str] | str  # their file names, or why there are none
+    cores: int | None  # that Spark works on; None on a cluster of its own
+    spark_memory: int | None  # bytes of the process that Spark runs in here; None on a cluster
+    memory: int | None  # bytes of the machine, or of the container
+
+
+def machine_findings(facts: MachineFacts) -> Judged:
+    """What packages, Java, jars and memory make of a run on this machine."""
+    return [
+        *(package(facts, check) for check in FITTING),
+        same_pyspark(facts),
+        java(facts),
+        jars(facts),
+        memory(facts),
+    ]
+
+
+def package(facts: MachineFacts, check: Check) -> Finding | None:
+    """A package is there, and of a version that this code was tested with."""
+    found, (begin, end) = facts.versions.get(check), FITTING[check]
+    if found is not None and begin <= _numbers(found) < end:
+        return None
+    wanted = f"{check}>={_text(begin)},<{_text(end)}"
+    return (warning if check is Check.AIRFLOW else problem)(
+        check, SUBJECT, found or "not installed", WHY[check], f"{INSTALL}, or pip install '{wanted}'"
+    )
+
+
+def same_pyspark(facts: MachineFacts) -> Finding | None:
+    """Both packages write the folder pyspark/."""
+    spark, client = facts.versions.get(Check.PYSPARK), facts.versions.get(CLIENT)
+    if client is None or spark == client:
+        return None
+    return problem(
+        Check.PYSPARK,
+        SUBJECT,
+        f"pyspark {spark or 'not installed'}, {CLIENT} {client}",
+        "both write the folder pyspark/, so what is in it is a mixture of the two",
+        f"pip uninstall -y pyspark {CLIENT}, then {INSTALL}",
+    )
+
+
+def java(facts: MachineFacts) -> Finding | None:
+    """Spark runs in a JVM."""
+    if facts.java is None:
+        return None
+    why = "Spark needs Java 17 or newer to stage anything"
+    return problem(Check.JAVA, "machine", facts.java, why, "make servers, or apt-get install openjdk-17-jre-headless")
+
+
+def jars(facts: MachineFacts) -> Finding | None:
+    """Spark reads Kafka by jars of its own version, which pip does not bring."""
+    if isinstance(facts.jars, str):
+        return problem(Check.JARS, "machine", facts.jars, "without them Spark cannot read Kafka", "make jars")
+    connectors = [name for name in facts.jars if name.startswith(CONNECTOR)]
+    spark = facts.versions.get(Check.PYSPARK)
+    if len(connectors) == 1 and (spark is None or connectors[0].endswith(f"-{spark}.jar")):
+        return None
+    return problem(
+        Check.JARS,
+        "machine",
+        ", ".join(connectors) or f"no {CONNECTOR} among {len(facts.jars)} jars",
+        f"pyspark is {spark or 'not installed'}: Spark reads Kafka by exactly one connector, of its own version",
+        "make jars, and let LOCKSTEP_JARS, if it is set, lead to .lockstep/jars",
+    )
+
+
+def memory(facts: MachineFacts) -> Finding | None:
+    """What Spark is promised has to be there."""
+    if facts.spark_memory is None or facts.memory is None or facts.spark_memory <= facts.memory:
+        return None
+    return warning(
+        Check.LIMITS,
+        "machine",
+        f"Spark may take {_size(facts.spark_memory)}, the machine has {_size(facts.memory)}",
+        "a batch that needs it is killed by the kernel instead of being spilled to disk",
+        f"LOCKSTEP_SPARK_MEMORY={max(1, facts.memory // 2**20 // 2)}m",
+    )
+
+
+def limits_findings(pipeline: Pipeline, facts: MachineFacts, bytes_per_record: float | None) -> Judged:
+    """A batch at its limits should fit in memory: a transform may shuffle or cache all of it."""
+    if facts.spark_memory is None:
+        return []  # a cluster's memory is not to be seen from here
+    largest = largest_batch(pipeline.limits, bytes_per_record)
+    if largest is None or largest <= facts.spark_memory:
+        return [None]
+    fitting = facts.spark_memory // 2
+    return [
+        warning(
+            Check.LIMITS,
+            f"pipeline {pipeline.name}",
+            f"a batch may hold {_size(largest)}, and Spark has {_size(facts.spark_memory)}",
+            "a transform that shuffles or caches a whole batch spills to disk, or dies",
+            f"limits=Limits(bytes={fitting}), or LOCKSTEP_SPARK_MEMORY={-(-largest * 2 // 2**20)}m",
+        )
+    ]
+
+
+def largest_batch(limits: Limits, bytes_per_record: float | None) -> int | None:
+    """How many bytes a batch may hold; None when neither a limit nor an earlier batch tells."""
+    sizes = [limits.bytes] if limits.bytes else []
+    sizes += [int(limits.records * bytes_per_record)] if bytes_per_record else []
+    return min(sizes, default=None)
+
+
+def _size(size: int) -> str:
+    return f"{size / GIB:.1f} GiB"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    numbers: list[int] = []
+    for part in version.split("."):
+        if not part.isdigit():
+            break
+        numbers.append(int(part))
+    return tuple(numbers)
+
+
+def _text(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,122 @@
+"""How the database and the ledger are set up, as facts that the core judges; nothing here needs a role that may be missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import reach, transaction
+from lockstep.core.database_findings import Backends, DatabaseFacts, Room, Setting
+from lockstep.core.findings import Check
+from lockstep.core.ledger_findings import GRANTS, HISTORY, OF_A_RUN, ROLES, Grant, LedgerFacts, TargetFacts
+from lockstep.ledger.migrate import Q as MIGRATIONS
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe, one
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection, cursor
+
+    from lockstep.core.definition import Pipeline
+
+Q = queries("lockstep.ledger", "facts")
+SETTINGS = (
+    Check.FSYNC,
+    Check.FULL_PAGES,
+    Check.SYNCHRONOUS,
+    Check.ISOLATION,
+    Check.IDLE_TIMEOUT,
+    Check.CHECKSUMS,
+)
+MAY_READ = ("lockstep_reader", "lockstep_planner", "lockstep_stager", "lockstep_committer")
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What the newest batches read: how large a record is, and what the fastest stream brings; None before a commit."""
+
+    bytes_per_record: float | None
+    bytes_per_second: float | None
+
+
+def database_facts(conn: connection, dsn: str) -> DatabaseFacts:
+    """The server as this connection meets it; a second connection tells whether backends are shared."""
+    with transaction(conn, None) as cur:
+        cur.execute(Q["server"])
+        server = one(cur)
+        cur.execute(Q["settings"], {"names": [str(name) for name in SETTINGS]})
+        settings = {row.name: Setting(row.value, row.source) for row in every(cur)}
+        cur.execute(Q["connections"])
+        room = Room(*one(cur))
+        cur.execute(Q["longest_idle"])
+        idle = one(cur).seconds
+    return DatabaseFacts(
+        login=server.login,
+        database=server.database,
+        version=server.version,
+        settings=settings,
+        standby=server.standby,
+        backends=_backends(conn, dsn),
+        room=room,
+        longest_idle=None if idle is None else timedelta(seconds=idle),
+    )
+
+
+def ledger_facts(conn: connection) -> LedgerFacts:
+    """The ledger's migrations, roles and grants."""
+    with transaction(conn, None) as cur:
+        cur.execute(Q["server"])
+        login = one(cur).login
+        cur.execute(Q["roles"], {"roles": list(ROLES)})
+        roles = {row.role: row.may_set for row in every(cur)}
+        grantees, privileges, tables = (list(column) for column in zip(*GRANTS, strict=True))
+        cur.execute(Q["lacking"], {"grantees": grantees, "privileges": privileges, "tables": tables})
+        lacking = [Grant(*row) for row in every(cur)]
+        cur.execute(Q["rewriting"], {"history": list(HISTORY), "roles": list(OF_A_RUN)})
+        rewriting = [Grant(*row) for row in every(cur)]
+        cur.execute(MIGRATIONS["ledger_exists"])
+        exists = one(cur)[0]
+    return LedgerFacts(login, _applied(conn, roles) if exists else {}, roles, lacking, rewriting)
+
+
+def target_facts(cur: cursor, pipeline: Pipeline) -> TargetFacts:
+    """The pipeline's table."""
+    schema, name = pipeline.target.table.split(".")
+    cur.execute(Q["target"], {"schema": schema, "name": name})
+    row = maybe(cur)
+    return TargetFacts(pipeline.target.table, row is not None, bool(row and row.logged), bool(row and row.writable))
+
+
+def flow(cur: cursor, pipeline: str) -> Flow:
+    """What the newest batches of the live lane read."""
+    cur.execute(Q["flow"], {"pipeline": pipeline})
+    rows = every(cur)
+    records = sum(row.records for row in rows)
+    paces = [row.bytes / row.seconds for row in rows if row.seconds]
+    return Flow(sum(row.bytes for row in rows) / records if records else None, max(paces, default=None))
+
+
+def _backends(conn: connection, dsn: str) -> Backends:
+    """The other connection asks while ours is idle: a pooler that shares backends gives it ours."""
+    first = _backend(conn)
+    other = reach(dsn, name="lockstep doctor")
+    try:
+        theirs = _backend(other)
+        return Backends(conn.info.backend_pid, first, _backend(conn), theirs)
+    finally:
+        other.close()
+
+
+def _backend(conn: connection) -> int:
+    with transaction(conn, None) as cur:
+        cur.execute(Q["backend"])
+        return int(one(cur).pid)
+
+
+def _applied(conn: connection, roles: dict[str, bool]) -> dict[int, str] | None:
+    role = next((role for role in MAY_READ if roles.get(role)), None)
+    if role is None:
+        return None
+    with transaction(conn, role) as cur:
+        cur.execute(MIGRATIONS["applied"])
+        return {row.version: row.checksum for row in every(cur)}

@@ -1,0 +1,150 @@
+"""The surroundings are looked at: facts from this machine, Postgres and Kafka; what they mean is the core's to say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import READER, reach, transaction
+from lockstep.core.broker_findings import broker_findings
+from lockstep.core.database_findings import database_findings
+from lockstep.core.errors import Refusal, Unreachable
+from lockstep.core.findings import Check, Finding, Judged, Report, problem
+from lockstep.core.ledger_findings import ledger_findings, target_findings
+from lockstep.core.log_findings import LogFacts, log_findings
+from lockstep.core.machine_findings import limits_findings, machine_findings
+from lockstep.ledger import reading
+from lockstep.ledger.facts import Flow, database_facts, flow, ledger_facts, target_facts
+from lockstep.ledger.migrate import known
+from lockstep.steps.status import bounds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka_facts import SurveyedBroker
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.ledger_findings import TargetFacts
+    from lockstep.core.machine_findings import MachineFacts
+
+WHY = {
+    Check.POSTGRES: "the ledger and the targets are there: without it nothing is planned, and nothing commits",
+    Check.KAFKA: "the log is there: without it nothing can be planned or read",
+    Check.TOPIC: "the pipeline has nothing to read",
+    Check.DEFINITION: "a pipeline that does not load does not run, and what it needs cannot be looked at",
+}
+TASKS = 8  # on a cluster, whose cores are not to be seen from here
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """How to find Postgres and Kafka; asking may raise `Refusal`, which is a finding then."""
+
+    dsn: Callable[[], str]
+    broker: Callable[[], SurveyedBroker]
+
+
+@dataclass(slots=True)
+class _OfLedger:
+    """What the ledger knows of one pipeline; empty where it could not be asked."""
+
+    streams: list[Any] = field(default_factory=list)
+    flow: Flow = field(default_factory=lambda: Flow(None, None))
+
+
+def doctor(
+    pipelines: Sequence[Pipeline], broken: Sequence[Refusal], places: Places, machine: MachineFacts, now: datetime
+) -> Report:
+    """Looks at everything that can be reached; who is away is one finding, and the others are looked at all the same."""
+    judged: Judged = [*machine_findings(machine), *(_away(Check.DEFINITION, "pipelines", each) for each in broken)]
+    told: dict[str, _OfLedger] = {}
+    judged += _of_postgres(pipelines, places, machine, told)
+    for pipeline in pipelines:
+        judged += limits_findings(pipeline, machine, told.get(pipeline.name, _OfLedger()).flow.bytes_per_record)
+    judged += _of_kafka(pipelines, places, machine, told, now)
+    return Report.of(judged)
+
+
+def _of_postgres(
+    pipelines: Sequence[Pipeline], places: Places, machine: MachineFacts, told: dict[str, _OfLedger]
+) -> Judged:
+    judged: Judged = []
+    try:
+        dsn = places.dsn()
+        conn = reach(dsn, name="lockstep doctor")
+        try:
+            judged += database_findings(database_facts(conn, dsn), machine.cores or TASKS)
+            ledger = ledger_facts(conn)
+            migrations = {migration.version: migration.checksum for migration in known()}
+            judged += ledger_findings(ledger, migrations)
+            for pipeline in pipelines:
+                judged += target_findings(pipeline.name, _target(conn, pipeline))
+            if ledger.roles.get(READER) and set(migrations) <= set(ledger.applied or ()):
+                told |= {pipeline.name: _of_ledger(conn, pipeline) for pipeline in pipelines}
+        finally:
+            conn.close()
+    except Refusal as refusal:
+        judged.append(_away(Check.POSTGRES, "database", refusal))
+        return judged
+    return [*judged, None]
+
+
+def _of_kafka(
+    pipelines: Sequence[Pipeline], places: Places, machine: MachineFacts, told: dict[str, _OfLedger], now: datetime
+) -> Judged:
+    judged: Judged = []
+    try:
+        broker = places.broker()
+        broker.answers()
+        for pipeline in pipelines:
+            judged += _of_topic(broker, pipeline, machine, told.get(pipeline.name, _OfLedger()), now)
+    except Refusal as refusal:
+        judged.append(_away(Check.KAFKA, "broker", refusal))
+        return judged
+    return [*judged, None]
+
+
+def _of_topic(
+    broker: SurveyedBroker, pipeline: Pipeline, machine: MachineFacts, ledger: _OfLedger, now: datetime
+) -> Judged:
+    try:
+        topic = broker.topic_facts(pipeline.topic)
+    except Unreachable:
+        raise
+    except Refusal as refusal:
+        return [_away(Check.TOPIC, f"topic {pipeline.topic}", refusal)]
+    waiting = broker.first_timestamps(pipeline.topic, _uncommitted(broker, pipeline, ledger))
+    log = LogFacts(waiting, broker.open_transactions(pipeline.topic), ledger.flow.bytes_per_second)
+    return [None, *broker_findings(pipeline, topic, machine.cores), *log_findings(pipeline, topic, log, now)]
+
+
+def _uncommitted(broker: SurveyedBroker, pipeline: Pipeline, ledger: _OfLedger) -> dict[int, int]:
+    """Per partition where the pipeline would go on; the log's start, for one that begins there and has not begun."""
+    view = broker.view(pipeline.topic)
+    if not ledger.streams:
+        starts = {p: b.log_start for p, b in view.bounds.items() if b.log_start < b.stable_end}
+        return starts if pipeline.start == "earliest" else {}
+    found: dict[int, int] = {}
+    for stream in ledger.streams:
+        bounds = bounds_of(stream, view)
+        if bounds and stream.position < bounds.stable_end:
+            found[stream.partition] = max(stream.position, bounds.log_start)
+    return found
+
+
+def _target(conn: connection, pipeline: Pipeline) -> TargetFacts:
+    with transaction(conn, None) as cur:
+        return target_facts(cur, pipeline)
+
+
+def _of_ledger(conn: connection, pipeline: Pipeline) -> _OfLedger:
+    with transaction(conn, READER) as cur:
+        return _OfLedger(reading.progress(cur, pipeline.name), flow(cur, pipeline.name))
+
+
+def _away(check: Check, subject: str, refusal: Refusal) -> Finding:
+    """A refusal as a finding: its own words, which repeat no secret, on one line."""
+    remedy = refusal.next_command or "lockstep dev status"
+    return problem(check, subject, " ".join(refusal.message.split()), WHY[check], " ".join(remedy.split()))
