@@ -18,6 +18,7 @@ ROLES = ("lockstep_owner", *OF_A_RUN)
 HISTORY = (
     "definition",
     "batch_range",
+    "request_window",
     "call",
     "source_manifest",
     "manifest",
@@ -28,7 +29,7 @@ HISTORY = (
     "boundary",
     "migration",
 )
-CHANGING = ("coverage", "claim", "stream", "batch", "attempt", "request", "request_window", "pipeline")
+CHANGING = ("coverage", "claim", "stream", "batch", "attempt", "request", "pipeline")
 PLANS = (
     "stream",
     "request",

@@ -1,0 +1,124 @@
+"""Whether the ledger is as `lockstep migrate` makes it: each case with its reason, on both sides of the line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lockstep.core import ledger_findings as judge
+from lockstep.core.ledger_findings import OF_A_RUN, ROLES, Grant, LedgerFacts, TargetFacts
+
+KNOWN = {1: "a", 2: "b", 3: "c"}
+FACTS = LedgerFacts("airflow", dict(KNOWN), dict.fromkeys(ROLES, True), (), ())
+TARGET = TargetFacts("public.orders", exists=True, logged=True, writable=True)
+
+
+def severity(finding) -> str | None:
+    return finding and str(finding.severity)
+
+
+def test_a_ledger_that_was_just_migrated_gives_no_finding():
+    assert judge.ledger_findings(FACTS, KNOWN) == [None] * 5
+    assert judge.target_findings("orders", TARGET) == [None]
+
+
+def test_migrations_that_nobody_may_read_are_not_taken_for_right():
+    assert judge.ledger_findings(replace(FACTS, applied=None), KNOWN) == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("roles", "missing", "reason"),
+    [
+        (ROLES, "", "all six"),
+        (ROLES[1:], "missing: lockstep_owner", "nobody can migrate"),
+        ((), ", ".join(ROLES), "never migrated here"),
+    ],
+)
+def test_roles(roles, missing, reason):
+    found = judge.roles(replace(FACTS, roles=dict.fromkeys(roles, True)))
+    assert severity(found) == ("problem" if missing else None), reason
+    assert not found or missing in found.found
+
+
+@pytest.mark.parametrize(
+    ("roles", "missing", "reason"),
+    [
+        (dict.fromkeys(ROLES, True), "", "all, the owner's too: that login migrates"),
+        (dict.fromkeys(OF_A_RUN, True) | {"lockstep_owner": False}, "", "a run does not need the owner's"),
+        (dict.fromkeys(ROLES, True) | {"lockstep_reader": False}, "lockstep_reader", "`status` is refused"),
+        (dict.fromkeys(ROLES, False), "lockstep_planner", "nothing works"),
+        ({}, "", "roles that are not there are told elsewhere"),
+    ],
+)
+def test_membership(roles, missing, reason):
+    found = judge.membership(replace(FACTS, roles=roles))
+    assert severity(found) == ("problem" if missing else None), reason
+    assert not found or missing in found.found
+
+
+@pytest.mark.parametrize(
+    ("lacking", "words", "reason"),
+    [
+        ([], "", "nothing lacks"),
+        ([Grant("lockstep_committer", "INSERT", "commit")], "lockstep_committer insert commit", "no commit row"),
+        ([Grant("lockstep_reader", "SELECT", f"t{i}") for i in range(9)], "and 6 more", "three are examples enough"),
+    ],
+)
+def test_grants(lacking, words, reason):
+    found = judge.grants(replace(FACTS, lacking=lacking))
+    assert severity(found) == ("problem" if words else None), reason
+    assert not found or words in found.found
+
+
+def test_what_lacks_is_granted_by_the_remedy_and_what_is_too_much_revoked():
+    one = [Grant("lockstep_committer", "INSERT", "commit")]
+    granted = judge.grants(replace(FACTS, lacking=one))
+    revoked = judge.history(replace(FACTS, rewriting=one))
+    assert granted.remedy == "grant insert on lockstep.commit to lockstep_committer"
+    assert revoked.remedy == "revoke insert on lockstep.commit from lockstep_committer"
+
+
+@pytest.mark.parametrize(
+    ("rewriting", "expected", "reason"),
+    [
+        ([], None, "history is insert-only"),
+        ([Grant("lockstep_committer", "UPDATE", "result")], "problem", "counts can be made to fit"),
+        ([Grant("lockstep_committer", "TRUNCATE", "commit")], "problem", "the witness can be sent away"),
+    ],
+)
+def test_history(rewriting, expected, reason):
+    assert severity(judge.history(replace(FACTS, rewriting=rewriting))) == expected, reason
+
+
+@pytest.mark.parametrize(
+    ("applied", "words", "reason"),
+    [
+        (KNOWN, "", "all of them, as they are"),
+        ({}, "0001, 0002, 0003 not applied", "no ledger yet"),
+        ({1: "a", 2: "b"}, "0003 not applied", "older than the code"),
+        (KNOWN | {4: "d"}, "0004 applied, which this code does not have", "newer than the code"),
+        (KNOWN | {2: "x"}, "0002 applied with other content", "edited after it was applied"),
+        ({1: "x"}, "0001 applied with other content", "worse than the two that are missing"),
+        (KNOWN | {1: "x", 4: "d"}, "0001 applied with other content", "worse than one that is too new"),
+    ],
+)
+def test_migrations(applied, words, reason):
+    found = judge.migrations(applied, KNOWN)
+    assert severity(found) == ("problem" if words else None), reason
+    assert not found or found.found.startswith(words), reason
+
+
+@pytest.mark.parametrize(
+    ("facts", "words", "reason"),
+    [
+        (TARGET, "", "there, logged, granted"),
+        (replace(TARGET, exists=False), "not there", "`migrate NAME` was never called"),
+        (replace(TARGET, writable=False), "not granted", "made by somebody else"),
+        (replace(TARGET, logged=False), "unlogged", "a crash empties it"),
+    ],
+)
+def test_target(facts, words, reason):
+    (found,) = judge.target_findings("orders", facts)
+    assert severity(found) == ("problem" if words else None), reason
+    assert not found or words in found.found, reason

@@ -1,0 +1,135 @@
+"""Whether a machine has what a run needs: each case with its reason, on both sides of the line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lockstep.core import machine_findings as judge
+from lockstep.core.definition import Append, Json, Limits, Pipeline
+from lockstep.core.findings import Check
+from lockstep.core.machine_findings import FITTING, MachineFacts
+
+ROOT = Path(__file__).parents[2]
+GIB = 2**30
+VERSIONS = {
+    "pyspark": "4.1.1",
+    "pyspark-client": "4.1.1",
+    "great-expectations": "1.24.3",
+    "confluent-kafka": "2.16.1",
+    "apache-airflow": "3.3.2",
+}
+JARS = ("kafka-clients-3.9.1.jar", "spark-sql-kafka-0-10_2.13-4.1.1.jar")
+FACTS = MachineFacts(VERSIONS, None, JARS, cores=8, spark_memory=2 * GIB, memory=16 * GIB)
+
+
+def severity(finding) -> str | None:
+    return finding and str(finding.severity)
+
+
+def test_a_machine_that_was_just_set_up_gives_no_finding():
+    assert judge.machine_findings(FACTS) == [None] * 8
+
+
+@pytest.mark.parametrize(
+    ("check", "version", "expected", "reason"),
+    [
+        (Check.PYSPARK, "4.1.1", None, "the one that is pinned"),
+        (Check.PYSPARK, "4.1.1.dev1", None, "a build of it"),
+        (Check.PYSPARK, "4.1.2", "problem", "the connector is another version's"),
+        (Check.PYSPARK, None, "problem", "nothing stages"),
+        (Check.EXPECTATIONS, "1.99", None, "its version 1"),
+        (Check.EXPECTATIONS, "0.18.22", "problem", "what resolvers fall back to"),
+        (Check.EXPECTATIONS, "2.0", "problem", "another version's suites"),
+        (Check.CONFLUENT, "2.16.9", None, "the line that was tested"),
+        (Check.CONFLUENT, "2.15.0", "problem", "older"),
+        (Check.AIRFLOW, "3.3.2", None, "the one that is pinned"),
+        (Check.AIRFLOW, "2.11.0", "warning", "the command line works without"),
+        (Check.AIRFLOW, None, "warning", "the command line works without"),
+    ],
+)
+def test_packages(check, version, expected, reason):
+    facts = replace(FACTS, versions=VERSIONS | {str(check): version})
+    assert severity(judge.package(facts, check)) == expected, reason
+
+
+def test_the_versions_that_fit_are_those_that_are_asked_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = dict(re.match(r"([a-z-]+)(.*)", line).groups() for line in project["dependencies"])
+    for check, (begin, end) in FITTING.items():
+        low, high = (".".join(map(str, version)) for version in (begin, end))
+        assert asked[check] in {f"=={low}", f">={low},<{high}"}
+        if asked[check].startswith("=="):
+            assert end == (*begin[:-1], begin[-1] + 1)
+
+
+@pytest.mark.parametrize(
+    ("spark", "client", "expected", "reason"),
+    [
+        ("4.1.1", "4.1.1", None, "equal ones write the same files"),
+        ("4.1.1", "4.1.0", "problem", "a mixture"),
+        ("4.1.1", None, None, "nobody else writes into the folder"),
+        (None, "4.1.1", "problem", "half of the folder"),
+    ],
+)
+def test_pyspark_and_its_client(spark, client, expected, reason):
+    facts = replace(FACTS, versions={"pyspark": spark, "pyspark-client": client})
+    assert severity(judge.same_pyspark(facts)) == expected, reason
+
+
+@pytest.mark.parametrize(
+    ("java", "expected", "reason"),
+    [(None, None, "there is one"), ("no Java 17 or newer: java is Java 11", "problem", "Spark does not start")],
+)
+def test_java(java, expected, reason):
+    assert severity(judge.java(replace(FACTS, java=java))) == expected, reason
+
+
+@pytest.mark.parametrize(
+    ("jars", "expected", "reason"),
+    [
+        (JARS, None, "the connector of this Spark"),
+        ("no connector/*.jar", "problem", "none at all"),
+        (JARS[:1], "problem", "jars, but not the connector"),
+        (("spark-sql-kafka-0-10_2.13-4.0.0.jar",), "problem", "another Spark's"),
+        ((*JARS, "spark-sql-kafka-0-10_2.13-4.0.0.jar"), "problem", "two of them: which one wins is chance"),
+    ],
+)
+def test_jars(jars, expected, reason):
+    assert severity(judge.jars(replace(FACTS, jars=jars))) == expected, reason
+
+
+@pytest.mark.parametrize(
+    ("spark", "memory", "expected", "reason"),
+    [
+        (2 * GIB, 16 * GIB, None, "it is there"),
+        (16 * GIB, 16 * GIB, None, "just"),
+        (17 * GIB, 16 * GIB, "warning", "promised, and not there"),
+        (None, 16 * GIB, None, "on a cluster, not here"),
+        (2 * GIB, None, None, "how much there is, nobody can tell"),
+    ],
+)
+def test_memory(spark, memory, expected, reason):
+    assert severity(judge.memory(replace(FACTS, spark_memory=spark, memory=memory))) == expected, reason
+
+
+@pytest.mark.parametrize(
+    ("limits", "bytes_per_record", "expected", "reason"),
+    [
+        (Limits(records=1_000), None, [None], "how large a record is, nobody knows yet"),
+        (Limits(records=1_000), 2_000_000.0, [None], "2 GB are a bit less than 2 GiB"),
+        (Limits(records=1_000), 3_000_000.0, ["warning"], "3 GB are more"),
+        (Limits(records=1_000, bytes=GIB), 3_000_000.0, [None], "bytes are the tighter limit"),
+        (Limits(records=1_000, bytes=3 * GIB), None, ["warning"], "told by the limit alone"),
+        (Limits(records=1_000, bytes=3 * GIB), 1.0, [None], "records are the tighter limit"),
+    ],
+)
+def test_limits(limits, bytes_per_record, expected, reason):
+    orders = Pipeline("orders", "orders.v1", Json("id string"), Append("public.orders"), limits=limits)
+    found = judge.limits_findings(orders, FACTS, bytes_per_record)
+    assert [severity(finding) for finding in found] == expected, reason
+    assert judge.limits_findings(orders, replace(FACTS, spark_memory=None), bytes_per_record) == []

@@ -1,0 +1,45 @@
+"""What the doctor takes for right is what `lockstep migrate` makes."""
+
+from __future__ import annotations
+
+from lockstep.core.findings import Report
+from lockstep.core.ledger_findings import GRANTS, HISTORY, OF_A_RUN, ROLES, ledger_findings
+from lockstep.ledger import migrate
+from lockstep.ledger.facts import ledger_facts
+
+PRIVILEGES = """
+    select g.grantee, g.privilege_type, g.table_name from information_schema.role_table_grants g
+    join pg_class c on c.relname = g.table_name and c.relnamespace = 'lockstep'::regnamespace and c.relkind = 'r'
+    where g.table_schema = 'lockstep' and g.grantee like 'lockstep%%' and g.grantee <> 'lockstep_owner'
+"""
+CHANGEABLE = """
+    select distinct c.relname from pg_class c cross join unnest(%(roles)s::text[]) as r (role)
+    where c.relnamespace = 'lockstep'::regnamespace and c.relkind = 'r'
+      and (has_table_privilege(r.role, c.oid, 'UPDATE, DELETE, TRUNCATE') or has_any_column_privilege(r.role, c.oid, 'UPDATE'))
+"""
+
+
+def test_a_fresh_ledger_has_nothing_that_deviates(conn):
+    facts = ledger_facts(conn)
+    assert (facts.lacking, facts.rewriting, facts.roles) == ([], [], dict.fromkeys(ROLES, True))
+    known = {migration.version: migration.checksum for migration in migrate.known()}
+    assert Report.of(ledger_findings(facts, known)).findings == ()
+
+
+def test_every_insert_and_delete_that_migrations_grant_is_one_that_is_looked_for(ledger):
+    granted = set(ledger.ask(PRIVILEGES))
+    wanted = set(GRANTS)
+    assert wanted <= granted
+    assert {grant for grant in granted - wanted if grant[1] in {"INSERT", "DELETE"}} == set()
+
+
+def test_every_table_that_nobody_changes_is_history(ledger):
+    tables = {
+        name
+        for (name,) in ledger.ask(
+            "select relname from pg_class where relnamespace = 'lockstep'::regnamespace and relkind = 'r'"
+        )
+    }
+    changeable = {name for (name,) in ledger.ask(CHANGEABLE, roles=list(OF_A_RUN))}
+    waiting = {"outbox"}  # what was sent will be taken out of it
+    assert tables - changeable - waiting == set(HISTORY)
