@@ -35,7 +35,7 @@ class LogFacts:
     """What waits in a topic's partitions, as the pipeline stands.
 
     `waiting` is per partition the timestamp of the oldest record that is not committed; `bytes_per_second` is what the
-    fastest partition delivered lately, None before anything was committed.
+    fastest partition delivered lately, None where no batch tells.
     """
 
     waiting: dict[int, datetime]
@@ -86,7 +86,7 @@ def retention_by_size(topic: TopicFacts, wait: timedelta | None, bytes_per_secon
             Check.RETENTION_BYTES,
             f"topic {topic.topic}",
             f"{limit} for each partition",
-            f"nothing is committed yet, so nobody can tell how soon that is full; {LOSS}",
+            f"no batch tells yet how fast the log grows, so nobody knows how soon that is full; {LOSS}",
             "ask again after the first batches, or " + topic.set_to("retention.bytes=-1"),
         )
     kept = timedelta(seconds=min(limit / bytes_per_second, 10 * 366 * 86_400))

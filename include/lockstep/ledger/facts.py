@@ -28,12 +28,13 @@ SETTINGS = (
     Check.IDLE_TIMEOUT,
     Check.CHECKSUMS,
 )
+SHORTEST_PACE = 60.0  # seconds of log: what was sent in one go says nothing about a day
 MAY_READ = ("lockstep_reader", "lockstep_planner", "lockstep_stager", "lockstep_committer")
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What the newest batches read: how large a record is, and what the fastest stream brings; None before a commit."""
+    """What the newest batches read: how large a record is, and what the fastest stream brings; None where none tells."""
 
     bytes_per_record: float | None
     bytes_per_second: float | None
@@ -92,7 +93,7 @@ def flow(cur: cursor, pipeline: str) -> Flow:
     cur.execute(Q["flow"], {"pipeline": pipeline})
     rows = every(cur)
     records = sum(row.records for row in rows)
-    paces = [row.bytes / row.seconds for row in rows if row.seconds]
+    paces = [row.bytes / row.seconds for row in rows if row.seconds and row.seconds >= SHORTEST_PACE]
     return Flow(sum(row.bytes for row in rows) / records if records else None, max(paces, default=None))
 
 
