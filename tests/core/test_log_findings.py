@@ -234,6 +234,16 @@ def test_schedules_that_cannot_be_told(schedule, expected, reason):
     assert severity(log_findings.schedule(replace(ORDERS, schedule=schedule))) == expected, reason
 
 
+def test_settings_that_may_not_be_seen_are_one_warning_and_nothing_is_guessed():
+    hidden = replace(TOPIC, settings=None)
+    judged = broker_findings.broker_findings(ORDERS, hidden, 8)
+    waiting = LogFacts({0: NOW - timedelta(days=900)}, (), 1e9)
+    judged += log_findings.log_findings(ORDERS, hidden, waiting, NOW)
+    (found,) = filter(None, judged)
+    assert (severity(found), found.check) == ("warning", "topic")
+    assert "DescribeConfigs" in found.remedy
+
+
 def test_a_sound_topic_gives_no_finding():
     nothing = LogFacts({0: NOW - timedelta(minutes=1)}, (), 100.0)
     assert set(log_findings.log_findings(ORDERS, TOPIC, nothing, NOW)) == {None}

@@ -29,6 +29,8 @@ OF_TOPIC = (
 )
 OF_BROKER = ("transaction.max.timeout.ms",)
 
+FORBIDDEN = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+
 
 class SurveyedBroker(Broker):
     """A broker that also tells how it keeps a topic."""
@@ -45,12 +47,13 @@ class SurveyedBroker(Broker):
         try:
             described = self._describe(topic)
             cluster = self._client().describe_cluster(request_timeout=SECONDS).result(SECONDS + GRACE)
-            settings = self._settings(ConfigResource.Type.TOPIC, topic, OF_TOPIC)
+            of_topic = self._settings(ConfigResource.Type.TOPIC, topic, OF_TOPIC)
             asked = (cluster.controller or cluster.nodes[0]).id
-            settings |= self._settings(ConfigResource.Type.BROKER, str(asked), OF_BROKER)
+            of_broker = self._settings(ConfigResource.Type.BROKER, str(asked), OF_BROKER)
         except KafkaException as error:
             raise self._away(error) from None
         copies = min(len(part.replicas) for part in described.partitions)
+        settings = None if of_topic is None else of_topic | (of_broker or {})
         return TopicFacts(self.bootstrap, topic, len(cluster.nodes), len(described.partitions), copies, settings)
 
     def open_transactions(self, topic: str) -> list[OpenTransaction]:
@@ -103,14 +106,14 @@ class SurveyedBroker(Broker):
         )
         return {asked.partition: future.result(SECONDS + GRACE).offset for asked, future in futures.items()}
 
-    def _settings(self, kind: ConfigResource.Type, name: str, wanted: tuple[str, ...]) -> dict[str, str]:
-        """The settings in force; without those that we may not see, or that this broker does not know."""
+    def _settings(self, kind: ConfigResource.Type, name: str, wanted: tuple[str, ...]) -> dict[str, str] | None:
+        """The settings in force, without those that this broker does not know; None where we may not see them."""
         try:
             (asked,) = self._client().describe_configs([ConfigResource(kind, name)], request_timeout=SECONDS).values()
             entries = asked.result(SECONDS + GRACE)
         except KafkaException as error:
-            if error.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-                return {}
+            if error.args[0].code() in FORBIDDEN:
+                return None
             raise
         return {name: entries[name].value for name in wanted if name in entries and entries[name].value is not None}
 

@@ -21,18 +21,22 @@ LOST = "offsets that are committed here are gone from the log, or stand for othe
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """How a topic is kept: its copies, the cluster's size, and the settings that are in force."""
+    """How a topic is kept: its copies, the cluster's size, and the settings in force; None where we may not see them."""
 
     bootstrap: str
     topic: str
     brokers: int
     partitions: int
     copies: int  # of the partition that has the fewest
-    settings: Mapping[str, str]
+    settings: Mapping[str, str] | None
+
+    def word(self, name: str, default: str) -> str:
+        """A setting, or what it is by default where the broker does not know it."""
+        return (self.settings or {}).get(name, default)
 
     def number(self, name: str) -> int:
         """A setting that is a number; -1 where the broker does not know it."""
-        return int(self.settings.get(name, "-1"))
+        return int(self.word(name, "-1"))
 
     def set_to(self, setting: str) -> str:
         """The command that gives the topic this `name=value`."""
@@ -44,7 +48,10 @@ class TopicFacts:
 
 def broker_findings(pipeline: Pipeline, facts: TopicFacts, cores: int | None) -> Judged:
     """What durability, compaction, clocks and partitions make of the pipeline's topic."""
+    if facts.settings is None:
+        return [unreadable(facts), replication(facts), partitions(facts, cores)]
     return [
+        None,
         replication(facts),
         in_sync(facts),
         unclean(facts),
@@ -52,6 +59,18 @@ def broker_findings(pipeline: Pipeline, facts: TopicFacts, cores: int | None) ->
         timestamps(facts),
         partitions(facts, cores),
     ]
+
+
+def unreadable(facts: TopicFacts) -> Finding:
+    """Reading records does not take the right to see the topic's settings; looking at them does."""
+    return warning(
+        Check.TOPIC,
+        f"topic {facts.topic}",
+        "its settings may not be read",
+        "nobody can tell here whether retention, durability and clocks are right; `lockstep status` is refused",
+        f"kafka-acls.sh --bootstrap-server {facts.bootstrap} --add --allow-principal User:NAME"
+        f" --operation DescribeConfigs --topic {facts.topic}",
+    )
 
 
 def replication(facts: TopicFacts) -> Finding | None:
@@ -104,7 +123,7 @@ def in_sync(facts: TopicFacts) -> Finding | None:
 
 def unclean(facts: TopicFacts) -> Finding | None:
     """A leader that lacks records serves the same offsets again with others."""
-    if facts.settings.get("unclean.leader.election.enable", "false") != "true":
+    if facts.word("unclean.leader.election.enable", "false") != "true":
         return None
     return problem(
         Check.UNCLEAN,
@@ -117,7 +136,7 @@ def unclean(facts: TopicFacts) -> Finding | None:
 
 def cleanup(facts: TopicFacts, pipeline: Pipeline) -> Finding | None:
     """Compaction leaves the newest record of each key: a replay reads fewer records than the first run did."""
-    policy = facts.settings.get("cleanup.policy", "delete")
+    policy = facts.word("cleanup.policy", "delete")
     if "compact" not in policy:
         return None
     append = isinstance(pipeline.target, Append)
@@ -128,14 +147,14 @@ def cleanup(facts: TopicFacts, pipeline: Pipeline) -> Finding | None:
         "compaction takes older records of a key away: a replay deletes the rows of its offsets and reads fewer again"
         if append
         else "compaction takes older records of a key away: a replay sees only the newest of each key, and a deletion"
-        f" that is not read within delete.retention.ms ({facts.settings.get('delete.retention.ms', '?')}) is never seen",
+        f" that is not read within delete.retention.ms ({facts.word('delete.retention.ms', '?')}) is never seen",
         f"{facts.set_to('cleanup.policy=delete')}, or look first: lockstep replay {pipeline.name} --from X --until Y --preview",
     )
 
 
 def timestamps(facts: TopicFacts) -> Finding | None:
     """A producer's clock that runs ahead keeps old segments alive and closes times too early."""
-    kind, ahead = facts.settings.get("message.timestamp.type", "CreateTime"), "message.timestamp.after.max.ms"
+    kind, ahead = facts.word("message.timestamp.type", "CreateTime"), "message.timestamp.after.max.ms"
     limit = facts.number(ahead)
     if kind == "LogAppendTime" or 0 <= limit <= FUTURE / timedelta(milliseconds=1):
         return None

@@ -46,6 +46,8 @@ class LogFacts:
 def log_findings(pipeline: Pipeline, topic: TopicFacts, log: LogFacts, now: datetime) -> Judged:
     """What retention and open transactions make of the pipeline."""
     wait = longest_wait(pipeline.schedule) if pipeline.schedule else None
+    if topic.settings is None:
+        return [schedule(pipeline), *transactions(topic, log.transactions, now)]
     return [
         schedule(pipeline),
         retention(topic, wait),
@@ -79,7 +81,7 @@ def retention(topic: TopicFacts, wait: timedelta | None) -> Finding | None:
 def retention_by_size(topic: TopicFacts, wait: timedelta | None, bytes_per_second: float | None) -> Finding | None:
     """Size must not do it either, at the pace of the batches that were committed."""
     limit = topic.number("retention.bytes")
-    if limit < 0 or "delete" not in topic.settings.get("cleanup.policy", "delete") or wait is None:
+    if limit < 0 or "delete" not in topic.word("cleanup.policy", "delete") or wait is None:
         return None
     if not bytes_per_second:
         return warning(
@@ -126,11 +128,7 @@ def transactions(topic: TopicFacts, found: Sequence[OpenTransaction], now: datet
 def kept_for(topic: TopicFacts) -> timedelta | None:
     """How long time lets a record be; None when it deletes none."""
     kept = topic.number("retention.ms")
-    return (
-        timedelta(milliseconds=kept)
-        if kept >= 0 and "delete" in topic.settings.get("cleanup.policy", "delete")
-        else None
-    )
+    return timedelta(milliseconds=kept) if kept >= 0 and "delete" in topic.word("cleanup.policy", "delete") else None
 
 
 def _transaction(topic: TopicFacts, found: OpenTransaction, now: datetime, limit: timedelta) -> Finding:

@@ -117,7 +117,7 @@ def _of_topic(
         return [_away(Check.TOPIC, f"topic {pipeline.topic}", refusal)]
     waiting = broker.first_timestamps(pipeline.topic, _uncommitted(broker, pipeline, ledger))
     log = LogFacts(waiting, broker.open_transactions(pipeline.topic), ledger.flow.bytes_per_second)
-    return [None, *broker_findings(pipeline, topic, machine.cores), *log_findings(pipeline, topic, log, now)]
+    return [*broker_findings(pipeline, topic, machine.cores), *log_findings(pipeline, topic, log, now)]
 
 
 def _uncommitted(broker: SurveyedBroker, pipeline: Pipeline, ledger: _OfLedger) -> dict[int, int]:
