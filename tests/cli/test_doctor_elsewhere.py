@@ -31,6 +31,7 @@ from lockstep.core.kafka_options import kafka_options
 from lockstep.core.machine_findings import MachineFacts
 from lockstep.dev import cluster, kafka, ports, postgres, processes
 from lockstep.steps.doctor import Places, doctor
+from pooler import Pooler
 from three_brokers import ThreeBrokers
 
 pytestmark = pytest.mark.long
@@ -74,6 +75,26 @@ def test_a_server_that_forgets_is_told_and_the_remedies_undo_it(lockstep, server
             for statement in finding["remedy"].split("; "):
                 conn.cursor().execute(statement)
             _until(lambda setting=setting: setting not in found())
+
+
+def test_a_transaction_pooler_is_told(lockstep, server, servers):
+    lockstep.environ(LOCKSTEP_DSN=server.dsn, LOCKSTEP_KAFKA=servers.kafka().bootstrap)
+    lockstep.define(target=TARGET)
+    assert lockstep("migrate").code == 0
+    (server.data / "pg_hba.conf").write_text("host all all 127.0.0.1/32 trust\n")
+    with closing(psycopg2.connect(server.superuser_dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute("select pg_reload_conf()")
+
+    def pooled(dsn: str) -> str | None:
+        lockstep.environ(LOCKSTEP_DSN=dsn)
+        findings = lockstep("doctor", "orders", "--json").document["findings"]
+        return next((f["severity"] for f in findings if f["check"] == "pooler"), None)
+
+    pooler = Pooler(server.port, "lockstep", "lockstep")
+    through = pooled(f"host=127.0.0.1 port={pooler.port} user=lockstep dbname=lockstep")
+    pooler.close()
+
+    assert (through, pooled(server.dsn)) == ("problem", None)
 
 
 def test_a_standby_is_told(lockstep, server, servers):
