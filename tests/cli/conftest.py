@@ -8,9 +8,19 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from command_line import CommandLine
+from command_line import TARGET, CommandLine
 
 NUMBERS = itertools.count()
+# One broker holds everything once; an older Postgres is made without checksums.
+KNOWN = {"replication.factor", "min.insync.replicas", "data_checksums"}
+OF_A_RUN = ", ".join(f"lockstep_{role}" for role in ("planner", "stager", "committer", "partition", "reader"))
+DEFINITION = """
+from lockstep.core.definition import Append, Json, Limits, Pipeline
+P = Pipeline(
+    name="{name}", topic="{topic}", format=Json("id string, n int"), target=Append("public.orders"),
+    schedule={schedule!r}, limits=Limits(bytes={limit}),
+)
+"""
 
 
 @pytest.fixture
@@ -48,3 +58,69 @@ def ledger_rows(database):
         return counts
 
     return count
+
+
+@pytest.fixture
+def define(lockstep, database, kafka):
+    """`define(name, topic)` makes a pipeline whose target is there."""
+    lockstep.environ(LOCKSTEP_DSN=database, LOCKSTEP_KAFKA=kafka, SPARK_MASTER="local[2]")
+
+    def make(name: str, topic: str, schedule: str | None = "*/5 * * * *", limit: int | None = None) -> None:
+        lockstep.define(
+            name, init=DEFINITION.format(name=name, topic=topic, schedule=schedule, limit=limit), target=TARGET
+        )
+        if name == "orders":
+            assert lockstep("migrate", name).code == 0
+
+    return make
+
+
+@pytest.fixture
+def sound(define, topic):
+    """A pipeline on a topic of two partitions."""
+    name = topic(partitions=2)
+    define("orders", name)
+    return name
+
+
+@pytest.fixture
+def admin(database, postgres):
+    """Runs statements in the test's database as the superuser."""
+    with closing(psycopg2.connect(re.sub(r"/\w+$", database[database.rindex("/") :], postgres))) as conn:
+        conn.autocommit = True
+        yield conn.cursor().execute
+
+
+@pytest.fixture
+def login(lockstep, database, admin):
+    """`login(roles)` is what LOCKSTEP_DSN then says: a login of the test's own, a member of these roles."""
+    made = []
+
+    def make(roles: str = OF_A_RUN, password: str = "own") -> str:  # noqa: S107 - it lives as long as the test
+        name = f"login_{os.getpid()}_{next(NUMBERS)}"
+        admin(f"create role {name} login password '{password}'")
+        admin(f"grant {roles} to {name}")
+        made.append(name)
+        lockstep.environ(LOCKSTEP_DSN=re.sub(r"//[^@]+@", f"//{name}:{password}@", database))
+        return name
+
+    yield make
+    for name in made:
+        admin(f"drop owned by {name}")
+        admin(f"drop role {name}")
+
+
+@pytest.fixture
+def findings(lockstep):
+    """`findings("orders")` is what the doctor says is wrong, by check, beyond what every test's stack has."""
+
+    def look(*name: str) -> dict[str, dict]:
+        said = lockstep("doctor", *name, "--json")
+        document = said.document
+        assert said.err == ""
+        assert said.code == (0 if document["ok"] else 1)
+        problems = [f for f in document["findings"] if f["severity"] == "problem"]
+        assert (document["problems"], document["ok"]) == (len(problems), not problems)
+        return {f["check"]: f for f in document["findings"] if not (f["check"] in KNOWN and f["severity"] == "warning")}
+
+    return look

@@ -62,6 +62,7 @@ def test_membership(roles, missing, reason):
     [
         ([], "", "nothing lacks"),
         ([Grant("lockstep_committer", "INSERT", "commit")], "lockstep_committer insert commit", "no commit row"),
+        ([Grant("lockstep_reader", "USAGE", "")], "lockstep_reader usage of the schema", "it may not even enter"),
         ([Grant("lockstep_reader", "SELECT", f"t{i}") for i in range(9)], "and 6 more", "three are examples enough"),
     ],
 )
@@ -77,6 +78,20 @@ def test_what_lacks_is_granted_by_the_remedy_and_what_is_too_much_revoked():
     revoked = judge.history(replace(FACTS, rewriting=one))
     assert granted.remedy == "grant insert on lockstep.commit to lockstep_committer"
     assert revoked.remedy == "revoke insert on lockstep.commit from lockstep_committer"
+
+
+@pytest.mark.parametrize(
+    ("roles", "lacking", "expected", "reason"),
+    [
+        (dict.fromkeys(ROLES, True), [], True, "it may look at everything"),
+        (dict.fromkeys(ROLES, True), [Grant("lockstep_committer", "INSERT", "commit")], True, "another role lacks"),
+        (dict.fromkeys(ROLES, True), [Grant("lockstep_reader", "SELECT", "stream")], False, "it may not see that"),
+        ({"lockstep_reader": False}, [], False, "the login is no member"),
+        ({}, [], False, "there is no such role"),
+    ],
+)
+def test_who_may_look(roles, lacking, expected, reason):
+    assert replace(FACTS, roles=roles, lacking=lacking).lets_read("lockstep_reader") is expected, reason
 
 
 @pytest.mark.parametrize(

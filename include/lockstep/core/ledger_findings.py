@@ -46,7 +46,7 @@ STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "re
 COMMITS = ("commit", "coverage", "reject", "outbox", "tombstone", "decision")
 # (role, privilege, table): what a run cannot do without.
 GRANTS = (
-    *((role, "SELECT", table) for role in OF_A_RUN for table in (*HISTORY[:-1], *CHANGING)),
+    *((role, "SELECT", table) for role in OF_A_RUN for table in (*HISTORY, *CHANGING)),
     *(("lockstep_planner", "INSERT", table) for table in ("pipeline", *PLANS)),
     *(("lockstep_planner", "DELETE", table) for table in ("claim", "coverage")),
     *(("lockstep_stager", "INSERT", table) for table in STAGES),
@@ -57,14 +57,19 @@ GRANTS = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class Grant:
-    """A privilege that a role has, or lacks, on a table of the ledger."""
+    """A privilege that a role has, or lacks, on a table of the ledger; without a table, on its schema."""
 
     role: str
     privilege: str
     table: str
 
     def __str__(self) -> str:
-        return f"{self.role} {self.privilege.lower()} {self.table}"
+        return f"{self.role} {self.privilege.lower()} {self.table or 'of the schema'}"
+
+    @property
+    def what(self) -> str:
+        """The privilege and its object, as `grant` and `revoke` take them."""
+        return f"{self.privilege.lower()} on {f'lockstep.{self.table}' if self.table else 'schema lockstep'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,10 @@ class LedgerFacts:
     roles: Mapping[str, bool]  # those that exist; whether the login may `set role` to it
     lacking: Sequence[Grant]
     rewriting: Sequence[Grant]  # what lets a role change history
+
+    def lets_read(self, role: str) -> bool:
+        """Whether the login may take the role on, and that one may look at everything."""
+        return self.roles.get(role, False) and all(grant.role != role for grant in self.lacking)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +140,7 @@ def grants(facts: LedgerFacts) -> Finding | None:
         SUBJECT,
         _some(facts.lacking, "missing: "),
         "a step is refused in the middle of its transaction",
-        "; ".join(f"grant {g.privilege.lower()} on lockstep.{g.table} to {g.role}" for g in sorted(facts.lacking)[:3]),
+        "; ".join(f"grant {g.what} to {g.role}" for g in sorted(facts.lacking)[:3]),
     )
 
 
@@ -144,9 +153,7 @@ def history(facts: LedgerFacts) -> Finding | None:
         SUBJECT,
         _some(facts.rewriting, ""),
         "history is insert-only by privilege: a row that can be changed proves nothing any more",
-        "; ".join(
-            f"revoke {g.privilege.lower()} on lockstep.{g.table} from {g.role}" for g in sorted(facts.rewriting)[:3]
-        ),
+        "; ".join(f"revoke {g.what} from {g.role}" for g in sorted(facts.rewriting)[:3]),
     )
 
 

@@ -29,7 +29,6 @@ SETTINGS = (
     Check.CHECKSUMS,
 )
 SHORTEST_PACE = 60.0  # seconds of log: what was sent in one go says nothing about a day
-MAY_READ = ("lockstep_reader", "lockstep_planner", "lockstep_stager", "lockstep_committer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +114,11 @@ def _backend(conn: connection) -> int:
 
 
 def _applied(conn: connection, roles: dict[str, bool]) -> dict[int, str] | None:
-    role = next((role for role in MAY_READ if roles.get(role)), None)
-    if role is None:
+    with transaction(conn, None) as cur:
+        cur.execute(Q["may_read_migrations"], {"roles": [role for role, may_set in roles.items() if may_set]})
+        row = maybe(cur)
+    if row is None:
         return None
-    with transaction(conn, role) as cur:
+    with transaction(conn, row.role) as cur:
         cur.execute(MIGRATIONS["applied"])
         return {row.version: row.checksum for row in every(cur)}

@@ -40,12 +40,23 @@ select rolname as role,
 from pg_roles where rolname = any(%(roles)s::text[])
 
 -- name: lacking
--- Which of these grants on tables that exist are not there.
+-- Which of these grants on tables that exist are not there, and who may not even enter the schema.
 select g.role, g.privilege, g.name
 from unnest(%(grantees)s::text[], %(privileges)s::text[], %(tables)s::text[]) as g (role, privilege, name)
 join pg_roles r on r.rolname = g.role
 join pg_class c on c.relname = g.name join pg_namespace n on n.oid = c.relnamespace and n.nspname = 'lockstep'
 where not has_table_privilege(r.oid, c.oid, g.privilege)
+union all
+select r.rolname, 'USAGE', '' from pg_roles r join pg_namespace n on n.nspname = 'lockstep'
+where r.rolname = any(%(grantees)s::text[]) and not has_schema_privilege(r.oid, n.oid, 'USAGE')
+
+-- name: may_read_migrations
+-- A role of ours that may look at what was applied.
+select r.rolname as role from pg_roles r
+join pg_class c on c.relname = 'migration' join pg_namespace n on n.oid = c.relnamespace and n.nspname = 'lockstep'
+where r.rolname = any(%(roles)s::text[])
+  and has_schema_privilege(r.oid, n.oid, 'USAGE') and has_table_privilege(r.oid, c.oid, 'SELECT')
+order by r.rolname limit 1
 
 -- name: rewriting
 -- Who may change rows of history, or a column of them.

@@ -81,7 +81,7 @@ def _of_postgres(
             judged += ledger_findings(ledger, migrations)
             for pipeline in pipelines:
                 judged += target_findings(pipeline.name, _target(conn, pipeline))
-            if ledger.roles.get(READER) and set(migrations) <= set(ledger.applied or ()):
+            if ledger.lets_read(READER) and set(migrations) <= set(ledger.applied or ()):
                 told |= {pipeline.name: _of_ledger(conn, pipeline) for pipeline in pipelines}
         finally:
             conn.close()
