@@ -59,8 +59,12 @@ where r.rolname = any(%(roles)s::text[])
 order by r.rolname limit 1
 
 -- name: rewriting
--- Who may change rows of history, or a column of them.
-select r.rolname as role, p.privilege, c.relname as name
+-- Who may change rows of history, or a column of them; what everybody may is not said again of each role.
+select distinct case
+        when has_table_privilege('public', c.oid, p.privilege)
+            or p.privilege = 'UPDATE' and has_any_column_privilege('public', c.oid, p.privilege) then 'public'
+        else r.rolname::text end as role,
+    p.privilege, c.relname as name
 from pg_roles r
 cross join (values ('UPDATE'), ('DELETE'), ('TRUNCATE')) as p (privilege)
 join pg_class c on c.relname = any(%(history)s::text[])
