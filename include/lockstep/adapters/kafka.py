@@ -71,14 +71,13 @@ class Broker:
 
     def retention(self, topic: str) -> timedelta | None:
         """How long the topic keeps a record; None when time deletes none."""
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        try:
-            (found,) = self._client().describe_configs([resource], request_timeout=SECONDS).values()
-            entries = found.result(SECONDS + GRACE)
-        except KafkaException as error:
-            raise self._away(error) from None
-        kept = int(entries["retention.ms"].value)
-        return timedelta(milliseconds=kept) if kept >= 0 and "delete" in entries["cleanup.policy"].value else None
+        settings = self._settings(topic)
+        kept = int(settings["retention.ms"])
+        return timedelta(milliseconds=kept) if kept >= 0 and "delete" in settings["cleanup.policy"] else None
+
+    def compacts(self, topic: str) -> bool:
+        """Whether the topic, as it is set up today, drops older records of a key."""
+        return "compact" in self._settings(topic)["cleanup.policy"]
 
     def mirror(self, group: str, topic: str, positions: Mapping[int, int]) -> None:
         """Shows positions as a consumer group's offsets, for ordinary lag tools; forward only, and never read back.
@@ -102,11 +101,16 @@ class Broker:
         except KafkaException as error:
             raise self._away(error) from None
 
-    def records(self, topic: str, partition: int, from_offset: int, until_offset: int) -> Iterator[Any]:
-        """Every committed record of the range, in order; ends by position, because an empty poll is no end."""
+    def records(
+        self, topic: str, partition: int, from_offset: int, until_offset: int, *, committed: bool = True
+    ) -> Iterator[Any]:
+        """Every committed record of the range, in order; ends by position, because an empty poll is no end.
+
+        Without `committed`, those of open and aborted transactions, too.
+        """
         if from_offset >= until_offset:
             return
-        consumer, where = self._reader(), TopicPartition(topic, partition, from_offset)
+        consumer, where = self._reader(committed=committed), TopicPartition(topic, partition, from_offset)
         consumer.assign([where])
         try:
             while True:
@@ -123,12 +127,12 @@ class Broker:
         finally:
             consumer.close()
 
-    def _reader(self) -> Consumer:
+    def _reader(self, *, committed: bool) -> Consumer:
         return Consumer(
             self._options
             | {
                 "group.id": "lockstep-verify",
-                "isolation.level": "read_committed",
+                "isolation.level": "read_committed" if committed else "read_uncommitted",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
                 "enable.partition.eof": True,
@@ -153,6 +157,14 @@ class Broker:
                     next_command="create the topic (demo topics: lockstep dev produce NAME --records 1000)",
                 ) from None
             raise
+
+    def _settings(self, topic: str) -> dict[str, str]:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        try:
+            (found,) = self._client().describe_configs([resource], request_timeout=SECONDS).values()
+            return {name: entry.value for name, entry in found.result(SECONDS + GRACE).items()}
+        except KafkaException as error:
+            raise self._away(error) from None
 
     def _offsets(self, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[int, int]:
         futures = self._client().list_offsets(

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from lockstep.cli import deciding, defining, doctoring, reading, replaying, running, tracing
+from lockstep.cli import deciding, defining, doctoring, holes, reading, replaying, running, tracing
 from lockstep.cli.dev import dev_app
 from lockstep.cli.output import print_json
 from lockstep.core.errors import Refusal
@@ -63,7 +63,7 @@ for command in (
     reading.batch,
     tracing.lineage,
     tracing.blame,
-    reading.holes,
+    holes.holes,
     deciding.skip,
     deciding.accept_loss,
     deciding.retire,

@@ -1,4 +1,4 @@
-"""What the ledger says: `status`, `batches`, `batch`, `holes`, and `verify`, which proves it again."""
+"""What the ledger says: `status`, `batches`, `batch`, and `verify`, which proves it again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from lockstep.adapters import folders
 from lockstep.cli.options import BatchId, Name, OneName
-from lockstep.cli.output import AsJson, cell, offsets, print_batch, say, say_table, show
+from lockstep.cli.output import AsJson, cell, print_batch, say, say_table, show
 from lockstep.cli.surroundings import broker, ledger
 from lockstep.core.errors import Refusal, Unreachable
 
@@ -62,24 +62,6 @@ def batch(batch_id: BatchId, as_json: AsJson = False) -> None:
     if found is None:
         raise Refusal(f"the ledger has no batch {batch_id}", next_command="lockstep batches NAME")
     show(found, as_json, lambda: _say_batch(found))
-
-
-def holes(name: Name, as_json: AsJson = False) -> None:
-    """List what no batch covers: never read, skipped, or lost."""
-    from lockstep.steps.status import holes as ask
-
-    pipeline = folders.load(name).pipeline
-    with ledger() as conn:
-        found = ask(conn, broker(), pipeline)
-
-    def for_people() -> None:
-        if not found:
-            say(f"{name}: no holes")
-            return
-        rows = [[f"{hole['topic']}-{hole['partition']}", offsets(hole), hole["kind"], hole["why"]] for hole in found]
-        say_table(["partition", "offsets", "kind", "why"], rows)
-
-    show({"pipeline": name, "holes": found}, as_json, for_people)
 
 
 def verify(name: Name, deep: Deep = False, as_json: AsJson = False) -> None:

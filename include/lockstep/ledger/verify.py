@@ -71,6 +71,13 @@ def accounted_offsets(conn: connection, pipeline: Pipeline, stream_id: int) -> I
             yield row[0]
 
 
+def accounted_between(cur: cursor, pipeline: Pipeline, stream_id: int, from_offset: int, until_offset: int) -> set[int]:
+    """Offsets of a stretch that have a row or a reject."""
+    stretch = {"stream_id": stream_id, "from_offset": from_offset, "until_offset": until_offset}
+    cur.execute(sql.SQL(Q["accounted_between"]).format(target=_table(pipeline)), stretch)
+    return {row.offset for row in every(cur)}
+
+
 def rejected_offsets(cur: cursor, stream_id: int) -> set[int]:
     """The rejects of a stream."""
     cur.execute(Q["rejected_offsets"], {"stream_id": stream_id})

@@ -95,6 +95,12 @@ where v.stream_id = %(stream_id)s order by 2
 select _offset as "offset" from {target} where _stream = %(stream_id)s
 union all select "offset" from lockstep.reject where stream_id = %(stream_id)s order by 1
 
+-- name: accounted_between
+-- The offsets of a stretch that have a row or a reject: records stood there, whether or not they still do.
+select _offset as "offset" from {target} where _stream = %(stream_id)s and _offset >= %(from_offset)s and _offset < %(until_offset)s
+union select "offset" from lockstep.reject
+where stream_id = %(stream_id)s and "offset" >= %(from_offset)s and "offset" < %(until_offset)s
+
 -- name: rejected_offsets
 -- The offsets of a stream that were rejected.
 select "offset" from lockstep.reject where stream_id = %(stream_id)s

@@ -1,0 +1,97 @@
+"""`holes`: what no batch covers, and, explained, why some offsets that are covered hold no record."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lockstep.adapters import folders
+from lockstep.cli.options import Name, OnePartition
+from lockstep.cli.output import AsJson, offsets, say, say_table, show
+from lockstep.cli.running import progress
+from lockstep.cli.surroundings import broker, ledger
+
+if TYPE_CHECKING:
+    from lockstep.ledger.reading import Document
+
+Explain = Annotated[bool, typer.Option("--explain", help="Tell the gaps in the log apart, too; reads it again.")]
+From = Annotated[
+    str | None, typer.Option("--from", help="PARTITION:OFFSET, an ISO time, or a batch.", show_default=False)
+]
+Until = Annotated[str | None, typer.Option("--until", help="The same, not included.", show_default=False)]
+LINES = 40
+MEANS = {
+    "trimmed": "below the log's start now",
+    "aborted": "of a transaction that was aborted",
+    "compacted": "a record stood here; a newer one of its key took its place",
+    "marker": "the end of a transaction",
+    "marker_or_compacted": "the end of a transaction, or compacted before it was read",
+}
+
+
+def holes(
+    name: Name,
+    explain: Explain = False,
+    from_: From = None,
+    until: Until = None,
+    partition: OnePartition = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what no batch covers: never read, skipped, or lost.
+
+    With --explain, also the gaps in the log: offsets inside covered ranges that hold no record, and why.
+    """
+    from lockstep.steps.status import holes as ask
+
+    if not explain and (from_ or until or partition is not None):
+        raise typer.BadParameter("--from, --until and --partition limit what is read again", param_hint="--explain")
+    pipeline = folders.load(name).pipeline
+    with ledger() as conn:
+        kafka = broker()
+        document: Document = {"pipeline": name, "holes": ask(conn, kafka, pipeline)}
+        if explain:
+            from lockstep.core.bounds import parse_bound
+            from lockstep.steps.explain import Within
+            from lockstep.steps.explain import explain as tell_apart
+
+            begin, end = from_ and parse_bound(from_, "--from"), until and parse_bound(until, "--until")
+            with progress() as tell:
+                within = Within(begin or None, end or None, partition)
+                document |= tell_apart(conn, kafka, pipeline, within, datetime.now(UTC), tell)
+
+    def for_people() -> None:
+        _say_holes(document)
+        if explain:
+            _say_gaps(document)
+
+    show(document, as_json, for_people)
+
+
+def _say_holes(document: Document) -> None:
+    if not document["holes"]:
+        say(f"{document['pipeline']}: no holes")
+        return
+    rows = [[_where(hole), offsets(hole), hole["kind"], hole["why"]] for hole in document["holes"]]
+    say_table(["partition", "offsets", "kind", "why"], rows)
+
+
+def _say_gaps(document: Document) -> None:
+    there = {kind: count for kind, count in document["counts"].items() if count}
+    if not there:
+        say(f"no gap in the log in {document['offsets']} covered offsets")
+        return
+    say(f"gaps in the log in {document['offsets']} covered offsets:")
+    gaps = document["gaps"]
+    say_table(
+        ["  partition", "offsets", "kind", "count>"],
+        [[f"  {_where(gap)}", offsets(gap), gap["kind"], gap["count"]] for gap in gaps[:LINES]],
+    )
+    if len(gaps) > LINES:
+        say(f"  and {len(gaps) - LINES} stretches more: --json tells all")
+    say_table(["  kind", "offsets>", "is"], [[f"  {kind}", count, MEANS[kind]] for kind, count in there.items()])
+
+
+def _where(stretch: Document) -> str:
+    return f"{stretch['topic']}-{stretch['partition']}"

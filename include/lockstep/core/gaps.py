@@ -1,0 +1,87 @@
+"""Gaps in the log: why an offset inside a covered range holds no record that a committed reader is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
+
+class Kind(StrEnum):
+    """What stands at an offset; everything but `RECORD` is a gap."""
+
+    RECORD = "record"
+    TRIMMED = "trimmed"
+    ABORTED = "aborted"
+    COMPACTED = "compacted"
+    MARKER = "marker"
+    MARKER_OR_COMPACTED = "marker_or_compacted"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Stretch:
+    """Neighbouring offsets `[from_offset, until_offset)` of one kind; never empty."""
+
+    from_offset: int
+    until_offset: int
+    kind: Kind
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.from_offset < self.until_offset:
+            raise ValueError(f"[{self.from_offset}, {self.until_offset}) is no stretch of offsets")
+
+    @property
+    def count(self) -> int:
+        """How many offsets it has."""
+        return self.until_offset - self.from_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What two readers found in a range, and what is known of it besides.
+
+    `committed` was read before `uncommitted`: so compaction in between cannot make a record look aborted.
+    `once` holds the offsets that are known to have held a visible record, wherever it is now.
+    """
+
+    log_start: int
+    committed: Container[int]
+    uncommitted: Container[int]
+    once: Container[int] = ()
+    compacts: bool = False
+
+    def kind(self, offset: int) -> Kind:
+        """The kind of one offset; a control record and a compacted one look alike, so where both can be, it says so."""
+        if offset < self.log_start:
+            return Kind.TRIMMED
+        if offset in self.committed:
+            return Kind.RECORD
+        if offset in self.uncommitted:
+            return Kind.ABORTED
+        if offset in self.once:
+            return Kind.COMPACTED
+        return Kind.MARKER_OR_COMPACTED if self.compacts else Kind.MARKER
+
+
+def tell_apart(from_offset: int, until_offset: int, seen: Seen) -> list[Stretch]:
+    """Stretches that tile the range, records among them; neighbours differ in kind."""
+    found = []
+    for kind, offsets in groupby(range(from_offset, until_offset), key=seen.kind):
+        neighbours = list(offsets)
+        found.append(Stretch(neighbours[0], neighbours[-1] + 1, kind))
+    return found
+
+
+def joined(stretches: Iterable[Stretch]) -> list[Stretch]:
+    """The same offsets with neighbours of one kind as one stretch; what comes in is in order and disjoint."""
+    found: list[Stretch] = []
+    for stretch in stretches:
+        if found and (found[-1].until_offset, found[-1].kind) == (stretch.from_offset, stretch.kind):
+            found.append(Stretch(found.pop().from_offset, stretch.until_offset, stretch.kind))
+        else:
+            found.append(stretch)
+    return found
