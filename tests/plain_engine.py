@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class PlainEngine:
     """Reads JSON objects; anything else, and every value that is no object, is a reject.
 
-    `change` stands for a pipeline's code: what it makes of a decoded record is staged, None filters it.
+    `change` stands for a pipeline's code: what it makes of a decoded record is staged; None filters, a ValueError rejects it.
     """
 
     def __init__(
@@ -114,7 +114,10 @@ class PlainEngine:
         except (ValueError, TypeError) as error:
             value, reason = {}, f"not JSON: {type(error).__name__}"
         if not reason and not deleted:
-            value = self.change(value)
+            try:
+                value = self.change(value)
+            except ValueError as error:
+                value, reason = {}, f"refused: {error}"
             if value is None:
                 return "filtered"
         moment = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC).isoformat()

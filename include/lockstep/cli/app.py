@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from lockstep.cli import deciding, defining, doctoring, holes, reading, replaying, running, tracing
+from lockstep.cli import deciding, defining, doctoring, holes, reading, rejecting, replaying, running, tracing
 from lockstep.cli.dev import dev_app
 from lockstep.cli.output import print_json
 from lockstep.core.errors import Refusal
@@ -64,6 +64,7 @@ for command in (
     tracing.lineage,
     tracing.blame,
     holes.holes,
+    rejecting.rejects,
     deciding.skip,
     deciding.accept_loss,
     deciding.retire,

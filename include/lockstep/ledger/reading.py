@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Q = queries("lockstep.ledger", "reading")
 Document = dict[str, Any]
+PREVIEW_BYTES = 200
 
 
 def is_paused(cur: cursor, pipeline: str) -> bool:
@@ -45,6 +46,17 @@ def holes(cur: cursor, pipeline: str, log_starts: Mapping[int, int]) -> list[Doc
     known = {"streams": list(log_starts), "log_starts": list(log_starts.values())}
     cur.execute(Q["holes"], {"pipeline": pipeline} | known)
     return documents(every(cur))
+
+
+def rejects(
+    cur: cursor, pipeline: str, partition: int | None, batch_id: int | None, limit: int
+) -> tuple[list[Document], list[Document]]:
+    """The first `limit` rejects, with the beginnings of their bytes, and the count of each reason over all of them."""
+    asked = {"pipeline": pipeline, "partition": partition, "batch": batch_id}
+    cur.execute(Q["rejects"], asked | {"limit": limit, "bytes": PREVIEW_BYTES})
+    found = documents(every(cur))
+    cur.execute(Q["reject_reasons"], asked)
+    return found, documents(every(cur))
 
 
 def batches(cur: cursor, pipeline: str, last: int | None = None) -> list[Document]:

@@ -85,3 +85,21 @@ from lockstep.attempt where batch_id = %(batch_id)s order by token
 -- name: verdict
 -- What validation last said of a batch.
 select token, suite, success, result, at from lockstep.verdict where batch_id = %(batch_id)s order by token desc limit 1
+
+-- name: rejects
+-- Rejects with what fits a preview of their bytes, by partition and offset, with the batch that owns each now.
+select s.topic, s.partition, s.incarnation, j."offset", j.batch_id as batch, j.timestamp, j.reason,
+    substring(j.key for %(bytes)s) as key, octet_length(j.key) as key_bytes,
+    substring(j.value for %(bytes)s) as value, octet_length(j.value) as value_bytes
+from lockstep.reject j join lockstep.stream s using (stream_id)
+where s.pipeline = %(pipeline)s and s.partition = coalesce(%(partition)s, s.partition)
+  and j.batch_id = coalesce(%(batch)s, j.batch_id)
+order by s.partition, s.incarnation, j."offset" limit %(limit)s
+
+-- name: reject_reasons
+-- How many records were refused for which reason, the most frequent first.
+select j.reason, count(*) as count
+from lockstep.reject j join lockstep.stream s using (stream_id)
+where s.pipeline = %(pipeline)s and s.partition = coalesce(%(partition)s, s.partition)
+  and j.batch_id = coalesce(%(batch)s, j.batch_id)
+group by j.reason order by count(*) desc, j.reason

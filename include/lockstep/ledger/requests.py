@@ -97,9 +97,9 @@ def segments_of(cur: cursor, batches: Iterable[int]) -> list[Any]:
     return every(cur)
 
 
-def rejected_segments(cur: cursor, streams: Sequence[int]) -> list[Any]:
-    """The segments with rejects in them, as rows (stream_id, from_offset, until_offset)."""
-    cur.execute(Q["rejected_segments"], {"streams": list(streams)})
+def rejected_segments(cur: cursor, streams: Sequence[int], batch_id: int | None = None) -> list[Any]:
+    """The segments with rejects in them, all or one batch's, as rows (stream_id, from_offset, until_offset)."""
+    cur.execute(Q["rejected_segments"], {"streams": list(streams), "batch_id": batch_id})
     return every(cur)
 
 

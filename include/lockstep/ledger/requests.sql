@@ -143,7 +143,7 @@ where b.pipeline = %(pipeline)s and g.batch_id = any(%(batches)s) order by g.bat
 select distinct c.stream_id, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset
 from lockstep.reject j join lockstep.coverage c
   on int4range(c.stream_id, c.stream_id, '[]') && int4range(j.stream_id, j.stream_id, '[]') and c.offsets @> j."offset"
-where c.kind = 'batch' and j.stream_id = any(%(streams)s) order by 1, 2
+where c.kind = 'batch' and j.stream_id = any(%(streams)s) and j.batch_id = coalesce(%(batch_id)s, j.batch_id) order by 1, 2
 
 -- name: unfinished_of
 -- The batches of a request that are planned and not closed.

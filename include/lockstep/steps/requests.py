@@ -40,6 +40,14 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """Whose rejects are meant: all of them, one partition's, one batch's."""
+
+    partition: int | None = None
+    batch_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """The request as it stands in the ledger, with its stretches; no number when the bounds hold nothing to do."""
 
@@ -75,21 +83,28 @@ def ask(
     return _written_down(conn, pipeline, wanted.lane, windows, person, view, preview=wanted.preview)
 
 
-def redrive(conn: connection, broker: Broker, folder: PipelineFolder, person: Person) -> Asked:
-    """A replay of every segment that holds a reject and can be read again."""
+def redrive(
+    conn: connection, broker: Broker, folder: PipelineFolder, held: Held, person: Person, *, preview: bool = False
+) -> Asked:
+    """A replay of every segment that holds such a reject and can be read again.
+
+    Raises `Refusal` when there are such segments and none can be read any more.
+    """
     pipeline = folder.pipeline
     view = broker.view(pipeline.topic)
     with transaction(conn, READER) as cur:
-        streams = streams_of_log(cur, pipeline, view, None)
+        streams = streams_of_log(cur, pipeline, view, held.partition)
         partitions = {s.stream_id: s.topic_partition for s in streams}
-        rows = requests.rejected_segments(cur, list(partitions))
-        held = [
+        rows = requests.rejected_segments(cur, list(partitions), held.batch_id)
+        segments = [
             StreamRange(r.stream_id, OffsetRange(partitions[r.stream_id], r.from_offset, r.until_offset)) for r in rows
         ]
-        readable = [item for item in held if item.offsets.from_offset >= _log_start(view, item)]
+        readable = [item for item in segments if item.offsets.from_offset >= _log_start(view, item)]
+        if not readable:
+            _refuse_below_log_start(pipeline, view, segments)
         windows = _segments(cur, streams, readable, whole_batches=mixes_partitions(folder))
     _refuse_below_log_start(pipeline, view, windows)
-    return _written_down(conn, pipeline, "replay", windows, person, view, preview=False)
+    return _written_down(conn, pipeline, "replay", windows, person, view, preview=preview)
 
 
 def go_on(conn: connection, pipeline: Pipeline, lane: str, request_id: int) -> Asked:

@@ -1,0 +1,143 @@
+"""`rejects`: what was refused and why, and all of it run again under today's code."""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lockstep.adapters import folders
+from lockstep.adapters.processes import this_owner
+from lockstep.cli.options import OFFSETS, MaybeReason, Name, OnePartition
+from lockstep.cli.output import AsJson, say, say_table, show, text_of
+from lockstep.cli.replaying import How, Preview, Wait, do
+from lockstep.cli.running import Retry, TakeOver
+from lockstep.cli.surroundings import ledger, person
+from lockstep.core.decisions import Caller
+
+if TYPE_CHECKING:
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.ledger.reading import Document
+    from lockstep.steps.requests import Asked
+    from lockstep.steps.surroundings import Surroundings
+
+Redrive = Annotated[bool, typer.Option("--redrive", help="Run their segments again under today's code.")]
+BatchOption = Annotated[
+    int | None, typer.Option("--batch", help="Only this batch's.", min=1, max=OFFSETS, show_default=False)
+]
+Limit = Annotated[int | None, typer.Option(help="List so many; 20 without it.", min=1, max=100_000, show_default=False)]
+LIMIT, WIDTH = 20, 24
+
+
+def rejects(
+    name: Name,
+    redrive: Redrive = False,
+    partition: OnePartition = None,
+    batch: BatchOption = None,
+    limit: Limit = None,
+    preview: Preview = False,
+    reason: MaybeReason = None,
+    wait: Wait = 60,
+    take_over: TakeOver = False,
+    retry: Retry = False,
+    as_json: AsJson = False,
+) -> None:
+    """List rejects with their reasons, or run them again.
+
+    --redrive is a replay of every segment that holds such a reject: rows out, rows in, the position untouched.
+    """
+    if redrive:
+        if limit is not None:
+            raise typer.BadParameter("a redrive runs whole segments again", param_hint="--limit")
+        how = How(Caller(this_owner(), take_over=take_over, retry=retry), wait, as_json)
+        do(
+            name,
+            "replay",
+            how,
+            lambda folder, at: _again(folder, at, partition, batch, reason, preview),
+            preview=preview,
+        )
+        return
+    if preview or reason:
+        raise typer.BadParameter("a list changes nothing", param_hint="--preview" if preview else "--reason")
+    document = _listed(name, partition, batch, limit or LIMIT)
+    show(document, as_json, lambda: _say_rejects(document))
+
+
+def _again(
+    folder: PipelineFolder,
+    at: Surroundings,
+    partition: int | None,
+    batch: int | None,
+    reason: str | None,
+    preview: bool,
+) -> Asked:
+    from lockstep.steps.requests import Held, redrive
+
+    why = person(reason or "redrive of rejects")
+    return redrive(at.conn, at.broker, folder, Held(partition, batch), why, preview=preview)
+
+
+def _listed(name: str, partition: int | None, batch: int | None, limit: int) -> Document:
+    from lockstep.adapters.postgres import READER, transaction
+    from lockstep.ledger import reading
+
+    pipeline = folders.load(name).pipeline
+    with ledger() as conn, transaction(conn, READER) as cur:
+        found, reasons = reading.rejects(cur, pipeline.name, partition, batch, limit)
+    for reject in found:
+        for field in ("key", "value"):
+            reject[field] = preview_of(reject[field], reject[f"{field}_bytes"])
+    return {
+        "pipeline": name,
+        "total": sum(each["count"] for each in reasons),
+        "reasons": reasons,
+        "rejects": found,
+    }
+
+
+def preview_of(begin: bytes | memoryview | None, size: int | None) -> str | None:
+    """The beginning of a record's bytes as one printable line: what a terminal would obey is written out."""
+    if begin is None:
+        return None
+    raw, cut = bytes(begin), size is not None and size > len(begin)
+    try:
+        text = getincrementaldecoder("utf-8")().decode(raw, final=not cut)  # a cut may have gone through a character
+    except UnicodeDecodeError:
+        text = text_of(raw)
+    return _line(text) + ("..." if cut else "")
+
+
+def _line(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _say_rejects(document: Document) -> None:
+    name, listed = document["pipeline"], document["rejects"]
+    if not document["total"]:
+        say(f"{name}: no rejects")
+        return
+    say_table(["count>", "reason"], [[each["count"], _line(each["reason"])] for each in document["reasons"]])
+    names = ["partition", "offset>", "batch>", "reason", "key", "value"]
+    rows = [
+        [
+            f"{r['topic']}-{r['partition']}",
+            r["offset"],
+            r["batch"],
+            _line(r["reason"]),
+            _short(r["key"]),
+            _short(r["value"]),
+        ]
+        for r in listed
+    ]
+    say_table(names, rows)
+    if document["total"] > len(listed):
+        say(f"{document['total'] - len(listed)} more: --limit {document['total']}")
+    say(
+        f"one record whole: lockstep lineage {name} --partition {listed[0]['partition']} --offset {listed[0]['offset']}"
+    )
+
+
+def _short(text: str | None) -> str | None:
+    return text if text is None or len(text) <= WIDTH else f"{text[:WIDTH]}..."

@@ -1,0 +1,133 @@
+"""`holes --explain` and `rejects` on the command line, over a real log."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from command_line import assert_refused, assert_wrong_call
+from here import Here
+from lockstep.cli.rejecting import preview_of
+from odd_logs import delete_records
+
+POISON = [("k0", b"{bad"), ("\x1b[2Jk1", b"\xff\x00"), ("k2", None)]
+
+
+@pytest.fixture
+def here(lockstep, drill, monkeypatch):
+    """The drill's pipeline on the command line, its batches done without Spark."""
+    lockstep.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
+    here = Here(drill)
+    monkeypatch.setattr("lockstep.cli.replaying.spark_engine", lambda *_: here.engine)
+    yield here
+    here.at.close()
+
+
+def test_gaps_are_told_as_json_and_as_lines(here, lockstep, produce):
+    produce(here.drill.topic, [("k", json.dumps({"id": "x", "n": 1}))] * 3, 0, "abort")
+    here.drain()
+
+    document = lockstep("holes", "drill", "--explain", "--json").document
+
+    marker = document["gaps"][-1]
+    assert set(document) == {"pipeline", "holes", "offsets", "counts", "gaps"}
+    assert [(g["kind"], g["count"]) for g in document["gaps"]] == [("aborted", 3), ("marker", 1)]
+    assert set(marker) == {"topic", "partition", "from_offset", "until_offset", "kind", "count"}
+    assert "aborted" in lockstep("holes", "drill", "--explain").out
+    bounds = ("--partition", "0", "--from", f"0:{marker['from_offset']}", "--until", f"0:{marker['until_offset']}")
+    assert lockstep("holes", "drill", "--explain", *bounds, "--json").document["gaps"] == [marker]
+
+
+def test_bounds_without_a_look_are_a_wrong_call(here, lockstep):
+    assert_wrong_call(lockstep("holes", "drill", "--partition", "0"), "--explain")
+    here.drain()
+    assert_refused(lockstep("holes", "drill", "--explain", "--partition", "9"), "partition 9", "lockstep status drill")
+
+
+def test_rejects_are_listed_counted_and_safe_to_print(here, lockstep, produce):
+    produce(here.drill.topic, POISON, 0)
+    here.drain()
+
+    document = lockstep("rejects", "drill", "--json").document
+
+    assert document["total"] == 3
+    assert sum(each["count"] for each in document["reasons"]) == 3
+    assert {"topic", "partition", "offset", "batch", "timestamp", "reason", "key", "value"} <= set(
+        document["rejects"][0]
+    )
+    assert [(r["key"], r["value"]) for r in document["rejects"]] == [
+        ("k0", "{bad"),
+        ("\\x1b[2Jk1", "\\xff00"),
+        ("k2", None),
+    ]
+    lines = lockstep("rejects", "drill", "--limit", "1")
+    assert "\x1b" not in lines.out
+    assert "2 more" in lines.out
+    assert max(map(len, lines.out.splitlines())) <= 80
+    assert lockstep("rejects", "drill", "--partition", "1", "--json").document["rejects"] == []
+    batch = document["rejects"][0]["batch"]
+    assert lockstep("rejects", "drill", "--batch", str(batch), "--json").document["total"] == 3
+    assert lockstep("rejects", "drill", "--batch", str(batch + 1), "--json").document["total"] == 0
+
+
+def test_a_redrive_runs_rejects_again_under_todays_code_and_moves_no_position(here, lockstep, produce):
+    def refuses_round_numbers(value):
+        if value["n"] % 50 == 0:
+            raise ValueError
+        return value
+
+    here.code = refuses_round_numbers
+    produce(here.drill.topic, [("q", json.dumps({"id": "q", "n": 1000}))] * 2, 1)
+    here.drain()
+    positions = here.drill.ask("select stream_id, position from lockstep.stream order by 1")
+    before = lockstep("rejects", "drill", "--json").document["total"]
+    here.code = lambda value: value
+
+    seen = lockstep("rejects", "drill", "--redrive", "--preview", "--json").document
+    done = lockstep("rejects", "drill", "--redrive", "--reason", "mended", "--json").document
+    again = lockstep("rejects", "drill", "--redrive", "--json").document
+
+    assert before == 5  # n = 0, 50, 100 of the drill and the two produced here
+    assert (seen["preview"], seen["difference"]["rejects"]) == (True, {"before": 5, "after": 0})
+    assert (done["lane"], done["decision"], done["rows_rejected"]) == ("replay", "done", 0)
+    assert (again["request"], again["decision"]) == (None, "idle")
+    assert here.drill.ask("select count(*) from public.drill") == [(152,)]
+    assert here.drill.ask("select stream_id, position from lockstep.stream order by 1") == positions
+    assert here.drill.ask("select distinct why from lockstep.request where not preview") == [("mended",)]
+    assert here.drill.violations() == []
+
+
+def test_rejects_that_cannot_be_read_again_are_refused_by_their_offsets(here, lockstep, produce):
+    produce(here.drill.topic, POISON[:1], 0)
+    here.drain()
+    ((position,),) = here.drill.ask("select position from lockstep.stream where partition = 0")
+    delete_records(here.drill.kafka, here.drill.topic, position)
+
+    said = lockstep("rejects", "drill", "--redrive")
+
+    assert_refused(said, f"{here.drill.topic}-0 [0, {position})", str(position), "lockstep batches drill")
+    assert lockstep("rejects", "drill", "--json").document["total"] == 1
+
+
+def test_a_list_takes_no_options_of_a_redrive(here, lockstep):
+    assert here
+    assert_wrong_call(lockstep("rejects", "drill", "--preview"), "--preview")
+    assert_wrong_call(lockstep("rejects", "drill", "--redrive", "--limit", "3"), "--limit")
+    assert lockstep("rejects", "drill").out == "drill: no rejects\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "size", "shown"),
+    [
+        (b"plain", 5, "plain"),
+        (b"a\nb\x07\xe2\x80\xae", 6, "a\\nb\\x07\\u202e"),
+        ("aé".encode()[:2], 900, "a..."),
+        (b"\xff\xfe", 900, "\\xfffe..."),
+        (b"", 0, ""),
+        (None, None, None),
+    ],
+    ids=["text", "what a terminal would obey", "cut through a character", "no text", "empty", "none"],
+)
+def test_a_preview_is_one_printable_line(begin, size, shown):
+    assert preview_of(begin, size) == shown
