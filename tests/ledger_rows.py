@@ -25,6 +25,16 @@ class SayingBroker:
         self.views = list(views)
         self.asked = 0
         self.kept: timedelta | None = None
+        self.highs: dict[int, int] = {}
+        self.times: dict[int, datetime] = {}
+
+    def high_ends(self, view: TopicView) -> dict[int, int]:
+        return {p: bounds.stable_end for p, bounds in view.bounds.items()} | self.highs
+
+    def first_times(self, topic: str, at: dict[int, int], *, committed: bool = True) -> dict[int, datetime]:
+        assert topic == self.views[0].topic
+        assert at, committed
+        return {p: self.times[p] for p in at if p in self.times}
 
     def retention(self, topic: str) -> timedelta | None:
         assert topic == self.views[0].topic

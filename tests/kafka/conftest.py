@@ -10,3 +10,16 @@ def here(drill):
     here = Here(drill)
     yield here
     here.at.close()
+
+
+@pytest.fixture
+def elsewhere(here, topic):
+    """`elsewhere(**settings)` lets the drill read another, empty topic of one partition."""
+
+    def point(name: str | None = None, **settings: object) -> Here:
+        name = name or topic(partitions=1, **settings)
+        here.rewrite(here.drill.topic, name)
+        here.drill.topic = name
+        return here
+
+    return point

@@ -5,27 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import pytest
-
 from lockstep.core.bounds import parse_bound
 from lockstep.steps.explain import Within, explain
 from odd_logs import COMPACTED, compact, delete_records, offsets_in, records
 
 if TYPE_CHECKING:
     from here import Here
-
-
-@pytest.fixture
-def elsewhere(here, topic):
-    """`elsewhere(**settings)` lets the drill read another, empty topic of one partition."""
-
-    def point(**settings: object) -> Here:
-        name = topic(partitions=1, **settings)
-        here.rewrite(here.drill.topic, name)
-        here.drill.topic = name
-        return here
-
-    return point
 
 
 def told(here: Here, begin: str | None = None, end: str | None = None, partition: int | None = None):

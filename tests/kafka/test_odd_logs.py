@@ -7,7 +7,6 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from lockstep.adapters.folders import load
 from lockstep.core.decisions import Blocked, Done, Idle, Resume, Start
@@ -16,6 +15,7 @@ from lockstep.core.person import Person
 from lockstep.steps.decisions import pause, unpause
 from lockstep.steps.retire import retire
 from lockstep.steps.verify import verify
+from odd_logs import recreate
 
 ME = Person("me", "a test")
 
@@ -84,9 +84,7 @@ def test_a_paused_pipeline_starts_nothing_and_finishes_what_it_began(here, produ
 
 def test_a_recreated_topic_stops_the_pipeline_until_it_is_retired(here, produce):
     here.drain()
-    admin = AdminClient({"bootstrap.servers": here.drill.kafka})
-    admin.delete_topics([here.drill.topic])[here.drill.topic].result(20)
-    recreate(admin, here.drill.topic)
+    recreate(here.drill.kafka, here.drill.topic)
     produce(here.drill.topic, more(30, 4_000))
 
     blocked = here.run().decision
@@ -106,16 +104,3 @@ def test_another_target_is_another_pipeline(here):
     blocked = here.run().decision
     assert isinstance(blocked, Blocked)
     assert "target" in blocked.reason
-
-
-def recreate(admin: AdminClient, name: str) -> None:
-    """A topic of the same name, as soon as the broker has forgotten the old one."""
-    until = time.monotonic() + 20
-    while True:
-        try:
-            admin.create_topics([NewTopic(name, 3, 1)])[name].result(10)
-        except Exception:  # noqa: BLE001 - "already exists" until it does not
-            assert time.monotonic() < until, "the old topic would not go"
-            time.sleep(0.2)
-        else:
-            return

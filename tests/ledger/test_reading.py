@@ -25,6 +25,7 @@ def test_a_pipeline_that_was_never_planned_has_no_streams_and_no_holes(conn):
         "paused": False,
         "unfinished": [],
         "streams": [],
+        "warnings": [],
     }
     assert holes(conn, SayingBroker(view((0, 9))), ORDERS) == []
     assert read(conn, reading.batches, "orders") == []
@@ -63,6 +64,13 @@ def test_headroom_is_what_retention_leaves_of_the_oldest_record_that_waits(conn,
     broker = SayingBroker(view((5, end)))
     broker.kept = kept
     assert only_stream(conn, broker)["headroom_seconds"] == seconds
+
+
+def test_headroom_rests_on_the_waiting_records_own_time_where_it_has_one(conn, ledger):
+    ledger.done({ledger.stream(0): (0, 40)}, at=NOON - timedelta(seconds=90))
+    broker = SayingBroker(view((5, 100)))
+    broker.kept, broker.times = timedelta(minutes=10), {0: NOON - timedelta(seconds=30)}
+    assert only_stream(conn, broker)["headroom_seconds"] == 570.0
 
 
 @pytest.mark.parametrize(

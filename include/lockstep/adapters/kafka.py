@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import time
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
@@ -22,10 +24,12 @@ from lockstep.core.offsets import Bounds, TopicView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from datetime import datetime
 
 SECONDS = 15.0
 RECORDS_AT_ONCE = 10_000
+GLANCE = {"fetch.message.max.bytes": 16_384, "queued.min.messages": 1}  # one record of each partition is wanted
+GLANCE_SECONDS = 5.0
+LAST_STAMP = 253_402_214_400_000  # in milliseconds: Python's calendar ends with the year 9999
 GRACE = 5.0  # librdkafka tells that nobody answered when its time is over; it needs a moment to say so
 
 
@@ -68,6 +72,34 @@ class Broker:
             raise self._away(error) from None
         ends = {p: bounds.stable_end for p, bounds in view.bounds.items()}
         return {p: min(found[p], ends[p]) if found[p] >= 0 else ends[p] for p in ends}
+
+    def high_ends(self, view: TopicView) -> dict[int, int]:
+        """Per partition the offset behind the last record, whether or not its transaction is still open."""
+        partitions = [TopicPartition(view.topic, p) for p in view.bounds]
+        try:
+            return self._offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+        except KafkaException as error:
+            raise self._away(error) from None
+
+    def first_times(self, topic: str, at: Mapping[int, int], *, committed: bool = True) -> dict[int, datetime]:
+        """Partition → time of the first record at or past an offset; who has none, or does not answer soon, is left out."""
+        consumer = self._reader(committed=committed, **GLANCE)
+        found, waited_for = {}, set(at)
+        consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in at.items()])
+        until = time.monotonic() + GLANCE_SECONDS
+        try:
+            while waited_for and (message := consumer.poll(max(0.0, until - time.monotonic()))) is not None:
+                if message.partition() in waited_for:
+                    waited_for.discard(message.partition())
+                    consumer.pause([TopicPartition(topic, message.partition())])
+                    kind, stamp = (TIMESTAMP_NOT_AVAILABLE, -1) if message.error() else message.timestamp()
+                    if kind != TIMESTAMP_NOT_AVAILABLE and stamp >= 0:
+                        found[message.partition()] = datetime.fromtimestamp(min(stamp, LAST_STAMP) / 1000, UTC)
+        except KafkaException as error:
+            raise self._away(error) from None
+        finally:
+            consumer.close()
+        return found
 
     def retention(self, topic: str) -> timedelta | None:
         """How long the topic keeps a record; None when time deletes none."""
@@ -127,9 +159,10 @@ class Broker:
         finally:
             consumer.close()
 
-    def _reader(self, *, committed: bool) -> Consumer:
+    def _reader(self, *, committed: bool, **more: object) -> Consumer:
         return Consumer(
             self._options
+            | more
             | {
                 "group.id": "lockstep-verify",
                 "isolation.level": "read_committed" if committed else "read_uncommitted",
@@ -166,9 +199,14 @@ class Broker:
         except KafkaException as error:
             raise self._away(error) from None
 
-    def _offsets(self, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[int, int]:
+    def _offsets(
+        self,
+        partitions: list[TopicPartition],
+        spec: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[int, int]:
         futures = self._client().list_offsets(
-            dict.fromkeys(partitions, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=SECONDS
+            dict.fromkeys(partitions, spec), isolation_level=isolation, request_timeout=SECONDS
         )
         return {asked.partition: future.result(SECONDS + GRACE).offset for asked, future in futures.items()}
 

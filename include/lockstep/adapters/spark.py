@@ -8,6 +8,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.staging import StageWork
 
+NO_MOMENT_BEFORE, LAST_DAY = "1970-01-01T00:00:00Z", "9999-12-31T00:00:00Z"
 FETCH_WAIT_MS = "10"  # a range's tail waits this long for bytes that will not come
 # What an error names when an outside system was away or did not let us in: no fault of data or code.
 AWAY = (
@@ -144,7 +146,7 @@ class SparkEngine:
             F.element_at(streams, F.col("partition")).alias("_stream"),
             F.col("offset").alias("_offset"),
             F.lit(0).alias("_ordinal"),
-            F.col("timestamp").alias("_timestamp"),
+            _moment(F.col("timestamp")).alias("_timestamp"),
             F.col("key").alias("_key"),
             F.col("value").alias("_value"),
             headers.alias("_headers"),
@@ -205,6 +207,12 @@ class SparkEngine:
         away = next((line for line in lines if any(kind in line for kind in AWAY)), None)
         if away:
             return Unreachable(f"{self._where}: batch {work.batch_id} could not be read: {away[:300]}")
+        if any("ArithmeticException: long overflow" in line for line in lines):
+            ranges = ", ".join(str(item.offsets) for item in work.ranges)
+            return BadData(
+                f"{self._where}: a record in {ranges} cannot be read by Spark: its timestamp lies past the year 294246",
+                next_command=f"lockstep skip {self._where} --to PARTITION:OFFSET --reason ...",
+            )
         python = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "JVM ", "^"))]
         cause = next(
             (line for line in reversed(python) if "Error" in line or "Exception" in line), (python or ["?"])[0]
@@ -214,6 +222,12 @@ class SparkEngine:
     @property
     def _where(self) -> str:
         return self._folder.pipeline.name
+
+
+def _moment(timestamp: SparkColumn) -> SparkColumn:
+    """A record's time; Kafka writes -1 for none, and what lies past Python's calendar is its last day."""
+    at_most = F.least(timestamp, F.lit(LAST_DAY).cast("timestamp"))
+    return F.when(timestamp >= F.lit(NO_MOMENT_BEFORE).cast("timestamp"), at_most)
 
 
 def _line(row: Any) -> ManifestLine:

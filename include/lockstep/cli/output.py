@@ -36,6 +36,12 @@ def say(line: str) -> None:
     sys.stdout.write(line + "\n")
 
 
+def say_warnings(warnings: Iterable[dict[str, Any]]) -> None:
+    """Each on a line of standard error, with the next command."""
+    for warning in warnings:
+        sys.stderr.write(f"warning: {warning['message']}.  Next: {warning['next']}\n")
+
+
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Rows under their names; columns that end in `>` are numbers, and stand on the right."""
     from rich.console import Console

@@ -9,7 +9,7 @@ import typer
 
 from lockstep.adapters import folders
 from lockstep.cli.options import BatchId, Name, OneName
-from lockstep.cli.output import AsJson, cell, print_batch, say, say_table, show
+from lockstep.cli.output import AsJson, cell, print_batch, say, say_table, say_warnings, show
 from lockstep.cli.surroundings import broker, ledger
 from lockstep.core.errors import Refusal, Unreachable
 
@@ -117,6 +117,7 @@ def _say_status(document: Document) -> None:
         say_table(names, rows)
     if any(stream["stable_end"] is None for stream in document["streams"]):
         say(f"  bounds are of another log than the one that was read.  Next: lockstep plan {document['pipeline']}")
+    say_warnings(document["warnings"])
 
 
 def _say_batches(name: str, found: list[Document]) -> None:

@@ -43,8 +43,10 @@ def plan(
 ) -> None:
     """Plan the next live batch and write it down; `run` picks it up."""
     from lockstep.steps.plan import plan as plan_step
+    from lockstep.steps.warn import known_partitions, warn
 
     folder, at = load(name), surroundings()
+    known = known_partitions(at.conn, folder.pipeline)
     caller = Caller(this_owner(), key, take_over, retry)
     planned = plan_step(at.conn, at.broker, folder, caller, datetime.now(UTC), dry_run=dry_run)
     ranges = [asdict(item.offsets) for item in planned.decision.ranges] if isinstance(planned.decision, Start) else []
@@ -54,6 +56,7 @@ def plan(
         "batch": None if dry_run and isinstance(planned.decision, Start) else planned.batch_id,
         "dry_run": dry_run,
         "ranges": [{**item.pop("topic_partition"), **item} for item in ranges],
+        "warnings": warn(at.conn, at.broker, folder.pipeline, known, datetime.now(UTC)),
     }
     _finish(planned.decision, document, as_json=as_json)
 
@@ -71,8 +74,10 @@ def run(
     if key is not None and until_idle:
         raise typer.BadParameter("one key is one batch: it does not go with --until-idle", param_hint="--key")
     from lockstep.steps import run as steps
+    from lockstep.steps.warn import known_partitions, warn
 
     folder, at = load(name), surroundings()
+    known = known_partitions(at.conn, folder.pipeline)
     engine = spark_engine(folder, at)
     caller = Caller(this_owner(), key, take_over, retry)
     with progress() as say:
@@ -89,6 +94,7 @@ def run(
             **decision_document(last.decision),
             "batches": [report_document(report) for report in worked],
         }
+    document["warnings"] = warn(at.conn, at.broker, folder.pipeline, known, datetime.now(UTC))
     _finish(last.decision, document, as_json=as_json)
 
 
@@ -145,6 +151,7 @@ def _finish(decision: Decision, document: dict[str, Any], *, as_json: bool) -> N
         output.print_json(document)
     else:
         output.print_run(document)
+        output.say_warnings(document["warnings"])
 
 
 @contextmanager

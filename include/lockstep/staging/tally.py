@@ -107,5 +107,7 @@ def _sums(distances: np.ndarray[Any, Any]) -> tuple[int, int]:
 
 
 def _widen(line: dict[str, Any], low: str, high: str, least: Any, most: Any) -> None:
+    if least is None:  # not one of these records has it
+        return
     line[low] = least if line.get(low) is None else min(line[low], least)
     line[high] = most if line.get(high) is None else max(line[high], most)

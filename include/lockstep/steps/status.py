@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import READER, transaction
+from lockstep.core.alarms import headroom_seconds
 from lockstep.ledger import reading
+from lockstep.steps.warn import bounds_of, readings, warnings
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -14,13 +16,14 @@ if TYPE_CHECKING:
 
     from lockstep.adapters.kafka import Broker
     from lockstep.core.definition import Pipeline
-    from lockstep.core.offsets import Bounds, TopicView
+    from lockstep.core.offsets import Bounds
     from lockstep.ledger.reading import Document
 
 
 def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> Document:
     """Per open stream: position, bounds, lag and holes. Bounds are None where the stream's log is not there any more.
 
+    `warnings` are what will stop the pipeline or makes it wait, each with its offsets and the next command.
     `headroom_records` is how many offsets retention may still delete before it reaches one that is not committed,
     `headroom_seconds` how long that takes at least; None when time deletes nothing, or nothing waits.
     `holes` counts the stretches between log start and position that no batch covers; a loss is not among them, for it
@@ -36,15 +39,18 @@ def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) 
     bounds = {row.stream_id: found for row in streams if (found := bounds_of(row, view))}
     with transaction(conn, READER) as cur:
         holes = reading.holes(cur, pipeline.name, {stream: b.log_start for stream, b in bounds.items()})
+    known = readings(broker, view, streams, bounds, kept)
+    seconds = {each.where.partition: headroom_seconds(each, kept, now) for each in known}
     return {
         "pipeline": pipeline.name,
         "paused": paused,
         "unfinished": unfinished,
         "streams": [
-            _stream(row, bounds.get(row.stream_id), now, kept)
+            _stream(row, bounds.get(row.stream_id), now, kept, seconds.get(row.partition))
             | {"holes": sum(h["stream_id"] == row.stream_id and h["kind"] != "loss" for h in holes)}
             for row in streams
         ],
+        "warnings": warnings(pipeline, view, known, kept, {row.partition for row in streams}, now),
     }
 
 
@@ -61,13 +67,7 @@ def holes(conn: connection, broker: Broker, pipeline: Pipeline) -> list[Document
         ]
 
 
-def bounds_of(stream: Any, view: TopicView) -> Bounds | None:
-    """The bounds that a stream's offsets can be compared with: only those of the very same log."""
-    same = (stream.cluster_id, stream.topic, stream.topic_id) == (view.cluster_id, view.topic, view.topic_id)
-    return view.bounds.get(stream.partition) if same else None
-
-
-def _stream(row: Any, bounds: Bounds | None, now: datetime, kept: timedelta | None) -> Document:
+def _stream(row: Any, bounds: Bounds | None, now: datetime, kept: timedelta | None, headroom: float | None) -> Document:
     lag = bounds.stable_end - row.position if bounds else None
     lag_seconds = _lag_seconds(lag, row.newest_timestamp, now)
     return {
@@ -79,10 +79,13 @@ def _stream(row: Any, bounds: Bounds | None, now: datetime, kept: timedelta | No
         "lag_records": lag,
         "lag_seconds": lag_seconds,
         "headroom_records": row.position - bounds.log_start if bounds else None,
-        "headroom_seconds": max(0.0, round(kept.total_seconds() - lag_seconds, 3))
-        if kept and lag and lag_seconds
-        else None,
+        "headroom_seconds": _headroom(kept, lag, lag_seconds) if headroom is None else headroom,
     }
+
+
+def _headroom(kept: timedelta | None, lag: int | None, lag_seconds: float | None) -> float | None:
+    """Where the record that waits has no time: it is no older than what was committed last."""
+    return max(0.0, round(kept.total_seconds() - lag_seconds, 3)) if kept and lag and lag_seconds else None
 
 
 def _lag_seconds(lag: int | None, newest: datetime | None, now: datetime) -> float | None:

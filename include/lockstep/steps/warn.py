@@ -1,0 +1,98 @@
+"""Warn: retention that comes near, transactions that stay open, partitions that were added; nothing is changed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import READER, transaction
+from lockstep.core.alarms import Reading, alarms, grown
+from lockstep.core.errors import Refusal
+from lockstep.core.offsets import TopicPartition
+from lockstep.ledger import reading
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from datetime import datetime, timedelta
+
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka import Broker
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.offsets import Bounds, TopicView
+    from lockstep.ledger.reading import Document
+
+
+def known_partitions(conn: connection, pipeline: Pipeline) -> frozenset[int]:
+    """The partitions that the last plan knew; none before the first."""
+    with transaction(conn, READER) as cur:
+        return frozenset(row.partition for row in reading.progress(cur, pipeline.name))
+
+
+def warn(conn: connection, broker: Broker, pipeline: Pipeline, known: Collection[int], now: datetime) -> list[Document]:
+    """Every warning about the pipeline as it stands now; `known` are the partitions that an earlier plan knew.
+
+    It follows what was done already, and never turns it into a failure: a system that is away now is not spoken of.
+    """
+    with suppress(Refusal):
+        with transaction(conn, READER) as cur:
+            rows = reading.progress(cur, pipeline.name)
+        view = broker.view(pipeline.topic)
+        bounds = {row.stream_id: found for row in rows if (found := bounds_of(row, view))}
+        kept = broker.retention(pipeline.topic) if bounds else None
+        return warnings(pipeline, view, readings(broker, view, rows, bounds, kept), kept, known, now)
+    return []
+
+
+def warnings(
+    pipeline: Pipeline,
+    view: TopicView,
+    found: Iterable[Reading],
+    kept: timedelta | None,
+    known: Collection[int],
+    now: datetime,
+) -> list[Document]:
+    """The warnings as documents, by partition."""
+    added = [
+        grown(pipeline.name, TopicPartition(view.topic, p), view.bounds[p])
+        for p in sorted(view.bounds.keys() - set(known))
+        if known
+    ]
+    said = [alarm for each in found for alarm in alarms(pipeline.name, each, kept, now)]
+    return [asdict(alarm) for alarm in sorted([*added, *said], key=lambda alarm: (alarm.partition, alarm.kind))]
+
+
+def readings(
+    broker: Broker, view: TopicView, rows: Iterable[Any], bounds: dict[int, Bounds], kept: timedelta | None
+) -> list[Reading]:
+    """What is known of each stream's partition; records are looked at only where their time can matter."""
+    streams = [row for row in rows if row.stream_id in bounds]
+    highs = broker.high_ends(view) if streams else {}
+    lagging = {
+        row.partition: max(row.position, bounds[row.stream_id].log_start)
+        for row in streams
+        if kept is not None and bounds[row.stream_id].stable_end > row.position
+    }
+    stalled = {
+        row.partition: end for row in streams if highs.get(row.partition, 0) > (end := bounds[row.stream_id].stable_end)
+    }
+    waiting = broker.first_times(view.topic, lagging) if lagging else {}
+    opened = broker.first_times(view.topic, stalled, committed=False) if stalled else {}
+    return [
+        Reading(
+            TopicPartition(row.topic, row.partition),
+            row.position,
+            bounds[row.stream_id],
+            highs.get(row.partition, 0),
+            waiting.get(row.partition),
+            opened.get(row.partition),
+        )
+        for row in streams
+    ]
+
+
+def bounds_of(stream: Any, view: TopicView) -> Bounds | None:
+    """The bounds that a stream's offsets can be compared with: only those of the very same log."""
+    same = (stream.cluster_id, stream.topic, stream.topic_id) == (view.cluster_id, view.topic, view.topic_id)
+    return view.bounds.get(stream.partition) if same else None

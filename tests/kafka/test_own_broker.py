@@ -1,0 +1,88 @@
+"""What only a broker of one's own can be made to do: lose its log's end, count past 2^53, delete by age."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from here import ME
+from lockstep.core.decisions import Blocked, Idle, Start
+from lockstep.steps.retire import retire
+from odd_logs import high_end, log_start, records, until
+from own_broker import OwnBroker
+
+FAR = 2**53 + 1  # the first whole number that a double cannot hold
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    broker = OwnBroker(tmp_path_factory.mktemp("own"))
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="module")
+def kafka(own):
+    """The session's broker is left alone: everything here speaks to the other one."""
+    return own.address
+
+
+def test_a_truncated_log_stops_the_pipeline_and_names_both_ends(elsewhere, produce, own):
+    here = elsewhere()
+    name = here.drill.topic
+    produce(name, records(12), 0)
+    here.drain()
+    own.truncate(name)
+    assert high_end(own.address, name) == 0
+    produce(name, records(5, 500), 0)
+
+    blocked = here.run().decision
+    retire(here.at.conn, here.at.broker, here.folder.pipeline, 0, ME)
+    here.drain()
+
+    assert isinstance(blocked, Blocked)
+    assert f"{name}-0" in blocked.reason
+    assert "ends at 5" in blocked.reason
+    assert "12" in blocked.reason
+    assert blocked.next_command == "lockstep retire drill --partition 0 --reason ..."
+    assert here.drill.ask("select incarnation, position from lockstep.stream order by 1") == [(0, 12), (1, 5)]
+    assert here.drill.ask("select count(*) from public.drill where n >= 500") == [(5,)]
+
+
+def test_offsets_past_two_to_the_53_are_exact_everywhere(elsewhere, produce, own):
+    here = elsewhere()
+    name = here.drill.topic
+    own.move(name, FAR)
+    produce(name, records(7), 0)
+    assert (log_start(own.address, name), high_end(own.address, name)) == (FAR, FAR + 7)
+
+    here.run()
+    produce(name, records(3, 100), 0)
+    here.drain()
+    replay = here.replay(f"0:{FAR}", f"0:{FAR + 7}")
+
+    assert here.drill.ask("select position from lockstep.stream") == [(FAR + 10,)]
+    assert here.drill.ask("select array_agg(_offset order by _offset) from public.drill") == [
+        (list(range(FAR, FAR + 10)),)
+    ]
+    assert isinstance(replay[-1].decision, Idle)
+    assert isinstance(here.ask("replay", f"0:{FAR}").windows[0].offsets.from_offset, int)
+    assert here.drill.violations() == []
+
+
+def test_retention_between_plan_and_read_stops_the_batch_before_anything_is_lost_unseen(elsewhere, produce, own):
+    here = elsewhere(retention_ms=500, segment_ms=100)
+    name = here.drill.topic
+    produce(name, records(6), 0)
+    assert isinstance(here.plan(), Start)
+    time.sleep(0.2)
+    produce(name, records(1, 50), 0)  # another segment, so that the first may go
+    until(lambda: log_start(own.address, name) == 7, "retention deleted nothing")
+
+    blocked = here.run().decision
+
+    assert isinstance(blocked, Blocked)
+    assert f"{name}-0: offsets [0, 7)" in blocked.reason
+    assert "accept-loss drill --partition 0 --from 0 --until 7" in blocked.next_command
+    assert here.drill.ask("select count(*) from public.drill") == [(0,)]

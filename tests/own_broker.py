@@ -1,0 +1,57 @@
+"""A broker of a test's own, whose log files may be cut, moved and left to retention."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockstep.dev import kafka
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+# What a broker does every five minutes by default, it does at once.
+HURRIED = {
+    "log.retention.check.interval.ms": "200",
+    "log.initial.task.delay.ms": "100",
+    "log.segment.delete.delay.ms": "100",
+}
+
+
+class OwnBroker:
+    """One broker below a folder."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.broker = kafka.start(home, more=HURRIED)
+
+    @property
+    def address(self) -> str:
+        return self.broker.bootstrap
+
+    def stop(self) -> None:
+        kafka.stop(self.broker)
+
+    def truncate(self, topic: str) -> None:
+        """The log of partition 0 is empty, and is still the same topic's: as a disk that came back without its data."""
+        self._while_down(lambda: self._begin_at(topic, 0))
+
+    def move(self, topic: str, offset: int) -> None:
+        """The log of partition 0 begins at this offset, as after so many records."""
+        self._while_down(lambda: self._begin_at(topic, offset))
+
+    def _while_down(self, change: Callable[[], None]) -> None:
+        kafka.stop(self.broker)
+        change()
+        self.broker = kafka.start(self.home, self.broker.port, more=HURRIED)
+
+    def _begin_at(self, topic: str, offset: int) -> None:
+        data = self.home.resolve() / "kafka" / "data"
+        folder = data / f"{topic}-0"
+        for file in folder.iterdir():
+            if file.name != "partition.metadata":
+                file.unlink()
+        (folder / f"{offset:020}.log").touch()
+        for checkpoint in data.glob("*-checkpoint"):  # what the broker believes of all its logs, found out anew
+            checkpoint.unlink()
+        (data / ".kafka_cleanshutdown").unlink(missing_ok=True)
