@@ -139,6 +139,46 @@ def test_a_blocked_says_partition_offsets_and_the_command_that_goes_on():
     assert decide(PIPELINE, Situation(view((0, 4)), AT_5), ME).readings == 3
 
 
+SAID = [
+    ("the log was truncated", Situation(view((0, 4)), AT_5), ("t-0", "ends at 4", "below 5"), "--partition 0"),
+    (
+        "it was truncated under a batch",
+        Situation(view((0, 4)), AT_5, unfinished()),
+        ("t-0 [", "ends at 4"),
+        "--partition 0",
+    ),
+    (
+        "the topic was recreated",
+        Situation(view((0, 9), topic_id="new"), AT_5),
+        ("t-0", "position 5", "topic", "new"),
+        "",
+    ),
+    (
+        "recreated under a batch",
+        Situation(view((0, 9), topic_id="new"), AT_5, unfinished()),
+        ("t-0 [", "topic id is now new"),
+        "",
+    ),
+    ("another cluster", Situation(view((0, 9), cluster_id="new"), AT_5), ("t-0", "position 5", "cluster", "new"), ""),
+    (
+        "another cluster under a batch",
+        Situation(view((0, 9), cluster_id="new"), AT_5, unfinished()),
+        ("t-0 [", "cluster id is now new"),
+        "",
+    ),
+    ("a partition is gone", Situation(view((0, 9)), (*AT_5, stream(1, 8))), ("t-1", "position is 8"), "--partition 1"),
+]
+
+
+@pytest.mark.parametrize(("situation", "words", "options"), [case[1:] for case in SAID], ids=[case[0] for case in SAID])
+def test_a_log_that_is_not_the_same_is_named_with_its_offsets_and_retire(situation, words, options):
+    said = decide(PIPELINE, situation, ME)
+    for word in words:
+        assert word in said.reason
+    assert said.next_command.startswith("lockstep retire orders")
+    assert options in said.next_command
+
+
 @pytest.mark.parametrize(
     "now",
     [

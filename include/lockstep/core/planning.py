@@ -176,9 +176,12 @@ def _lost(pipeline: Pipeline, situation: Situation) -> Blocked | None:
 
 def _unreadable(pipeline: Pipeline, view: TopicView, batch: Unfinished) -> Blocked | None:
     if batch.log and batch.log != (view.cluster_id, view.topic, view.topic_id):
+        what, was, now = "topic", batch.log[2], view.topic_id
+        if batch.log[0] != view.cluster_id:
+            what, was, now = "cluster", batch.log[0], view.cluster_id
+        ranges = ", ".join(str(item.offsets) for item in batch.ranges)
         return Blocked(
-            f"{view.topic}: batch {batch.batch_id} was planned on topic id {batch.log[2]}, "
-            f"and the topic's id is now {view.topic_id}",
+            f"{ranges}: batch {batch.batch_id} was planned on {what} id {was}, and the {what} id is now {now}",
             f"lockstep retire {pipeline.name} --reason ...",
         )
     for item in batch.ranges:

@@ -81,7 +81,7 @@ def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: Offs
         refuse_another_log(stream, pipeline, (view.cluster_id, view.topic, view.topic_id))
         if partition not in view.bounds:
             raise Refusal(
-                f"{stream.topic_partition}: the partition is gone",
+                f"{stream.topic_partition}: the partition is gone; its position is {stream.position}",
                 next_command=f"lockstep retire {pipeline.name} --partition {partition} --reason ...",
             )
         if lost.from_offset < stream.start_offset:  # what an older stream of the same log has skipped
@@ -148,7 +148,7 @@ def refuse_another_log(stream: Stream, pipeline: Pipeline, log: tuple[str, str, 
     if (stream.cluster_id, stream.topic_partition.topic, stream.topic_id) != log:
         raise Refusal(
             f"{stream.topic_partition}: the log is not the same any more (topic id {stream.topic_id}, now {log[2]}); "
-            "its offsets mean nothing there",
+            f"its position {stream.position} means nothing there",
             next_command=f"lockstep retire {pipeline.name} --reason ...",
         )
 

@@ -55,9 +55,11 @@ def streams_of_log(cur: cursor, pipeline: Pipeline, view: TopicView, partition: 
     opened = open_streams(cur, pipeline.name)
     if not opened:
         raise Refusal(f"{pipeline.name}: nothing was planned yet", next_command=f"lockstep run {pipeline.name}")
-    if any((s.cluster_id, s.topic_id) != (view.cluster_id, view.topic_id) for s in opened):
+    other = next((s for s in opened if (s.cluster_id, s.topic_id) != (view.cluster_id, view.topic_id)), None)
+    if other is not None:
         raise Refusal(
-            f"{pipeline.topic}: the log is not the same any more, its offsets mean something else now",
+            f"{other.topic_partition}: the log is not the same any more: what was read below offset {other.position} "
+            "is not in it",
             next_command=f"lockstep retire {pipeline.name} --reason ...",
         )
     streams = requests.log_streams(cur, pipeline.name, view)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lockstep.steps.surroundings import Surroundings
 
 
-def log_starts(at: Surroundings, batch_id: int) -> dict[int, int]:
+def log_starts(at: Surroundings, pipeline: str, batch_id: int) -> dict[int, int]:
     """Every stream's log start as the broker has it now; asked right before and right after the read.
 
     Raises `Refusal`, naming partition and offsets, when a range cannot be (or could not have been) read whole.
@@ -29,12 +29,12 @@ def log_starts(at: Surroundings, batch_id: int) -> dict[int, int]:
         if planned_on != {(view.cluster_id, view.topic_id)} or bounds is None:
             raise Refusal(
                 f"{item.offsets}: the log is not the one that batch {batch_id} was planned on",
-                next_command="lockstep plan NAME",
+                next_command=f"lockstep plan {pipeline}",
             )
         if bounds.log_start > item.offsets.from_offset:
             raise Refusal(
                 f"{item.offsets}: the log now starts at {bounds.log_start}: records of batch {batch_id} were deleted",
-                next_command="lockstep plan NAME",
+                next_command=f"lockstep plan {pipeline}",
             )
         starts[item.stream_id] = bounds.log_start
     return starts

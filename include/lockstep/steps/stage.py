@@ -56,7 +56,7 @@ def stage(at: Surroundings, engine: Engine, folder: PipelineFolder, batch_id: in
 def _open(
     at: Surroundings, folder: PipelineFolder, batch_id: int, caller: Caller, columns: Sequence[Column]
 ) -> tuple[AttemptId, tuple[StreamRange, ...]]:
-    starts = log_starts(at, batch_id)
+    starts = log_starts(at, folder.pipeline.name, batch_id)
     with transaction(at.conn, STAGER) as cur:
         require_fit(cur, folder.pipeline, columns)
         batch = attempts.lock_batch(cur, batch_id)

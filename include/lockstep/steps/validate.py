@@ -27,7 +27,7 @@ def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, ha
     `hands_over` keeps the batch for another process that is to commit.
     """
     with Lease(at.dsn, attempt, hands_over=hands_over), recorded(at, attempt, but=TRY_AGAIN):
-        after = log_starts(at, attempt.batch_id)
+        after = log_starts(at, folder.pipeline.name, attempt.batch_id)
         with transaction(at.conn, STAGER) as cur:
             totals = attempts.stream_totals(cur, attempt)
             _require_counts(totals, attempts.staged_totals(cur, attempt))
