@@ -25,7 +25,9 @@ with mock.patch("os.getenv", side_effect=lambda name, default=None: default or "
 print(json.dumps({{
     "errors": bag.import_errors,
     "dags": {{dag.dag_id: {{"tags": sorted(dag.tags), "retries": [task.retries for task in dag.tasks],
-        "tasks": [task.task_id for task in dag.topological_sort()], "owner": dag.owner, "doc": bool(dag.doc_md)}}
+        "tasks": [task.task_id for task in dag.topological_sort()], "owner": dag.owner, "doc": bool(dag.doc_md),
+        "native": dag.render_template_as_native_obj, "catchup": dag.catchup,
+        "deferred": [task.task_id for task in dag.tasks if getattr(task, "deferrable", False)]}}
         for dag in bag.dags.values()}},
     "heavy": sorted({{name.partition(".")[0] for name in sys.modules}} & set({heavy!r})),
 }}))
@@ -57,6 +59,11 @@ def test_every_dag_has_tags_and_an_owner_and_every_task_at_least_two_retries(our
         assert min(dag["retries"]) >= 2, name
         assert dag["owner"] not in {"", "airflow"}, name
         assert dag["doc"], name
+
+
+def test_a_dag_makes_up_for_nothing_defers_nothing_and_renders_text_as_text(ours):
+    for name, dag in ours["dags"].items():
+        assert (dag["catchup"], dag["deferred"], dag["native"]) == (False, [], False), name
 
 
 def test_a_dag_is_the_five_steps_in_their_order(ours):
