@@ -30,7 +30,7 @@ COMPACTED = {
 
 @cache  # a client that is gone keeps its answers to itself
 def admin(kafka: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": kafka})
+    return AdminClient({"bootstrap.servers": kafka, "reconnect.backoff.max.ms": 200, "log_level": 0})
 
 
 def records(n: int, start: int = 0) -> list[tuple[str, str]]:
