@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lockstep.adapters import folders
-from lockstep.cli.options import Name, OnePartition
+from lockstep.cli.options import Name, OnePartition, bound
 from lockstep.cli.output import AsJson, offsets, say, say_table, show
 from lockstep.cli.running import progress
 from lockstep.cli.surroundings import broker, ledger
@@ -52,13 +52,12 @@ def holes(
         kafka = broker()
         document: Document = {"pipeline": name, "holes": ask(conn, kafka, pipeline)}
         if explain:
-            from lockstep.core.bounds import parse_bound
             from lockstep.steps.explain import Within
             from lockstep.steps.explain import explain as tell_apart
 
-            begin, end = from_ and parse_bound(from_, "--from"), until and parse_bound(until, "--until")
+            begin, end = bound(from_, "--from") if from_ else None, bound(until, "--until") if until else None
             with progress() as tell:
-                within = Within(begin or None, end or None, partition)
+                within = Within(begin, end, partition)
                 document |= tell_apart(conn, kafka, pipeline, within, datetime.now(UTC), tell)
 
     def for_people() -> None:
