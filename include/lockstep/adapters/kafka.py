@@ -83,6 +83,8 @@ class Broker:
 
     def first_times(self, topic: str, at: Mapping[int, int], *, committed: bool = True) -> dict[int, datetime]:
         """Partition → time of the first record at or past an offset; who has none, or does not answer soon, is left out."""
+        if not at:
+            return {}
         consumer = self._reader(committed=committed, **GLANCE)
         found, waited_for = {}, set(at)
         consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in at.items()])

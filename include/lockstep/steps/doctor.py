@@ -16,7 +16,7 @@ from lockstep.core.machine_findings import limits_findings, machine_findings
 from lockstep.ledger import reading
 from lockstep.ledger.facts import Flow, database_facts, flow, ledger_facts, target_facts
 from lockstep.ledger.migrate import known
-from lockstep.steps.status import bounds_of
+from lockstep.steps.warn import bounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,7 +115,7 @@ def _of_topic(
         raise
     except Refusal as refusal:
         return [_away(Check.TOPIC, f"topic {pipeline.topic}", refusal)]
-    waiting = broker.first_timestamps(pipeline.topic, _uncommitted(broker, pipeline, ledger))
+    waiting = broker.first_times(pipeline.topic, _uncommitted(broker, pipeline, ledger))
     log = LogFacts(waiting, broker.open_transactions(pipeline.topic), ledger.flow.bytes_per_second)
     return [*broker_findings(pipeline, topic, machine.cores), *log_findings(pipeline, topic, log, now)]
 
