@@ -30,7 +30,7 @@ LOCK := uv pip compile --quiet --python-version 3.11 --no-header --no-emit-index
 
 .PHONY: help
 help: ## print this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 .PHONY: demo
 demo: $(VENV)/.built jars ## build, start, produce, run both pipelines, verify; leaves the stack up
@@ -51,6 +51,10 @@ soak: $(VENV)/.built-dev jars ## a storm of crashes for MINUTES=n; prints the fi
 .PHONY: test-fast
 test-fast: $(VENV)/.built-dev ## the tests that need no server
 	@$(BIN)/python -m pytest tests/core tests/dev --ignore tests/dev/test_embedded_stack.py --ignore tests/dev/test_from_wheels.py -m "not long" $(ARGS)
+
+.PHONY: bench-ledger
+bench-ledger: $(VENV)/.built servers ## plan and commit on a full ledger against an empty one, as ratios
+	@$(BIN)/python bench/ledger_growth.py $(ARGS)
 
 .PHONY: check
 check: $(VENV)/.built-dev ## style, types and import contracts

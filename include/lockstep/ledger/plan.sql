@@ -128,7 +128,8 @@ from (select error, token = max(token) over () as newest from lockstep.attempt
 select d.document from lockstep.batch b
 join lockstep.attempt a on a.batch_id = b.batch_id and a.token = b.token
 join lockstep.definition d using (definition_hash)
-where b.pipeline = %(pipeline)s and b.state = 'committed' order by b.batch_id desc limit 1
+where b.batch_id = (
+    select batch_id from lockstep.batch where pipeline = %(pipeline)s and state = 'committed' order by batch_id desc limit 1)
 
 -- name: batch_definition
 -- The definition of a batch's newest attempt, if it ever had one.

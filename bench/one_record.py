@@ -1,0 +1,63 @@
+"""What a bench puts in the place of Kafka and Spark: a log that only has ends, and an engine that stages one record a range."""
+
+from __future__ import annotations
+
+import io
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import psycopg2
+
+from lockstep.core.accounting import Digest, ManifestLine
+from lockstep.core.offsets import Bounds, TopicView
+from lockstep.core.staging import STAGING_SCHEMA
+
+if TYPE_CHECKING:
+    from lockstep.core.columns import Column
+    from lockstep.core.staging import StageWork
+
+
+@dataclass
+class StillLog:
+    """A broker's answers: a log from 0 whose partitions end where they are set to."""
+
+    ends: dict[int, int]
+    bootstrap: str = "nowhere"
+
+    def view(self, topic: str) -> TopicView:
+        """The bounds of today."""
+        return TopicView("cluster", topic, "topic", {p: Bounds(0, end) for p, end in self.ends.items()})
+
+
+class OneRecordEngine:
+    """Stages one record for each range, by COPY, as a Spark task would."""
+
+    def __init__(self, dsn: str, columns: tuple[Column, ...]) -> None:
+        self._dsn = dsn
+        self._columns = columns
+
+    def application_id(self) -> str | None:
+        """There is none."""
+
+    def columns(self) -> tuple[Column, ...]:
+        """As they are decoded."""
+        return self._columns
+
+    def cancel(self) -> None:
+        """A read of this takes no time."""
+
+    def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
+        """The first offset of each range is its record."""
+        now = datetime.now(UTC)
+        fields = "0\t1\t" + now.isoformat() + "\tf" + "\t\\N" * 4 + "\tid"
+        rows = io.StringIO("".join(f"{r.stream_id}\t{r.offsets.from_offset}\t{fields}\n" for r in work.ranges))
+        with closing(psycopg2.connect(self._dsn)) as conn, conn, conn.cursor() as cur:
+            cur.execute("set local role lockstep_stager")
+            cur.copy_expert(f"copy {STAGING_SCHEMA}.{work.table} from stdin", rows)
+        return tuple(
+            ManifestLine(1, r.stream_id, 1, 1, 0, 1, 10, Digest(1, 0, 0), o.from_offset, o.from_offset, now, now)
+            for r in work.ranges
+            for o in [r.offsets]
+        )
