@@ -144,12 +144,15 @@ def analyze(side: Side) -> None:
 
 
 def figures(empty: Side, full: Side) -> list[dict[str, Any]]:
-    """Per case and step the medians in milliseconds and their ratio."""
+    """Per case and step the medians in milliseconds, and the median of what each round's pair says of their ratio."""
     found = []
     for what, step in full.seconds:
-        low, high = (statistics.median(side.seconds[what, step]) for side in (empty, full))
-        row = {"case": what, "step": step, "empty_ms": round(low * 1000, 1), "full_ms": round(high * 1000, 1)}
-        found.append(row | {"ratio": round(high / low, 2)})
+        low, high = empty.seconds[what, step], full.seconds[what, step]
+        medians = {
+            f"{side}_ms": round(statistics.median(all_) * 1000, 1) for side, all_ in (("empty", low), ("full", high))
+        }
+        ratio = statistics.median(b / a for a, b in zip(low, high, strict=True))
+        found.append({"case": what, "step": step} | medians | {"ratio": round(ratio, 2)})
     return found
 
 

@@ -37,8 +37,11 @@ where t._reason is not null
 -- name: give_way
 -- The coverage that plan has seen under the claims of a fill or replay, and exactly that, makes room for it.
 delete from lockstep.coverage c using lockstep.claim k
-where k.batch_id = %(batch_id)s and k.expects <> 'nothing'
-  and int4range(c.stream_id, c.stream_id, '[]') && int4range(k.stream_id, k.stream_id, '[]') and c.offsets && k.offsets
+where k.batch_id = %(batch_id)s and k.expects <> 'nothing' and c.stream_id = k.stream_id
+  -- a segment begins where its claim does; a skipped stretch is the last row that begins at or before it
+  and lower(c.offsets) = case k.expects when 'batch' then lower(k.offsets) else (
+    select lower(p.offsets) from lockstep.coverage p
+    where p.stream_id = k.stream_id and lower(p.offsets) <= lower(k.offsets) order by lower(p.offsets) desc limit 1) end
   and c.kind = k.expects and c.batch_id is not distinct from k.expects_batch
   and case k.expects when 'batch' then c.offsets = k.offsets else c.offsets @> k.offsets end
 returning c.stream_id, c.kind, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset,
@@ -50,11 +53,12 @@ insert into lockstep.coverage (stream_id, offsets, kind)
 values (%(stream_id)s, int8range(%(from_offset)s, %(until_offset)s), 'skipped')
 
 -- name: not_as_expected
--- Claims whose coverage has not given way: how many were to, and what still lies under them.
+-- Claims whose coverage has not given way: how many were to, and under how many something still lies.
 select (select count(*) from lockstep.claim where batch_id = %(batch_id)s and expects <> 'nothing') as expected,
-    (select count(*) from lockstep.claim k join lockstep.coverage c
-        on int4range(c.stream_id, c.stream_id, '[]') && int4range(k.stream_id, k.stream_id, '[]') and c.offsets && k.offsets
-     where k.batch_id = %(batch_id)s) as in_the_way
+    (select count(*) from lockstep.claim k cross join lateral (
+        select c.offsets from lockstep.coverage c
+        where c.stream_id = k.stream_id and lower(c.offsets) < upper(k.offsets) order by lower(c.offsets) desc limit 1) c
+     where k.batch_id = %(batch_id)s and c.offsets && k.offsets) as in_the_way
 
 -- name: remove_replaced_rejects
 -- A replay judges its records again.

@@ -84,14 +84,15 @@ order by r.stream_id
 
 -- name: surprised_claims
 -- The second look (T4): claims of a batch that do not find what they expect.
-select k.stream_id, k.offsets from lockstep.claim k where k.batch_id = %(batch_id)s and not case k.expects
-    when 'nothing' then not exists (
-        select 1 from lockstep.coverage c where int4range(c.stream_id, c.stream_id, '[]') && int4range(k.stream_id, k.stream_id, '[]')
-          and c.offsets && k.offsets)
-    else exists (
-        select 1 from lockstep.coverage c where int4range(c.stream_id, c.stream_id, '[]') && int4range(k.stream_id, k.stream_id, '[]')
-          and c.offsets && k.offsets and c.offsets @> k.offsets and c.kind = k.expects
-          and c.batch_id is not distinct from k.expects_batch and (c.kind = 'skipped' or c.offsets = k.offsets)) end
+select k.stream_id, k.offsets from lockstep.claim k left join lateral (
+    -- coverage never overlaps: what lies under the claim's end is the last row that begins below it
+    select c.offsets, c.kind, c.batch_id from lockstep.coverage c
+    where c.stream_id = k.stream_id and lower(c.offsets) < upper(k.offsets) order by lower(c.offsets) desc limit 1) c
+  on c.offsets && k.offsets
+where k.batch_id = %(batch_id)s and not case k.expects
+    when 'nothing' then c.offsets is null
+    else coalesce(c.offsets @> k.offsets and c.kind = k.expects and c.batch_id is not distinct from k.expects_batch
+        and (c.kind = 'skipped' or c.offsets = k.offsets), false) end
 
 -- name: insert_call
 -- The caller's key stands for this batch from now on.
