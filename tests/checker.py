@@ -17,9 +17,13 @@ Log = Callable[[int, list[tuple[int, int]]], dict[int, tuple]]
 
 EXAMPLES = {"orders": ("public.orders", "order_id"), "clicks": ("public.clicks", None)}
 
+# Who owns what: the newest commit over an offset; coverage that was merged below log start names one batch of many.
+OWNED = """(select c.batch_id, c.stream_id, c.token, r.offsets
+    from lockstep.commit c join lockstep.batch_range r using (batch_id, stream_id) where not exists (
+        select 1 from lockstep.commit d join lockstep.batch_range n using (batch_id, stream_id)
+        where d.stream_id = c.stream_id and d.token > c.token and n.offsets && r.offsets))"""
 LEDGER = {
-    "a batch was committed by two attempts": """
-        select batch_id from lockstep.commit group by batch_id having count(distinct token) > 1""",
+    "a batch was committed by two attempts": "select batch_id from lockstep.commit group by batch_id having count(distinct token) > 1",
     "a batch was committed by an attempt that was not its newest": """
         select c.batch_id, c.token from lockstep.commit c
         where exists (select 1 from lockstep.attempt a where a.batch_id = c.batch_id and a.token > c.token)""",
@@ -35,13 +39,16 @@ LEDGER = {
         select k.batch_id from lockstep.claim k join lockstep.batch b using (batch_id) where b.state <> 'planned'""",
     "counts do not reconcile": """
         select batch_id, stream_id from lockstep.result where delivered <> written + filtered + rejected""",
-    "coverage owned by a batch is not what it was planned to read": """
-        select v.stream_id, v.offsets from lockstep.coverage v left join lockstep.batch_range r using (batch_id, stream_id)
-        where v.kind = 'batch' and not v.offsets <@ coalesce(r.offsets, 'empty')""",
+    "what batches cover is not what they were planned to read and have committed": f"""
+        select * from (select stream_id, range_agg(offsets) as offsets from lockstep.coverage where kind = 'batch' group by 1) c
+        full join (select stream_id, range_agg(offsets) as offsets from {OWNED} x group by 1) o using (stream_id)
+        where c.offsets is distinct from o.offsets""",
+    "coverage names a batch that owns nothing in it": f"""
+        select v.stream_id, v.offsets from lockstep.coverage v left join {OWNED} o using (batch_id, stream_id)
+        where v.kind = 'batch' and not coalesce(o.offsets <@ v.offsets, false)""",
 }
 LEFT_BEHIND = {
-    "a staging table is left": """
-        select tablename from pg_tables where schemaname = 'lockstep_staging'""",
+    "a staging table is left": "select tablename from pg_tables where schemaname = 'lockstep_staging'",
     "a prepared transaction is left": "select gid from pg_prepared_xacts where database = current_database()",
     "a session is idle in a transaction": """
         select pid from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'""",
@@ -153,11 +160,8 @@ def _visible(kafka: str, topic: str, partition: int, covered: list[tuple[int, in
 
 def _digests(cur, stream_id: int, read: dict[int, tuple]) -> list[str]:
     cur.execute(
-        """select c.batch_id, lower(r.offsets), upper(r.offsets), u.delivered, u.digest_sum, u.digest_squares
-           from lockstep.commit c join lockstep.batch_range r using (batch_id, stream_id)
-           join lockstep.result u using (batch_id, token, stream_id)
-           join lockstep.coverage v on v.batch_id = c.batch_id and v.stream_id = c.stream_id
-           where c.stream_id = %s""",
+        f"""select o.batch_id, lower(o.offsets), upper(o.offsets), u.delivered, u.digest_sum, u.digest_squares
+            from {OWNED} o join lockstep.result u using (batch_id, token, stream_id) where o.stream_id = %s""",
         (stream_id,),
     )
     found = []
@@ -199,10 +203,8 @@ def _rows_per_batch(cur, table: str, pipeline: str) -> list[str]:
     """A batch has as many rows as it recorded for the segments it owns today; one that was replayed has none left."""
     cur.execute(
         f"""with owned as (
-                select c.batch_id, sum(u.rows) as rows from lockstep.commit c
-                join lockstep.result u using (batch_id, token, stream_id)
-                join lockstep.coverage v on v.batch_id = c.batch_id and v.stream_id = c.stream_id
-                join lockstep.batch b on b.batch_id = c.batch_id where b.pipeline = %(p)s group by 1),
+                select o.batch_id, sum(u.rows) as rows from {OWNED} o join lockstep.result u using (batch_id, token, stream_id)
+                join lockstep.batch b on b.batch_id = o.batch_id where b.pipeline = %(p)s group by 1),
             there as (select _batch as batch_id, count(*) as n from {table} group by 1)
             select batch_id, coalesce(rows, 0), coalesce(n, 0) from owned full join there using (batch_id)
             where coalesce(rows, 0) <> coalesce(n, 0)""",

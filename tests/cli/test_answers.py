@@ -163,7 +163,12 @@ def test_reap_says_what_it_dropped(lockstep, orders, ledger):
     token = ledger.opened(orders["unfinished"], staging=True)
     ledger.opened(orders["unfinished"])
     dropped = [f"attempt_{orders['unfinished']}_{token}"]
-    assert lockstep("reap", "--json").document == {"dropped": dropped, "held": []}
+    assert lockstep("reap", "--json").document == {
+        "dropped": dropped,
+        "held": [],
+        "merged": 0,
+        "not_merged": [],
+    }
 
 
 COMMANDS = [

@@ -134,6 +134,14 @@ class Machine(RuleBasedStateMachine):
         self.world.remember()
         self._try("retire")
 
+    @rule()
+    def reap(self) -> None:
+        self._try("reap")
+
+    @rule()
+    def die_reaping(self) -> None:
+        self._die("reap", fault="upkeep.merged=kill")
+
     def teardown(self) -> None:
         if hasattr(self, "world"):
             self._look()

@@ -29,6 +29,7 @@ from lockstep.steps.retire import retire
 from lockstep.steps.run import run, run_until_idle
 from lockstep.steps.skip import skip
 from lockstep.steps.surroundings import Surroundings
+from lockstep.steps.upkeep import upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,7 +134,10 @@ class World:
 
     def reap(self) -> dict:
         with self._at() as at:
-            return {"dropped": len(reap(at.conn).dropped)}
+            return {
+                "dropped": len(reap(at.conn).dropped),
+                "merged": upkeep(at.conn, at.broker.view, least=2, most=5).merged,
+            }
 
     # How a process dies.
 

@@ -162,18 +162,25 @@ def migrate(name: OneName = None, as_json: AsJson = False) -> None:
 
 
 def reap(as_json: AsJson = False) -> None:
-    """Drop the staging that dead attempts left behind."""
+    """Drop the staging that dead attempts left behind; merge coverage that no replay can reach any more."""
     from lockstep.steps.reap import reap as drop
+    from lockstep.steps.upkeep import upkeep
 
     with ledger() as conn:
         done = drop(conn)
+        kept = upkeep(conn, lambda topic: broker().view(topic))
 
     def for_people() -> None:
         say(f"dropped: {cell(done.dropped)}")
         if done.held:
             say(f"still held by a connection, for the next reap: {cell(done.held)}")
+        if kept.merged:
+            say(f"merged below log start: {kept.merged} rows of coverage less, in {kept.streams} streams")
+        for reason in kept.left:
+            say(f"not merged: {reason}")
 
-    show({"dropped": list(done.dropped), "held": list(done.held)}, as_json, for_people)
+    document = {"dropped": list(done.dropped), "held": list(done.held)}
+    show(document | {"merged": kept.merged, "not_merged": list(kept.left)}, as_json, for_people)
 
 
 def _say_abandoned(batches: list[int]) -> None:

@@ -64,9 +64,16 @@ where int4range(c.stream_id, c.stream_id, '[]') && int4range(%(stream_id)s, %(st
   and c.offsets && int8range(%(from_offset)s, %(until_offset)s) and c.kind = 'batch' order by 1
 
 -- name: segments_of
--- Everything that these batches own today.
+-- Everything that these batches own today; a merged stretch stands for what they own in it.
 select c.stream_id, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.batch_id from lockstep.coverage c
-where c.batch_id = any(%(batches)s) order by 1, 2
+where c.batch_id = any(%(batches)s)
+union
+select c.stream_id, lower(c.offsets), upper(c.offsets), o.batch_id
+from lockstep.batch_range o cross join lateral (
+    select c.stream_id, c.offsets, c.batch_id from lockstep.coverage c
+    where c.stream_id = o.stream_id and lower(c.offsets) <= lower(o.offsets) order by lower(c.offsets) desc limit 1) c
+join lockstep.batch_range n on n.batch_id = c.batch_id and n.stream_id = c.stream_id and n.offsets <> c.offsets
+where o.batch_id = any(%(batches)s) and c.offsets @> o.offsets order by 1, 2
 
 -- name: due_segments
 -- The next segments of each window that an older token owns (T10); the lateral keeps a long request from being read whole.
@@ -75,8 +82,12 @@ from lockstep.request r join lockstep.request_window w using (request_id) join l
 cross join lateral (
     select lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.batch_id
     from lockstep.coverage c join lockstep.commit m on m.batch_id = c.batch_id and m.stream_id = c.stream_id
-    where c.stream_id = w.stream_id and lower(c.offsets) >= lower(w.offsets) and lower(c.offsets) < upper(w.offsets)
-      and c.kind = 'batch' and m.token < r.token
+    where c.stream_id = w.stream_id and lower(c.offsets) >= coalesce((
+        -- a merged stretch may begin before the window: it is found, and then refused
+        select lower(p.offsets) from lockstep.coverage p
+        where p.stream_id = w.stream_id and lower(p.offsets) <= lower(w.offsets) and p.offsets && w.offsets
+        order by lower(p.offsets) desc limit 1), lower(w.offsets))
+      and lower(c.offsets) < upper(w.offsets) and c.kind = 'batch' and m.token < r.token
     order by lower(c.offsets) limit %(most)s) d
 where r.request_id = %(request_id)s order by w.stream_id, d.from_offset
 

@@ -4,12 +4,19 @@ select distinct partition from lockstep.stream where pipeline = %(pipeline)s ord
 
 -- name: owner_of_offset
 -- Who owns one offset of the newest incarnation of a partition, by which attempt of which run, and what was read around it.
-select s.stream_id, s.topic, s.partition, %(offset)s::bigint as "offset", c.kind, c.batch_id, m.token, a.dag_id, a.dag_run_id,
+select s.stream_id, s.topic, s.partition, %(offset)s::bigint as "offset", c.kind, m.batch_id, m.token, a.dag_id, a.dag_run_id,
     t.first_offset, t.last_offset, t.delivered, t.filtered, upper(r.offsets) - lower(r.offsets) as span
 from lockstep.stream s
 left join lockstep.coverage c on int4range(c.stream_id, c.stream_id, '[]') && int4range(s.stream_id, s.stream_id, '[]')
     and c.offsets @> %(offset)s::bigint
-left join lockstep.commit m on m.batch_id = c.batch_id and m.stream_id = c.stream_id
+left join lateral (
+    select c.batch_id from lockstep.batch_range o
+    where o.batch_id = c.batch_id and o.stream_id = c.stream_id and o.offsets @> %(offset)s::bigint) own on true
+-- what upkeep has merged names one batch of many
+left join lateral (
+    select g.batch_id from lockstep.segment g
+    where own.batch_id is null and c.kind = 'batch' and g.stream_id = c.stream_id and g.offsets @> %(offset)s::bigint) merged on true
+left join lockstep.commit m on m.batch_id = coalesce(own.batch_id, merged.batch_id) and m.stream_id = c.stream_id
 left join lockstep.batch_range r on r.batch_id = m.batch_id and r.stream_id = m.stream_id
 left join lockstep.attempt a on a.batch_id = m.batch_id and a.token = m.token
 left join lockstep.result t on t.batch_id = m.batch_id and t.token = m.token and t.stream_id = m.stream_id
@@ -38,11 +45,18 @@ where o._stream = %(stream_id)s
 
 -- name: tombstone_of_key
 -- The record that deleted a key's row, as long as the tombstone is kept.
-select s.topic, s.partition, d."offset", c.batch_id, m.token, a.dag_id, a.dag_run_id
+select s.topic, s.partition, d."offset", m.batch_id, m.token, a.dag_id, a.dag_run_id
 from lockstep.tombstone d join lockstep.stream s using (stream_id)
 left join lockstep.coverage c on int4range(c.stream_id, c.stream_id, '[]') && int4range(s.stream_id, s.stream_id, '[]')
     and c.offsets @> d."offset"
-left join lockstep.commit m on m.batch_id = c.batch_id and m.stream_id = c.stream_id
+left join lateral (
+    select c.batch_id from lockstep.batch_range o
+    where o.batch_id = c.batch_id and o.stream_id = c.stream_id and o.offsets @> d."offset") own on true
+-- what upkeep has merged names one batch of many
+left join lateral (
+    select g.batch_id from lockstep.segment g
+    where own.batch_id is null and c.kind = 'batch' and g.stream_id = c.stream_id and g.offsets @> d."offset") merged on true
+left join lockstep.commit m on m.batch_id = coalesce(own.batch_id, merged.batch_id) and m.stream_id = c.stream_id
 left join lockstep.attempt a on a.batch_id = m.batch_id and a.token = m.token
 where d.target = %(target)s
   and array(select v.value from jsonb_array_elements_text(d.key) with ordinality v (value, place) order by v.place) = %(key)s

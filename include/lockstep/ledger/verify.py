@@ -22,6 +22,7 @@ Q = queries("lockstep.ledger", "verify")
 LEDGER = {
     "coverage is contiguous": "coverage_not_contiguous",
     "nothing is covered past the position": "coverage_past_position",
+    "batches cover what they committed": "coverage_not_committed",
     "only unfinished batches claim offsets": "claims_of_closed_batches",
     "only the newest attempt committed": "commits_not_by_newest",
     "commits are whole": "commits_not_whole",

@@ -14,6 +14,20 @@ select s.topic, s.partition, 'coverage ' || c.offsets || ' reaches past the posi
 from lockstep.stream s join lockstep.coverage c using (stream_id)
 where s.pipeline = %(pipeline)s and upper(c.offsets) > s.position order by s.partition, c.offsets
 
+-- name: coverage_not_committed
+-- Batches cover what they have committed, no less and no more, and a row of coverage names a batch that owns some of it.
+with owned as (select stream_id, range_agg(offsets) as offsets from lockstep.segment group by stream_id),
+covered as (select stream_id, range_agg(offsets) as offsets from lockstep.coverage where kind = 'batch' group by stream_id)
+select s.topic, s.partition, 'batches cover ' || coalesce(c.offsets, int8multirange())::text || ' and have committed '
+    || coalesce(o.offsets, int8multirange())::text as what
+from lockstep.stream s left join owned o using (stream_id) left join covered c using (stream_id)
+where s.pipeline = %(pipeline)s and coalesce(o.offsets, int8multirange()) <> coalesce(c.offsets, int8multirange())
+union all
+select s.topic, s.partition, 'coverage ' || c.offsets || ' names batch ' || c.batch_id || ', which owns nothing there'
+from lockstep.coverage c join lockstep.stream s using (stream_id) left join lockstep.segment g using (stream_id, batch_id)
+where s.pipeline = %(pipeline)s and c.kind = 'batch' and not coalesce(g.offsets <@ c.offsets, false)
+order by 2, 3
+
 -- name: claims_of_closed_batches
 -- Only unfinished batches claim offsets.
 select s.topic, s.partition, 'batch ' || b.batch_id || ' is ' || b.state || ' and still claims ' || k.offsets as what
@@ -52,7 +66,7 @@ order by u.batch_id, s.partition
 -- Every batch has as many rejects as it recorded.
 select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || u.rejected || ' rejects recorded, '
     || count(j."offset") || ' are there' as what
-from lockstep.coverage v join lockstep.commit c using (batch_id, stream_id)
+from lockstep.segment v
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
 left join lockstep.reject j on j.stream_id = u.stream_id and j.batch_id = u.batch_id
 where s.pipeline = %(pipeline)s group by s.stream_id, u.batch_id, u.rejected having count(j."offset") <> u.rejected
@@ -62,7 +76,7 @@ order by u.batch_id, s.partition
 -- Every batch has as many rows in an appended target as it recorded.
 select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || u.rows || ' rows recorded, ' || coalesce(t.rows, 0)
     || ' are in the target' as what
-from lockstep.coverage v join lockstep.commit c using (batch_id, stream_id)
+from lockstep.segment v
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
 left join (select _batch, _stream, count(*) as rows from {target} group by 1, 2) t
     on t._batch = u.batch_id and t._stream = u.stream_id
@@ -72,9 +86,8 @@ where s.pipeline = %(pipeline)s and u.rows <> coalesce(t.rows, 0) order by u.bat
 -- Every row of the target answers for itself: its batch owns its offset.
 select s.topic, s.partition, 'a row of offset ' || t._offset || ' names batch ' || t._batch || ', which does not own it' as what
 from {target} t join lockstep.stream s on s.stream_id = t._stream
-where s.pipeline = %(pipeline)s and not exists (
-    select 1 from lockstep.coverage c where c.stream_id = t._stream and lower(c.offsets) <= t._offset
-      and c.offsets @> t._offset and c.batch_id = t._batch)
+left join lockstep.segment g on g.stream_id = t._stream and g.batch_id = t._batch
+where s.pipeline = %(pipeline)s and not coalesce(g.offsets @> t._offset, false)
 order by s.partition, t._offset limit 1
 
 -- name: verified_streams

@@ -1,0 +1,38 @@
+"""Upkeep: coverage below log start cannot be replayed any more, so neighbours become one row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, one
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from psycopg2.extensions import cursor
+
+Q = queries("lockstep.ledger", "upkeep")
+
+
+def crowded(cur: cursor, least: int) -> list[Any]:
+    """The streams with at least so many rows of batches, as rows, by topic."""
+    cur.execute(Q["crowded"], {"least": least})
+    return every(cur)
+
+
+def below_log_start(cur: cursor, log_starts: Mapping[int, int], least: int) -> list[int]:
+    """Those streams, of log starts by stream, with at least so many rows of batches below it."""
+    known = {"streams": list(log_starts), "log_starts": list(log_starts.values())}
+    cur.execute(Q["below_log_start"], known | {"least": least})
+    return [row.stream_id for row in every(cur)]
+
+
+def merge(cur: cursor, stream_id: int, begin: int, log_start: int, most: int) -> Any:
+    """Merges what it finds among the next rows from `begin` on; the row says how many were seen, went and were made.
+
+    The caller holds the pipeline's lock, under which alone claims and requests are written.
+    """
+    where = {"stream_id": stream_id, "begin": begin, "log_start": log_start, "most": most}
+    cur.execute(Q["merge"], where)
+    return one(cur)

@@ -1,0 +1,86 @@
+"""Upkeep: what lies below the log's start stays covered, in one row where there were hundreds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
+from lockstep.core.errors import Refusal
+from lockstep.faults import reach
+from lockstep.ledger import upkeep as ledger
+from lockstep.ledger.decisions import lock_streams
+from lockstep.ledger.plan import lock_pipeline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from psycopg2.extensions import connection
+
+    from lockstep.core.offsets import TopicView
+
+LEAST = 64  # rows of one stream that make a merge worth its while: each one writes the merged row anew
+MOST = 1_000  # rows of one transaction, which holds the pipeline's lock
+LOCK_SECONDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Upkept:
+    """How many rows of coverage there are less, in how many streams, and what was left as it is, with the reason."""
+
+    merged: int
+    streams: int
+    left: tuple[str, ...] = ()
+
+
+def upkeep(conn: connection, view: Callable[[str], TopicView], *, least: int = LEAST, most: int = MOST) -> Upkept:
+    """Merges neighbouring segments wholly below log start, of every pipeline; `view` asks a topic's broker.
+
+    Best effort: a topic that cannot be asked and a pipeline that is busy are left for the next time. Nothing that a batch
+    claims or an open request is about is touched.
+    """
+    with transaction(conn, READER) as cur:
+        crowded = ledger.crowded(cur, least)
+    merged, streams, left = 0, 0, []
+    for topic, each in groupby(crowded, key=lambda stream: stream.topic):
+        try:
+            log_starts = _log_starts(view(topic), list(each))  # before any transaction, never inside (T6)
+        except Refusal as refusal:
+            left.append(f"{topic}: {refusal.message}")
+            continue
+        with transaction(conn, READER) as cur:
+            due = set(ledger.below_log_start(cur, log_starts, least))
+        for stream in (s for s in crowded if s.stream_id in due):
+            try:
+                gone = _merge(conn, stream, log_starts[stream.stream_id], most)
+            except LockTimeout as refusal:
+                left.append(f"{stream.topic}-{stream.partition}: {refusal.message}")
+                continue
+            merged += gone
+            streams += gone > 0
+    return Upkept(merged, streams, tuple(left))
+
+
+def _log_starts(view: TopicView, streams: list[Any]) -> dict[int, int]:
+    """Log starts by stream, of those whose log this still is; a log's start only grows, so an older one merges less."""
+    return {
+        s.stream_id: view.bounds[s.partition].log_start
+        for s in streams
+        if (s.cluster_id, s.topic_id) == (view.cluster_id, view.topic_id) and s.partition in view.bounds
+    }
+
+
+def _merge(conn: connection, stream: Any, log_start: int, most: int) -> int:
+    """Portion by portion, each a transaction of its own under the pipeline's and the stream's lock."""
+    less, begin = 0, 0
+    while True:
+        with transaction(conn, PLANNER, lock_seconds=LOCK_SECONDS) as cur:
+            lock_pipeline(cur, stream.pipeline)
+            lock_streams(cur, [stream.stream_id])
+            portion = ledger.merge(cur, stream.stream_id, begin, log_start, most)
+            reach("upkeep.merged")
+        less += int(portion.gone - portion.made)
+        if portion.seen < most:
+            return less
+        begin = portion.last_begin

@@ -1,0 +1,206 @@
+"""Coverage below log start becomes one row, and every answer about it stays what it was."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from house.world import ME, World
+from ledger_rows import CLUSTER, TOPIC, TOPIC_ID
+from lockstep.adapters.postgres import READER, connect, transaction
+from lockstep.core.bounds import AtOffsets
+from lockstep.core.errors import Refusal, Unreachable
+from lockstep.core.offsets import Bounds, TopicView
+from lockstep.ledger import tracing
+from lockstep.steps import requests
+from lockstep.steps.upkeep import Upkept, upkeep
+from lockstep.steps.verify import verify
+
+PARTITIONS = itertools.count()
+PIECE = st.tuples(
+    st.sampled_from(["batch", "batch", "batch", "skipped", "loss"]),
+    st.integers(1, 4),
+    st.sampled_from([None, None, None, None, "claimed", "asked"]),
+)
+
+
+def history(tmp_path, database, *, keyed: bool = False) -> World:
+    """Four batches of five offsets in each of three partitions, the second and third of partition 0 replayed as one."""
+    world = World(database, tmp_path, keyed=keyed)
+    for kind in ("data", "garbage", "deletion", "data"):
+        for partition in range(3):
+            world.log.produce(partition, 5, kind=kind if partition == 0 else "data")
+        world.run()
+    world.redo("replay", {0: 5}, {0: 15})
+    return world
+
+
+def trimmed(world: World, until: int, *partitions: int) -> World:
+    for partition in partitions:
+        world.log.trim(partition, until)
+    return world
+
+
+def kept(world: World, **how: int) -> Upkept:
+    with world._at() as at:  # noqa: SLF001 - a world's own way to its ledger
+        return upkeep(at.conn, at.broker.view, **({"least": 2} | how))
+
+
+def coverage(world: World, partition: int = 0) -> list[tuple]:
+    return world.ask(
+        "select lower(c.offsets), upper(c.offsets), c.kind from lockstep.coverage c join lockstep.stream s using (stream_id)"
+        " where s.partition = %s order by 1",
+        partition,
+    )
+
+
+def answers(world: World) -> dict:
+    """Everything that lineage says of every offset, and blame of every key."""
+    told = {}
+    with closing(connect(world.dsn)) as conn, transaction(conn, READER) as cur:
+        for partition, position in world.positions().items():
+            for offset in range(position):
+                told[partition, offset] = tracing.lineage(cur, world.pipeline, partition, offset)
+            for key in range(7) if world.key else ():
+                told[key] = tracing.blame(cur, world.pipeline, [f"{partition}-{key}"])
+    return told
+
+
+def unkept(world: World) -> list[str]:
+    """What verify and the independent checker find."""
+    with closing(connect(world.dsn)) as conn:
+        checks = verify(conn, None, world.folder, deep=False)
+    return [f"{check.name}: {check.detail}" for check in checks if not check.ok] + world.violations()
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["append", "upsert"])
+def test_what_lies_below_log_start_becomes_one_row_and_every_answer_stays(database, tmp_path, keyed):
+    world = trimmed(history(tmp_path, database, keyed=keyed), 17, 0)
+    before, positions, others = answers(world), world.positions(), coverage(world, 1)
+
+    assert kept(world) == Upkept(merged=1, streams=1)
+
+    assert coverage(world) == [(0, 15, "batch"), (15, 20, "batch")]
+    assert (coverage(world, 1), world.positions(), answers(world)) == (others, positions, before)
+    assert unkept(world) == []
+    assert kept(world).merged == 0
+
+    world.log.produce(0, 5)  # and the work goes on over it
+    world.run()
+    world.redo("replay", {0: 20}, {0: 25})
+    trimmed(world, 25, 0)
+    assert kept(world).merged == 2
+    assert coverage(world) == [(0, 25, "batch")]
+    assert unkept(world) == []
+
+
+def test_a_replay_of_a_merged_stretch_is_refused_and_says_why(database, tmp_path):
+    world = trimmed(history(tmp_path, database), 15, 0)
+    kept(world)
+    for begin, end in ((0, 5), (5, 15), (10, 20)):
+        with pytest.raises(Refusal, match=r"house.v1-0 \[0, \d+\): its first segment begins below the log's start 15"):
+            world.redo("replay", {0: begin}, {0: end})
+
+    # a transform may mix partitions: a batch that is merged in one of them is not replayed in the others
+    mixing = replace(world.folder, transform="def transform(records): ...")
+    wanted = requests.Wanted("replay", AtOffsets({1: 0}), AtOffsets({1: 5}))
+    with world._at() as at, pytest.raises(Refusal, match="below the log's start 15"):  # noqa: SLF001 - as above
+        requests.ask(at.conn, at.broker, mixing, wanted, ME, datetime.now(UTC))
+
+
+def test_what_a_batch_claims_and_what_an_open_request_is_about_is_left_alone(database, tmp_path):
+    world = history(tmp_path, database)
+    before = coverage(world)
+    world.dying("redo", "replay", {0: 0}, {0: 20}, fault="plan.committed=kill")
+    trimmed(world, 20, 0)
+    assert kept(world).merged == 0
+    world.ask("delete from lockstep.claim")  # only the request is left
+    assert kept(world).merged == 0
+    assert coverage(world) == before
+
+    world.ask("update lockstep.request set closed_at = now() where closed_at is null")
+
+    assert world.dying("reap", fault="upkeep.merged=kill").kind == "killed"  # one transaction: nothing was merged
+    assert coverage(world) == before
+    assert kept(world).merged == 2
+
+
+def test_what_was_filled_before_the_start_is_not_merged_with_what_follows_it(database, tmp_path):
+    world = World(database, tmp_path)
+    world.pipeline = replace(world.pipeline, start="latest")
+    world.folder = replace(world.folder, pipeline=world.pipeline)
+    world.log.produce(0, 10)
+    world.run()
+    world.log.produce(0, 10)
+    world.run()
+    world.redo("fill", {0: 0}, {0: 5})
+    world.redo("fill", {0: 5}, {0: 10})
+    trimmed(world, 20, 0)
+
+    assert kept(world).merged == 1
+    assert coverage(world) == [(0, 10, "batch"), (10, 20, "batch")]
+    assert unkept(world) == []
+
+
+def test_a_log_that_cannot_be_asked_or_is_another_one_is_left_as_it_is(conn, ledger):
+    stream = ledger.stream(0)
+    for begin in (0, 10):
+        ledger.done({stream: (begin, begin + 10)})
+
+    def away(_: str) -> TopicView:
+        raise Unreachable("Kafka does not answer")
+
+    assert upkeep(conn, away) == Upkept(0, 0)  # so little is not asked about
+    assert upkeep(conn, away, least=2).left == (f"{TOPIC}: Kafka does not answer",)
+    another = TopicView(CLUSTER, TOPIC, "another", {0: Bounds(20, 20)})
+    assert upkeep(conn, lambda _: another, least=2) == Upkept(0, 0)
+    assert rows(ledger, stream) == [(0, 10), (10, 20)]
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(pieces=st.lists(PIECE, min_size=1, max_size=7), log_start=st.integers(0, 30), most=st.integers(2, 5))
+def test_exactly_the_free_neighbours_below_log_start_are_merged(conn, ledger, pieces, log_start, most):
+    partition = next(PARTITIONS)
+    stream, at, expected, was_free = ledger.stream(partition), 0, [], False
+    for kind, span, held in pieces:
+        begin, at = at, at + span
+        if kind == "batch":
+            ledger.done({stream: (begin, at)})
+        else:
+            ledger.covered(stream, begin, at, kind)
+        _hold(ledger, stream, begin, at, held)
+        is_free = kind == "batch" and held is None and at <= log_start
+        if is_free and was_free:
+            begin = expected.pop()[0]
+        expected.append((begin, at))
+        was_free = is_free
+    view = TopicView(CLUSTER, TOPIC, TOPIC_ID, {partition: Bounds(log_start, max(at, log_start))})
+
+    done = upkeep(conn, lambda _: view, least=1, most=most)
+
+    assert rows(ledger, stream) == expected
+    assert done.merged == len(pieces) - len(expected)
+
+
+def _hold(ledger, stream: int, begin: int, end: int, held: str | None) -> None:
+    if held == "claimed":
+        ledger.planned({stream: (begin, end)}, lane="fill")
+    elif held == "asked":
+        ledger.ask(
+            """with r as (insert into lockstep.request (pipeline, lane, token, who, why)
+                values ('orders', 'replay', 1, 'me', 'because') returning request_id)
+            insert into lockstep.request_window select request_id, %(s)s, int8range(%(a)s, %(b)s) from r returning 1""",
+            s=stream, a=begin, b=end,
+        )  # fmt: skip
+
+
+def rows(ledger, stream: int) -> list[tuple]:
+    return ledger.ask(
+        "select lower(offsets), upper(offsets) from lockstep.coverage where stream_id = %(s)s order by 1", s=stream
+    )
