@@ -16,14 +16,14 @@ from confluent_kafka import Consumer, TopicPartition
 Log = Callable[[int, list[tuple[int, int]]], dict[int, tuple]]
 
 EXAMPLES = {"orders": ("public.orders", "order_id"), "clicks": ("public.clicks", None)}
-
 # Who owns what: the newest commit over an offset; coverage that was merged below log start names one batch of many.
 OWNED = """(select c.batch_id, c.stream_id, c.token, r.offsets
     from lockstep.commit c join lockstep.batch_range r using (batch_id, stream_id) where not exists (
         select 1 from lockstep.commit d join lockstep.batch_range n using (batch_id, stream_id)
         where d.stream_id = c.stream_id and d.token > c.token and n.offsets && r.offsets))"""
 LEDGER = {
-    "a batch was committed by two attempts": "select batch_id from lockstep.commit group by batch_id having count(distinct token) > 1",
+    "a batch was committed by two attempts": """
+        select batch_id from lockstep.commit group by batch_id having count(distinct token) > 1""",
     "a batch was committed by an attempt that was not its newest": """
         select c.batch_id, c.token from lockstep.commit c
         where exists (select 1 from lockstep.attempt a where a.batch_id = c.batch_id and a.token > c.token)""",
@@ -44,7 +44,7 @@ LEDGER = {
         full join (select stream_id, range_agg(offsets) as offsets from {OWNED} x group by 1) o using (stream_id)
         where c.offsets is distinct from o.offsets""",
     "coverage names a batch that owns nothing in it": f"""
-        select v.stream_id, v.offsets from lockstep.coverage v left join {OWNED} o using (batch_id, stream_id)
+        select * from lockstep.coverage v left join {OWNED} o using (batch_id, stream_id)
         where v.kind = 'batch' and not coalesce(o.offsets <@ v.offsets, false)""",
 }
 LEFT_BEHIND = {

@@ -12,10 +12,11 @@ left join lockstep.coverage c on int4range(c.stream_id, c.stream_id, '[]') && in
 left join lateral (
     select c.batch_id from lockstep.batch_range o
     where o.batch_id = c.batch_id and o.stream_id = c.stream_id and o.offsets @> %(offset)s::bigint) own on true
--- what upkeep has merged names one batch of many
+-- what upkeep has merged names one batch of many: the newest commit over the offset owns it
 left join lateral (
-    select g.batch_id from lockstep.segment g
-    where own.batch_id is null and c.kind = 'batch' and g.stream_id = c.stream_id and g.offsets @> %(offset)s::bigint) merged on true
+    select r.batch_id from lockstep.batch_range r join lockstep.commit n using (batch_id, stream_id)
+    where own.batch_id is null and c.kind = 'batch' and r.stream_id = c.stream_id and r.offsets @> %(offset)s::bigint
+    order by n.token desc limit 1) merged on true
 left join lockstep.commit m on m.batch_id = coalesce(own.batch_id, merged.batch_id) and m.stream_id = c.stream_id
 left join lockstep.batch_range r on r.batch_id = m.batch_id and r.stream_id = m.stream_id
 left join lockstep.attempt a on a.batch_id = m.batch_id and a.token = m.token
@@ -52,10 +53,11 @@ left join lockstep.coverage c on int4range(c.stream_id, c.stream_id, '[]') && in
 left join lateral (
     select c.batch_id from lockstep.batch_range o
     where o.batch_id = c.batch_id and o.stream_id = c.stream_id and o.offsets @> d."offset") own on true
--- what upkeep has merged names one batch of many
+-- what upkeep has merged names one batch of many: the newest commit over the offset owns it
 left join lateral (
-    select g.batch_id from lockstep.segment g
-    where own.batch_id is null and c.kind = 'batch' and g.stream_id = c.stream_id and g.offsets @> d."offset") merged on true
+    select r.batch_id from lockstep.batch_range r join lockstep.commit n using (batch_id, stream_id)
+    where own.batch_id is null and c.kind = 'batch' and r.stream_id = c.stream_id and r.offsets @> d."offset"
+    order by n.token desc limit 1) merged on true
 left join lockstep.commit m on m.batch_id = coalesce(own.batch_id, merged.batch_id) and m.stream_id = c.stream_id
 left join lockstep.attempt a on a.batch_id = m.batch_id and a.token = m.token
 where d.target = %(target)s
