@@ -30,7 +30,11 @@ def verify(conn: connection, broker: Broker, folder: PipelineFolder, *, deep: bo
     view = broker.view(pipeline.topic) if deep else None
     with transaction(conn, READER) as cur:
         cur.execute("set local idle_in_transaction_session_timeout = 0")  # one snapshot, and Kafka is read in between
+        cur.execute(
+            "set local enable_nestloop = off"
+        )  # these look at whole tables, and a wrong estimate makes hours of it
         checks = ledger.ledger_checks(cur, pipeline)
+        cur.execute("set local enable_nestloop = on")
         if view is None:
             return checks
         streams = [s for s in ledger.streams(cur, pipeline.name) if s.topic_id == view.topic_id]
