@@ -30,6 +30,7 @@ RECORDS_AT_ONCE = 10_000
 GLANCE = {"fetch.message.max.bytes": 16_384, "queued.min.messages": 1}  # one record of each partition is wanted
 GLANCE_SECONDS = 5.0
 LAST_STAMP = 253_402_214_400_000  # in milliseconds: Python's calendar ends with the year 9999
+FORBIDDEN = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 GRACE = 5.0  # librdkafka tells that nobody answered when its time is over; it needs a moment to say so
 
 
@@ -104,14 +105,17 @@ class Broker:
         return found
 
     def retention(self, topic: str) -> timedelta | None:
-        """How long the topic keeps a record; None when time deletes none."""
+        """How long the topic keeps a record; None when time deletes none, or when we may not see how it is kept."""
         settings = self._settings(topic)
+        if settings is None:
+            return None
         kept = int(settings["retention.ms"])
         return timedelta(milliseconds=kept) if kept >= 0 and "delete" in settings["cleanup.policy"] else None
 
     def compacts(self, topic: str) -> bool:
-        """Whether the topic, as it is set up today, drops older records of a key."""
-        return "compact" in self._settings(topic)["cleanup.policy"]
+        """Whether the topic, as it is set up today, may drop older records of a key; yes when we may not see it."""
+        settings = self._settings(topic)
+        return settings is None or "compact" in settings["cleanup.policy"]
 
     def mirror(self, group: str, topic: str, positions: Mapping[int, int]) -> None:
         """Shows positions as a consumer group's offsets, for ordinary lag tools; forward only, and never read back.
@@ -193,12 +197,14 @@ class Broker:
                 ) from None
             raise
 
-    def _settings(self, topic: str) -> dict[str, str]:
+    def _settings(self, topic: str) -> dict[str, str] | None:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         try:
             (found,) = self._client().describe_configs([resource], request_timeout=SECONDS).values()
             return {name: entry.value for name, entry in found.result(SECONDS + GRACE).items()}
         except KafkaException as error:
+            if error.args[0].code() in FORBIDDEN:
+                return None
             raise self._away(error) from None
 
     def _offsets(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import ConfigResource, OffsetSpec
 
-from lockstep.adapters.kafka import GRACE, SECONDS, Broker
+from lockstep.adapters.kafka import FORBIDDEN, GRACE, SECONDS, Broker
 from lockstep.core.broker_findings import TopicFacts
 from lockstep.core.log_findings import OpenTransaction
 
@@ -26,8 +26,6 @@ OF_TOPIC = (
     "unclean.leader.election.enable",
 )
 OF_BROKER = ("transaction.max.timeout.ms",)
-
-FORBIDDEN = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 class SurveyedBroker(Broker):
