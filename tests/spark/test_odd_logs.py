@@ -21,7 +21,6 @@ from lockstep.core.person import Person
 from lockstep.steps.plan import plan
 from lockstep.steps.skip import skip
 from odd_logs import COMPACTED, compact, delete_records, offsets_in, records, stable_end
-from own_broker import OwnBroker
 from servers import make_topic
 
 ID = "id string, n int"
@@ -29,21 +28,6 @@ DDL = "id text, n int"
 ME = Person("me", "a test")
 NO_END = 2**63 - 1
 YEAR_10000 = 253_402_300_800_000
-
-
-@pytest.fixture
-def own(tmp_path):
-    broker = OwnBroker(tmp_path / "own")
-    yield broker
-    broker.stop()
-
-
-@pytest.fixture
-def kafka(request):
-    """The session's broker, or a test's own where it has one."""
-    if "own" in request.fixturenames:
-        return request.getfixturevalue("own").address
-    return request.getfixturevalue("servers").kafka().bootstrap
 
 
 def test_compaction_holes_at_either_end_of_a_range_and_in_its_middle_are_no_loss(pipeline, topic, produce, kafka):
@@ -143,22 +127,6 @@ def test_poison_first_and_last_is_rejected_and_the_rest_goes_through(pipeline, t
     assert loaded.ask('select "offset" from lockstep.reject order by 1') == [(0,), (11,)]
     assert loaded.ask(f"select count(*) from {loaded.name}") == [(10,)]
     assert isinstance(loaded.run().decision, Idle)
-    assert loaded.violations() == []
-
-
-@pytest.mark.long
-def test_offsets_that_a_double_cannot_hold_are_read_exactly(pipeline, produce, kafka, own):
-    name, far = f"far-{time.time_ns()}", 2**53 + 1
-    make_topic(kafka, name, 1)
-    own.move(name, far)
-    produce(name, records(7))
-    loaded = pipeline(name, ID, DDL)
-
-    report = loaded.run()
-
-    assert [(r.from_offset, r.until_offset, r.delivered) for r in report.ranges] == [(far, far + 7, 7)]
-    kept = loaded.ask(f"select array_agg(_offset order by _offset) from {loaded.name}")
-    assert kept == [(list(range(far, far + 7)),)]
     assert loaded.violations() == []
 
 
