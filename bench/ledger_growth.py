@@ -1,6 +1,6 @@
 """What a long history costs: planning and committing on an empty ledger and on a full one, in turns, as ratios.
 
-Usage: ledger_growth.py [--streams 1000] [--depth 1000] [--rounds 9] [--json]
+Usage: ledger_growth.py [--streams 1000] [--depth 1000] [--rounds 21] [--json]
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     options.add_argument("--streams", type=int, default=1_000)
     options.add_argument("--depth", type=int, default=1_000, help="segments of each stream in the full ledger")
-    options.add_argument("--rounds", type=int, default=9)
+    options.add_argument("--rounds", type=int, default=21)
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
     home = Path(tempfile.mkdtemp(prefix="lockstep-bench-"))
