@@ -193,6 +193,7 @@ def main() -> int:
         rows, where = figures(sides[0], sides[1]), machine(sides[1].dsn)
     finally:
         postgres.remove(home)
+        home.rmdir()
     slow = [row for row in rows if row["step"] in {"plan", "commit"} and row["ratio"] >= LIMIT]
     if given.json:
         print(json.dumps({"machine": where, "rounds": given.rounds, "limit": LIMIT, "figures": rows}))
