@@ -145,7 +145,7 @@ def _visible(kafka: str, topic: str, partition: int, covered: list[tuple[int, in
     consumer.assign([where])
     done = begin >= end
     while not done:
-        for message in consumer.consume(10_000, timeout=1):
+        for message in consumer.consume(10_000, timeout=0.1):
             if message.error():
                 done = True  # the end of the partition
             elif message.offset() < end:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ class Here:
         file.write_text(text.replace(old, new))
 
     def run(self, **caller: object):
-        return run(self.at, self.engine, self.folder, Caller("me", **caller))
+        return run(self.at, self.engine, self.folder, Caller(caller.pop("owner", "me"), **caller))
 
     def plan(self, **how: object):
         return plan(self.at.conn, self.at.broker, self.folder, Caller("me"), datetime.now(UTC), **how).decision
@@ -82,3 +83,23 @@ class Here:
     def skip(self, to: str | None = None):
         bound = to and parse_bound(to, "--to")
         return skip(self.at.conn, self.at.broker, self.folder.pipeline, bound, ME, datetime.now(UTC))
+
+
+class Told(threading.Thread):
+    """A run on its way; `end` gives what it was told: a report, or an error."""
+
+    def __init__(self, here: Here, **caller: object) -> None:
+        super().__init__(daemon=True)
+        self.here, self.caller, self.said = here, caller, None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.said = self.here.run(**self.caller)
+        except Exception as error:  # noqa: BLE001 - what it was told is what the test looks at
+            self.said = error
+
+    def end(self, seconds: float = 60):
+        self.join(seconds)
+        assert not self.is_alive(), "a hang"
+        return self.said

@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import psycopg2
 from confluent_kafka import Consumer, TopicPartition
 
+from lockstep.adapters.postgres import last_line, staging_dsn
 from lockstep.core.accounting import Digest, ManifestLine
+from lockstep.core.errors import BadData, Unreachable
 from lockstep.core.staging import STAGING_SCHEMA
 
 if TYPE_CHECKING:
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from lockstep.core.columns import Column
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.staging import StageWork
+
+PATIENCE = 10.0
 
 
 class PlainEngine:
@@ -63,11 +68,14 @@ class PlainEngine:
         finally:
             consumer.close()
         rows.seek(0)
-        conn = psycopg2.connect(self.dsn)
-        with conn, conn.cursor() as cur:
-            cur.execute("set local role lockstep_stager")
-            cur.copy_expert(f"copy {STAGING_SCHEMA}.{work.table} from stdin", rows)
-        conn.close()
+        try:
+            dsn = staging_dsn(self.dsn, f"lockstep stage {work.batch_id}.{work.token}")
+            with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
+                cur.copy_expert(f"copy {STAGING_SCHEMA}.{work.table} from stdin", rows)
+        except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+            raise Unreachable(last_line(error)) from None
+        except psycopg2.DatabaseError as error:
+            raise BadData(last_line(error)) from None
         return tuple(line for line in lines if line.delivered)
 
     def _read_one(self, consumer: Consumer, item, rows: io.StringIO) -> ManifestLine:
@@ -77,8 +85,9 @@ class PlainEngine:
         offsets, times, size = [], [], 0
         became: Counter[str] = Counter()
         while True:
-            message = consumer.poll(10)
-            assert message is not None, f"no answer while reading {range_}"
+            message = consumer.poll(PATIENCE)
+            if message is None:
+                raise Unreachable(f"no answer while reading {range_}")
             if message.error():
                 break  # the end of the partition: nothing visible is left below it
             if message.offset() >= range_.until_offset:

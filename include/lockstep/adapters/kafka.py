@@ -31,6 +31,7 @@ GLANCE = {"fetch.message.max.bytes": 16_384, "queued.min.messages": 1}  # one re
 GLANCE_SECONDS = 5.0
 LAST_STAMP = 253_402_214_400_000  # in milliseconds: Python's calendar ends with the year 9999
 FORBIDDEN = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+SECONDS_A_LOOK = 0.2
 GRACE = 5.0  # librdkafka tells that nobody answered when its time is over; it needs a moment to say so
 
 
@@ -144,24 +145,32 @@ class Broker:
     ) -> Iterator[Any]:
         """Every committed record of the range, in order; ends by position, because an empty poll is no end.
 
-        Without `committed`, those of open and aborted transactions, too.
+        Without `committed`, those of open and aborted transactions, too. Raises `Unreachable` when nothing comes for `SECONDS`.
         """
         if from_offset >= until_offset:
             return
         consumer, where = self._reader(committed=committed), TopicPartition(topic, partition, from_offset)
         consumer.assign([where])
+        at, waited = from_offset, 0.0
         try:
-            while True:
-                for message in consumer.consume(RECORDS_AT_ONCE, timeout=0.2):
+            while waited < SECONDS:
+                found = consumer.consume(RECORDS_AT_ONCE, timeout=SECONDS_A_LOOK)
+                for message in found:
                     if message.error() and message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                         raise self._away(KafkaException(message.error()))
                     if not message.error() and message.offset() < until_offset:
                         yield message
                     elif message.error() or message.offset() >= until_offset:
                         return
-                at = consumer.position([where])[0].offset
+                before, at = at, consumer.position([where])[0].offset
                 if at >= until_offset:
                     return
+                waited = 0.0 if found or at != before else waited + SECONDS_A_LOOK
+            raise Unreachable(
+                f"{topic}-{partition}: Kafka at {self.bootstrap} gave nothing from offset {max(at, from_offset)} on "
+                f"for {SECONDS:.0f} s",
+                next_command="lockstep dev status",
+            )
         finally:
             consumer.close()
 

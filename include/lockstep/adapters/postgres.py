@@ -24,6 +24,8 @@ READER = "lockstep_reader"
 OWNER = "lockstep_owner"
 LOCK_SECONDS = 10.0
 STAGING_SECONDS = 600
+CONNECT_SECONDS = 10
+SILENT_SECONDS = 30  # what was sent is acknowledged by then, or the connection is taken to be dead
 
 
 class LockTimeout(Refusal):
@@ -60,12 +62,10 @@ def reach(dsn: str, *, name: str = "lockstep") -> connection:
         return psycopg2.connect(
             dsn,
             application_name=name,
-            connect_timeout=10,
+            connect_timeout=CONNECT_SECONDS,
             cursor_factory=NamedTupleCursor,
-            keepalives_idle=10,
-            keepalives_interval=5,
-            keepalives_count=3,
-            tcp_user_timeout=30_000,
+            **_patience("keepalives_"),
+            tcp_user_timeout=SILENT_SECONDS * 1000,
         )
     except psycopg2.OperationalError as error:
         raise Unreachable(
@@ -108,14 +108,16 @@ def ensure_database(dsn: str, name: str) -> None:
 def staging_dsn(dsn: str, name: str) -> str:
     """How an executor connects: as the stager, and never waiting for ever on a COPY that nobody reads."""
     options = f"-c role={STAGER} -c statement_timeout={STAGING_SECONDS}s -c timezone=UTC"
+    # Without these the server keeps a COPY whose client is gone, and its table, for as long as the system likes: hours.
+    options += "".join(f" -c {name}={value}" for name, value in _patience("tcp_keepalives_").items())
     given = parse_dsn(dsn).get("options", "")
     return make_dsn(
         dsn,
         options=f"{given} {options}".strip(),
         application_name=name,
-        connect_timeout=10,
-        keepalives_idle=10,
-        tcp_user_timeout=30_000,
+        connect_timeout=CONNECT_SECONDS,
+        **_patience("keepalives_"),
+        tcp_user_timeout=SILENT_SECONDS * 1000,
     )
 
 
@@ -138,10 +140,18 @@ def _without_secrets(error: Exception, parts: dict[str, str]) -> str:
     return said
 
 
+def _patience(prefix: str) -> dict[str, Any]:
+    """How either end finds out that the other is gone: questions that stay unanswered for `SILENT_SECONDS`."""
+    idle, interval = max(1, SILENT_SECONDS // 3), max(1, SILENT_SECONDS // 6)
+    return {f"{prefix}idle": idle, f"{prefix}interval": interval, f"{prefix}count": 3}
+
+
 def _assert_promises(conn: connection) -> None:
     with conn, conn.cursor() as cur:
         cur.execute("set timezone = 'UTC'")
         cur.execute("set idle_in_transaction_session_timeout = '5s'")
+        for name, value in _patience("tcp_keepalives_").items():
+            cur.execute("select set_config(%s, %s, false)", (name, str(value)))
         cur.execute("show synchronous_commit")
         durable: Any = cur.fetchone()
         cur.execute("show default_transaction_isolation")
