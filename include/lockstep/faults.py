@@ -16,7 +16,7 @@ class InjectedFault(Exception):  # noqa: N818 - a test asked for it
 def reach(point: str) -> None:
     """Does nothing, unless `LOCKSTEP_FAULT` has `point=kind@file` among its words and the file is still there to be taken.
 
-    Kinds: `kill` (SIGKILL to this process), `group` (to its whole process group), `stop` (SIGSTOP), `raise`.
+    Kinds: `kill` (SIGKILL to this process), `group` (to its whole process group), `term` (SIGTERM), `stop` (SIGSTOP), `raise`.
     Taking the file is what makes the fault one-shot, across processes.
     """
     for armed in os.environ.get(ARMED_BY, "").split():
@@ -33,6 +33,8 @@ def _strike(kind: str, point: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         case "group":
             os.killpg(os.getpgid(0), signal.SIGKILL)
+        case "term":
+            os.kill(os.getpid(), signal.SIGTERM)
         case "stop":
             os.kill(os.getpid(), signal.SIGSTOP)
         case _:

@@ -21,6 +21,18 @@ if TYPE_CHECKING:
     from lockstep.core.staging import StageWork
 
 
+class UnderWay:
+    """What COPY reads from, with the fault point behind the first bytes."""
+
+    def __init__(self, rows: io.StringIO) -> None:
+        self.rows = rows
+
+    def read(self, size: int = -1) -> str:
+        if self.rows.tell():
+            reach("task.copy_mid")
+        return self.rows.read(size)
+
+
 class RememberedEngine:
     """`factor` stands for the code of the day: `n` is multiplied by it, and kept beside it."""
 
@@ -60,7 +72,6 @@ class RememberedEngine:
         for offset, record in records.items():
             rejected += self._write(rows, item.stream_id, offset, record, task)
         rows.seek(0)
-        reach("task.copy_mid")
         self._copy(work, rows)
         reach("task.committed")
         return ManifestLine(
@@ -84,7 +95,8 @@ class RememberedEngine:
                 self._conn = psycopg2.connect(self.dsn)
             with self._conn as conn, conn.cursor() as cur:  # a task is a transaction
                 cur.execute("set local role lockstep_stager; set local timezone = 'UTC'")
-                cur.copy_expert(f"copy {STAGING_SCHEMA}.{work.table} from stdin", rows)
+                cur.copy_expert(f"copy {STAGING_SCHEMA}.{work.table} from stdin", UnderWay(rows))
+                reach("task.copy_end")
         except psycopg2.OperationalError as error:
             raise Unreachable(str(error).splitlines()[0]) from None
         except psycopg2.DatabaseError as error:

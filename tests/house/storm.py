@@ -19,6 +19,7 @@ ON_THE_WAY = (
     "stage.session_up",
     "task.read_mid",
     "task.copy_mid",
+    "task.copy_end",
     "task.committed",
     "stage.done",
     "validate.after",

@@ -174,6 +174,10 @@ class World:
     def positions(self) -> dict[int, int]:
         return dict(self.ask("select partition, position from lockstep.stream where retired_at is null order by 1"))
 
+    def rows(self) -> list[tuple]:
+        """The target as it is."""
+        return self.ask("select * from public.house order by _stream, _offset, _ordinal")
+
     def leases_run_out(self) -> None:
         """Time passes: nobody is taken to be alive any more."""
         self.ask("update lockstep.batch set lease_until = clock_timestamp() where state = 'planned'")

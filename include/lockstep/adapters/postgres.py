@@ -25,6 +25,7 @@ OWNER = "lockstep_owner"
 LOCK_SECONDS = 10.0
 STAGING_SECONDS = 600
 CONNECT_SECONDS = 10
+IDLE_SECONDS = 5.0  # who stands still inside a transaction for so long, a lock in his hand, loses both
 SILENT_SECONDS = 30  # what was sent is acknowledged by then, or the connection is taken to be dead
 
 
@@ -149,7 +150,7 @@ def _patience(prefix: str) -> dict[str, Any]:
 def _assert_promises(conn: connection) -> None:
     with conn, conn.cursor() as cur:
         cur.execute("set timezone = 'UTC'")
-        cur.execute("set idle_in_transaction_session_timeout = '5s'")
+        cur.execute(f"set idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000:.0f}")
         for name, value in _patience("tcp_keepalives_").items():
             cur.execute("select set_config(%s, %s, false)", (name, str(value)))
         cur.execute("show synchronous_commit")

@@ -88,7 +88,7 @@ class Writer:
         yield tally.lines()
 
     def _copy(self, cursor: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        staged = (_with_task(batch) for batch in batches)
+        staged = _under_way(_with_task(batch) for batch in batches)
         fields = [field for field in schema if field.name not in NOT_STAGED]
         reader = pa.RecordBatchReader.from_batches(pa.schema([*fields, pa.field("_task", pa.int64())]), staged)
         cursor.adbc_ingest(self.table, reader, mode="append", db_schema_name=STAGING_SCHEMA)
@@ -118,6 +118,12 @@ def _counted(batches: Iterable[pa.RecordBatch], count: Any) -> Iterator[pa.Recor
         if batch.num_rows:
             count(batch)
         yield batch
+
+
+def _under_way(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch
+        reach("task.copy_mid")
 
 
 def _with_task(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import COMMITTER, PLANNER, transaction
 from lockstep.core.decisions import Resume, Start
 from lockstep.core.errors import Refusal
+from lockstep.faults import reach
 from lockstep.ledger import attempts, requests
 from lockstep.ledger import commit as ledger
 from lockstep.steps.announce import drop_staging
@@ -94,6 +95,7 @@ def _compare(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, found: Di
         rejects = targets.rejects(cur, attempt)
         publish_rows(cur, pipeline, attempt, batch.lane, rows)
         found.add(targets.difference(cur, pipeline.target, attempt, SAMPLES), rejects)
+        reach("preview.compared")
         at.conn.rollback()
 
 

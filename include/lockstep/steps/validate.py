@@ -29,6 +29,7 @@ def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, ha
     with Lease(at.dsn, attempt, hands_over=hands_over), recorded(at, attempt, but=TRY_AGAIN):
         after = log_starts(at, folder.pipeline.name, attempt.batch_id)
         with transaction(at.conn, STAGER) as cur:
+            attempts.require_newest(cur, attempt)  # what was superseded may have been swept away
             totals = attempts.stream_totals(cur, attempt)
             _require_counts(totals, attempts.staged_totals(cur, attempt))
             before = attempts.newest_attempt(cur, attempt.batch_id).log_starts

@@ -1,0 +1,132 @@
+"""The crash matrix: every named fault point, in every lane whose way leads over it, times every kind of fault."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from house.world import Child, Outcome, World
+
+PRODUCT = Path(__file__).parents[3] / "include" / "lockstep"
+KINDS = ("raise", "kill", "term", "stop")
+PLAN = ("plan.locked", "plan.ranges_written", "plan.committed")
+STAGE = ("stage.session_up", "task.read_mid", "task.copy_mid", "task.copy_end", "task.committed", "stage.done")
+VALIDATE = ("validate.after",)
+COMMIT = (
+    *("commit.locked", "commit.fence_ok", "commit.counts_ok", "commit.published", "commit.ledger_written"),
+    *("commit.done_unacknowledged", "announce.before"),
+)
+TO_VALIDATE = PLAN + STAGE + VALIDATE
+LANES = {
+    "live": TO_VALIDATE + COMMIT,
+    "fill": TO_VALIDATE + COMMIT,
+    "replay": (*TO_VALIDATE, *COMMIT, "replay.old_deleted"),
+    "preview": (*TO_VALIDATE, "replay.old_deleted", "preview.compared"),
+}
+AFTER_THE_COMMIT = {"commit.done_unacknowledged", "announce.before"}
+ENDS = {"raise": "InjectedFault", "kill": "SIGKILL", "term": "SIGTERM"}
+
+CELLS = [(lane, point, kind) for lane, points in LANES.items() for point in points for kind in KINDS]
+OTHERS = ("fill", "replay", "preview")
+
+
+def _in_ci(lane: str, point: str, kind: str) -> bool:
+    """Each point meets each kind once, in the live lane where it lies there; one other lane and kind come in turn."""
+    n, m = sum(map(ord, point)), KINDS.index(kind)
+    ways = [other for other in OTHERS if point in LANES[other]]
+    return (
+        lane == "live" or (point not in LANES["live"] and lane == ways[0]) or (lane, m) == (ways[n % len(ways)], n % 4)
+    )
+
+
+ONCE = [cell for cell in CELLS if _in_ci(*cell)]
+
+
+def points_in(*files: Path) -> set[str]:
+    """The fault points that these files name."""
+    return {point for file in files for point in re.findall(r'\breach\("([^"]+)"\)', file.read_text())}
+
+
+def strike(world: World, lane: str, point: str, kind: str) -> list[str]:
+    """One cell: a lane's act is struck at the point, others finish it; what then does not hold, one line each."""
+    act, arguments = _prepare(world, lane)
+    rows = world.rows()
+    child = world.start(act, *arguments, fault=f"{point}={kind}")
+    found = _overtaken(world, lane, child, act, arguments, point) if kind == "stop" else _died(child, kind)
+    if found:
+        return [f"{lane}, {point}, {kind}: {what}" for what in found]
+    _finish(world, act, arguments)
+    if lane == "preview":
+        found += ["the preview has changed the target"] if world.rows() != rows else []
+    elif lane == "replay":
+        newest = "select max(_batch) from public.house group by _stream"
+        old = world.ask(f"select 1 from public.house where _batch in ({newest}) and factor <> %s", world.factor)
+        found += [f"{len(old)} rows are still of the old code"] if old else []
+    elif lane == "fill" and world.ask("select 1 from lockstep.coverage where kind = 'skipped'"):
+        found.append("something is still skipped")
+    world.dying("reap")
+    unfinished = world.ask("select batch_id from lockstep.batch where state = 'planned'")
+    found += [f"batch {batch} was never finished" for (batch,) in unfinished]
+    found += world.violations(rest=True) + world.drained()
+    return [f"{lane}, {point}, {kind}: {what}" for what in found]
+
+
+def _prepare(world: World, lane: str) -> tuple[str, tuple]:
+    """There is something to do for this lane, and nothing else."""
+    world.factor = 1 + world.factor % 9 if lane in {"replay", "preview"} else world.factor
+    for partition in range(len(world.log.parts)):
+        world.log.produce(partition, 4)
+    world.log.produce(0, 1, kind="garbage")
+    world.log.produce(1, 2, kind="aborted")
+    if lane == "live":
+        return "once", ()
+    if lane == "fill":
+        world.skip(None)
+        return "redo", ("fill", None, None)
+    begin = world.positions() or None
+    world.run()
+    return ("redo", ("replay", begin, None)) if lane == "replay" else ("preview", (begin,))
+
+
+def _died(child: Child, kind: str) -> list[str]:
+    outcome = child.wait()
+    if not outcome.told["reached"]:
+        return ["the point was never reached"]
+    how = outcome.told.get("by") or outcome.told.get("error", "")
+    return [] if ENDS[kind] in how else [f"it ended otherwise: {outcome}"]
+
+
+def _overtaken(world: World, lane: str, child: Child, act: str, arguments: tuple, point: str) -> list[str]:
+    """Stopped, finished by another, swept behind, and only then set free: it may say much, and change nothing."""
+    if not child.stopped():
+        return [f"the point was never reached: {child.wait()}"]
+    _finish(world, act, arguments)
+    world.dying("reap")
+    commits = "select xmin::text, * from lockstep.commit order by batch_id, stream_id"
+    before, rows = world.ask(commits), world.rows()
+    child.go_on()
+    outcome = child.wait()
+    found = [] if outcome.kind in {"ok", "refused"} else [f"the zombie broke: {outcome}"]
+    if lane != "preview" and outcome.kind == "ok" and point not in AFTER_THE_COMMIT and outcome.told.get("committed"):
+        found += _untrue(world, outcome)
+    if lane != "preview" and (world.ask(commits), world.rows()) != (before, rows):
+        found.append("the zombie has changed something")
+    return found
+
+
+def _untrue(world: World, outcome: Outcome) -> list[str]:
+    known = {batch for (batch,) in world.ask("select distinct batch_id from lockstep.commit")}
+    untrue = set(outcome.told["committed"]) - known
+    return [f"told committed, and without a commit row: {sorted(untrue)}"] if untrue else []
+
+
+def _finish(world: World, act: str, arguments: tuple) -> None:
+    """Another process does what the struck one was to do."""
+    if act == "redo":
+        world.dying(act, *arguments, take_over=True)
+    if act == "preview":
+        world.leases_run_out()
+        world.dying("reap")
+    world.dying("run", take_over=True)

@@ -1,0 +1,64 @@
+"""Whoever dies, or stands still, at whichever point, in whichever lane: others finish it, once."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from crash.matrix.cells import CELLS, KINDS, LANES, ONCE, PRODUCT, points_in, strike
+from house.world import World
+from lockstep.adapters import postgres
+
+TIMES = 30
+ENGINE = PRODUCT.parents[1] / "tests" / "house" / "engine.py"
+
+
+@pytest.fixture(scope="module")
+def worlds(servers, tmp_path_factory, worker_id):
+    """`worlds()`: the world of this file; a new one after the old has broken."""
+    with servers.database(f"matrix_{worker_id}_{os.getpid()}") as dsn:
+        made: list[World] = []
+
+        def current(*, anew: bool = False) -> World:
+            if anew or not made:
+                made.append(World(dsn, tmp_path_factory.mktemp("matrix"), anew=True))
+                made[-1].run()  # its streams are open
+            return made[-1]
+
+        yield current
+        for world in made:
+            world.close()
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(postgres, "IDLE_SECONDS", 0.7)
+
+
+def test_the_matrix_names_every_fault_point_of_the_code_and_no_other():
+    named = points_in(*PRODUCT.rglob("*.py"))
+    assert {point for points in LANES.values() for point in points} == named
+    assert points_in(ENGINE) == {point for point in named if point.startswith("task.")}
+
+
+def test_each_point_meets_each_kind_in_ci():
+    named = points_in(*PRODUCT.rglob("*.py"))
+    assert {(point, kind) for _, point, kind in ONCE} == {(point, kind) for point in named for kind in KINDS}
+
+
+@pytest.mark.parametrize(("lane", "point", "kind"), ONCE)
+def test_what_was_struck_is_finished_once(worlds, lane, point, kind):
+    found = strike(worlds(), lane, point, kind)
+    if found:
+        worlds(anew=True)
+    assert found == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("lane", "point", "kind"), CELLS)
+def test_what_was_struck_is_finished_once_each_of_many_times(worlds, lane, point, kind):
+    world = worlds(anew=True)
+    found = [what for _ in range(TIMES) for what in strike(world, lane, point, kind)]
+    assert found == []
