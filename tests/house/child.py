@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,6 +76,15 @@ class Child:
                 return state == "T"
             time.sleep(0.005)
         raise AssertionError("neither stopped nor ended")
+
+    def stands(self) -> bool:
+        """Whether it has stopped itself by now."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+    def kill(self) -> None:
+        """Nothing that was started outlives the test, least of all one that stands still."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
 
     def go_on(self) -> None:
         """It is let go where it was stopped."""

@@ -166,6 +166,7 @@ class World:
         if self._conn is None or self._conn.closed:
             self._conn = psycopg2.connect(self.dsn)
             self._conn.autocommit = True
+            self._conn.cursor().execute("set lock_timeout = '20s'")  # a lock that is never freed is a failure, no hang
         with self._conn.cursor() as cur:
             cur.execute("set role lockstep_owner")
             cur.execute(query, values)

@@ -86,7 +86,6 @@ def preview(
 
 def _compare(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, found: Difference) -> None:
     with transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
-        cur.execute("set local idle_in_transaction_session_timeout = 0")
         batch = attempts.lock_batch(cur, attempt.batch_id)
         attempts.require_newest(cur, attempt)
         ledger.require_validated(cur, attempt)

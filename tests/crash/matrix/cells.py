@@ -54,7 +54,11 @@ def strike(world: World, lane: str, point: str, kind: str) -> list[str]:
     act, arguments = _prepare(world, lane)
     rows = world.rows()
     child = world.start(act, *arguments, fault=f"{point}={kind}")
-    found = _overtaken(world, lane, child, act, arguments, point) if kind == "stop" else _died(child, kind)
+    try:
+        found = _overtaken(world, lane, child, act, arguments, point) if kind == "stop" else _died(child, kind)
+    except BaseException:
+        child.kill()
+        raise
     if found:
         return [f"{lane}, {point}, {kind}: {what}" for what in found]
     _finish(world, act, arguments)
