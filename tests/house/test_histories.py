@@ -1,0 +1,29 @@
+"""Processes that race: planners, zombies with old tokens, replays and fills against the live lane, leases that run out."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from house.history import History
+from house.world import World
+from lockstep.adapters import postgres
+
+ROUNDS = int(os.environ.get("LOCKSTEP_HISTORIES", "12"))
+
+
+@pytest.mark.parametrize(("keyed", "width"), [(False, 4), (True, 6), (False, 8)])
+@pytest.mark.timeout(1800)
+def test_whatever_they_were_told_is_so(database, tmp_path, monkeypatch, keyed, width):
+    monkeypatch.setattr(postgres, "IDLE_SECONDS", 0.7)
+    seed = int.from_bytes(os.urandom(4))
+    history = History(World(database, tmp_path, keyed=keyed), seed, width)
+
+    found = history.play(ROUNDS)
+
+    outcomes = Counter(operation.outcome for operation in history.log)
+    assert found == [], f"seed {seed}"
+    assert outcomes["ok"], outcomes
+    assert outcomes["unknown"], outcomes
