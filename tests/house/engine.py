@@ -95,9 +95,10 @@ class RememberedEngine:
                 self._conn = psycopg2.connect(self.dsn)
             with self._conn as conn, conn.cursor() as cur:  # a task is a transaction
                 cur.execute("set local role lockstep_stager; set local timezone = 'UTC'")
+                cur.execute("set local application_name = %s", (f"lockstep stage {work.batch_id}.{work.token}",))
                 cur.copy_expert(f"copy {STAGING_SCHEMA}.{work.table} from stdin", UnderWay(rows))
                 reach("task.copy_end")
-        except psycopg2.OperationalError as error:
+        except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
             raise Unreachable(str(error).splitlines()[0]) from None
         except psycopg2.DatabaseError as error:
             raise BadData(str(error).splitlines()[0]) from None

@@ -89,7 +89,14 @@ def transaction(conn: connection, role: str | None, *, lock_seconds: float = LOC
             yield cur
     except (errors.LockNotAvailable, TransactionRollbackError) as error:
         raise LockTimeout(f"another transaction stood in the way: {last_line(error)}") from None
+    except errors.ReadOnlySqlTransaction as error:
+        raise Unreachable(
+            f"the ledger's database is read-only, as a standby is: {first_line(error)}",
+            next_command="set default_transaction_read_only to off, or LOCKSTEP_DSN to the primary",
+        ) from None
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+        if isinstance(error, errors.DiskFull | errors.OutOfMemory) and not conn.closed:
+            raise Unreachable(f"the ledger's database has no room: {first_line(error)}") from None
         raise Unreachable(f"the connection to the ledger's database was lost: {last_line(error)}") from error
 
 
@@ -120,6 +127,11 @@ def staging_dsn(dsn: str, name: str) -> str:
         **_patience("keepalives_"),
         tcp_user_timeout=SILENT_SECONDS * 1000,
     )
+
+
+def first_line(error: Exception) -> str:
+    """What a server's error says before its hints."""
+    return (str(error).strip().splitlines() or ["no reason given"])[0].strip()
 
 
 def last_line(error: Exception) -> str:

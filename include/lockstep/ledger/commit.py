@@ -147,6 +147,12 @@ def staging_left(cur: cursor) -> list[sql.Identifier]:
     return [sql.Identifier(STAGING_SCHEMA, row.table_name) for row in every(cur)]
 
 
+def end_stagers(cur: cursor, table: sql.Identifier) -> None:
+    """Ends the sessions that stage into this table; must be asked as the login itself."""
+    _, batch_id, token = table.strings[-1].split("_")
+    cur.execute(Q["end_stagers"], {"name": f"lockstep stage {batch_id}.{token}"})
+
+
 def drop_staging(cur: cursor, table: sql.Identifier) -> None:
     """Drops a staging table that has done its work."""
     cur.execute(sql.SQL(Q["drop_staging"]).format(table=table))

@@ -120,6 +120,11 @@ where n.nspname = 'lockstep_staging' and c.relkind = 'r'
       and b.state = 'planned' and a.closed_at is null and a.token = b.token)
 order by 1
 
+-- name: end_stagers
+-- Sessions that still write an attempt's staging table: no time-out of the server ends a COPY whose client stands still.
+select pg_terminate_backend(pid) from pg_stat_activity
+where datname = current_database() and usename = session_user and application_name = %(name)s
+
 -- name: drop_staging
 -- The staged rows have done their work.
 drop table if exists {table}

@@ -34,23 +34,26 @@ def commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
     Raises `Superseded` when another attempt owns or has committed the batch, `BadData` when the target refuses the rows,
     `CoverageMoved`, with the batch abandoned, when a fill or replay finds other coverage than it was planned on.
     """
+    why = ""
     with Lease(at.dsn, attempt), recorded(at, attempt, but=TRY_AGAIN):
         for _ in range(TRIES):
             try:
                 _record_backend(at, attempt)
                 _commit(at, pipeline, attempt)
                 reach("commit.done_unacknowledged")
-            except LockTimeout:
+            except LockTimeout as busy:
+                why = busy.message
                 continue  # nothing was written: the whole transaction is tried again, the staging is kept
             except CoverageMoved as moved:
                 _give_up(at, attempt, str(moved))  # nothing was written, and by this plan nothing ever can be
                 raise
-            except Unreachable:
+            except Unreachable as away:
+                why = away.message
                 if not was_committed(at, attempt):
                     continue  # the witness says no, so the same token may try again (T16)
             return
     raise Refusal(
-        f"{pipeline.name}: batch {attempt.batch_id} could not be committed in {TRIES} tries; nothing of it was written",
+        f"{pipeline.name}: batch {attempt.batch_id} could not be committed in {TRIES} tries, nothing of it was written: {why}",
         next_command=f"lockstep run {pipeline.name}",
     )
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import COMMITTER, PLANNER, LockTimeout, transaction
 from lockstep.ledger import requests
-from lockstep.ledger.commit import drop_staging, staging_left
+from lockstep.ledger.commit import drop_staging, end_stagers, staging_left
 from lockstep.steps.plan_request import give_up
 
 if TYPE_CHECKING:
+    from psycopg2 import sql
     from psycopg2.extensions import connection
 
-LOCK_SECONDS = 0.5  # a zombie's open COPY holds its table: the next reap drops it
+LOCK_SECONDS = 0.5  # a zombie's open COPY holds its table: its session is ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +26,32 @@ class Reaped:
 
 
 def reap(conn: connection) -> Reaped:
-    """Drops the staging tables of attempts that are closed or fenced out, each in a transaction of its own."""
+    """Drops the staging tables of attempts that are closed or fenced out, each in a transaction of its own.
+
+    Sessions of theirs that still write are ended: what they write can never be committed.
+    """
     _end_previews(conn)
     with transaction(conn, COMMITTER) as cur:
         tables = staging_left(cur)
-    dropped, held = [], []
+    dropped: list[str] = []
+    held: list[str] = []
     for table in tables:
-        try:
-            with transaction(conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
-                drop_staging(cur, table)
-        except LockTimeout:
-            held.append(table.strings[-1])
-        else:
-            dropped.append(table.strings[-1])
+        gone = _drop(conn, table)
+        if not gone:
+            with transaction(conn, None) as cur:
+                end_stagers(cur, table)
+            gone = _drop(conn, table)
+        (dropped if gone else held).append(table.strings[-1])
     return Reaped(tuple(dropped), tuple(held))
+
+
+def _drop(conn: connection, table: sql.Identifier) -> bool:
+    try:
+        with transaction(conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
+            drop_staging(cur, table)
+    except LockTimeout:
+        return False
+    return True
 
 
 def _end_previews(conn: connection) -> None:
