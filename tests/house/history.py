@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from house.storm import ON_THE_WAY
 
 if TYPE_CHECKING:
-    from house.world import Child, Outcome, World
+    from house.child import Child, Outcome
+    from house.world import World
 
 STRIKES = ("kill", "stop", "raise")
 ENOUGH_DEAD = 4

@@ -164,9 +164,8 @@ class World:
     def ask(self, query: str, *values: object) -> list[tuple]:
         """One statement as the superuser of the ledger's schema, on a connection that is kept."""
         if self._conn is None or self._conn.closed:
-            self._conn = psycopg2.connect(self.dsn)
+            self._conn = psycopg2.connect(self.dsn, options="-c lock_timeout=20s")  # a failure, and no hang
             self._conn.autocommit = True
-            self._conn.cursor().execute("set lock_timeout = '20s'")  # a lock that is never freed is a failure, no hang
         with self._conn.cursor() as cur:
             cur.execute("set role lockstep_owner")
             cur.execute(query, values)
@@ -174,10 +173,6 @@ class World:
 
     def positions(self) -> dict[int, int]:
         return dict(self.ask("select partition, position from lockstep.stream where retired_at is null order by 1"))
-
-    def rows(self) -> list[tuple]:
-        """The target as it is."""
-        return self.ask("select * from public.house order by _stream, _offset, _ordinal")
 
     def leases_run_out(self) -> None:
         """Time passes: nobody is taken to be alive any more."""

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from house.world import Child, Outcome, World
+    from house.child import Child, Outcome
+    from house.world import World
 
 PRODUCT = Path(__file__).parents[3] / "include" / "lockstep"
 KINDS = ("raise", "kill", "term", "stop")
@@ -52,7 +53,7 @@ def points_in(*files: Path) -> set[str]:
 def strike(world: World, lane: str, point: str, kind: str) -> list[str]:
     """One cell: a lane's act is struck at the point, others finish it; what then does not hold, one line each."""
     act, arguments = _prepare(world, lane)
-    rows = world.rows()
+    rows = rows_of(world)
     child = world.start(act, *arguments, fault=f"{point}={kind}")
     try:
         found = _overtaken(world, lane, child, act, arguments, point) if kind == "stop" else _died(child, kind)
@@ -63,7 +64,7 @@ def strike(world: World, lane: str, point: str, kind: str) -> list[str]:
         return [f"{lane}, {point}, {kind}: {what}" for what in found]
     _finish(world, act, arguments)
     if lane == "preview":
-        found += ["the preview has changed the target"] if world.rows() != rows else []
+        found += ["the preview has changed the target"] if rows_of(world) != rows else []
     elif lane == "replay":
         newest = "select max(_batch) from public.house group by _stream"
         old = world.ask(f"select 1 from public.house where _batch in ({newest}) and factor <> %s", world.factor)
@@ -75,6 +76,11 @@ def strike(world: World, lane: str, point: str, kind: str) -> list[str]:
     found += [f"batch {batch} was never finished" for (batch,) in unfinished]
     found += world.violations(rest=True) + world.drained()
     return [f"{lane}, {point}, {kind}: {what}" for what in found]
+
+
+def rows_of(world: World) -> list[tuple]:
+    """The target as it is."""
+    return world.ask("select * from public.house order by _stream, _offset, _ordinal")
 
 
 def _prepare(world: World, lane: str) -> tuple[str, tuple]:
@@ -109,7 +115,7 @@ def _overtaken(world: World, lane: str, child: Child, act: str, arguments: tuple
     _finish(world, act, arguments)
     world.dying("reap")
     commits = "select xmin::text, * from lockstep.commit order by batch_id, stream_id"
-    before, rows = world.ask(commits), world.rows()
+    before, rows = world.ask(commits), rows_of(world)
     left = world.ask("select tablename from pg_tables where schemaname = 'lockstep_staging'")
     child.go_on()
     outcome = child.wait()
@@ -117,7 +123,7 @@ def _overtaken(world: World, lane: str, child: Child, act: str, arguments: tuple
     found += [] if outcome.kind in {"ok", "refused"} else [f"the zombie broke: {outcome}"]
     if lane != "preview" and outcome.kind == "ok" and point not in AFTER_THE_COMMIT and outcome.told.get("committed"):
         found += _untrue(world, outcome)
-    if lane != "preview" and (world.ask(commits), world.rows()) != (before, rows):
+    if lane != "preview" and (world.ask(commits), rows_of(world)) != (before, rows):
         found.append("the zombie has changed something")
     return found
 
