@@ -17,7 +17,9 @@ ENGINE = PRODUCT.parents[1] / "tests" / "house" / "engine.py"
 @pytest.fixture(scope="module")
 def worlds(servers, tmp_path_factory, worker_id):
     """`worlds()`: the world of this file; a new one after the old has broken."""
-    with servers.database(f"matrix_{worker_id}_{os.getpid()}") as dsn:
+    name = f"matrix_{worker_id}_{os.getpid()}"
+    servers.drop(name)  # servers that are kept may hold one of a process that had this pid and was killed
+    with servers.database(name) as dsn:
         made: list[World] = []
 
         def current(*, anew: bool = False) -> World:
