@@ -38,7 +38,7 @@ def connect(dsn: str, *, name: str = "lockstep") -> connection:
 
     Raises `Unreachable` when Postgres is away and `Refusal` when it would forget commits or read old rows.
     """
-    conn = reach(dsn, name=name)
+    conn = connect_as_is(dsn, name=name)
     try:
         _assert_promises(conn)
     except BaseException:
@@ -47,7 +47,7 @@ def connect(dsn: str, *, name: str = "lockstep") -> connection:
     return conn
 
 
-def reach(dsn: str, *, name: str = "lockstep") -> connection:
+def connect_as_is(dsn: str, *, name: str = "lockstep") -> connection:
     """A direct connection, whatever its settings are worth: for who looks at them; work is done over `connect`.
 
     Raises `Unreachable` when Postgres is away and `Refusal` when the DSN cannot be read; neither says a secret again.
@@ -60,7 +60,7 @@ def reach(dsn: str, *, name: str = "lockstep") -> connection:
             next_command="set LOCKSTEP_DSN to postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX",
         ) from None
     try:
-        return psycopg2.connect(
+        conn: connection = psycopg2.connect(
             dsn,
             application_name=name,
             connect_timeout=CONNECT_SECONDS,
@@ -73,6 +73,7 @@ def reach(dsn: str, *, name: str = "lockstep") -> connection:
             f"the ledger's database does not answer: {_without_secrets(error, parts)}",
             next_command="lockstep dev status",
         ) from None
+    return conn
 
 
 @contextmanager

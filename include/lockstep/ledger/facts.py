@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.postgres import reach, transaction
+from lockstep.adapters.postgres import connect_as_is, transaction
 from lockstep.core.database_findings import Backends, DatabaseFacts, Room, Setting
 from lockstep.core.findings import Check
 from lockstep.core.ledger_findings import GRANTS, HISTORY, OF_A_RUN, ROLES, Grant, LedgerFacts, TargetFacts
@@ -99,7 +99,7 @@ def flow(cur: cursor, pipeline: str) -> Flow:
 def _backends(conn: connection, dsn: str) -> Backends:
     """The other connection asks while ours is idle: a pooler that shares backends gives it ours."""
     first = _backend(conn)
-    other = reach(dsn, name="lockstep doctor")
+    other = connect_as_is(dsn, name="lockstep doctor")
     try:
         theirs = _backend(other)
         return Backends(conn.info.backend_pid, first, _backend(conn), theirs)

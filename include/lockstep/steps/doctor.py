@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.postgres import READER, reach, transaction
+from lockstep.adapters.postgres import READER, connect_as_is, transaction
 from lockstep.core.broker_findings import broker_findings
 from lockstep.core.database_findings import database_findings
 from lockstep.core.errors import Refusal, Unreachable
@@ -73,7 +73,7 @@ def _of_postgres(
     judged: Judged = []
     try:
         dsn = places.dsn()
-        conn = reach(dsn, name="lockstep doctor")
+        conn = connect_as_is(dsn, name="lockstep doctor")
         try:
             judged += database_findings(database_facts(conn, dsn), machine.cores or TASKS)
             ledger = ledger_facts(conn)
