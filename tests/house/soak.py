@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg2
-from house.real import real_storm
+from house.dying_drivers import real_storm
 from rich.console import Console
 
 from drill import Drill, write_folder
