@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-TEMPLATE = "lockstep_template"
+# A tree with other migrations has a template of its own.
+TEMPLATE = os.environ.get("LOCKSTEP_TEST_TEMPLATE", "lockstep_template")
 
 
 def make_topic(kafka: str, name: str, partitions: int, **settings: object) -> None:

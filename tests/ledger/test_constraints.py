@@ -139,8 +139,11 @@ REFUSED = [
 ]
 
 
+PLACES = [sum(other == name for other, _, _ in REFUSED[:i]) for i, (name, _, _) in enumerate(REFUSED)]
+
+
 @pytest.mark.parametrize(
-    ("name", "standing", "statement"), REFUSED, ids=[f"{n}-{i}" for i, (n, _, _) in enumerate(REFUSED)]
+    ("name", "standing", "statement"), REFUSED, ids=[f"{n}-{i}" for (n, _, _), i in zip(REFUSED, PLACES, strict=True)]
 )
 def test_a_constraint_refuses_by_itself(ledger, conn, name, standing, statement):
     known = standing(ledger)

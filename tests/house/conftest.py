@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import pytest
+
+from house.scene import Scene
+
+
+@pytest.fixture
+def scene(database, tmp_path):
+    scene = Scene(database, tmp_path)
+    yield scene
+    scene.end()
+
+
+@pytest.fixture
+def keyed(database, tmp_path):
+    scene = Scene(database, tmp_path, keyed=True)
+    yield scene
+    scene.end()

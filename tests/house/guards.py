@@ -1,0 +1,113 @@
+"""The guards of the promises, each with a way to take it out of play: in Python, in a query, or in the database."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lockstep.core import planning
+from lockstep.core.errors import BadData
+from lockstep.ledger import attempts, commit, plan, requests
+from lockstep.steps import stage, validate
+from lockstep.targets import append
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest import MonkeyPatch  # noqa: PT013 - a name in an annotation
+
+    from house.scene import Scene
+
+NO_ROW = "select 1 where false"
+Off = "Callable[[Scene, MonkeyPatch], None]"
+
+
+def dropped(*statements: str) -> Off:
+    """A constraint or a trigger that the database does not have any more."""
+
+    def off(scene: Scene, _: MonkeyPatch) -> None:
+        for statement in statements:
+            scene.ask(statement)
+
+    return off
+
+
+def unsaid(queries: Mapping[str, str], name: str, text: str | None = None, instead: str = "") -> Off:
+    """A part of a query (or all of it) that is said otherwise."""
+
+    def off(_: Scene, monkeypatch: MonkeyPatch) -> None:
+        monkeypatch.setitem(queries, name, instead if text is None else queries[name].replace(text, instead))
+
+    return off
+
+
+def instead(module: object, name: str, function: Callable[..., object]) -> Off:
+    """A function that another one stands in for."""
+    return lambda _, monkeypatch: monkeypatch.setattr(module, name, function)
+
+
+def _only_lock(cur, attempt) -> None:
+    attempts.lock_batch(cur, attempt.batch_id)
+
+
+def _what_was_validated(cur, attempt) -> int:
+    cur.execute(commit.Q["expected_rows"], {"batch_id": attempt.batch_id, "token": attempt.token})
+    return sum(row.rows for row in cur.fetchall())
+
+
+def _log_starts_unseen(at, batch_id: int) -> dict[int, int]:
+    view = at.broker.view("house.v1")
+    with at.conn, at.conn.cursor() as cur:
+        ranges = attempts.ranges(cur, batch_id)
+    return {r.stream_id: view.bounds[r.offsets.topic_partition.partition].log_start for r in ranges}
+
+
+def _any_log(scene: Scene, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "logs", lambda _cur, _batch: {(scene.log.cluster_id, scene.log.topic_id)})
+
+
+def _rows_uncounted(_: Scene, monkeypatch: MonkeyPatch) -> None:
+    publish = append.publish
+
+    def unchecked(cur, target, attempt, rows: int) -> dict[str, int]:
+        with suppress(BadData):
+            publish(cur, target, attempt, rows)
+        return {"inserted": rows}
+
+    monkeypatch.setattr(append, "publish", unchecked)
+
+
+OFF: dict[str, Off] = {
+    # Who may commit.
+    "fence": instead(attempts, "require_newest", _only_lock),
+    "older_closed": unsaid(attempts.Q, "supersede_older", instead=NO_ROW),
+    "newest_attempt": dropped("drop trigger if exists newest_attempt on lockstep.commit"),
+    # Where a batch may begin.
+    "claimed_at_position": unsaid(plan.Q, "claim_ranges", "s.position = lower(r.offsets) and "),
+    "positions": instead(commit, "require_positions", lambda _cur, _attempt: None),
+    "compare_and_set": unsaid(commit.Q, "move_positions", " and s.position = lower(r.offsets)"),
+    "no_gap": dropped("drop trigger if exists no_gap on lockstep.stream"),
+    "covered_stays": dropped("drop trigger if exists no_gap on lockstep.coverage"),
+    # Whose the offsets are.
+    "unfinished": instead(plan, "unfinished", lambda _cur, _pipeline, _key: []),
+    "one_unfinished_live_batch": dropped("drop index if exists lockstep.one_unfinished_live_batch"),
+    "taken": instead(requests, "taken", lambda _cur, _request: []),
+    "claimed_once": dropped("alter table lockstep.claim drop constraint if exists claimed_once"),
+    "second_look": unsaid(plan.Q, "surprised_claims", instead=NO_ROW),
+    "expected_owner": unsaid(commit.Q, "give_way", "and c.batch_id is not distinct from k.expects_batch"),
+    "free_offsets": unsaid(requests.Q, "free_offsets", "c.kind <> 'skipped'", "c.kind = 'batch'"),
+    "in_the_way": unsaid(commit.Q, "not_as_expected", "where k.batch_id = %(batch_id)s)", "where false)"),
+    "no_offset_twice": dropped("alter table lockstep.coverage drop constraint if exists no_offset_twice"),
+    # Whole or not at all.
+    "counts": instead(commit, "require_counts", _what_was_validated),
+    "rows_counted": _rows_uncounted,
+    "covered_by_commit": dropped("alter table lockstep.coverage drop constraint if exists covered_by_commit"),
+    "committed_whole": dropped("drop trigger if exists committed_whole on lockstep.batch"),
+    "fit": instead(stage, "require_fit", lambda _cur, _pipeline, _columns: None),
+    "target_key": dropped("alter table public.house drop constraint if exists house_pkey"),
+    # The same log.
+    "plan_looks_at_the_log": instead(planning, "another_log", lambda _name, _streams, _view: None),
+    "stage_looks_at_the_log": _any_log,
+    "log_start_after": instead(validate, "log_starts", _log_starts_unseen),
+    "read_whole": dropped("drop trigger if exists newest_attempt on lockstep.commit"),
+}

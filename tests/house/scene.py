@@ -1,0 +1,90 @@
+"""The world with its steps taken one at a time, in this process, so that a test may stand between two of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import psycopg2
+
+from house.log import SayingLog
+from house.world import ME, World
+from lockstep.core.bounds import AtOffsets
+from lockstep.core.decisions import Caller, Resume, Start
+from lockstep.core.errors import Refusal
+from lockstep.steps import requests
+from lockstep.steps.commit import commit
+from lockstep.steps.plan import Planned, plan
+from lockstep.steps.plan_request import plan_request
+from lockstep.steps.stage import stage
+from lockstep.steps.surroundings import Surroundings
+from lockstep.steps.validate import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lockstep.core.staging import AttemptId
+
+COMMITTED = "committed"
+
+
+def told(act: Callable[[], object]) -> str:
+    """What whoever asks for this is told: `committed` when it comes back, else the refusal or the database's error."""
+    try:
+        act()
+    except (Refusal, psycopg2.Error) as error:
+        return f"{type(error).__name__}: {error}"
+    return COMMITTED
+
+
+class Scene(World):
+    """A world with a connection that is kept; `me` is who acts."""
+
+    def __init__(self, dsn: str, home: Path, *, keyed: bool = False) -> None:
+        super().__init__(dsn, home, keyed=keyed)
+        self.at = Surroundings(dsn, SayingLog(self.log))
+        self.other = Surroundings(dsn, SayingLog(self.log))
+
+    def plan(self, owner: str = "me") -> Planned:
+        return plan(self.at.conn, self.at.broker, self.folder, Caller(owner), datetime.now(UTC))
+
+    def asked(self, lane: str, begin: dict[int, int], end: dict[int, int] | None = None) -> int:
+        wanted = requests.Wanted(lane, AtOffsets(begin), end and AtOffsets(end))
+        return requests.ask(self.at.conn, self.at.broker, self.folder, wanted, ME, datetime.now(UTC)).request_id
+
+    def plan_request(self, request_id: int, owner: str = "me") -> Planned:
+        return plan_request(self.at.conn, self.at.broker, self.folder, request_id, Caller(owner))
+
+    def staged(self, planned: Planned, owner: str = "me") -> AttemptId:
+        caller = Caller(owner, take_over=True)
+        return stage(self.at, self._engine(), self.folder, planned.batch_id, caller)
+
+    def validated(self, planned: Planned, owner: str = "me") -> AttemptId:
+        attempt = self.staged(planned, owner)
+        validate(self.at, self.folder, attempt)
+        return attempt
+
+    def validate(self, attempt: AttemptId) -> None:
+        validate(self.at, self.folder, attempt)
+
+    def commit(self, attempt: AttemptId) -> None:
+        commit(self.at, self.pipeline, attempt)
+
+    def done(self) -> None:
+        """One live batch, from plan to commit."""
+        self.commit(self.validated(self.plan()))
+
+    def on(self, planned: Planned) -> str:
+        """Goes on with what was planned; the answer where nothing was."""
+        if not isinstance(planned.decision, Start | Resume):
+            return repr(planned.decision)
+        return told(lambda: self.commit(self.validated(planned)))
+
+    def rows(self) -> list[tuple]:
+        return self.ask("select id, n, _stream, _offset from public.house order by _stream, _offset")
+
+    def end(self) -> None:
+        for each in (self.at, self.other):
+            each.close()
+        self.close()

@@ -1,0 +1,79 @@
+"""The gate: a copy of the tree, changed, and the tests run on it by a pytest of its own; what survives is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mutants.mutant import Drop, Edit, Mutant
+    from servers import Servers
+
+ROOT = Path(__file__).parents[2]
+BY_ASSERTION = {"AssertionError", "Failed"}
+SECONDS = 240
+
+
+def planted(home: Path, changes: Iterable[Edit | Drop]) -> Path:
+    """A copy of the engine and its tests with these changes; raises `StaleMutantError` where one does not apply."""
+    without = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    for name in ("include", "tests"):
+        shutil.copytree(ROOT / name, home / name, ignore=without)
+    shutil.copy(ROOT / "pyproject.toml", home)
+    for change in changes:
+        change.apply(home)
+    return home
+
+
+def ran(tree: Path, servers: Servers, tests: Sequence[str], only: str | None, *, own_database: bool) -> dict:
+    """What became of the tests on that tree, with the session's servers."""
+    told = tree / "report.json"
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "LOCKSTEP_"))}
+    environ |= {
+        "PYTHONPATH": os.pathsep.join([str(tree / "include"), str(tree / "tests")]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "LOCKSTEP_TEST_HOME": str(servers.home),
+        "LOCKSTEP_JARS": os.environ["LOCKSTEP_JARS"],
+        "LOCKSTEP_MUTANT_REPORT": str(told),
+    }
+    template = f"lockstep_mutant_{os.getpid()}"
+    if own_database:
+        environ["LOCKSTEP_TEST_TEMPLATE"] = template
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "mutants.report", "-p", "no:cacheprovider", "--tb=short"]
+    command += ["-k", only] if only else []
+    try:
+        done = subprocess.run(
+            [*command, *tests], cwd=tree, env=environ, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+    finally:
+        if own_database:
+            servers.drop(template)
+            servers.drop(f"{template}_new")
+    assert told.exists(), done.stdout + done.stderr
+    about = json.loads(told.read_text(encoding="utf-8"))
+    assert Path(about["lockstep"]).is_relative_to(tree), f"not the changed engine was tested: {about['lockstep']}"
+    about["output"] = done.stdout
+    return about
+
+
+def survived(mutant: Mutant, home: Path, servers: Servers) -> list[str]:
+    """What does not show the mutant dead: tests that should be red and are not, or by no assertion, or red beside it."""
+    tree = planted(home, mutant.changes)
+    own = any(change.is_of_the_database for change in mutant.changes)
+    about = ran(tree, servers, mutant.beside or mutant.red, mutant.only, own_database=own)
+    found = about["tests"]
+    wrong = [f"{test} did not run" for test in mutant.red if test not in found]
+    for test, what in found.items():
+        dead = what["outcome"] == "failed" and what["when"] == "call" and what["kind"] in BY_ASSERTION
+        if test in mutant.red and not dead:
+            wrong.append(f"{test} {what['outcome']}, {what['when']} {what['kind']}: {what['said']}")
+        elif test not in mutant.red and what["outcome"] != "passed":
+            wrong.append(f"{test} is red, too: {what['kind']}: {what['said']}")
+    return wrong

@@ -1,0 +1,80 @@
+"""A mutant: the product with one guard less, and the tests that must turn red because of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ALONE = "tests/house/test_guards_alone.py::test_a_guard_alone_keeps_the_promise"
+MIGRATIONS = "include/lockstep/ledger/migrations"
+
+
+class StaleMutantError(Exception):
+    """The text that a mutant changes is not there exactly once: it says nothing any more, which is an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """In a file of `include/lockstep`, one text in another's place."""
+
+    file: str
+    old: str
+    new: str
+
+    @property
+    def is_of_the_database(self) -> bool:
+        return "migrations/" in self.file
+
+    def apply(self, tree: Path) -> None:
+        path = tree / "include" / "lockstep" / self.file
+        text = path.read_text(encoding="utf-8")
+        if text.count(self.old) != 1:
+            raise StaleMutantError(f"{self.file}: {self.old!r} is there {text.count(self.old)} times, not once")
+        path.write_text(text.replace(self.old, self.new), encoding="utf-8")
+
+    def __str__(self) -> str:
+        return self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A constraint, an index or a trigger that a last migration takes away again."""
+
+    statement: str
+
+    @property
+    def is_of_the_database(self) -> bool:
+        return True
+
+    def apply(self, tree: Path) -> None:
+        (tree / MIGRATIONS / "9999_mutant.sql").write_text(f"{self.statement};\n", encoding="utf-8")
+
+    def __str__(self) -> str:
+        return "database"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """`red` are the tests that must fail, each by an assertion; what else runs beside them must pass.
+
+    `beside` are files or tests that run, too, of those whose name holds `only`.
+    """
+
+    name: str
+    why: str
+    changes: tuple[Edit | Drop, ...]
+    red: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+    only: str | None = None
+    long: bool = False
+
+
+def alone(
+    name: str, guard: str, dangers: tuple[str, ...], why: str, *changes: Edit | Drop, long: bool = False
+) -> Mutant:
+    """A guard that is tested with every other one off: its own tests turn red, those of the guards beside it do not."""
+    red = tuple(f"{ALONE}[{danger}-{guard}]" for danger in dangers)
+    return Mutant(name, why, changes, red, (ALONE.partition("::")[0],), " or ".join(dangers), long)

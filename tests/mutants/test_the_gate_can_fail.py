@@ -1,0 +1,45 @@
+"""The gate itself: a mutant that lives, one that no longer applies and one that only breaks are each told."""
+
+from __future__ import annotations
+
+import pytest
+
+from mutants.gate import planted, survived
+from mutants.mutant import Edit, Mutant, StaleMutantError
+
+RANGE = "tests/core/test_offsets.py::test_a_range_is_never_empty_and_never_below_zero"
+RED = (f"{RANGE}[5-5]", f"{RANGE}[5-4]")
+HARMLESS = Edit(
+    "core/offsets.py", "return self.until_offset - self.from_offset", "return -self.from_offset + self.until_offset"
+)
+
+
+def judged(home, servers, change, red=RED, beside=()) -> str:
+    return "\n".join(survived(Mutant("one", "because", (change,), red, beside), home / "tree", servers))
+
+
+def test_a_mutant_that_changes_nothing_survives_and_is_told(tmp_path, servers):
+    assert judged(tmp_path, servers, HARMLESS).count("passed") == len(RED)
+
+
+def test_a_mutant_that_does_not_apply_exactly_once_is_an_error(tmp_path):
+    for text in ("no such text", "self"):
+        with pytest.raises(StaleMutantError, match="times, not once"):
+            planted(tmp_path / text, [Edit("core/offsets.py", text, "")])
+
+
+def test_a_mutant_that_only_breaks_the_code_is_not_dead(tmp_path, servers):
+    broken = Edit("core/offsets.py", "if not 0 <= self.from_offset < self.until_offset:", "if not nowhere:")
+    assert "call NameError" in judged(tmp_path, servers, broken)
+
+
+def test_a_red_test_beside_those_that_were_named_is_told(tmp_path, servers):
+    change = Edit(
+        "core/offsets.py", "0 <= self.from_offset < self.until_offset", "self.from_offset < self.until_offset"
+    )
+    said = judged(tmp_path, servers, change, red=(), beside=(RANGE,))
+    assert "is red, too" in said
+
+
+def test_a_red_test_that_is_not_there_is_told(tmp_path, servers):
+    assert "did not run" in judged(tmp_path, servers, HARMLESS, red=(f"{RANGE}[never]",), beside=(RANGE,))
