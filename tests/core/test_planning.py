@@ -123,6 +123,11 @@ def test_decisions(situation, answer):
     assert isinstance(decide(PIPELINE, situation, ME), answer)
 
 
+def test_a_batch_ends_where_the_log_does():
+    (item,) = live_ranges(PIPELINE.limits, Situation(view((0, 9)), AT_5))
+    assert (item.offsets.from_offset, item.offsets.until_offset) == (5, 9)
+
+
 def test_take_over_and_retry_are_explicit():
     held = Situation(view((0, 9)), AT_5, unfinished(lease_is_live=True))
     failed = Situation(view((0, 9)), AT_5, unfinished(), failures=(3, "bad"))

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from house.guards import OFF, unsaid
 from house.scene import told
 from lockstep.core import planning
+from lockstep.core.errors import Unreachable
 from lockstep.core.offsets import StreamRange
 from lockstep.ledger import commit, requests
-from lockstep.steps.commit import commit as commit_step
+from lockstep.steps import commit as commit_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +77,7 @@ def coverage_changes_owner_under_a_plan(scene, monkeypatch):
     def commits_behind_the_first_look(cur, request_id):
         found = due(cur, request_id)
         if not committed:
-            committed.append(commit_step(scene.other, scene.pipeline, attempt))
+            committed.append(commit_step.commit(scene.other, scene.pipeline, attempt))
         return found
 
     monkeypatch.setattr(requests, "due", commits_behind_the_first_look)
@@ -154,6 +155,19 @@ def records_are_trimmed_under_the_read(scene, _):
         scene.commit(attempt)
 
     return told(goes_on)
+
+
+def the_acknowledgement_is_lost(scene, monkeypatch):
+    scene.log.produce(0, 6)
+    attempt = scene.validated(scene.plan())
+    left = [Unreachable("the line is dead")]
+
+    def reach(point):
+        if point == "commit.done_unacknowledged" and left:
+            raise left.pop()
+
+    monkeypatch.setattr(commit_step, "reach", reach)
+    return told(lambda: scene.commit(attempt))
 
 
 def _answer(plan: Callable) -> str:

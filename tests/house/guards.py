@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lockstep.core import planning
 from lockstep.core.errors import BadData
 from lockstep.ledger import attempts, commit, plan, requests
+from lockstep.steps import commit as commit_step
 from lockstep.steps import stage, validate
 from lockstep.targets import append
 
@@ -66,6 +67,13 @@ def _any_log(scene: Scene, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "logs", lambda _cur, _batch: {(scene.log.cluster_id, scene.log.topic_id)})
 
 
+class _Blind:
+    """The commit's statements, but for the one that finds a commit of one's own."""
+
+    def __getattr__(self, name: str) -> object:
+        return (lambda _cur, _batch: None) if name == "committed_by" else getattr(commit, name)
+
+
 def _rows_uncounted(_: Scene, monkeypatch: MonkeyPatch) -> None:
     publish = append.publish
 
@@ -105,6 +113,9 @@ OFF: dict[str, Off] = {
     "committed_whole": dropped("drop trigger if exists committed_whole on lockstep.batch"),
     "fit": instead(stage, "require_fit", lambda _cur, _pipeline, _columns: None),
     "target_key": dropped("alter table public.house drop constraint if exists house_pkey"),
+    # True answers.
+    "asks_the_witness": instead(commit_step, "was_committed", lambda _at, _attempt: False),
+    "finds_its_own": instead(commit_step, "ledger", _Blind()),
     # The same log.
     "plan_looks_at_the_log": instead(planning, "another_log", lambda _name, _streams, _view: None),
     "stage_looks_at_the_log": _any_log,

@@ -19,6 +19,7 @@ from house.dangers import (
     half_a_batch_is_committed,
     records_are_trimmed_under_the_read,
     staged_rows_disappear,
+    the_acknowledgement_is_lost,
     the_log_is_another_one,
     the_position_has_moved_on,
     the_same_offsets_are_planned_twice,
@@ -134,6 +135,11 @@ DANGERS = [
         records_are_trimmed_under_the_read,
         {"log_start_after": "^Refusal: .* were deleted", "read_whole": "^CheckViolation: read_whole"},
         "^committed",
+    ),
+    Danger(
+        the_acknowledgement_is_lost,
+        {"asks_the_witness": "^committed$", "finds_its_own": "^committed$"},
+        "^Superseded: .* is already committed",
     ),
 ]
 

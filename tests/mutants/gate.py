@@ -26,7 +26,8 @@ def planted(home: Path, changes: Iterable[Edit | Drop]) -> Path:
     without = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for name in ("include", "tests"):
         shutil.copytree(ROOT / name, home / name, ignore=without)
-    shutil.copy(ROOT / "pyproject.toml", home)
+    for name in ("pyproject.toml", "ivy.xml"):
+        shutil.copy(ROOT / name, home)
     for change in changes:
         change.apply(home)
     return home

@@ -78,3 +78,8 @@ def alone(
     """A guard that is tested with every other one off: its own tests turn red, those of the guards beside it do not."""
     red = tuple(f"{ALONE}[{danger}-{guard}]" for danger in dangers)
     return Mutant(name, why, changes, red, (ALONE.partition("::")[0],), " or ".join(dangers), long)
+
+
+def one(name: str, why: str, red: str | tuple[str, ...], *changes: Edit | Drop, long: bool = False) -> Mutant:
+    """A mutant whose red tests (a tuple, or words) have nothing beside them."""
+    return Mutant(name, why, changes, tuple(red.split()) if isinstance(red, str) else red, long=long)

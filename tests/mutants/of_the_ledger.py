@@ -26,6 +26,7 @@ MUTANTS = [
         ZOMBIE,
         "opening an attempt closes the older ones, and commit looks at that",
         Edit("ledger/commit.py", 'if row is None or row.state != "validated" or not row.success:', "if row is None:"),
+        long=True,
     ),
     alone(
         "newest_attempt dropped",
@@ -78,6 +79,7 @@ MUTANTS = [
         ("a_replay_covers_nothing",),
         "coverage below the position is replaced and never taken away",
         Drop("drop trigger no_gap on lockstep.coverage"),
+        long=True,
     ),
     # Whose the offsets are.
     alone(
@@ -151,6 +153,7 @@ MUTANTS = [
         STAGED,
         "what was validated is what is published",
         Edit("ledger/commit.py", "if found.get(stream_id, (0, 0)) != counts:", "if not counts:"),
+        long=True,
     ),
     alone(
         "inserted rows are not counted",
@@ -203,6 +206,7 @@ MUTANTS = [
         Edit(
             "steps/same_log.py", "planned_on != {(view.cluster_id, view.topic_id)} or bounds is None", "bounds is None"
         ),
+        long=True,
     ),
     alone(
         "log start is not looked at after the read",
@@ -219,5 +223,6 @@ MUTANTS = [
             f"{ALONE}[records_are_trimmed_under_the_read-read_whole]",
             "tests/ledger/test_constraints.py::test_what_was_trimmed_while_it_was_read_has_no_commit",
         ),
+        long=True,
     ),
 ]

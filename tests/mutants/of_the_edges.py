@@ -1,0 +1,33 @@
+"""Mutants of what speaks to Kafka and to Spark; their tests need a broker, and some a JVM, so all are long."""
+
+from __future__ import annotations
+
+from mutants.mutant import Edit, Mutant
+
+SPARK = "tests/spark/test_exactly_what_was_planned.py::"
+
+MUTANTS = [
+    Mutant(
+        "planned to the high watermark",
+        "an open transaction is not there yet; what it holds may be aborted",
+        (Edit("adapters/kafka.py", "IsolationLevel.READ_COMMITTED", "IsolationLevel.READ_UNCOMMITTED"),),
+        ("tests/kafka/test_bounds.py::test_an_open_transaction_ends_the_log_for_whoever_plans",),
+        long=True,
+    ),
+    Mutant(
+        "failOnDataLoss=false",
+        "Spark would go on with what is left",
+        (Edit("adapters/spark.py", '"failOnDataLoss": "true"', '"failOnDataLoss": "false"'),),
+        (f"{SPARK}test_records_that_are_deleted_before_the_read_fail_it",),
+        (SPARK.removesuffix("::"),),
+        long=True,
+    ),
+    Mutant(
+        "Spark stops one offset early",
+        "a range ends where the next one begins",
+        (Edit("adapters/spark.py", "str(p): i.offsets.until_offset for", "str(p): i.offsets.until_offset - 1 for"),),
+        (f"{SPARK}test_every_record_of_the_range_is_read_and_none_beside_it",),
+        (SPARK.removesuffix("::"),),
+        long=True,
+    ),
+]

@@ -1,0 +1,131 @@
+"""Mutants of constraints that stand alone, of what people decide, of keys, and of what is planned."""
+
+from __future__ import annotations
+
+from mutants.mutant import Drop, Edit, one
+
+STEPS = "tests/house/test_step_by_step.py::"
+KEYS = "tests/house/test_newest_of_a_key.py::"
+PLANNING = "tests/core/test_planning.py::"
+CONSTRAINT = "tests/ledger/test_constraints.py::test_a_constraint_refuses_by_itself"
+
+MUTANTS = [
+    one(
+        "preview_commits_nothing dropped",
+        "whoever commits a preview's batch is refused",
+        "tests/ledger/test_constraints.py::test_a_preview_has_no_commit",
+        Edit(
+            "ledger/migrations/0006_lanes.sql",
+            "new.batch_id and r.preview)",
+            "new.batch_id and not b.batch_id = b.batch_id)",
+        ),
+    ),
+    one(
+        "loss_stays dropped",
+        "an accepted loss is no coverage that somebody may replace",
+        f"{CONSTRAINT}[loss_stays-0] {CONSTRAINT}[loss_stays-1]",
+        Drop("drop trigger loss_stays on lockstep.coverage"),
+        long=True,
+    ),
+    one(
+        "closed_once dropped from batches",
+        "a batch is closed once, and its token goes forward",
+        f"{CONSTRAINT}[closed_once-2] {CONSTRAINT}[closed_once-3]",
+        Drop("drop trigger closed_once on lockstep.batch"),
+        long=True,
+    ),
+    one(
+        "closed_once dropped from attempts",
+        "history is not told anew",
+        f"{CONSTRAINT}[closed_once-4]",
+        Drop("drop trigger closed_once on lockstep.attempt"),
+        long=True,
+    ),
+    one(
+        "closed_once dropped from streams",
+        "a stream is one incarnation for good",
+        f"{CONSTRAINT}[closed_once-1]",
+        Drop("drop trigger closed_once on lockstep.stream"),
+        long=True,
+    ),
+    one(
+        "a skip goes past the stable end",
+        "what is not there yet cannot be left out",
+        f"{STEPS}test_a_skip_past_the_stable_end_is_refused",
+        Edit("steps/skip.py", "if goal > bounds.stable_end:", "if goal < 0:"),
+        long=True,
+    ),
+    one(
+        "an upsert does not look at the order",
+        "a replay of old records overwrites newer ones",
+        f"{KEYS}test_a_replay_of_older_records_leaves_the_newer_row",
+        Edit("targets/upsert.sql", "({target_order} s.epoch, t._offset) > ", "({target_order} s.epoch, t._offset) < "),
+        long=True,
+    ),
+    one(
+        "of a key's staged records the oldest wins",
+        "within a batch, too, the newest counts",
+        f"{KEYS}test_in_one_batch_the_newest_record_of_a_key_wins",
+        Edit("targets/upsert.sql", "_epoch desc, _offset desc", "_epoch desc, _offset asc"),
+        long=True,
+    ),
+    one(
+        "a deletion leaves nothing behind",
+        "a replay raises the dead",
+        f"{KEYS}test_a_replay_does_not_raise_the_dead",
+        Edit(
+            "targets/upsert.sql",
+            "from newest n where n._deleted\non conflict",
+            "from newest n where false\non conflict",
+        ),
+        long=True,
+    ),
+    one(
+        "tombstones are not asked",
+        "a replay raises the dead",
+        f"{KEYS}test_a_replay_does_not_raise_the_dead",
+        Edit(
+            "targets/upsert.sql",
+            '(s.epoch, d."offset") > (n._epoch, n._offset)',
+            '(s.epoch, d."offset") < (n._epoch, n._offset)',
+        ),
+        long=True,
+    ),
+    one(
+        "a range's end is in it",
+        "half-open ranges tile, closed ones overlap",
+        f"{PLANNING}test_a_batch_ends_where_the_log_does",
+        Edit("core/planning.py", "s.position, s.position + share)", "s.position, s.position + share + 1)"),
+    ),
+    one(
+        "the first partition takes all",
+        "one busy partition must not starve the others",
+        f"{PLANNING}test_shares_are_whole_and_nobody_could_have_more_without_another_having_less",
+        Edit("core/planning.py", "-(-left // others)", "left"),
+        long=True,
+    ),
+    one(
+        "a truncated log is taken for an idle one",
+        "what stands there later is not what was read",
+        (f"{PLANNING}test_decisions[the log was truncated]",),
+        Edit("core/planning.py", "if bounds.stable_end < stream.position:", "if bounds.stable_end < 0:"),
+        long=True,
+    ),
+    one(
+        "retention is passed over in silence",
+        "a loss is a person's to accept",
+        (f"{PLANNING}test_decisions[retention has passed the position]",),
+        Edit("core/planning.py", "if bounds.log_start > stream.position:", "if bounds.log_start < 0:"),
+    ),
+    one(
+        "an unfinished batch is resumed on any log",
+        "its offsets mean nothing there",
+        (f"{PLANNING}test_decisions[recreated under an unfinished batch]",),
+        Edit(
+            "core/planning.py",
+            "if batch.log and batch.log != (view.cluster_id, view.topic, view.topic_id):",
+            "if not batch.batch_id:",
+        ),
+        long=True,
+    ),
+]

@@ -1,0 +1,49 @@
+"""Spark reads a planned range whole, or says that it could not."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from lockstep.adapters.folders import load
+from lockstep.adapters.kafka import Broker
+from lockstep.adapters.spark import SparkEngine
+from lockstep.core.decisions import Caller
+from lockstep.core.errors import Refusal
+from lockstep.steps.plan import plan
+from lockstep.steps.stage import stage
+from lockstep.steps.surroundings import Surroundings
+
+
+@pytest.fixture
+def loaded(pipeline, topic, produce):
+    name = topic(partitions=1)
+    produce(name, [(f"k{i}", json.dumps({"id": f"r{i}", "n": i})) for i in range(20)])
+    return pipeline(name, "id string, n int", "id text, n int")
+
+
+def test_every_record_of_the_range_is_read_and_none_beside_it(loaded):
+    loaded.run()
+    assert loaded.ask(f"select count(*), min(_offset), max(_offset) from public.{loaded.name}") == [(20, 0, 19)]
+    assert loaded.violations() == []
+
+
+def test_records_that_are_deleted_before_the_read_fail_it(loaded, monkeypatch):
+    folder = load(loaded.name)
+    at, engine = Surroundings(loaded.dsn, Broker(loaded.kafka)), SparkEngine(folder, loaded.kafka, loaded.dsn)
+    where = TopicPartition(folder.pipeline.topic, 0, 7)
+    begun = engine.application_id()
+
+    def trims_before_the_read() -> str | None:
+        AdminClient({"bootstrap.servers": loaded.kafka}).delete_records([where])[where].result(20)
+        return begun
+
+    monkeypatch.setattr(engine, "application_id", trims_before_the_read)
+    batch = plan(at.conn, at.broker, folder, Caller("me"), datetime.now(UTC)).batch_id
+    with pytest.raises(Refusal, match="could not be read"):
+        stage(at, engine, folder, batch, Caller("me"))
+    at.close()
