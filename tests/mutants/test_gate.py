@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mutants.catalogue import MUTANTS
 from mutants.gate import planted, ran, survived
-from mutants.of_the_edges import MUTANTS as EDGES
-from mutants.of_the_ledger import MUTANTS as LEDGER
-from mutants.of_the_rest import MUTANTS as REST
-from mutants.of_the_steps import MUTANTS as STEPS
 
-MUTANTS = [*LEDGER, *STEPS, *REST, *EDGES]
 FAST = [mutant for mutant in MUTANTS if not mutant.long]
 LONG = [mutant for mutant in MUTANTS if mutant.long]
 

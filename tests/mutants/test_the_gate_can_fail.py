@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mutants.gate import planted, survived
+from mutants.catalogue import MUTANTS
+from mutants.gate import ROOT, planted, survived
 from mutants.mutant import Edit, Mutant, StaleMutantError
+from mutants.page import page
 
 RANGE = "tests/core/test_offsets.py::test_a_range_is_never_empty_and_never_below_zero"
 RED = (f"{RANGE}[5-5]", f"{RANGE}[5-4]")
@@ -43,3 +45,12 @@ def test_a_red_test_beside_those_that_were_named_is_told(tmp_path, servers):
 
 def test_a_red_test_that_is_not_there_is_told(tmp_path, servers):
     assert "did not run" in judged(tmp_path, servers, HARMLESS, red=(f"{RANGE}[never]",), beside=(RANGE,))
+
+
+def test_the_page_tells_every_mutant_as_it_is():
+    assert (ROOT / "docs" / "mutants.md").read_text(encoding="utf-8") == page()
+
+
+def test_a_mutants_name_is_its_own():
+    names = [mutant.name for mutant in MUTANTS]
+    assert sorted(set(names)) == sorted(names)

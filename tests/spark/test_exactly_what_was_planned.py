@@ -37,9 +37,10 @@ def test_records_that_are_deleted_before_the_read_fail_it(loaded, monkeypatch):
     at, engine = Surroundings(loaded.dsn, Broker(loaded.kafka)), SparkEngine(folder, loaded.kafka, loaded.dsn)
     where = TopicPartition(folder.pipeline.topic, 0, 7)
     begun = engine.application_id()
+    admin = AdminClient({"bootstrap.servers": loaded.kafka})
 
     def trims_before_the_read() -> str | None:
-        AdminClient({"bootstrap.servers": loaded.kafka}).delete_records([where])[where].result(20)
+        admin.delete_records([where])[where].result(20)
         return begun
 
     monkeypatch.setattr(engine, "application_id", trims_before_the_read)
