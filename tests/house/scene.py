@@ -49,7 +49,7 @@ class Scene(World):
     def plan(self, owner: str = "me") -> Planned:
         return plan(self.at.conn, self.at.broker, self.folder, Caller(owner), datetime.now(UTC))
 
-    def asked(self, lane: str, begin: dict[int, int], end: dict[int, int] | None = None) -> int:
+    def asked(self, lane: str, begin: dict[int, int], end: dict[int, int] | None = None) -> int | None:
         wanted = requests.Wanted(lane, AtOffsets(begin), end and AtOffsets(end))
         return requests.ask(self.at.conn, self.at.broker, self.folder, wanted, ME, datetime.now(UTC)).request_id
 

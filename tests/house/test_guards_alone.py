@@ -88,7 +88,7 @@ DANGERS = [
     Danger(
         a_fill_takes_what_is_lost,
         {
-            "free_offsets": r"^Idle\(.* is complete",
+            "free_offsets": "^nothing to fill",
             "second_look": "^Busy",
             "in_the_way": "^CoverageMoved: .* others lie in their place",
             "no_offset_twice": "^CoverageMoved: .* conflicts with existing key",
