@@ -48,6 +48,12 @@ byte told[TOKENS + 1];
 byte crashes, losses;
 bit told_truly;
 
+#ifdef NO_OWN_COMMIT  /* looked for before the fence */
+#define OWN(b, t) false
+#else
+#define OWN(b, t) (batch[b].state == COMMITTED && batch[b].witness == t)
+#endif
+
 #ifdef NO_STAGING_KEY
 #define TABLE(b, t) b
 #else
@@ -318,10 +324,10 @@ commit:
     }
     if                          /* the fence */
 #ifndef NO_OWN_COMMIT
-    :: batch[b].state == COMMITTED && batch[b].witness == t -> d_step { rolled_back(me, 0) } tell(t, COMMITTED); goto again
+    :: OWN(b, t) -> d_step { rolled_back(me, 0) } tell(t, COMMITTED); goto again
 #endif
 #ifndef NO_FENCE
-    :: (batch[b].state != PLANNED || batch[b].token != t) -> d_step { rolled_back(me, 0) } tell(t, FAILED); goto again
+    :: (batch[b].state != PLANNED || batch[b].token != t) && !OWN(b, t) -> d_step { rolled_back(me, 0) } tell(t, FAILED); goto again
 #endif
 #ifndef NO_CLOSE
     :: batch[b].token != t && closed[t] && batch[b].witness != t -> d_step { rolled_back(me, 0) } tell(t, FAILED); goto again
