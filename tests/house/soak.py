@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg2
-from house.dying_drivers import real_storm
 from rich.console import Console
 
 from drill import Drill, write_folder
+from house.dying_drivers import real_storm
 from house.storm import Storm
 from house.world import World
 from lockstep.adapters.folders import load
