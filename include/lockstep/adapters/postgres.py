@@ -163,6 +163,7 @@ def _patience(prefix: str) -> dict[str, Any]:
 def _assert_promises(conn: connection) -> None:
     with conn, conn.cursor() as cur:
         cur.execute("set timezone = 'UTC'")
+        cur.execute("set jit = off")  # compiling a statement costs more than the longest of ours
         cur.execute(f"set idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000:.0f}")
         for name, value in _patience("tcp_keepalives_").items():
             cur.execute("select set_config(%s, %s, false)", (name, str(value)))
@@ -172,7 +173,11 @@ def _assert_promises(conn: connection) -> None:
         isolation: Any = cur.fetchone()
     if durable[0] not in {"on", "remote_apply"}:
         raise Refusal(
-            f"synchronous_commit is {durable[0]}: acknowledged commits could be lost; set it to on for this login"
+            f"synchronous_commit is {durable[0]}: acknowledged commits could be lost; set it to on for this login",
+            next_command="lockstep doctor",
         )
     if isolation[0] != "read committed":
-        raise Refusal(f"default_transaction_isolation is {isolation[0]}: the ledger needs read committed")
+        raise Refusal(
+            f"default_transaction_isolation is {isolation[0]}: the ledger needs read committed",
+            next_command="lockstep doctor",
+        )
