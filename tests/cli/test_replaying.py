@@ -113,10 +113,14 @@ def test_a_request_is_gone_on_with_by_its_number(lockstep, drilled, monkeypatch)
         broken.setattr(PlainEngine, "read", lambda *_: 1 / 0)
         assert lockstep("replay", "drill", "--partition", "0").code == 1
     ((request,),) = drilled.ask("select request_id from lockstep.request")
+    (waiting,) = lockstep("status", "drill", "--json").document["requests"]
+    assert (waiting["request"], waiting["lane"]) == (request, "replay")
+    assert f"lockstep replay drill --request {request}" in lockstep("status", "drill").out
 
     document = lockstep("replay", "drill", "--request", str(request), "--take-over", "--json").document
 
     assert (document["request"], document["goes_on"], document["decision"]) == (request, True, "done")
+    assert lockstep("status", "drill", "--json").document["requests"] == []
     assert check(drilled.dsn, drilled.kafka, "drill", table="public.drill") == []
 
 

@@ -117,6 +117,9 @@ def _say_status(document: Document) -> None:
         say_table(names, rows)
     if any(stream["stable_end"] is None for stream in document["streams"]):
         say(f"  bounds are of another log than the one that was read.  Next: lockstep plan {document['pipeline']}")
+    for asked in document["requests"]:
+        go_on = f"lockstep {asked['lane']} {document['pipeline']} --request {asked['request']}"
+        say(f"  {asked['lane']} is not complete: {asked['why']}.  Next: {go_on}")
     say_warnings(document["warnings"])
 
 

@@ -101,6 +101,21 @@ class How:
     as_json: bool
 
 
+@dataclass(slots=True)
+class _HowFar:
+    """Says each step with the share of the offsets that is behind it."""
+
+    tell: Callable[[str], None]
+    total: int
+    so_far: int = 0
+
+    def __call__(self, step: str) -> None:
+        self.tell(f"{self.so_far} of {self.total} offsets, {step}")
+
+    def done(self, report: Report) -> None:
+        self.so_far += sum(row.until_offset - row.from_offset for row in report.ranges)
+
+
 def do(
     name: str, lane: str, how: How, asks: Callable[[PipelineFolder, Surroundings], Asked], *, preview: bool = False
 ) -> None:
@@ -126,16 +141,20 @@ def do(
         _finish(idle, document, how)
         return
     with progress() as tell:
+        far = _HowFar(tell, sum(item.offsets.span for item in asked.windows))
         if preview:
             from lockstep.steps.preview import preview as rehearse
 
-            found, decision = rehearse(at, spark_engine(folder, at), folder, asked.request_id, how.caller, tell)
+            found, decision = rehearse(at, spark_engine(folder, at), folder, asked.request_id, how.caller, far)
             document |= {"difference": _difference(found)}
         else:
-            from lockstep.steps.run import run_until_idle
+            from lockstep.steps.run import until_idle
 
             engine = spark_engine(folder, at)
-            reports = run_until_idle(at, engine, folder, how.caller, how.wait, tell, asked.request_id)
+            reports = []
+            for report in until_idle(at, engine, folder, how.caller, how.wait, far, asked.request_id):
+                far.done(report)
+                reports.append(report)
             decision = reports[-1].decision
             document |= _batches(reports)
     document |= _outcome(at, asked.request_id, decision)

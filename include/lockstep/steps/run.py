@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 
 from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
-from lockstep.core.decisions import Blocked, Busy, Done, Idle, Resume, Start
+from lockstep.core.decisions import Busy, Resume, Start
 from lockstep.core.errors import CoverageMoved, Refusal, Superseded
 from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger
@@ -92,26 +92,36 @@ def run_until_idle(
     say: Callable[[str], None] = lambda _: None,
     request_id: int | None = None,
 ) -> list[Report]:
-    """Runs batch after batch until nothing is left; waits at most `wait` seconds while somebody else holds one.
+    """Runs batch after batch until nothing is left, of the live lane or of a request, and returns all reports."""
+    return list(until_idle(at, engine, folder, caller, wait, say, request_id))
 
-    The last report says why it ended; those before it are the batches it worked on. With `request_id` it is a request's
-    batches, else the live lane's.
+
+def until_idle(
+    at: Surroundings,
+    engine: Engine,
+    folder: PipelineFolder,
+    caller: Caller,
+    wait: float,
+    say: Callable[[str], None] = lambda _: None,
+    request_id: int | None = None,
+) -> Iterator[Report]:
+    """Yields the report of each batch it worked on, and a last one that says why it ended.
+
+    Waits at most `wait` seconds while somebody else holds a batch.
     """
-    reports: list[Report] = []
     busy_until = time.monotonic() + wait
     while True:
         report = run(at, engine, folder, caller, say, request_id)
         if report.went_on and not report.superseded:
-            reports.append(report)
+            yield report
             busy_until = time.monotonic() + wait
             continue
         match report.decision:
-            case Idle() | Blocked() | Done():
-                return [*reports, report]
-            case Busy() | Start() | Resume():
-                if time.monotonic() > busy_until:
-                    return [*reports, report]
+            case Busy() | Start() | Resume() if time.monotonic() <= busy_until:
                 time.sleep(SECONDS_BETWEEN_LOOKS)
+            case _:
+                yield report
+                return
 
 
 def _work(

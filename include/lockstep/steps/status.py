@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.alarms import headroom_seconds
-from lockstep.ledger import reading
+from lockstep.ledger import reading, requests
 from lockstep.steps.warn import bounds_of, readings, warnings
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> Document:
     """Per open stream: position, bounds, lag and holes. Bounds are None where the stream's log is not there any more.
 
+    `requests` are the fills and replays that were asked for and are not complete.
     `warnings` are what will stop the pipeline or makes it wait, each with its offsets and the next command.
     `headroom_records` is how many offsets retention may still delete before it reaches one that is not committed,
     `headroom_seconds` how long that takes at least; None when time deletes nothing, or nothing waits.
@@ -33,6 +34,7 @@ def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) 
         streams = reading.progress(cur, pipeline.name)
         paused = reading.is_paused(cur, pipeline.name)
         unfinished = reading.unfinished(cur, pipeline.name)
+        asked = requests.open_requests(cur, pipeline.name)
     # Asked after the positions: a commit in between would show an end that lies behind the position.
     view = broker.view(pipeline.topic)
     kept = broker.retention(pipeline.topic) if streams else None
@@ -45,6 +47,10 @@ def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) 
         "pipeline": pipeline.name,
         "paused": paused,
         "unfinished": unfinished,
+        "requests": [
+            {"request": r.request_id, "lane": r.lane, "who": r.who, "why": r.why, "opened_at": r.opened_at}
+            for r in asked
+        ],
         "streams": [
             _stream(row, bounds.get(row.stream_id), now, kept, seconds.get(row.partition))
             | {"holes": sum(h["stream_id"] == row.stream_id and h["kind"] != "loss" for h in holes)}
