@@ -102,8 +102,8 @@ MUTANTS = [
         "told committed, and it is not",
         Edit(
             "steps/commit.py",
-            "except Unreachable:\n                if not was_committed(at, attempt):",
-            "except Exception:\n                if not at.dsn:",
+            "except Unreachable as away:\n                why = away.message\n                if not was_committed(at, attempt):",
+            "except Exception as away:\n                why = str(away)\n                if not at.dsn:",
         ),
     ),
     alone(
@@ -116,7 +116,7 @@ MUTANTS = [
             "BadData, CoverageMoved, Refusal, Unreachable",
             "BadData, CoverageMoved, Refusal, Superseded, Unreachable",
         ),
-        Edit("steps/commit.py", "except LockTimeout:", "except (LockTimeout, Superseded):"),
+        Edit("steps/commit.py", "except LockTimeout as", "except (LockTimeout, Superseded) as"),
         long=True,
     ),
     one(
