@@ -102,7 +102,8 @@ MUTANTS = [
         "told committed, and it is not",
         Edit(
             "steps/commit.py",
-            "except Unreachable as away:\n                why = away.message\n                if not was_committed(at, attempt):",
+            "except Unreachable as away:\n                why = away.message\n"
+            "                if not was_committed(at, attempt):",
             "except Exception as away:\n                why = str(away)\n                if not at.dsn:",
         ),
     ),
