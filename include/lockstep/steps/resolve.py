@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import COMMITTER, LockTimeout, connect, transaction
@@ -28,11 +29,12 @@ def was_committed(at: Surroundings, attempt: AttemptId) -> bool:
     while True:
         try:
             return _ask(at.dsn, attempt)
-        except LockTimeout:
-            _end_committer(at.dsn, attempt)
-        except Unreachable:
+        except (LockTimeout, Unreachable) as no_answer:
             if time.monotonic() > until:
-                raise
+                raise Unreachable(f"whether batch {attempt.batch_id} was committed is not known: {no_answer}") from None
+            if isinstance(no_answer, LockTimeout):
+                with suppress(Unreachable):
+                    _end_committer(at.dsn, attempt)
         time.sleep(SECONDS_BETWEEN_TRIES)
 
 
