@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 
 from command_line import TARGET
 from lockstep.adapters.kafka_facts import SurveyedBroker
-from lockstep.adapters.postgres import reach
+from lockstep.adapters.postgres import connect_as_is
 from lockstep.core.definition import Append, Json, Pipeline
 from lockstep.core.errors import Unreachable
 from lockstep.core.kafka_options import kafka_options
@@ -109,7 +109,7 @@ def test_a_standby_is_told(lockstep, server, servers):
 
     def answers() -> bool:
         try:
-            reach(server.dsn).close()
+            connect_as_is(server.dsn).close()
         except Unreachable:
             return False
         return True

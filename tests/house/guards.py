@@ -56,7 +56,7 @@ def _what_was_validated(cur, attempt) -> int:
     return sum(row.rows for row in cur.fetchall())
 
 
-def _log_starts_unseen(at, batch_id: int) -> dict[int, int]:
+def _log_starts_unseen(at, _pipeline: str, batch_id: int) -> dict[int, int]:
     view = at.broker.view("house.v1")
     with at.conn, at.conn.cursor() as cur:
         ranges = attempts.ranges(cur, batch_id)

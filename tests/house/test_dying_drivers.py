@@ -8,10 +8,9 @@ import pytest
 
 from house.dying_drivers import real_storm
 
-COMMITS = int(os.environ.get("LOCKSTEP_REAL_STORM", "30"))
+COMMITS = int(os.environ.get("LOCKSTEP_REAL_STORM", "20"))
 
 
-@pytest.mark.long
 @pytest.mark.timeout(60 + 30 * COMMITS)
 def test_a_storm_of_dying_drivers_loses_and_doubles_nothing(drill):
     seed = int.from_bytes(os.urandom(4))
