@@ -25,12 +25,13 @@ LANES = {
     "fill": TO_VALIDATE + COMMIT,
     "replay": (*TO_VALIDATE, *COMMIT, "replay.old_deleted"),
     "preview": (*TO_VALIDATE, "replay.old_deleted", "preview.compared"),
+    "upkeep": ("upkeep.merged",),
 }
 AFTER_THE_COMMIT = {"commit.done_unacknowledged", "announce.before"}
 ENDS = {"raise": "InjectedFault", "kill": "SIGKILL", "term": "SIGTERM"}
 
 CELLS = [(lane, point, kind) for lane, points in LANES.items() for point in points for kind in KINDS]
-OTHERS = ("fill", "replay", "preview")
+OTHERS = ("fill", "replay", "preview", "upkeep")
 
 
 def _in_ci(lane: str, point: str, kind: str) -> bool:
@@ -97,6 +98,12 @@ def _prepare(world: World, lane: str) -> tuple[str, tuple]:
         return "redo", ("fill", None, None)
     begin = world.positions() or None
     world.run()
+    if lane == "upkeep":  # two segments of each stream that nobody can read any more
+        for partition, position in world.positions().items():
+            world.log.produce(partition, 4)
+            world.run()
+            world.log.trim(partition, position)
+        return "reap", ()
     return ("redo", ("replay", begin, None)) if lane == "replay" else ("preview", (begin,))
 
 
@@ -136,6 +143,8 @@ def _untrue(world: World, outcome: Outcome) -> list[str]:
 
 def _finish(world: World, act: str, arguments: tuple) -> None:
     """Another process does what the struck one was to do."""
+    if act == "reap":
+        world.dying(act)
     if act == "redo":
         world.dying(act, *arguments, take_over=True)
     if act == "preview":
