@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+import traceback
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,7 +51,9 @@ class Child:
         except Refusal as refusal:
             outcome = Outcome("refused", {"error": str(refusal)})
         except BaseException as error:  # noqa: BLE001 - the child's end is told, whatever it is
-            outcome = Outcome("broken", {"error": f"{type(error).__name__}: {error}"})
+            frames = traceback.extract_tb(error.__traceback__)[-6:]
+            way = " > ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
+            outcome = Outcome("broken", {"error": f"{type(error).__name__}: {error} ({way})"})
         with os.fdopen(write, "w") as out:
             json.dump([outcome.kind, outcome.told], out, default=str)
         os._exit(0)

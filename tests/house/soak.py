@@ -57,7 +57,9 @@ class Tally:
         self.struck += struck
         self.strikes.update(strikes)
         self.seeds.append(seed)
-        self.violations += [f"seed {seed}: {violation}" for violation in violations]
+        for violation in violations:
+            self.violations.append(f"seed {seed}: {violation}")
+            print(self.violations[-1], file=sys.stderr, flush=True)
 
     def row(self, name: str) -> str:
         """The line that the docs keep."""
