@@ -5,6 +5,7 @@ Usage: dying_drivers.py COMMITS MINUTES SEED, with the drill in the environment;
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -116,6 +117,7 @@ class DyingDrivers:
         pid = os.fork()
         if not pid:
             os.close(read)
+            gc.freeze()
             self._own_way_to_the_jvm()
             try:
                 said = act()

@@ -55,6 +55,8 @@ class History:
                 running.append((number, act, child))
             self.zombies = []
             for number, act, child in running:
+                if child.stopped():  # one that came to its point only now
+                    child.go_on()
                 self._note(number, act, child.wait())
             return self._judge()
         finally:
