@@ -13,12 +13,11 @@ from checker import check
 from house.child import Child, Outcome
 from house.engine import RememberedEngine
 from house.log import Log, SayingLog
+from house.pipeline import folder_of
 from lockstep.adapters.postgres import connect
 from lockstep.adapters.processes import this_owner
 from lockstep.core.bounds import AtBatch, AtOffsets
 from lockstep.core.decisions import Blocked, Caller
-from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert
-from lockstep.core.folder import PipelineFolder
 from lockstep.core.offsets import OffsetRange, TopicPartition
 from lockstep.core.person import Person
 from lockstep.ledger.migrate import migrate_target
@@ -36,10 +35,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ME = Person("me", "a test")
-COLUMNS = """id text {key}, n bigint, factor int, _stream int4 not null, _offset int8 not null,
-    _ordinal int4 not null, _batch int8 not null"""
-APPENDED = f"create table public.house ({COLUMNS.format(key='')}, primary key (_stream, _offset, _ordinal));"
-KEYED = f"create table public.house ({COLUMNS.format(key='primary key')});"
 
 
 class World:
@@ -55,11 +50,8 @@ class World:
         anew: bool = False,
         restart: Callable[[], None] | None = None,
     ) -> None:
-        fmt = Json("id string, n bigint, factor int", key="id" if keyed else None)
-        target = Upsert("public.house", key=("id",)) if keyed else Append("public.house")
-        limits = Limits(records=records)
-        self.pipeline = Pipeline("house", "house.v1", fmt, target, limits=limits, max_reject_share=1.0)
-        self.folder = PipelineFolder(self.pipeline, home, None, None, KEYED if keyed else APPENDED)
+        self.folder = folder_of(home, keyed=keyed, records=records)
+        self.pipeline = self.folder.pipeline
         self.key = "id" if keyed else None
         self.dsn, self.home = dsn, home
         self.log = Log("house.v1", partitions=3)

@@ -11,8 +11,9 @@ import pytest
 
 import lockstep
 from here import Here
+from lockstep.adapters import postgres
 from lockstep.adapters.postgres import READER, connect, transaction
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import Refusal, Unreachable
 
 ENGINE = Path(lockstep.__file__).parent
 SQL = "\n".join(path.read_text(encoding="utf-8") for path in ENGINE.rglob("*.sql")).lower()
@@ -64,3 +65,13 @@ def test_a_transaction_that_is_left_alone_is_ended_by_the_server(database):
     with closing(connect(database)) as conn, transaction(conn, READER) as cur:
         cur.execute("show idle_in_transaction_session_timeout")
         assert cur.fetchone() == ("5s",)
+
+
+def test_a_connection_that_is_lost_while_its_settings_are_asked_for_is_one_line(database, monkeypatch):
+    def cut(conn):
+        with conn, conn.cursor() as cur:
+            cur.execute("select pg_terminate_backend(pg_backend_pid())")
+
+    monkeypatch.setattr(postgres, "_assert_promises", cut)
+    with pytest.raises(Unreachable, match="went away"):
+        connect(database)

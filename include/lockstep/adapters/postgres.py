@@ -41,6 +41,11 @@ def connect(dsn: str, *, name: str = "lockstep") -> connection:
     conn = connect_as_is(dsn, name=name)
     try:
         _assert_promises(conn)
+    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+        conn.close()
+        raise Unreachable(
+            f"the ledger's database went away: {last_line(error)}", next_command="lockstep dev status"
+        ) from None
     except BaseException:
         conn.close()
         raise
