@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 COMMITS_OF_A_STORM = 250
-REAL_SHARE = 0.5  # of the time
+REAL_SHARE = 0.3  # of the time
 HEAD = """
 | | commits struck by a crash | strikes | storms (seeds) | promises broken |
 | --- | --- | --- | --- | --- |"""
