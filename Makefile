@@ -23,8 +23,9 @@ export HOME := $(CURDIR)/.lockstep/user
 $(shell mkdir -p "$(CURDIR)/.lockstep/user")
 endif
 
-# Two workers share the session's servers; a file's tests share one Spark session.
-SIDE_BY_SIDE := -n 2 --dist loadfile
+# Two workers share the session's servers; a file's tests share one Spark session. In their order: files with few
+# tests take the longest, and must not be left to the end.
+SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 LOCK := uv pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links
 

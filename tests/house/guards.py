@@ -104,7 +104,9 @@ OFF: dict[str, Off] = {
     "second_look": unsaid(plan.Q, "surprised_claims", instead=NO_ROW),
     "expected_owner": unsaid(commit.Q, "give_way", "and c.batch_id is not distinct from k.expects_batch"),
     "free_offsets": unsaid(requests.Q, "free_offsets", "c.kind <> 'skipped'", "c.kind = 'batch'"),
-    "in_the_way": unsaid(commit.Q, "not_as_expected", "where k.batch_id = %(batch_id)s)", "where false)"),
+    "in_the_way": unsaid(
+        commit.Q, "not_as_expected", "where k.batch_id = %(batch_id)s and c.offsets", "where false and c.offsets"
+    ),
     "no_offset_twice": dropped("alter table lockstep.coverage drop constraint if exists no_offset_twice"),
     # Whole or not at all.
     "counts": instead(commit, "require_counts", _what_was_validated),

@@ -125,10 +125,7 @@ class Broker:
         """
         parts = [TopicPartition(topic, partition) for partition in positions]
         try:
-            asked = self._client().list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group, parts)], request_timeout=SECONDS
-            )[group]
-            before = {part.partition: part.offset for part in asked.result(SECONDS + GRACE).topic_partitions}
+            before = self._committed(group, parts)
             ahead = [TopicPartition(topic, p, offset) for p, offset in positions.items() if offset > before.get(p, -1)]
             if ahead:
                 moved = self._client().alter_consumer_group_offsets(
@@ -139,6 +136,18 @@ class Broker:
                         raise self._away(KafkaException(part.error))
         except KafkaException as error:
             raise self._away(error) from None
+
+    def _committed(self, group: str, parts: list[TopicPartition]) -> dict[int, int]:
+        """Asked by a member to be: an admin client is brought down by a coordinator that has just moved (librdkafka 2.16)."""
+        consumer = Consumer(self._options | {"group.id": group, "enable.auto.commit": False})
+        try:
+            found = consumer.committed(parts, timeout=SECONDS)
+        finally:
+            consumer.close()
+        for part in found:
+            if part.error:
+                raise KafkaException(part.error)
+        return {part.partition: part.offset for part in found}
 
     def records(
         self, topic: str, partition: int, from_offset: int, until_offset: int, *, committed: bool = True
