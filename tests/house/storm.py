@@ -179,6 +179,7 @@ class Storm:
         outcome = self.world.interrupted(act, *arguments, after=self.rng.random() * 0.1)
         self.figures.strikes["server", "restart"] += 1
         self.figures.struck |= self._under_way()
+        self.world.remember()
         self._judge(act, outcome)
 
     def _zombie(self, act: str, arguments: tuple, point: str) -> Outcome:

@@ -172,10 +172,8 @@ class World:
         self.ask("update lockstep.attempt set lease_until = clock_timestamp() where closed_at is null")
 
     def remember(self) -> None:
-        """New streams read the content that is there now."""
-        for stream_id, partition in self.ask(
-            "select stream_id, partition from lockstep.stream where retired_at is null"
-        ):
+        """New streams read the content that is there now; asked after every act, before the log changes."""
+        for stream_id, partition in self.ask("select stream_id, partition from lockstep.stream"):
             self.parts.setdefault(stream_id, self.log.parts[partition] if partition < len(self.log.parts) else None)
 
     def violations(self, *, rest: bool = False) -> list[str]:

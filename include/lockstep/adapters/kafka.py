@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import (
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -123,31 +122,20 @@ class Broker:
 
         Raises `Unreachable` when the group is in use or may not be written.
         """
-        parts = [TopicPartition(topic, partition) for partition in positions]
-        try:
-            before = self._committed(group, parts)
-            ahead = [TopicPartition(topic, p, offset) for p, offset in positions.items() if offset > before.get(p, -1)]
-            if ahead:
-                moved = self._client().alter_consumer_group_offsets(
-                    [ConsumerGroupTopicPartitions(group, ahead)], request_timeout=SECONDS
-                )[group]
-                for part in moved.result(SECONDS + GRACE).topic_partitions:
-                    if part.error:
-                        raise self._away(KafkaException(part.error))
-        except KafkaException as error:
-            raise self._away(error) from None
-
-    def _committed(self, group: str, parts: list[TopicPartition]) -> dict[int, int]:
-        """Asked by a member to be: an admin client is brought down by a coordinator that has just moved (librdkafka 2.16)."""
+        # A member to be, not an admin client: that one crashes where a coordinator has just moved (librdkafka#5040).
         consumer = Consumer(self._options | {"group.id": group, "enable.auto.commit": False})
         try:
-            found = consumer.committed(parts, timeout=SECONDS)
+            before = consumer.committed([TopicPartition(topic, partition) for partition in positions], timeout=SECONDS)
+            ahead = [TopicPartition(topic, p.partition, positions[p.partition]) for p in before]
+            ahead = [new for new, old in zip(ahead, before, strict=True) if new.offset > old.offset]
+            moved = consumer.commit(offsets=ahead, asynchronous=False) if ahead else []
+            for part in [*before, *moved]:
+                if part.error:
+                    raise self._away(KafkaException(part.error))
+        except KafkaException as error:
+            raise self._away(error) from None
         finally:
             consumer.close()
-        for part in found:
-            if part.error:
-                raise KafkaException(part.error)
-        return {part.partition: part.offset for part in found}
 
     def records(
         self, topic: str, partition: int, from_offset: int, until_offset: int, *, committed: bool = True
