@@ -106,7 +106,7 @@ class Broker:
 
     def retention(self, topic: str) -> timedelta | None:
         """How long the topic keeps a record; None when time deletes none, or when we may not see how it is kept."""
-        settings = self._settings(topic)
+        settings = self._settings(ConfigResource.Type.TOPIC, topic)
         if settings is None:
             return None
         kept = int(settings["retention.ms"])
@@ -114,7 +114,7 @@ class Broker:
 
     def compacts(self, topic: str) -> bool:
         """Whether the topic, as it is set up today, may drop older records of a key; yes when we may not see it."""
-        settings = self._settings(topic)
+        settings = self._settings(ConfigResource.Type.TOPIC, topic)
         return settings is None or "compact" in settings["cleanup.policy"]
 
     def mirror(self, group: str, topic: str, positions: Mapping[int, int]) -> None:
@@ -203,10 +203,10 @@ class Broker:
                 ) from None
             raise
 
-    def _settings(self, topic: str) -> dict[str, str] | None:
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    def _settings(self, kind: ConfigResource.Type, name: str) -> dict[str, str] | None:
+        """The settings in force; None where we may not see them."""
         try:
-            (found,) = self._client().describe_configs([resource], request_timeout=SECONDS).values()
+            (found,) = self._client().describe_configs([ConfigResource(kind, name)], request_timeout=SECONDS).values()
             return {name: entry.value for name, entry in found.result(SECONDS + GRACE).items()}
         except KafkaException as error:
             if error.args[0].code() in FORBIDDEN:

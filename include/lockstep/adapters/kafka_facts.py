@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import ConfigResource, OffsetSpec
 
-from lockstep.adapters.kafka import FORBIDDEN, GRACE, SECONDS, Broker
+from lockstep.adapters.kafka import GRACE, SECONDS, Broker
 from lockstep.core.broker_findings import TopicFacts
 from lockstep.core.log_findings import OpenTransaction
 
@@ -43,13 +43,13 @@ class SurveyedBroker(Broker):
         try:
             described = self._describe(topic)
             cluster = self._client().describe_cluster(request_timeout=SECONDS).result(SECONDS + GRACE)
-            of_topic = self._kept(ConfigResource.Type.TOPIC, topic, OF_TOPIC)
+            of_topic = self._settings(ConfigResource.Type.TOPIC, topic)
             asked = (cluster.controller or cluster.nodes[0]).id
-            of_broker = self._kept(ConfigResource.Type.BROKER, str(asked), OF_BROKER)
+            of_broker = self._settings(ConfigResource.Type.BROKER, str(asked))
         except KafkaException as error:
             raise self._away(error) from None
         copies = min(len(part.replicas) for part in described.partitions)
-        settings = None if of_topic is None else of_topic | (of_broker or {})
+        settings = None if of_topic is None else _wanted(of_topic, OF_TOPIC) | _wanted(of_broker or {}, OF_BROKER)
         return TopicFacts(self.bootstrap, topic, len(cluster.nodes), len(described.partitions), copies, settings)
 
     def open_transactions(self, topic: str) -> list[OpenTransaction]:
@@ -68,13 +68,7 @@ class SurveyedBroker(Broker):
     def _ends(self, topic: str, partitions: Iterable[int], isolation: IsolationLevel) -> dict[int, int]:
         return self._offsets([TopicPartition(topic, p) for p in partitions], OffsetSpec.latest(), isolation)
 
-    def _kept(self, kind: ConfigResource.Type, name: str, wanted: tuple[str, ...]) -> dict[str, str] | None:
-        """The settings in force, without those that this broker does not know; None where we may not see them."""
-        try:
-            (asked,) = self._client().describe_configs([ConfigResource(kind, name)], request_timeout=SECONDS).values()
-            entries = asked.result(SECONDS + GRACE)
-        except KafkaException as error:
-            if error.args[0].code() in FORBIDDEN:
-                return None
-            raise
-        return {name: entries[name].value for name in wanted if name in entries and entries[name].value is not None}
+
+def _wanted(settings: dict[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    """Without those that this broker does not know."""
+    return {name: settings[name] for name in names if settings.get(name) is not None}
