@@ -14,7 +14,7 @@ from lockstep.core.person import Person
 from lockstep.steps import requests
 from lockstep.steps.plan import plan
 from lockstep.steps.preview import preview
-from lockstep.steps.run import run, run_until_idle
+from lockstep.steps.run import run, until_idle
 from lockstep.steps.skip import skip
 from lockstep.steps.surroundings import Surroundings
 from plain_engine import PlainEngine
@@ -68,7 +68,7 @@ class Here:
     def work(self, asked: requests.Asked, wait: float = 1, **caller: object):
         """Does a request's batches; the last report says how it ended."""
         caller = Caller(caller.pop("owner", "me"), **caller)
-        return run_until_idle(self.at, self.engine, self.folder, caller, wait, request_id=asked.request_id)
+        return list(until_idle(self.at, self.engine, self.folder, caller, wait, request_id=asked.request_id))
 
     def replay(self, begin: str | None = None, until: str | None = None, **more: object):
         return self.work(self.ask("replay", begin, until, **more))

@@ -15,7 +15,7 @@ from lockstep.adapters.kafka import Broker
 from lockstep.adapters.processes import this_owner
 from lockstep.core.decisions import Caller
 from lockstep.core.errors import Refusal
-from lockstep.steps.run import run, run_until_idle
+from lockstep.steps.run import run, until_idle
 from lockstep.steps.surroundings import Surroundings
 from plain_engine import PlainEngine
 
@@ -29,7 +29,7 @@ def main() -> int:
     engine = _spark(folder, kafka, dsn) if "--spark" in sys.argv else PlainEngine(folder, kafka, dsn)
     try:
         if "--until-idle" in sys.argv:
-            reports = run_until_idle(at, engine, folder, caller, wait=40)
+            reports = list(until_idle(at, engine, folder, caller, wait=40))
         else:
             reports = [run(at, engine, folder, caller)]
     except Refusal as refusal:

@@ -27,7 +27,7 @@ from lockstep.adapters.processes import this_owner
 from lockstep.core.decisions import Caller
 from lockstep.core.errors import Refusal
 from lockstep.steps.reap import reap
-from lockstep.steps.run import run_until_idle
+from lockstep.steps.run import until_idle
 from lockstep.steps.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class DyingDrivers:
 
         at, folder = Surroundings(self.dsn, Broker(self.kafka)), load("drill")
         engine = SparkEngine(folder, self.kafka, self.dsn)
-        reports = run_until_idle(at, engine, folder, Caller(this_owner(), take_over=True), wait=30)
+        reports = list(until_idle(at, engine, folder, Caller(this_owner(), take_over=True), wait=30))
         return {"decision": type(reports[-1].decision).__name__}
 
     def checked(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from lockstep.steps import decisions, requests
 from lockstep.steps.preview import preview
 from lockstep.steps.reap import reap
 from lockstep.steps.retire import retire
-from lockstep.steps.run import run, run_until_idle
+from lockstep.steps.run import run, until_idle
 from lockstep.steps.skip import skip
 from lockstep.steps.surroundings import Surroundings
 from lockstep.steps.upkeep import upkeep
@@ -69,7 +69,7 @@ class World:
 
     def run(self, **caller: object) -> dict:
         with self._at() as at:
-            return _told(run_until_idle(at, self._engine(), self.folder, self._caller(**caller), wait=0))
+            return _told(list(until_idle(at, self._engine(), self.folder, self._caller(**caller), wait=0)))
 
     def once(self, **caller: object) -> dict:
         with self._at() as at:
@@ -84,7 +84,7 @@ class World:
             if asked.request_id is None:
                 return {"decision": "Idle", "committed": []}
             who = self._caller(**caller)
-            return _told(run_until_idle(at, self._engine(), self.folder, who, wait=0, request_id=asked.request_id))
+            return _told(list(until_idle(at, self._engine(), self.folder, who, wait=0, request_id=asked.request_id)))
 
     def preview(self, begin: dict[int, int] | None) -> dict:
         with self._at() as at:

@@ -18,7 +18,7 @@ from lockstep.adapters.postgres import connect
 from lockstep.adapters.spark import SparkEngine
 from lockstep.core.decisions import Caller
 from lockstep.ledger.migrate import migrate_target
-from lockstep.steps.run import run, run_until_idle
+from lockstep.steps.run import run, until_idle
 from lockstep.steps.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Loaded:
         return run(*self.parts(), Caller("test", **caller))
 
     def run_until_idle(self):
-        return run_until_idle(*self.parts(), Caller("test"), wait=1)
+        return list(until_idle(*self.parts(), Caller("test"), wait=1))
 
     def ask(self, query: str) -> list[tuple]:
         conn = psycopg2.connect(self.dsn)

@@ -13,7 +13,7 @@ from lockstep.core.decisions import Caller, Idle
 from lockstep.core.person import Person
 from lockstep.steps import requests
 from lockstep.steps.preview import preview
-from lockstep.steps.run import run_until_idle
+from lockstep.steps.run import until_idle
 from lockstep.steps.skip import skip
 
 ME = Person("me", "a test")
@@ -42,7 +42,7 @@ def ask(loaded, lane: str, begin: dict[int, int] | None = None, until: dict[int,
 
 def work(loaded, asked):
     at, engine, folder = loaded.parts()
-    reports = run_until_idle(at, engine, folder, Caller("test"), 1, request_id=asked.request_id)
+    reports = list(until_idle(at, engine, folder, Caller("test"), 1, request_id=asked.request_id))
     assert isinstance(reports[-1].decision, Idle)
     return reports[:-1]
 

@@ -82,7 +82,7 @@ def run(
     caller = Caller(this_owner(), key, take_over, retry)
     with progress() as say:
         if until_idle:
-            reports = steps.run_until_idle(at, engine, folder, caller, wait, say)
+            reports = list(steps.until_idle(at, engine, folder, caller, wait, say))
         else:
             reports = [steps.run(at, engine, folder, caller, say)]
     last = reports[-1]

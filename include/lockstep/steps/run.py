@@ -83,19 +83,6 @@ def run(
     return report
 
 
-def run_until_idle(
-    at: Surroundings,
-    engine: Engine,
-    folder: PipelineFolder,
-    caller: Caller,
-    wait: float,
-    say: Callable[[str], None] = lambda _: None,
-    request_id: int | None = None,
-) -> list[Report]:
-    """Runs batch after batch until nothing is left, of the live lane or of a request, and returns all reports."""
-    return list(until_idle(at, engine, folder, caller, wait, say, request_id))
-
-
 def until_idle(
     at: Surroundings,
     engine: Engine,
@@ -105,7 +92,7 @@ def until_idle(
     say: Callable[[str], None] = lambda _: None,
     request_id: int | None = None,
 ) -> Iterator[Report]:
-    """Yields the report of each batch it worked on, and a last one that says why it ended.
+    """Runs batch after batch, live or a request's; yields the report of each, and a last one that says why it ended.
 
     Waits at most `wait` seconds while somebody else holds a batch.
     """
