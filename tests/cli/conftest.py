@@ -9,6 +9,7 @@ import psycopg2
 import pytest
 
 from command_line import TARGET, CommandLine
+from here import Here
 
 NUMBERS = itertools.count()
 # One broker holds everything once; an older Postgres is made without checksums.
@@ -124,3 +125,14 @@ def findings(lockstep):
         return {f["check"]: f for f in document["findings"] if not (f["check"] in KNOWN and f["severity"] == "warning")}
 
     return look
+
+
+@pytest.fixture
+def here(lockstep, drill, monkeypatch):
+    """The drill's pipeline on the command line, its batches done without Spark."""
+    lockstep.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
+    here = Here(drill)
+    for door in ("replaying", "running"):
+        monkeypatch.setattr(f"lockstep.cli.{door}.spark_engine", lambda *_: here.engine)
+    yield here
+    here.at.close()

@@ -7,21 +7,10 @@ import json
 import pytest
 
 from command_line import assert_refused, assert_wrong_call
-from here import Here
 from lockstep.cli.rejecting import preview_of
 from odd_logs import delete_records
 
 POISON = [("k0", b"{bad"), ("\x1b[2Jk1", b"\xff\x00"), ("k2", None)]
-
-
-@pytest.fixture
-def here(lockstep, drill, monkeypatch):
-    """The drill's pipeline on the command line, its batches done without Spark."""
-    lockstep.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
-    here = Here(drill)
-    monkeypatch.setattr("lockstep.cli.replaying.spark_engine", lambda *_: here.engine)
-    yield here
-    here.at.close()
 
 
 def test_gaps_are_told_as_json_and_as_lines(here, lockstep, produce):

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from typing import TYPE_CHECKING
 
-import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource, NewPartitions
 
-from here import Here
 from odd_logs import admin, alter, delete_records, high_end, stable_end
+
+if TYPE_CHECKING:
+    from here import Here
 
 HOUR = 3_600_000
 COMMANDS = [("status", "drill"), ("plan", "drill", "--dry-run"), ("run", "drill")]
-
-
-@pytest.fixture
-def here(lockstep, drill, monkeypatch):
-    """The drill's pipeline on the command line, its batches done without Spark."""
-    lockstep.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
-    here = Here(drill)
-    monkeypatch.setattr("lockstep.cli.running.spark_engine", lambda *_: here.engine)
-    yield here
-    here.at.close()
 
 
 def produced_at(here: Here, hours_ago: float, partition: int = 0, **options: object) -> Producer:

@@ -8,19 +8,16 @@ from __future__ import annotations
 import os
 import platform
 import random
-import re
 import sys
 import tempfile
 import time
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import psycopg2
 from rich.console import Console
 
 from drill import Drill, write_folder
@@ -30,11 +27,8 @@ from house.world import World
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
 from lockstep.dev import postgres
-from lockstep.ledger.migrate import migrate, migrate_target
+from lockstep.ledger.migrate import migrate_target
 from servers import Servers, make_topic
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 COMMITS_OF_A_STORM = 250
 REAL_SHARE = 0.3  # of the time
@@ -69,36 +63,22 @@ class Tally:
 
 def core_storm(seed: int, home: Path, until: float) -> tuple[int, dict[str, int], list[str]]:
     """Over a remembered log, on a Postgres of this process's own that is restarted now and then; odd seeds are keyed."""
-    home /= str(os.getpid())
-    server = postgres.start(home)
+    servers = Servers(home / str(os.getpid()), keep=True)
+    servers.join()
+    place, port = servers.home / "postgres", servers.postgres().port
 
     def restart() -> None:
-        if running := postgres.running(home):
+        if running := postgres.running(place):
             postgres.stop(running, postgres.Mode.IMMEDIATE)
-        postgres.start(home, server.port)
+        postgres.start(place, port)
 
-    with database(server, f"soak_{seed}") as dsn, tempfile.TemporaryDirectory() as folder:
+    with servers.database(f"soak_{seed}") as dsn, tempfile.TemporaryDirectory() as folder:
         world = World(dsn, Path(folder), keyed=seed % 2 == 1, restart=restart)
         storm = Storm(world, seed)
         figures = storm.rage(COMMITS_OF_A_STORM, until)
         struck = len(storm.committed_and_struck())
         world.close()
     return struck, {f"{point}={kind}": n for (point, kind), n in figures.strikes.items()}, figures.violations
-
-
-@contextmanager
-def database(server: postgres.Server, name: str) -> Iterator[str]:
-    """A fresh, migrated database on a server that may be restarted."""
-    with closing(psycopg2.connect(server.superuser_dsn)) as admin:
-        admin.autocommit = True
-        admin.cursor().execute(f"create database {name} owner lockstep")
-    dsn = re.sub(r"/\w+$", f"/{name}", server.dsn)
-    with closing(connect(dsn)) as conn:
-        migrate(conn)
-    yield dsn
-    with closing(psycopg2.connect(server.superuser_dsn)) as admin:
-        admin.autocommit = True
-        admin.cursor().execute(f"drop database {name} with (force)")
 
 
 def core_part(minutes: float, first: int, home: Path, say) -> Tally:
@@ -114,7 +94,7 @@ def core_part(minutes: float, first: int, home: Path, say) -> Tally:
                 tally.add(under_way.pop(done), *done.result())
                 say(f"core: {tally.struck} commits struck, {len(tally.violations)} promises broken")
     for each in home.glob("*"):
-        postgres.remove(each)
+        postgres.remove(each / "postgres")
     return tally
 
 
