@@ -77,10 +77,10 @@ class _Blind:
 def _rows_uncounted(_: Scene, monkeypatch: MonkeyPatch) -> None:
     publish = append.publish
 
-    def unchecked(cur, target, attempt, rows: int) -> dict[str, int]:
+    def unchecked(cur, target, rows) -> dict[str, int]:
         with suppress(BadData):
-            publish(cur, target, attempt, rows)
-        return {"inserted": rows}
+            publish(cur, target, rows)
+        return {"inserted": rows.count}
 
     monkeypatch.setattr(append, "publish", unchecked)
 

@@ -7,63 +7,15 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from lockstep.core.columns import IDENTIFIER, Column, parse_columns
+from lockstep.core.columns import IDENTIFIER
 from lockstep.core.errors import BadDefinition
+from lockstep.core.formats import Format, Json
+from lockstep.core.guarantees import Guarantee, PerBatch
+from lockstep.core.targets import Append, Target, Upsert
+
+__all__ = ["Append", "Json", "Limits", "PerBatch", "Pipeline", "Target", "Upsert", "start_of"]
 
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class Json:
-    """JSON objects with this schema; `key` names the column that the Kafka key holds, which a tombstone needs."""
-
-    schema: str
-    key: str | None = None
-
-    def __post_init__(self) -> None:
-        names = [column.name for column in self.columns]
-        if self.key is not None and self.key not in names:
-            raise BadDefinition(f"format.key: {self.key!r} is not a column of the schema ({', '.join(names)})")
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The decoded columns, in the schema's order."""
-        return parse_columns(self.schema)
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """Every record becomes its own row, keyed by (_stream, _offset, _ordinal)."""
-
-    table: str
-
-    def __post_init__(self) -> None:
-        _refuse_bad_table(self.table)
-
-
-@dataclass(frozen=True, slots=True)
-class Upsert:
-    """The newest record of a key is the key's row; a tombstone deletes it. Newest: (`order_by`, stream epoch, offset)."""
-
-    table: str
-    key: tuple[str, ...]
-    order_by: str | None = None
-
-    def __post_init__(self) -> None:
-        _refuse_bad_table(self.table)
-        if isinstance(self.key, str) or not self.key:
-            raise BadDefinition("target.key must be a tuple of column names, such as ('order_id',)")
-        for name in (*self.key, *([self.order_by] if self.order_by else [])):
-            if not IDENTIFIER.match(name):
-                raise BadDefinition(f"target: {name!r} is not a column name")
-
-
-Target = Append | Upsert
-
-
-@dataclass(frozen=True, slots=True)
-class PerBatch:
-    """Transactional per batch: results and offsets of the whole batch move in one Postgres transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +39,13 @@ class Pipeline:
 
     name: str
     topic: str
-    format: Json
+    format: Format
     target: Target
     start: str = "earliest"
     limits: Limits = field(default_factory=Limits)
     schedule: str | None = None
     owner: str = "lockstep"
-    guarantee: PerBatch = field(default_factory=PerBatch)
+    guarantee: Guarantee = field(default_factory=PerBatch)
     max_reject_share: float = 0.05
 
     def __post_init__(self) -> None:
@@ -101,7 +53,12 @@ class Pipeline:
             raise BadDefinition(f"name {self.name!r}: lower case letters, digits and _, 63 at most")
         if not TOPIC.match(self.topic) or self.topic in {".", ".."}:
             raise BadDefinition(f"topic {self.topic!r} is no legal topic name")
-        for attribute, allowed in (("format", Json), ("target", Target), ("limits", Limits), ("guarantee", PerBatch)):
+        for attribute, allowed in (
+            ("format", Format),
+            ("target", Target),
+            ("limits", Limits),
+            ("guarantee", Guarantee),
+        ):
             if not isinstance(getattr(self, attribute), allowed):
                 raise BadDefinition(f"{attribute} is {getattr(self, attribute)!r}: not a kind that Lockstep knows")
         if not 0 <= self.max_reject_share <= 1:
@@ -129,11 +86,3 @@ def start_of(start: str) -> datetime | str:
     except (TypeError, ValueError):
         raise BadDefinition(f"start is {start!r}: it must be earliest, latest or an ISO 8601 time") from None
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _refuse_bad_table(table: str) -> None:
-    schema, dot, name = table.partition(".")
-    if not dot or not IDENTIFIER.match(schema) or not IDENTIFIER.match(name):
-        raise BadDefinition(f"target.table {table!r}: it must be schema.table, in lower case")
-    if schema in {"lockstep", "lockstep_staging"}:
-        raise BadDefinition(f"target.table {table!r}: the schema {schema} is the ledger's own")

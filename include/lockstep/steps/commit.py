@@ -16,6 +16,7 @@ from lockstep.steps.lease import Lease
 from lockstep.steps.plan_request import give_up
 from lockstep.steps.resolve import was_committed
 from lockstep.targets import publish, withdraw
+from lockstep.targets.rows import staged_rows
 
 if TYPE_CHECKING:
     from psycopg2.extensions import cursor
@@ -90,10 +91,10 @@ def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: str,
     try:
         withdrawn = {}
         if lane == "replay":
-            withdrawn = withdraw(cur, pipeline.target, attempt)
+            withdrawn = withdraw(cur, pipeline.target, attempt.batch_id)
             reach("replay.old_deleted")
         ledger.publish_rejects(cur, attempt)
-        return withdrawn | publish(cur, pipeline.target, attempt, rows)
+        return withdrawn | publish(cur, pipeline.target, staged_rows(attempt, rows))
     except psycopg2.OperationalError:
         raise  # the connection or a lock: nothing that the rows have done
     except psycopg2.DatabaseError as error:

@@ -11,25 +11,25 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.definition import Target
-    from lockstep.core.staging import AttemptId
+    from lockstep.targets.rows import Rows
 
 
-def publish(cur: cursor, target: Target, attempt: AttemptId, rows: int) -> dict[str, int]:
-    """Publishes the attempt's `rows` staged rows; returns what the target did, counted apart from records."""
+def publish(cur: cursor, target: Target, rows: Rows) -> dict[str, int]:
+    """Publishes the rows; returns what the target did, counted apart from records."""
     match target:
         case Append():
-            return append.publish(cur, target, attempt, rows)
+            return append.publish(cur, target, rows)
         case Upsert():
-            return upsert.publish(cur, target, attempt, rows)
+            return upsert.publish(cur, target, rows)
 
 
-def withdraw(cur: cursor, target: Target, attempt: AttemptId) -> dict[str, int]:
-    """Takes out what the segments that the attempt's batch replaces have left in the target."""
+def withdraw(cur: cursor, target: Target, batch_id: int) -> dict[str, int]:
+    """Takes out what the segments that the batch replaces have left in the target."""
     match target:
         case Append():
-            return append.withdraw(cur, target, attempt)
+            return append.withdraw(cur, target, batch_id)
         case Upsert():
-            return upsert.withdraw(cur, target, attempt)
+            return upsert.withdraw(cur, target, batch_id)
 
 
 def replay_means(target: Target) -> str:

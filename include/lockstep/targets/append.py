@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from psycopg2 import sql
 
 from lockstep.core.errors import BadData
-from lockstep.ledger.attempts import staging
 from lockstep.ledger.queries import queries
 from lockstep.targets.fit import payload
 
@@ -15,29 +14,29 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.definition import Append
-    from lockstep.core.staging import AttemptId
+    from lockstep.targets.rows import Rows
 
 Q = queries("lockstep.targets", "append")
 REPLAY = "the rows of the replayed offsets are deleted, and what today's code makes of their records is inserted in their place"
 
 
-def publish(cur: cursor, target: Append, attempt: AttemptId, rows: int) -> dict[str, int]:
-    """Inserts exactly `rows` rows."""
-    columns = payload(cur, target.table, attempt)
+def publish(cur: cursor, target: Append, rows: Rows) -> dict[str, int]:
+    """Inserts every row."""
+    columns = payload(cur, target.table, rows.table)
     statement = sql.SQL(Q["append_rows"]).format(
         target=sql.Identifier(*target.table.split(".")),
         columns=columns.columns,
         staged=columns.staged,
-        table=staging(attempt),
+        rows=rows.source,
     )
-    cur.execute(statement, {"batch_id": attempt.batch_id, "token": attempt.token})
-    if cur.rowcount != rows:
-        raise BadData(f"{target.table}: {cur.rowcount} rows were inserted, {rows} are staged")
-    return {"inserted": rows}
+    cur.execute(statement, {"batch_id": rows.batch_id})
+    if cur.rowcount != rows.count:
+        raise BadData(f"{target.table}: {cur.rowcount} rows were inserted, {rows.count} are staged")
+    return {"inserted": rows.count}
 
 
-def withdraw(cur: cursor, target: Append, attempt: AttemptId) -> dict[str, int]:
+def withdraw(cur: cursor, target: Append, batch_id: int) -> dict[str, int]:
     """Deletes the rows of every record that is replayed."""
     statement = sql.SQL(Q["withdraw_rows"]).format(target=sql.Identifier(*target.table.split(".")))
-    cur.execute(statement, {"batch_id": attempt.batch_id})
+    cur.execute(statement, {"batch_id": batch_id})
     return {"withdrawn": cur.rowcount}

@@ -2,9 +2,7 @@
 -- Every staged row of a winning task becomes a row; the unique index refuses any second one.
 insert into {target} ({columns}, _stream, _offset, _ordinal, _batch)
 select {staged}, t._stream, t._offset, t._ordinal, %(batch_id)s
-from {table} t join (select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s) w
-    on w.task = t._task
-where t._reason is null
+from {rows} t
 
 -- name: withdraw_rows
 -- The rows of the segments that a replay replaces, found by where they were read.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from psycopg2 import sql
 
 from lockstep.core.definition import Upsert
-from lockstep.ledger.attempts import staging
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
 from lockstep.targets.fit import payload
+from lockstep.targets.rows import staged_rows
 
 if TYPE_CHECKING:
     from psycopg2.extensions import cursor
@@ -48,12 +48,13 @@ def _parts(cur: cursor, target: Target, attempt: AttemptId) -> dict[str, Any]:
     key = target.key if isinstance(target, Upsert) else COORDINATES
     parts: dict[str, Any] = {
         "target": sql.Identifier(*target.table.split(".")),
-        "table": staging(attempt),
         "same_key": sql.SQL(" and ").join(sql.SQL("b.{0} = a.{0}").format(sql.Identifier(name)) for name in key),
         "or_of_staged_keys": sql.SQL(""),
     }
     if isinstance(target, Upsert):
-        staged = payload(cur, target.table, attempt)
+        rows = staged_rows(attempt, 0)
+        staged = payload(cur, target.table, rows.table)
+        parts["rows"] = rows.source
         types = dict(zip(staged.names, staged.types, strict=True))
         parts["keys"] = sql.SQL(", ").join(sql.SQL("t.{}").format(sql.Identifier(name)) for name in key)
         parts["staged_keys"] = sql.SQL(", ").join(

@@ -35,9 +35,7 @@ select t.* from {target} t where exists (
 
 -- name: of_staged_keys
 -- Rows of keys that the attempt's winners staged.
-or ({keys}) in (select {staged_keys} from {table} t join (
-    select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s) w on w.task = t._task
-    where t._reason is null)
+or ({keys}) in (select {staged_keys} from {rows} t)
 
 -- name: count_rejects
 -- How many rejects there are in the batch's offsets, and how many the attempt staged.

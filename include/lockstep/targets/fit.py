@@ -9,7 +9,7 @@ from psycopg2 import sql
 
 from lockstep.core.definition import Upsert
 from lockstep.core.errors import Refusal
-from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA
+from lockstep.core.staging import RESERVED_COLUMNS
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from lockstep.core.columns import Column
     from lockstep.core.definition import Pipeline
-    from lockstep.core.staging import AttemptId
 
 Q = queries("lockstep.targets", "fit")
 COORDINATES = {"_stream": "integer", "_offset": "bigint", "_ordinal": "integer", "_batch": "bigint"}
@@ -48,11 +47,11 @@ class Payload:
         )
 
 
-def payload(cur: cursor, table: str, attempt: AttemptId) -> Payload:
-    """The staged columns, with the target's types for them."""
+def payload(cur: cursor, table: str, staged: str) -> Payload:
+    """The columns of the table `staged`, reserved ones left out, with the target's types for them."""
     types = {row.name: row.type for row in _columns(cur, table)}
     reserved = [name for name, _ in RESERVED_COLUMNS]
-    cur.execute(Q["staged_columns"], {"table": f"{STAGING_SCHEMA}.{attempt.table}", "reserved": reserved})
+    cur.execute(Q["staged_columns"], {"table": staged, "reserved": reserved})
     names = tuple(row.name for row in every(cur))
     return Payload(names, tuple(types[name] for name in names))
 

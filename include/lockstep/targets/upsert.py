@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from psycopg2 import sql
 
 from lockstep.core.errors import BadData
-from lockstep.ledger.attempts import staging
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import maybe, one
 from lockstep.targets.fit import payload
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.definition import Upsert
-    from lockstep.core.staging import AttemptId
+    from lockstep.targets.rows import Rows
 
 Q = queries("lockstep.targets", "upsert")
 REPLAY = (
@@ -25,10 +24,10 @@ REPLAY = (
 )
 
 
-def publish(cur: cursor, target: Upsert, attempt: AttemptId, rows: int) -> dict[str, int]:
+def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     """Inserts, updates and deletes so that each key's row is its newest record; older records are counted as superseded."""
-    parts = _parts(cur, target, attempt)
-    values = {"batch_id": attempt.batch_id, "token": attempt.token, "target": target.table, "table": target.table}
+    parts = _parts(cur, target, rows)
+    values = {"batch_id": rows.batch_id, "target": target.table, "table": target.table}
 
     def run(name: str) -> int:
         cur.execute(sql.SQL(Q[name]).format(**parts), values)
@@ -50,7 +49,7 @@ def publish(cur: cursor, target: Upsert, attempt: AttemptId, rows: int) -> dict[
         "inserted": written - existing,
         "updated": existing,
         "deleted": deleted,
-        "superseded": rows - newest + older,
+        "superseded": rows.count - newest + older,
     }
 
 
@@ -63,8 +62,8 @@ def _refuse_moved_key(cur: cursor, target: Upsert) -> None:
         )
 
 
-def _parts(cur: cursor, target: Upsert, attempt: AttemptId) -> dict[str, Any]:
-    columns = payload(cur, target.table, attempt)
+def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
+    columns = payload(cur, target.table, rows.table)
     keys = [sql.Identifier(name) for name in target.key]
     order = [sql.Identifier(target.order_by)] if target.order_by else []
 
@@ -72,7 +71,7 @@ def _parts(cur: cursor, target: Upsert, attempt: AttemptId) -> dict[str, Any]:
         return sql.SQL(joined_by).join(sql.SQL(template).format(item) for item in items)
 
     return {
-        "table": staging(attempt),
+        "rows": rows.source,
         "target": sql.Identifier(*target.table.split(".")),
         "columns": columns.columns,
         "staged": columns.staged,
@@ -94,11 +93,11 @@ def _parts(cur: cursor, target: Upsert, attempt: AttemptId) -> dict[str, Any]:
     }
 
 
-def withdraw(cur: cursor, target: Upsert, attempt: AttemptId) -> dict[str, int]:
+def withdraw(cur: cursor, target: Upsert, batch_id: int) -> dict[str, int]:
     """Deletes the rows, and forgets the deletions, that are the work of a replayed record; publishing does them again."""
     table = sql.Identifier(*target.table.split("."))
     cur.execute(Q["lock_target"], {"table": target.table})
-    cur.execute(sql.SQL(Q["withdraw_rows"]).format(target=table), {"batch_id": attempt.batch_id})
+    cur.execute(sql.SQL(Q["withdraw_rows"]).format(target=table), {"batch_id": batch_id})
     withdrawn = cur.rowcount
-    cur.execute(Q["withdraw_tombstones"], {"batch_id": attempt.batch_id, "target": target.table})
+    cur.execute(Q["withdraw_tombstones"], {"batch_id": batch_id, "target": target.table})
     return {"withdrawn": withdrawn}

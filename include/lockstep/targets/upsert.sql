@@ -7,20 +7,14 @@ select pg_advisory_xact_lock(hashtextextended('lockstep.target ' || %(table)s, 0
 create temp table newest on commit drop as
 select distinct on ({keys}) * from (
     select {staged}, t._stream, t._offset, t._ordinal, coalesce(t._deleted, false) as _deleted, s.epoch as _epoch
-    from {table} t
-    join (select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s) w on w.task = t._task
-    join lockstep.stream s on s.stream_id = t._stream
-    where t._reason is null) staged
+    from {rows} t join lockstep.stream s on s.stream_id = t._stream) staged
 order by {keys}, {order} _epoch desc, _offset desc, _ordinal desc
 
 -- name: moved_within
 -- A key in two partitions of one epoch: nothing says which record is newer.
 select jsonb_build_array({staged_keys}) as key, t._stream as one, n._stream as other
-from {table} t
-join (select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s) w on w.task = t._task
-join lockstep.stream s on s.stream_id = t._stream
-join newest n on {same_staged_key} and n._stream <> t._stream and n._epoch = s.epoch
-where t._reason is null limit 1
+from {rows} t join lockstep.stream s on s.stream_id = t._stream
+join newest n on {same_staged_key} and n._stream <> t._stream and n._epoch = s.epoch limit 1
 
 -- name: moved_since
 -- The same, against what was written before.

@@ -1,0 +1,36 @@
+"""The rows to publish: the winners' of an attempt, wherever they stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from psycopg2 import sql
+
+from lockstep.core.staging import STAGING_SCHEMA
+from lockstep.ledger.attempts import staging
+from lockstep.ledger.queries import queries
+
+if TYPE_CHECKING:
+    from psycopg2.sql import Composable
+
+    from lockstep.core.staging import AttemptId
+
+Q = queries("lockstep.targets", "rows")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """So many rows for the target by this batch; `source` stands in a FROM clause, `table` says which columns they have."""
+
+    batch_id: int
+    count: int
+    table: str
+    source: Composable
+
+
+def staged_rows(attempt: AttemptId, count: int) -> Rows:
+    """The rows that the attempt's winners have staged, rejects left out."""
+    named = {"batch_id": sql.Literal(attempt.batch_id), "token": sql.Literal(attempt.token)}
+    source = sql.SQL(Q["of_winners"]).format(table=staging(attempt), **named)
+    return Rows(attempt.batch_id, count, f"{STAGING_SCHEMA}.{attempt.table}", source)
