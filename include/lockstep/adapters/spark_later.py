@@ -23,9 +23,9 @@ class SparkLater:
         """How Spark's own pages call this run."""
         return self._engine().application_id()
 
-    def columns(self) -> tuple[Column, ...]:
-        """The columns that reach the target."""
-        return self._engine().columns()
+    def columns(self, place: int = 0) -> tuple[Column, ...]:
+        """The columns that reach the target at this place."""
+        return self._engine().columns(place)
 
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
         """Stages every visible record of the ranges."""

@@ -38,8 +38,13 @@ PARAMS = {
 
 
 def asset_of(pipeline: Pipeline) -> Asset:
-    """The table that a pipeline fills, for DAGs that are to run after each of its batches."""
-    return Asset(name=pipeline.target.table, uri=f"lockstep://{pipeline.target.table}", group="lockstep")
+    """The table that a pipeline fills, the first of several, for DAGs that are to run after each of its batches."""
+    return assets_of(pipeline)[0]
+
+
+def assets_of(pipeline: Pipeline) -> list[Asset]:
+    """All tables that a pipeline fills: one for each target, in the definition's order."""
+    return [Asset(name=target.table, uri=f"lockstep://{target.table}", group="lockstep") for target in pipeline.targets]
 
 
 def dag_for(
@@ -56,13 +61,14 @@ def dag_for(
     Safety rests on the ledger alone: `max_active_runs` only saves runs that would find the batch held.
     """
     door = Door(pipeline.name, postgres_conn_id, kafka_conn_id)
+    tables = " and ".join(target.table for target in pipeline.targets)
     ours: dict[str, Any] = {
         "start_date": EPOCH,
         "catchup": False,
         "max_active_runs": 1,
         "tags": ["lockstep", pipeline.topic],
-        "description": f"Kafka topic {pipeline.topic} to {pipeline.target.table}, one gap-checked batch a run",
-        "doc_md": ABOUT.format(topic=pipeline.topic, table=pipeline.target.table),
+        "description": f"Kafka topic {pipeline.topic} to {tables}, one gap-checked batch a run",
+        "doc_md": ABOUT.format(topic=pipeline.topic, table=tables.replace(" and ", "` and `")),
         "params": PARAMS,
         "user_defined_macros": submit.MACROS,
         "default_args": {"owner": pipeline.owner or "lockstep", "retries": 2, "retry_delay": timedelta(seconds=30)}
@@ -99,10 +105,10 @@ def dag_for(
             """Moves results and offsets together, in one transaction."""
             steps.commit(door, batch_id, token)
 
-        @task(outlets=[asset_of(pipeline)])
+        @task(outlets=assets_of(pipeline))
         def announce(batch_id: int, token: int) -> None:
             """Says what is already true: asset event, lineage, metrics, consumer group."""
-            steps.announce(door, asset_of(pipeline), batch_id, token)
+            steps.announce(door, assets_of(pipeline), batch_id, token)
 
         batch_id = plan()
         token = validate(batch_id)  # type: ignore[arg-type]  # TaskFlow hands the value over at run time

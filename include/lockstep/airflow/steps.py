@@ -13,6 +13,8 @@ from lockstep.core.decisions import Blocked, Busy, Done, Idle, Resume, Start
 from lockstep.core.staging import AttemptId
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from airflow.sdk import Asset
 
     from lockstep.airflow.door import Door
@@ -54,7 +56,7 @@ def commit(door: Door, batch_id: int, token: int) -> None:
     push(**witness.counts(ranges))
 
 
-def announce(door: Door, asset: Asset, batch_id: int, token: int) -> None:
+def announce(door: Door, assets: Sequence[Asset], batch_id: int, token: int) -> None:
     """Everything that the commit made true is said where others listen; what cannot be said undoes nothing."""
     from lockstep.steps import announce as step
     from lockstep.steps import status
@@ -64,7 +66,8 @@ def announce(door: Door, asset: Asset, batch_id: int, token: int) -> None:
         step.announce(at, pipeline, AttemptId(batch_id, token))
         ranges = _ranges(at, batch_id)
         progress = status.status(at.conn, at.broker, pipeline, datetime.now(UTC))
-        witness.say_to_consumers(asset, batch_id, token, ranges)
+        for asset in assets:
+            witness.say_to_consumers(asset, batch_id, token, ranges)
         witness.measure(pipeline.name, ranges, progress["streams"])
         witness.trace(at, pipeline, batch_id, token, ranges)
 

@@ -151,8 +151,9 @@ def migrate(name: OneName = None, as_json: AsJson = False) -> None:
         folder = folders.load(name)
         with database() as conn:
             migrations.migrate_target(conn, folder)
-        table = folder.pipeline.target.table
-        show({"pipeline": name, "target": table}, as_json, lambda: say(f"{name}: {table} is there"))
+        tables = [target.table for target in folder.pipeline.targets]
+        shown = f"{', '.join(tables)} {'is' if len(tables) == 1 else 'are'} there"
+        show({"pipeline": name, "target": tables[0], "targets": tables}, as_json, lambda: say(f"{name}: {shown}"))
         return
     with database() as conn:
         applied = migrations.migrate(conn)

@@ -135,9 +135,9 @@ def _texts(pipeline: Pipeline) -> dict[str, str]:
     values = {
         "name": pipeline.name,
         "topic": pipeline.topic,
-        "table": pipeline.target.table,
-        "quoted_table": ".".join(f'"{part}"' for part in pipeline.target.table.split(".")),
-        "target": type(pipeline.target).__name__,
+        "table": pipeline.first.table,
+        "quoted_table": ".".join(f'"{part}"' for part in pipeline.first.table.split(".")),
+        "target": type(pipeline.first).__name__,
         "columns": columns,
         "schema": [*(f"{line} " for line in lines[:-1]), lines[-1]],
         "key": pipeline.format.key,

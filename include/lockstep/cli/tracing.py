@@ -10,13 +10,20 @@ from lockstep.adapters import folders
 from lockstep.cli.options import OFFSETS, Name, Partition
 from lockstep.cli.output import AsJson, cell, say, say_table, show
 from lockstep.cli.surroundings import ledger
+from lockstep.core.definition import Upsert
+from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
+    from lockstep.core.definition import Pipeline
     from lockstep.ledger.reading import Document
 
 Offset = Annotated[int, typer.Option(help="The record's offset.", min=0, max=OFFSETS, show_default=False)]
 Key = Annotated[
     list[str], typer.Option(help="The key's value; once per column where the key has several.", show_default=False)
+]
+
+Table = Annotated[
+    str | None, typer.Option("--target", help="The table, where the pipeline has several.", show_default=False)
 ]
 
 
@@ -41,20 +48,35 @@ def lineage(name: Name, partition: Partition, offset: Offset, as_json: AsJson = 
     show(document, as_json, for_people)
 
 
-def blame(name: Name, key: Key, as_json: AsJson = False) -> None:
+def blame(name: Name, key: Key, target: Table = None, as_json: AsJson = False) -> None:
     """Tell which record a row comes from, by the target's key."""
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger import tracing
 
     pipeline = folders.load(name).pipeline
     with ledger() as conn, transaction(conn, READER) as cur:
-        document = tracing.blame(cur, pipeline, key)
+        document = tracing.blame(cur, _keyed(pipeline, target), key)
 
     def for_people() -> None:
         say(f"{_place(document)}{', a tombstone' if document['deleted'] else ''}{_by(document)}")
         _say_row(document["row"] or {})
 
     show(document, as_json, for_people)
+
+
+def _keyed(pipeline: Pipeline, table: str | None) -> Pipeline:
+    """The pipeline as the target of this name sees it; without a name, as the first target that has a key."""
+    each = pipeline.each()
+    if table is None:
+        return next((one for one in each if isinstance(one.first, Upsert)), each[0])
+    for one in each:
+        if one.first.table == table:
+            return one
+    tables = ", ".join(one.first.table for one in each)
+    raise Refusal(
+        f"{pipeline.name}: {table} is no target of it; there are: {tables}",
+        next_command=f"lockstep blame {pipeline.name} --help",
+    )
 
 
 def _place(document: Document) -> str:

@@ -139,7 +139,7 @@ def cleanup(facts: TopicFacts, pipeline: Pipeline) -> Finding | None:
     policy = facts.word("cleanup.policy", "delete")
     if "compact" not in policy:
         return None
-    append = isinstance(pipeline.target, Append)
+    append = any(isinstance(target, Append) for target in pipeline.targets)
     return warning(
         Check.CLEANUP,
         f"topic {facts.topic}",

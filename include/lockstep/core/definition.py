@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,18 +35,23 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One topic into one target, for good: the name is the pipeline's identity in the ledger."""
+    """One topic into its target, or several, for good: the name is the pipeline's identity in the ledger.
+
+    Several targets are a tuple: each batch is published to all of them in the one transaction, in the tuple's order.
+    A transform whose rows hang on anything but its records is a fault of `check`, unless `nondeterministic` says that it may.
+    """
 
     name: str
     topic: str
     format: Format
-    target: Target
+    target: Target | tuple[Target, ...]
     start: str = "earliest"
     limits: Limits = field(default_factory=Limits)
     schedule: str | None = None
     owner: str = "lockstep"
     guarantee: Guarantee = field(default_factory=PerBatch)
     max_reject_share: float = 0.05
+    nondeterministic: bool = False
 
     def __post_init__(self) -> None:
         if not IDENTIFIER.match(self.name):
@@ -55,26 +60,71 @@ class Pipeline:
             raise BadDefinition(f"topic {self.topic!r} is no legal topic name")
         for attribute, allowed in (
             ("format", Format),
-            ("target", Target),
             ("limits", Limits),
             ("guarantee", Guarantee),
         ):
             if not isinstance(getattr(self, attribute), allowed):
                 raise BadDefinition(f"{attribute} is {getattr(self, attribute)!r}: not a kind that Lockstep knows")
+        self._refuse_bad_targets()
         if not 0 <= self.max_reject_share <= 1:
             raise BadDefinition(f"max_reject_share is {self.max_reject_share!r}: it must lie between 0 and 1")
         start_of(self.start)
 
+    def _refuse_bad_targets(self) -> None:
+        if not self.targets or not all(isinstance(target, Target) for target in self.targets):
+            raise BadDefinition(f"target is {self.target!r}: not a kind that Lockstep knows, nor a tuple of them")
+        tables = [target.table for target in self.targets]
+        for table in tables:
+            if tables.count(table) > 1:
+                raise BadDefinition(f"target: {table} stands there twice, and every target has a table of its own")
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """Where the rows go, in the order in which they are published: one target, as a rule."""
+        return self.target if isinstance(self.target, tuple) else (self.target,)
+
+    @property
+    def first(self) -> Target:
+        """The first target: the only one, as a rule. Rejects are staged beside its rows, and the suite judges those."""
+        return self.targets[0]
+
+    def each(self) -> tuple[Pipeline, ...]:
+        """The pipeline as each of its targets sees it: with that one target alone."""
+        return tuple(replace(self, target=target) for target in self.targets)
+
+    @property
+    def tombstone_targets(self) -> tuple[Upsert, ...]:
+        """The targets that a record without a value deletes from: those whose key is the column that the Kafka key holds.
+
+        None, and such a record is a reject, where one of them has an `order_by`: the record has no such value.
+        """
+        several = len(self.targets) > 1
+        named = (self.format.key,)
+        keyed = [t for t in self.targets if isinstance(t, Upsert) and (t.key == named or not several)]
+        if self.format.key is None or any(target.order_by for target in keyed):
+            return ()
+        return tuple(keyed)
+
     @property
     def takes_tombstones(self) -> bool:
         """Whether a record without a value is a deletion here; with `order_by` it is a reject, for it has no such value."""
-        return isinstance(self.target, Upsert) and self.format.key is not None and self.target.order_by is None
+        return bool(self.tombstone_targets)
 
     def document(self) -> dict[str, Any]:
-        """The definition as plain JSON, for the ledger; `kind` keeps the types apart."""
-        parts = {name: {"kind": type(getattr(self, name)).__name__} for name in ("format", "target", "guarantee")}
-        whole = asdict(self)
-        return whole | {name: kind | whole[name] for name, kind in parts.items()}
+        """The definition as plain JSON, for the ledger; `kind` keeps the types apart. What was not said does not stand there."""
+        whole = asdict(self) | {name: _told(getattr(self, name)) for name in ("format", "guarantee")}
+        targets = [_told(target) for target in self.targets]
+        whole["target"] = targets[0] if len(targets) == 1 else targets
+        if not self.nondeterministic:
+            del whole["nondeterministic"]
+        return whole
+
+
+def _told(part: Format | Guarantee | Target) -> dict[str, Any]:
+    told = {"kind": type(part).__name__} | asdict(part)
+    if told.get("transform", "") is None:
+        del told["transform"]
+    return told
 
 
 def start_of(start: str) -> datetime | str:

@@ -24,6 +24,7 @@ HISTORY = (
     "manifest",
     "verdict",
     "result",
+    "target_rows",
     "commit",
     "decision",
     "boundary",
@@ -42,7 +43,7 @@ PLANS = (
     "boundary",
     "coverage",
 )
-STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result")
+STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result", "target_rows")
 COMMITS = ("commit", "coverage", "reject", "outbox", "tombstone", "decision")
 # (role, privilege, table): what a run cannot do without.
 GRANTS = (

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import Stream, TopicView
 
 FAILURES_THAT_BLOCK = 3
+TUNING = ("order_by", "transform")
 K = TypeVar("K", bound="Hashable")
 
 
@@ -130,8 +131,10 @@ def changed_definition(
 
 
 def _essence(part: Any) -> Any:
-    """What must not change: the kind and the table and key, not the tuning."""
-    return {k: _plain(v) for k, v in part.items() if k != "order_by"} if isinstance(part, dict) else part
+    """What must not change: the kind and the table and key of each target, not the tuning and not the code."""
+    if isinstance(part, list):
+        return [_essence(each) for each in part]
+    return {k: _plain(v) for k, v in part.items() if k not in TUNING} if isinstance(part, dict) else part
 
 
 def _plain(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import StreamRange
 
 STAGING_SCHEMA = "lockstep_staging"
+NO_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)  # where there is no batch, as on the empty frame that `check` asks
 
 # Every staging table begins with these; the decoded columns follow. `_task` is Spark's task attempt id: rows of tasks
 # that are in no kept manifest are never published. The last four are filled for rejects only.
@@ -40,21 +42,53 @@ class AttemptId:
         """The staging table of this attempt and no other."""
         return f"attempt_{self.batch_id}_{self.token}"
 
+    def beside(self, place: int) -> str:
+        """The staging table of the target at this place; the first target's has no number."""
+        return f"{self.table}_{place + 1}" if place else self.table
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a transform may know of the batch it works for: the same at every attempt, so that a retry gives the same rows.
+
+    `planned_at` is when the batch was written down, in UTC: a replay's is the replaying batch's own.
+    """
+
+    pipeline: str
+    batch_id: int = 0
+    planned_at: datetime = NO_MOMENT
+
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """One attempt's reading: these ranges, exactly, into this staging table with these decoded columns."""
+    """One attempt's reading: these ranges, exactly, into this staging table with these decoded columns.
+
+    `beside` has the columns of the targets behind the first, each of which has a staging table of its own.
+    """
 
     pipeline: str
     batch_id: int
     token: int
     ranges: tuple[StreamRange, ...]
     columns: tuple[Column, ...]
+    beside: tuple[tuple[Column, ...], ...] = ()
+    planned_at: datetime = NO_MOMENT
 
     @property
     def table(self) -> str:
         """The name of the attempt's own staging table, inside `STAGING_SCHEMA`."""
         return AttemptId(self.batch_id, self.token).table
+
+    @property
+    def tables(self) -> tuple[tuple[str, tuple[Column, ...]], ...]:
+        """Each target's staging table and columns, in the definition's order."""
+        attempt = AttemptId(self.batch_id, self.token)
+        return tuple((attempt.beside(place), columns) for place, columns in enumerate((self.columns, *self.beside)))
+
+    @property
+    def run(self) -> Run:
+        """What the transform may know of it."""
+        return Run(self.pipeline, self.batch_id, self.planned_at)
 
 
 class Engine(Protocol):
@@ -63,8 +97,8 @@ class Engine(Protocol):
     def application_id(self) -> str | None:
         """How the engine's own pages call this run."""
 
-    def columns(self) -> tuple[Column, ...]:
-        """The columns that leave the transform, found on an empty frame."""
+    def columns(self, place: int = 0) -> tuple[Column, ...]:
+        """The columns that reach the target at this place of the definition, found on an empty frame."""
 
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
         """Reads every visible record of the ranges and returns the lines of the tasks that won."""

@@ -10,12 +10,17 @@ from lockstep.core.errors import BadDefinition
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Every record becomes its own row, keyed by (_stream, _offset, _ordinal)."""
+    """Every record becomes its own row, keyed by (_stream, _offset, _ordinal).
+
+    `transform` names the function of transform.py that makes these rows; without it, it is the one called transform.
+    """
 
     table: str
+    transform: str | None = None
 
     def __post_init__(self) -> None:
         _refuse_bad_table(self.table)
+        _refuse_bad_transform(self.transform)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +30,11 @@ class Upsert:
     table: str
     key: tuple[str, ...]
     order_by: str | None = None
+    transform: str | None = None
 
     def __post_init__(self) -> None:
         _refuse_bad_table(self.table)
+        _refuse_bad_transform(self.transform)
         if isinstance(self.key, str) or not self.key:
             raise BadDefinition("target.key must be a tuple of column names, such as ('order_id',)")
         for name in (*self.key, *([self.order_by] if self.order_by else [])):
@@ -36,6 +43,11 @@ class Upsert:
 
 
 Target = Append | Upsert
+
+
+def _refuse_bad_transform(name: str | None) -> None:
+    if name is not None and not (isinstance(name, str) and name.isidentifier()):
+        raise BadDefinition(f"target.transform {name!r}: it must be the name of a function in transform.py")
 
 
 def _refuse_bad_table(table: str) -> None:

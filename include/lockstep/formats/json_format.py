@@ -121,11 +121,10 @@ def _value(column: Declared, pipeline: Pipeline) -> Column:
 
 
 def _required(pipeline: Pipeline) -> tuple[str, ...]:
-    target = pipeline.target
-    if not isinstance(target, Upsert):
-        return ()
     declared = {column.name for column in pipeline.format.columns}
-    return tuple(n for n in (*target.key, *([target.order_by] if target.order_by else [])) if n in declared)
+    keyed = [target for target in pipeline.targets if isinstance(target, Upsert)]
+    wanted = [n for target in keyed for n in (*target.key, *([target.order_by] if target.order_by else []))]
+    return tuple(n for n in dict.fromkeys(wanted) if n in declared)
 
 
 def _parsed_type(column: Declared) -> str:

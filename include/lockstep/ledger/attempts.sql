@@ -1,6 +1,6 @@
 -- name: lock_batch
 -- The row lock under which an attempt is opened, validated, committed or resolved.
-select batch_id, pipeline, lane, state, token, owner, lease_until > clock_timestamp() as lease_is_live
+select batch_id, pipeline, lane, state, token, owner, planned_at, lease_until > clock_timestamp() as lease_is_live
 from lockstep.batch where batch_id = %(batch_id)s for no key update
 
 -- name: newest_attempt
@@ -110,6 +110,14 @@ from lockstep.batch_range r join lockstep.stream s using (stream_id)
 left join lockstep.manifest m on m.batch_id = r.batch_id and m.token = %(token)s and m.stream_id = r.stream_id
 where r.batch_id = %(batch_id)s
 group by r.stream_id, s.partition, s.topic, r.offsets order by r.stream_id
+
+-- name: staging_tables
+-- How many staging tables an attempt has filled: one, unless something is said of others.
+select coalesce(max(place), 0) + 1 as tables from lockstep.target_rows where batch_id = %(batch_id)s and token = %(token)s
+
+-- name: staged_in
+-- What all staging tables of an attempt have in common.
+select _stream, _offset, _task, _reason, _deleted from {table}
 
 -- name: staged_totals
 -- What the winners' staged rows really are, per stream.

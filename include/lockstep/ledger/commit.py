@@ -109,7 +109,7 @@ def publish_rejects(cur: cursor, attempt: AttemptId) -> int:
     return cur.rowcount
 
 
-def write_ledger(cur: cursor, attempt: AttemptId, lane: str, effect: Mapping[str, int]) -> None:
+def write_ledger(cur: cursor, attempt: AttemptId, lane: str, effect: Mapping[str, Any]) -> None:
     """Commit rows, coverage, in the live lane positions by compare-and-set, claims released, attempt and batch closed."""
     cur.execute(Q["insert_commits"], _named(attempt))
     ranges = cur.rowcount
@@ -147,9 +147,15 @@ def staging_left(cur: cursor) -> list[sql.Identifier]:
     return [sql.Identifier(STAGING_SCHEMA, row.table_name) for row in every(cur)]
 
 
+def staging_of(cur: cursor, attempt: AttemptId) -> list[sql.Identifier]:
+    """The staging tables of this attempt that are still there."""
+    cur.execute(Q["staging_of"], {"table": attempt.table})
+    return [sql.Identifier(STAGING_SCHEMA, row.table_name) for row in every(cur)]
+
+
 def end_stagers(cur: cursor, table: sql.Identifier) -> None:
     """Ends the sessions that stage into this table; must be asked as the login itself."""
-    _, batch_id, token = table.strings[-1].split("_")
+    _, batch_id, token, *_ = table.strings[-1].split("_")
     cur.execute(Q["end_stagers"], {"name": f"lockstep stage {batch_id}.{token}"})
 
 

@@ -85,19 +85,21 @@ def require_migrated(conn: connection) -> None:
 
 
 def migrate_target(conn: connection, folder: PipelineFolder) -> None:
-    """Runs the pipeline's target.sql as the owner and grants the committer what publishing takes."""
+    """Runs the pipeline's target.sql as the owner and grants the committer what publishing into each target takes."""
     pipeline = folder.pipeline
     if folder.target_sql is None:
         raise BadDefinition(f"{pipeline.name}: {folder.path.name}/target.sql is missing")
     require_migrated(conn)
-    target = sql.Identifier(*pipeline.target.table.split("."))
+    table = pipeline.first.table
     with transaction(conn, OWNER) as cur:
         try:
             cur.execute(folder.target_sql)
-            cur.execute(sql.SQL(Q["grant_target"]).format(target=target))
+            for target in pipeline.targets:
+                table = target.table
+                cur.execute(sql.SQL(Q["grant_target"]).format(target=sql.Identifier(*table.split("."))))
         except psycopg2.ProgrammingError as error:
             raise BadDefinition(
-                f"{pipeline.name}: target.sql does not give a table {pipeline.target.table}: {str(error).splitlines()[0]}",
+                f"{pipeline.name}: target.sql does not give a table {table}: {str(error).splitlines()[0]}",
                 next_command=f"{MIGRATE} {pipeline.name}",
             ) from None
 

@@ -23,7 +23,7 @@ GAP = "gap in the log"
 
 
 def lineage(cur: cursor, pipeline: Pipeline, partition: int, offset: int) -> Document:
-    """Who owns an offset, and what became of its record.
+    """Who owns an offset, and what became of its record; its rows in several targets say each which it is in.
 
     `coverage` is batch, loss, skipped, uncovered, or `gap in the log` where the batch that covers it is known to have
     found no record there.
@@ -38,7 +38,11 @@ def lineage(cur: cursor, pipeline: Pipeline, partition: int, offset: int) -> Doc
             next_command=f"lockstep status {pipeline.name}",
         )
     coordinates = {"stream_id": owner.stream_id, "offset": offset}
-    rows = _target_rows(cur, pipeline, sql.SQL(Q["rows_of_offset"]).format(target=_table(pipeline)), coordinates)
+    rows: list[Document] = []
+    for one in pipeline.each():
+        statement = sql.SQL(Q["rows_of_offset"]).format(target=_table(one))
+        named = {"_target": one.first.table} if len(pipeline.targets) > 1 else {}
+        rows += [named | row for row in _target_rows(cur, one, statement, coordinates)]
     cur.execute(Q["reject_of_offset"], coordinates)
     reject = maybe(cur)
     known_gap = owner.kind == "batch" and not rows and not reject and _no_record(pipeline, owner, offset)
@@ -51,12 +55,13 @@ def lineage(cur: cursor, pipeline: Pipeline, partition: int, offset: int) -> Doc
 
 def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str]) -> Document:
     """The row of a key and the record and attempt it comes from; without a row, the tombstone that deleted it."""
-    if not isinstance(pipeline.target, Upsert):
+    target = pipeline.first
+    if not isinstance(target, Upsert):
         raise Refusal(
-            f"{pipeline.name}: {pipeline.target.table} is appended to, its rows have no key; each carries _stream and _offset",
+            f"{pipeline.name}: {target.table} is appended to, its rows have no key; each carries _stream and _offset",
             next_command=f"lockstep lineage {pipeline.name} --partition P --offset O",
         )
-    columns = pipeline.target.key
+    columns = target.key
     if len(key) != len(columns):
         raise Refusal(
             f"{pipeline.name}: the key is ({', '.join(columns)}), {len(key)} of {len(columns)} values are given",
@@ -76,14 +81,12 @@ def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str]) -> Document:
         )
     else:
         row = None
-        cur.execute(Q["tombstone_of_key"], {"target": pipeline.target.table, "key": list(key)})
+        cur.execute(Q["tombstone_of_key"], {"target": target.table, "key": list(key)})
     origin = maybe(cur)
     if origin is None:
         shown = ", ".join(f"{c} = {k!r}" for c, k in zip(columns, key, strict=True))
         what = "came from no stream of this ledger" if row else "is not there, and no tombstone says that it was"
-        raise Refusal(
-            f"{pipeline.target.table}: the row with {shown} {what}", next_command=f"lockstep status {pipeline.name}"
-        )
+        raise Refusal(f"{target.table}: the row with {shown} {what}", next_command=f"lockstep status {pipeline.name}")
     return {"row": row, "deleted": row is None} | _named(origin)
 
 
@@ -107,11 +110,11 @@ def _no_record(pipeline: Pipeline, owner: Any, offset: int) -> bool:
     if owner.delivered == owner.span:
         return False
     outside = owner.first_offset is None or not owner.first_offset <= offset <= owner.last_offset
-    return outside or (isinstance(pipeline.target, Append) and owner.filtered == 0)
+    return outside or (all(isinstance(target, Append) for target in pipeline.targets) and owner.filtered == 0)
 
 
 def _table(pipeline: Pipeline) -> sql.Identifier:
-    return sql.Identifier(*pipeline.target.table.split("."))
+    return sql.Identifier(*pipeline.first.table.split("."))
 
 
 def _target_rows(
@@ -126,7 +129,7 @@ def _target_rows(
         errors.InsufficientPrivilege,
     ) as error:
         raise Refusal(
-            f"{pipeline.name}: the target {pipeline.target.table} is not migrated: {str(error).splitlines()[0]}",
+            f"{pipeline.name}: the target {pipeline.first.table} is not migrated: {str(error).splitlines()[0]}",
             next_command=f"lockstep migrate {pipeline.name}",
         ) from None
     except DataError as error:

@@ -74,13 +74,15 @@ order by u.batch_id, s.partition
 
 -- name: rows_not_counted
 -- Every batch has as many rows in an appended target as it recorded.
-select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || u.rows || ' rows recorded, ' || coalesce(t.rows, 0)
+select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || coalesce(p.rows, u.rows) || ' rows recorded, ' || coalesce(t.rows, 0)
     || ' are in the target' as what
 from lockstep.segment v
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
 left join (select _batch, _stream, count(*) as rows from {target} group by 1, 2) t
     on t._batch = u.batch_id and t._stream = u.stream_id
-where s.pipeline = %(pipeline)s and u.rows <> coalesce(t.rows, 0) order by u.batch_id, s.partition
+left join lockstep.target_rows p
+    on p.batch_id = u.batch_id and p.token = u.token and p.stream_id = u.stream_id and p.target = %(target)s
+where s.pipeline = %(pipeline)s and coalesce(p.rows, u.rows) <> coalesce(t.rows, 0) order by u.batch_id, s.partition
 
 -- name: rows_not_covered
 -- Every row of the target answers for itself: its batch owns its offset.
@@ -97,10 +99,13 @@ from lockstep.stream where pipeline = %(pipeline)s order by partition, stream_id
 
 -- name: segments
 -- What batches own of a stream, and what they recorded of it.
-select v.batch_id, lower(v.offsets) as from_offset, upper(v.offsets) as until_offset, u.delivered, u.filtered,
+select v.batch_id, lower(v.offsets) as from_offset, upper(v.offsets) as until_offset, u.delivered,
+    coalesce(u.delivered - u.rejected - p.records, u.filtered) as filtered,
     u.digest_sum, u.digest_squares, lower(r.offsets) as digest_from
 from lockstep.coverage v join lockstep.commit c using (batch_id, stream_id)
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.batch_range r using (batch_id, stream_id)
+left join lockstep.target_rows p
+    on p.batch_id = u.batch_id and p.token = u.token and p.stream_id = u.stream_id and p.target = %(target)s
 where v.stream_id = %(stream_id)s order by 2
 
 -- name: accounted_offsets

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lockstep.core.columns import Column
+    from lockstep.core.definition import Target
     from lockstep.core.folder import PipelineFolder
 
 SEVERITIES = ("critical", "warning", "info")
@@ -18,18 +19,18 @@ _EXPECTATION = re.compile(r"^expect_[a-z0-9_]+\Z")
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
-def faults(folder: PipelineFolder, columns: Sequence[Column], place: str) -> list[str]:
-    """Everything wrong with a definition that loads; `columns` are those that reach the target, `place` its folder."""
-    names = [column.name for column in columns]
+def faults(folder: PipelineFolder, columns: Sequence[Sequence[Column]], place: str) -> list[str]:
+    """Everything wrong with a definition that loads; `columns` are those that reach each target, `place` its folder."""
+    names = [[column.name for column in of_target] for of_target in columns]
+    targets = zip(folder.pipeline.targets, names, strict=True)
     return [
-        *(f"{place}/__init__.py: {fault}" for fault in _of_target(folder, names)),
-        *(f"{place}/expectations.json: {fault}" for fault in _of_suite(folder.expectations, names)),
+        *(f"{place}/__init__.py: {fault}" for target, its in targets for fault in _of_target(target, its)),
+        *(f"{place}/expectations.json: {fault}" for fault in _of_suite(folder.expectations, names[0])),
         *(f"{place}/target.sql: {fault}" for fault in _of_ddl(folder)),
     ]
 
 
-def _of_target(folder: PipelineFolder, names: Sequence[str]) -> Iterator[str]:
-    target = folder.pipeline.target
+def _of_target(target: Target, names: Sequence[str]) -> Iterator[str]:
     if isinstance(target, Upsert):
         wanted = {"target.key": target.key, "target.order_by": (target.order_by,) if target.order_by else ()}
         for field, columns in wanted.items():
@@ -72,11 +73,12 @@ def _of_expectation(expectation: Any, names: Sequence[str]) -> Iterator[tuple[st
 
 
 def _of_ddl(folder: PipelineFolder) -> Iterator[str]:
-    table = folder.pipeline.target.table
+    tables = [target.table for target in folder.pipeline.targets]
     if folder.target_sql is None:
-        yield f"missing; it creates {table}"
+        yield f"missing; it creates {' and '.join(tables)}"
         return
-    schema, name = (rf'(?:"{part}"|{part})' for part in table.split("."))
-    creates = rf"\bcreate\s+(?:unlogged\s+)?table\s+(?:if\s+not\s+exists\s+)?{schema}\s*\.\s*{name}(?![\w$])"
-    if not re.search(creates, _COMMENT.sub(" ", folder.target_sql), re.IGNORECASE):
-        yield f"does not create the target {table}"
+    for table in tables:
+        schema, name = (rf'(?:"{part}"|{part})' for part in table.split("."))
+        creates = rf"\bcreate\s+(?:unlogged\s+)?table\s+(?:if\s+not\s+exists\s+)?{schema}\s*\.\s*{name}(?![\w$])"
+        if not re.search(creates, _COMMENT.sub(" ", folder.target_sql), re.IGNORECASE):
+            yield f"does not create the target {table}"

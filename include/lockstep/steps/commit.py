@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg2
 
@@ -11,6 +11,7 @@ from lockstep.core.errors import BadData, CoverageMoved, Refusal, Unreachable
 from lockstep.faults import reach
 from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger
+from lockstep.ledger.target_rows import require_target_rows
 from lockstep.steps.failure import TRY_AGAIN, recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.plan_request import give_up
@@ -86,25 +87,35 @@ def _commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
         reach("commit.ledger_written")
 
 
-def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: str, rows: int) -> dict[str, int]:
-    """The staged rows become results, in place of those of replaced segments; returns what the target did."""
+def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: str, rows: int) -> dict[str, Any]:
+    """The staged rows become results, in place of those of replaced segments; returns what the target did.
+
+    Of several targets each is told by its table.
+    """
+    counts = require_target_rows(cur, attempt, pipeline.targets, rows)
+    effects: dict[str, dict[str, int]] = {}
+    table = pipeline.first.table
     try:
-        withdrawn = {}
-        if lane == "replay":
-            withdrawn = withdraw(cur, pipeline.target, attempt.batch_id)
-            reach("replay.old_deleted")
         ledger.publish_rejects(cur, attempt)
-        return withdrawn | publish(cur, pipeline.target, staged_rows(attempt, rows))
+        for place, target in enumerate(pipeline.targets):
+            table = target.table
+            if place:
+                reach("commit.between_targets")
+            withdrawn = {}
+            if lane == "replay":
+                withdrawn = withdraw(cur, target, attempt.batch_id)
+                reach("replay.old_deleted")
+            effects[table] = withdrawn | publish(cur, target, staged_rows(attempt, counts[place], place))
     except psycopg2.OperationalError:
         raise  # the connection or a lock: nothing that the rows have done
     except psycopg2.DatabaseError as error:
-        table = pipeline.target.table
         constraint = f" by {error.diag.constraint_name}" if error.diag.constraint_name else ""
         raise BadData(
             f"{pipeline.name}: batch {attempt.batch_id}: {table} refuses the rows{constraint}: "
             f"{error.diag.message_primary} {error.diag.message_detail or ''}".strip(),
             next_command=f"lockstep batch {attempt.batch_id}",
         ) from None
+    return effects if len(effects) > 1 else effects[table]
 
 
 def _give_up(at: Surroundings, attempt: AttemptId, reason: str) -> None:

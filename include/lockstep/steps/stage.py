@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from lockstep.core.accounting import counted_once
 from lockstep.core.errors import BadData, Refusal, Superseded
 from lockstep.core.staging import AttemptId, StageWork
 from lockstep.faults import reach
-from lockstep.ledger import attempts
+from lockstep.ledger import attempts, target_rows
 from lockstep.steps.failure import recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.same_log import log_starts
@@ -34,35 +35,46 @@ def stage(at: Surroundings, engine: Engine, folder: PipelineFolder, batch_id: in
 
     Raises `Superseded` when somebody else holds or has closed the batch; the offsets were fixed by plan.
     """
-    columns = engine.columns()
-    attempt, ranges = _open(at, folder, batch_id, caller, columns)
+    pipeline = folder.pipeline
+    columns = (engine.columns(), *(engine.columns(place) for place in range(1, len(pipeline.targets))))
+    attempt, work = _open(at, folder, batch_id, caller, columns)
     with Lease(at.dsn, attempt, engine.cancel, hands_over=caller.hands_over), recorded(at, attempt):
         application_id = engine.application_id()  # may start a JVM: not inside a transaction
         reach("stage.session_up")
         with transaction(at.conn, STAGER) as cur:
             attempts.name_application(cur, attempt, application_id)
-        lines = engine.read(StageWork(folder.pipeline.name, batch_id, attempt.token, ranges, columns))
-        _require_planned(lines, ranges)
+        lines = engine.read(work)
+        _require_planned(lines, work.ranges)
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)
-            if folder.transform is not None:
-                lines = counted_once(lines, attempts.staged_records(cur, attempt, [line.task for line in lines]))
+            places = range(len(pipeline.targets))
+            if folder.transform is not None or len(places) > 1:
+                records = attempts.staged_records(cur, attempt, [line.task for line in lines], places)
+                lines = counted_once(lines, records)
             attempts.insert_manifest(cur, attempt, lines)
+            streams = [item.stream_id for item in work.ranges]
+            target_rows.insert_target_rows(cur, attempt, pipeline.targets, streams, lines)
             attempts.mark_staged(cur, attempt)
         reach("stage.done")
     return attempt
 
 
 def _open(
-    at: Surroundings, folder: PipelineFolder, batch_id: int, caller: Caller, columns: Sequence[Column]
-) -> tuple[AttemptId, tuple[StreamRange, ...]]:
-    starts = log_starts(at, folder.pipeline.name, batch_id)
+    at: Surroundings, folder: PipelineFolder, batch_id: int, caller: Caller, columns: Sequence[tuple[Column, ...]]
+) -> tuple[AttemptId, StageWork]:
+    name = folder.pipeline.name
+    starts = log_starts(at, name, batch_id)
+    first, *beside = columns
     with transaction(at.conn, STAGER) as cur:
-        require_fit(cur, folder.pipeline, columns)
+        for one, its_columns in zip(folder.pipeline.each(), columns, strict=True):
+            require_fit(cur, one, its_columns)
         batch = attempts.lock_batch(cur, batch_id)
         _require_free(batch, attempts.newest_attempt(cur, batch_id), caller)
-        attempt = attempts.open_attempt(cur, batch_id, folder, caller, columns, starts, version("lockstep"))
-        return attempt, attempts.ranges(cur, batch_id)
+        attempt = attempts.open_attempt(cur, batch_id, folder, caller, first, starts, version("lockstep"))
+        for place, its_columns in enumerate(beside, start=1):
+            attempts.create_staging(cur, attempt, place, its_columns)
+        ranges, planned_at = attempts.ranges(cur, batch_id), batch.planned_at.astimezone(UTC)
+    return attempt, StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at)
 
 
 def _require_free(batch: Any, newest: Any, caller: Caller) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import READER, transaction
@@ -38,15 +39,21 @@ def verify(conn: connection, broker: Broker, folder: PipelineFolder, *, deep: bo
         if view is None:
             return checks
         streams = [s for s in ledger.streams(cur, pipeline.name) if s.topic_id == view.topic_id]
-        if isinstance(pipeline.target, Append):
-            return checks + [_append(conn, cur, broker, folder, view, stream) for stream in streams]
-        return [*checks, _upsert(cur, broker, folder, pipeline.target, view, streams)]
+        for one in pipeline.each():
+            target, its = one.first, replace(folder, pipeline=one)
+            if isinstance(target, Append):
+                found = [_append(conn, cur, broker, its, view, stream) for stream in streams]
+            else:
+                gone = pipeline.tombstone_targets
+                found = [_upsert(cur, broker, its, view, streams, takes_tombstones=target in gone)]
+            checks += [replace(check, name=ledger.name_of(pipeline, target, check.name)) for check in found]
+        return checks
 
 
 def _append(conn: connection, cur: Any, broker: Broker, folder: PipelineFolder, view: TopicView, stream: Any) -> Check:
     """Kafka's visible records and the target's rows and rejects, merged in offset order."""
     name = f"{stream.topic}-{stream.partition}: every record exactly once"
-    segments = ledger.segments(cur, stream.stream_id)
+    segments = ledger.segments(cur, stream.stream_id, folder.pipeline.first)
     log_start = view.bounds[stream.partition].log_start
     readable = [segment for segment in segments if segment.from_offset >= log_start]
     if not readable:
@@ -101,9 +108,11 @@ class _Merge:
 
 
 def _upsert(
-    cur: Any, broker: Broker, folder: PipelineFolder, target: Upsert, view: TopicView, streams: list[Any]
+    cur: Any, broker: Broker, folder: PipelineFolder, view: TopicView, streams: list[Any], *, takes_tombstones: bool
 ) -> Check:
     """Each key's newest accepted record is its row, or the row is absent after a tombstone."""
+    target = folder.pipeline.first
+    assert isinstance(target, Upsert)  # noqa: S101 - the caller has looked
     name = "each key's newest record is its row"
     types = {column.name: column.type for column in folder.pipeline.format.columns}
     if folder.transform or target.order_by or not {types.get(key) for key in target.key} <= EXACT_KEYS:
@@ -118,7 +127,7 @@ def _upsert(
         for segment in ledger.segments(cur, stream.stream_id):
             begin = max(segment.from_offset, log_start)
             for message in broker.records(view.topic, stream.partition, begin, segment.until_offset):
-                if message.offset() in rejected:
+                if message.offset() in rejected or (message.value() is None and not takes_tombstones):
                     continue
                 records += 1
                 order = (stream.epoch, message.offset(), stream.stream_id, message.value() is None)

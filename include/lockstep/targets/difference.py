@@ -22,14 +22,14 @@ Q = queries("lockstep.targets", "difference")
 COORDINATES = ("_stream", "_offset", "_ordinal")
 
 
-def keep_before(cur: cursor, target: Target, attempt: AttemptId) -> None:
+def keep_before(cur: cursor, target: Target, attempt: AttemptId, place: int = 0) -> None:
     """Remembers, until the transaction ends, every row that publishing the attempt may change."""
-    cur.execute(sql.SQL(Q["keep_before"]).format(**_parts(cur, target, attempt)), _named(attempt))
+    cur.execute(sql.SQL(Q["keep_before"]).format(**_parts(cur, target, attempt, place)), _named(attempt))
 
 
-def difference(cur: cursor, target: Target, attempt: AttemptId, samples: int) -> dict[str, Any]:
+def difference(cur: cursor, target: Target, attempt: AttemptId, samples: int, place: int = 0) -> dict[str, Any]:
     """What has become of those rows: `added`, `changed`, `removed`, `unchanged`, and the first few that differ."""
-    parts = _parts(cur, target, attempt)
+    parts = _parts(cur, target, attempt, place)
     parts["after"] = sql.SQL(Q["rows_after"]).format(**parts)
     cur.execute(sql.SQL(Q["count_differences"]).format(**parts), _named(attempt))
     counts: dict[str, Any] = one(cur)._asdict()
@@ -44,15 +44,16 @@ def rejects(cur: cursor, attempt: AttemptId) -> dict[str, int]:
     return {"before": row.before, "after": int(row.after or 0)}
 
 
-def _parts(cur: cursor, target: Target, attempt: AttemptId) -> dict[str, Any]:
+def _parts(cur: cursor, target: Target, attempt: AttemptId, place: int) -> dict[str, Any]:
     key = target.key if isinstance(target, Upsert) else COORDINATES
     parts: dict[str, Any] = {
         "target": sql.Identifier(*target.table.split(".")),
+        "before": sql.Identifier(f"before_{place}"),
         "same_key": sql.SQL(" and ").join(sql.SQL("b.{0} = a.{0}").format(sql.Identifier(name)) for name in key),
         "or_of_staged_keys": sql.SQL(""),
     }
     if isinstance(target, Upsert):
-        rows = staged_rows(attempt, 0)
+        rows = staged_rows(attempt, 0, place)
         staged = payload(cur, target.table, rows.table)
         parts["rows"] = rows.source
         types = dict(zip(staged.names, staged.types, strict=True))

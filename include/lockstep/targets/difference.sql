@@ -1,6 +1,6 @@
 -- name: keep_before
 -- The rows that a batch may change, as they are before it: those of its offsets, and those of the keys it staged.
-create temp table before on commit drop as
+create temp table {before} on commit drop as
 select t.* from {target} t where exists (
     select 1 from lockstep.batch_range r where r.batch_id = %(batch_id)s and r.stream_id = t._stream
       and t._offset >= lower(r.offsets) and t._offset < upper(r.offsets)) {or_of_staged_keys}
@@ -9,7 +9,7 @@ select t.* from {target} t where exists (
 -- How many rows came, went, changed and stayed; a row answers to its key, and `_batch` is not looked at.
 with pairs as (
     select to_jsonb(b) - '_batch' as old, to_jsonb(a) - '_batch' as new
-    from before b full join ({after}) a on {same_key})
+    from {before} b full join ({after}) a on {same_key})
 select count(*) filter (where old is null) as added, count(*) filter (where new is null) as removed,
     count(*) filter (where old <> new) as changed, count(*) filter (where old = new) as unchanged
 from pairs
@@ -18,7 +18,7 @@ from pairs
 -- The first rows of each kind, as they were and as they would be.
 with pairs as (
     select to_jsonb(b) - '_batch' as old, to_jsonb(a) - '_batch' as new
-    from before b full join ({after}) a on {same_key}),
+    from {before} b full join ({after}) a on {same_key}),
 told as (
     select case when old is null then 'added' when new is null then 'removed' else 'changed' end as kind, old, new,
         coalesce(new, old) as row

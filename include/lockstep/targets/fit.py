@@ -58,7 +58,7 @@ def payload(cur: cursor, table: str, staged: str) -> Payload:
 
 def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> None:
     """Refuses a target that is missing, lacks a column, holds another type, or does not keep its key unique."""
-    table, name = pipeline.target.table, pipeline.name
+    table, name = pipeline.first.table, pipeline.name
     found = {row.name: row for row in _columns(cur, table)}
     migrate = f"lockstep migrate {name}"
     if not found:
@@ -84,8 +84,9 @@ def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> N
 
 
 def _require_key_and_grants(cur: cursor, pipeline: Pipeline) -> None:
-    table, name = pipeline.target.table, pipeline.name
-    key = set(pipeline.target.key) if isinstance(pipeline.target, Upsert) else {"_stream", "_offset", "_ordinal"}
+    target, name = pipeline.first, pipeline.name
+    table = target.table
+    key = set(target.key) if isinstance(target, Upsert) else {"_stream", "_offset", "_ordinal"}
     cur.execute(Q["unique_keys"], {"table": table})
     if not any(set(row.columns) == key for row in every(cur)):
         raise Refusal(

@@ -29,8 +29,8 @@ class Rows:
     source: Composable
 
 
-def staged_rows(attempt: AttemptId, count: int) -> Rows:
-    """The rows that the attempt's winners have staged, rejects left out."""
+def staged_rows(attempt: AttemptId, count: int, place: int = 0) -> Rows:
+    """The rows that the attempt's winners have staged for the target at this place, rejects left out."""
     named = {"batch_id": sql.Literal(attempt.batch_id), "token": sql.Literal(attempt.token)}
-    source = sql.SQL(Q["of_winners"]).format(table=staging(attempt), **named)
-    return Rows(attempt.batch_id, count, f"{STAGING_SCHEMA}.{attempt.table}", source)
+    source = sql.SQL(Q["of_winners"]).format(table=staging(attempt, place), **named)
+    return Rows(attempt.batch_id, count, f"{STAGING_SCHEMA}.{attempt.beside(place)}", source)

@@ -45,6 +45,7 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     run("count_existing")
     existing: int = one(cur).existing
     written = run("upsert_rows")
+    run("forget_newest")
     return {
         "inserted": written - existing,
         "updated": existing,

@@ -54,6 +54,10 @@ on conflict ({keys}) do update set {assignments},
 -- How many of the keys already have a row.
 select count(*) as existing from newest n join {target} t on {same_key} where not n._deleted
 
+-- name: forget_newest
+-- The next target of the same transaction has newest records of its own.
+drop table newest
+
 -- name: withdraw_rows
 -- Rows whose newest record lies in a segment that is replayed: whether they come back, and how, is up to today's code.
 delete from {target} t using lockstep.claim k
