@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import secrets
+from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
@@ -15,17 +17,17 @@ from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpar
 from lockstep.adapters.postgres import staging_dsn
 from lockstep.adapters.spark_session import session
 from lockstep.core.accounting import Digest, ManifestLine
-from lockstep.core.columns import RESERVED, Column
-from lockstep.core.errors import BadData, BadDefinition, Refusal, Superseded, Unreachable
+from lockstep.core.errors import BadData, Refusal, Superseded, Unreachable
 from lockstep.core.tasks import tasks_for
 from lockstep.formats.json_format import decoded
+from lockstep.staging.plans import cuts, reads, unrepeatable
 from lockstep.staging.source import kept, source_lines
 from lockstep.staging.tally import SPARK_LINES
+from lockstep.staging.transforms import Transforms
 from lockstep.staging.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from lockstep.core.columns import Column
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.staging import StageWork
@@ -43,19 +45,6 @@ AWAY = (
     "AuthorizationException",
     "SSLHandshakeException",
 )
-SPARK_TYPES = {
-    "string": "string",
-    "boolean": "boolean",
-    "tinyint": "smallint",
-    "smallint": "smallint",
-    "int": "int",
-    "bigint": "bigint",
-    "float": "float",
-    "double": "double",
-    "date": "date",
-    "timestamp": "timestamp",
-    "binary": "binary",
-}
 
 
 class SparkEngine:
@@ -68,35 +57,40 @@ class SparkEngine:
         self._kafka_options = kafka_options.for_java() if kafka_options else {}
         self._group = ""
         self._cancelled = False
+        self._transforms = Transforms(folder)
 
     def application_id(self) -> str | None:
         """How Spark's own pages call this run."""
         return session().sparkContext.applicationId
 
-    def columns(self) -> tuple[Column, ...]:
-        """The columns that reach the target; with a transform, found by running it on an empty frame.
+    def columns(self, place: int = 0) -> tuple[Column, ...]:
+        """The columns that reach the target at this place; with a transform, found by running it on an empty frame.
 
-        An attempt begins by asking for them: what cancelled the one before does not concern it.
+        An attempt begins by asking for the first target's: what cancelled the one before does not concern it.
         """
-        self._group, self._cancelled = "", False
-        declared = self._folder.pipeline.format.columns
-        if self._folder.transform is None:
-            return declared
-        schema = ", ".join(
-            ["_stream int", "_offset bigint", "_timestamp timestamp", "_key binary", "_headers string"]
-            + [f"`{column.name}` {column.type}" for column in declared]
-        )
-        frame = self._transformed(session().createDataFrame([], schema))
-        for name in ("_stream", "_offset"):
-            if name not in frame.columns:
-                raise BadDefinition(f"{self._where}: the transform drops {name}, and every row answers for its record")
-        return tuple(self._column(name, type_) for name, type_ in frame.dtypes if name not in RESERVED)
+        if not place:
+            self._group, self._cancelled = "", False
+            self._transforms = Transforms(self._folder)
+        if self._transforms.straight:
+            return self._folder.pipeline.format.columns
+        return self._transforms.columns(self._folder.pipeline.targets[place], session())
+
+    def unrepeatable(self) -> dict[str, tuple[str, ...]]:
+        """What each target's function takes from the clock, from chance or from where it runs, as its plan tells."""
+        found: dict[str, tuple[str, ...]] = {}
+        for target in self._folder.pipeline.targets:
+            function = self._transforms.function(target)
+            if function is not None:
+                found[function.__name__] = unrepeatable(self._transforms.on_nothing(target, session()))
+        return found
 
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
         """Stages every visible record of the ranges; raises `BadData` when data or code is at fault."""
         froms = {item.stream_id: item.offsets.from_offset for item in work.ranges}
         dsn = staging_dsn(self._dsn, f"lockstep stage {work.batch_id}.{work.token}")
-        writer = Writer(dsn, work.table, work.batch_id, work.token, froms, tuple(c.name for c in work.columns))
+        tables = [(table, tuple(column.name for column in columns)) for table, columns in work.tables]
+        tombs = tuple(each for each, deletes in zip(tables, self._deleting(), strict=True) if deletes)
+        writer = Writer(dsn, work.table, work.batch_id, work.token, froms, tables[0][1], tombs)
         slots = tasks_for([item.offsets.span for item in work.ranges], session().sparkContext.defaultParallelism)
         context = session().sparkContext
         group = f"{work.table}_{secrets.token_hex(4)}"  # one that is cancelled runs no job any more
@@ -105,8 +99,7 @@ class SparkEngine:
         self._require_wanted(work)  # after the group is named: who cancels from here on cancels the group
         try:
             records = decoded(self._records(work).coalesce(slots), self._folder.pipeline)
-            lines = self._staged(records, writer, work)
-            return lines if self._folder.transform is None else kept(source_lines(dsn, work, slots), lines)
+            return self._staged(records, writer, work, slots)
         except PySparkException as error:
             raise self._told(error, work) from error
         except Exception as error:
@@ -153,49 +146,45 @@ class SparkEngine:
             size.alias("_bytes"),
         )
 
-    def _staged(self, records: DataFrame, writer: Writer, work: StageWork) -> tuple[ManifestLine, ...]:
+    def _staged(self, records: DataFrame, writer: Writer, work: StageWork, slots: int) -> tuple[ManifestLine, ...]:
         rejected = F.col("_reason").isNotNull()
-        raw_of_rejects = {name: F.when(rejected, F.col(name)) for name in ("_key", "_value", "_headers")}
-        if self._folder.transform is None:
-            lines = records.withColumns(raw_of_rejects).mapInArrow(writer.whole, SPARK_LINES)
-        else:
-            aside = records.withColumn("_value", F.when(rejected, F.col("_value")))
-            hidden = ("_ordinal", "_deleted", "_reason", "_value", "_bytes")
-            accepted = aside.mapInArrow(writer.intake, aside.drop(*hidden).schema)
-            out = self._transformed(accepted)
-            reserved = {"_stream": "int", "_offset": "bigint"} | (
-                {"_ordinal": "int"} if "_ordinal" in out.columns else {}
-            )
-            casts = [F.col(name).cast(type_).alias(name) for name, type_ in reserved.items()]
-            casts += [F.col(column.name).cast(column.type).alias(column.name) for column in work.columns]
-            lines = out.select(*casts).mapInArrow(writer.outlet, SPARK_LINES)
-        return tuple(_line(row) for row in lines.collect())
+        if self._transforms.straight:
+            raw_of_rejects = {name: F.when(rejected, F.col(name)) for name in ("_key", "_value", "_headers")}
+            return _lines(records.withColumns(raw_of_rejects).mapInArrow(writer.whole, SPARK_LINES))
+        aside = records.withColumn("_value", F.when(rejected, F.col("_value")))
+        hidden = ("_ordinal", "_deleted", "_reason", "_value", "_bytes")
+        accepted = aside.mapInArrow(writer.intake, aside.drop(*hidden).schema)
+        outs = [self._transforms.applied(target, accepted, work.run) for target in self._folder.pipeline.targets]
+        if sum(map(reads, outs)) == 1:
+            lines = _lines(_outlet(outs[0], writer, work, 0))
+            return kept(source_lines(writer.dsn, work, slots), lines)
+        return self._read_once(accepted, outs, writer, work, slots)
 
-    def _transformed(self, records: DataFrame) -> DataFrame:
-        spec = importlib.util.spec_from_file_location(
-            f"pipelines.{self._folder.pipeline.name}.transform", self._folder.path / "transform.py"
-        )
-        if spec is None or spec.loader is None:
-            raise BadDefinition(f"{self._where}: transform.py cannot be loaded")
-        module = importlib.util.module_from_spec(spec)
+    def _read_once(
+        self, accepted: DataFrame, outs: list[DataFrame], writer: Writer, work: StageWork, slots: int
+    ) -> tuple[ManifestLine, ...]:
+        """The way of records that are used several times, by their targets or within one transform.
+
+        They are read from the log before anything is made of them and kept meanwhile, so that nobody reads it twice.
+        """
+        if what := next(filter(None, map(cuts, outs)), None):
+            raise BadData(
+                f"{self._where}: a transform must not use {what}: the records that it leaves are like lost ones",
+                next_command=f"lockstep check {self._where}",
+            )
+        accepted.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            spec.loader.exec_module(module)
-            function: Callable[[DataFrame], DataFrame] = module.transform
-            made = function(records)
-        except Exception as error:
-            line = (str(error).strip().splitlines() or [""])[0]
-            raise BadDefinition(f"{self._where}: transform.py fails: {type(error).__name__}: {line}") from error
-        if not isinstance(made, DataFrame):
-            raise BadDefinition(
-                f"{self._where}: transform.py returns {type(made).__name__}, and must return a DataFrame"
-            )
-        return made
+            accepted.write.format("noop").mode("overwrite").save()
+            source = source_lines(writer.dsn, work, slots, self._deleting())
+            outlets = [_outlet(out, writer, work, place) for place, out in enumerate(outs)]
+            return kept(source, _lines(reduce(DataFrame.unionAll, outlets), len(outs)))
+        finally:
+            accepted.unpersist()
 
-    def _column(self, name: str, type_: str) -> Column:
-        known = type_ if type_.startswith("decimal") else SPARK_TYPES.get(type_)
-        if known is None:
-            raise BadDefinition(f"{self._where}: the transform's column {name} is {type_}; cast it, or use to_json")
-        return Column(name, known)
+    def _deleting(self) -> tuple[int, ...]:
+        """For each target, how many of its rows a tombstone is."""
+        pipeline = self._folder.pipeline
+        return tuple(int(target in pipeline.tombstone_targets) for target in pipeline.targets)
 
     def _told(self, error: Exception, work: StageWork) -> Exception:
         """What the JVM's many lines come down to, as one of our own errors."""
@@ -230,7 +219,22 @@ def _moment(timestamp: SparkColumn) -> SparkColumn:
     return F.when(timestamp >= F.lit(NO_MOMENT_BEFORE).cast("timestamp"), at_most)
 
 
-def _line(row: Any) -> ManifestLine:
-    fields = row.asDict()
+def _outlet(out: DataFrame, writer: Writer, work: StageWork, place: int) -> DataFrame:
+    """The lines of the tasks that stage what one target is to get, each with the target's place."""
+    table, columns = work.tables[place]
+    reserved = {"_stream": "int", "_offset": "bigint"} | ({"_ordinal": "int"} if "_ordinal" in out.columns else {})
+    casts = [F.col(name).cast(type_).alias(name) for name, type_ in reserved.items()]
+    casts += [F.col(column.name).cast(column.type).alias(column.name) for column in columns]
+    lines = out.select(*casts).mapInArrow(replace(writer, table=table).outlet, SPARK_LINES)
+    return lines.withColumn("place", F.lit(place))
+
+
+def _lines(frame: DataFrame, targets: int = 1) -> tuple[ManifestLine, ...]:
+    return tuple(_line(row.asDict(), targets) for row in frame.collect())
+
+
+def _line(fields: dict[str, Any], targets: int) -> ManifestLine:
+    place = fields.pop("place", 0)
     digest = Digest(fields["delivered"], int(fields.pop("digest_sum")), int(fields.pop("digest_squares")))
-    return ManifestLine(**fields, digest=digest)
+    rows_of = tuple(fields["rows"] if each == place else 0 for each in range(targets)) if targets > 1 else ()
+    return ManifestLine(**fields, digest=digest, rows_of=rows_of)

@@ -111,7 +111,7 @@ class Pipeline:
         return bool(self.tombstone_targets)
 
     def document(self) -> dict[str, Any]:
-        """The definition as plain JSON, for the ledger; `kind` keeps the types apart. What was not said does not stand there."""
+        """The definition as plain JSON, for the ledger; `kind` keeps the types apart, what was not said is left out."""
         whole = asdict(self) | {name: _told(getattr(self, name)) for name in ("format", "guarantee")}
         targets = [_told(target) for target in self.targets]
         whole["target"] = targets[0] if len(targets) == 1 else targets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +18,17 @@ from lockstep.faults import reach
 from lockstep.staging.tally import LINES, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 NOT_STAGED = ("_bytes",)
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Where a task's rows go. `dsn` connects as the stager and sets the time-outs of a staging session."""
+    """Where a task's rows go. `dsn` connects as the stager and sets the time-outs of a staging session.
+
+    `tombs` are the staging tables, each with its columns, of the targets that a tombstone deletes from.
+    """
 
     dsn: str = field(repr=False)
     table: str
@@ -33,6 +36,7 @@ class Writer:
     token: int
     from_offsets: Mapping[int, int]
     columns: tuple[str, ...] = ()
+    tombs: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages decoded records and counts them as delivered and written: the way of a pipeline without a transform."""
@@ -46,26 +50,36 @@ class Writer:
     def intake(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Counts what is delivered, keeps rejects and deletions to itself and yields the rest to the transform.
 
-        Its lines and its rows are committed together when the input is at its end: no end, no line.
+        Its lines and its rows are committed together when the input is at its end: no end, no line. It goes by a number
+        that no outlet has, also where one task does both: who reads a range and who stages rows win or lose apart.
         """
-        tally, kept = Tally(_task(), self.from_offsets), []
+        task = -1 - _task()
+        tally, kept = Tally(task, self.from_offsets), []
         for batch in _counted(batches, tally.delivered):
             aside = pc.or_(pc.is_valid(batch.column("_reason")), batch.column("_deleted"))
-            kept.append(self._stageable(batch.filter(aside)))
+            kept.append(batch.filter(aside))
             yield _accepted(batch.filter(pc.invert(aside)))
         tally.untouched()
-        rows = [batch for batch in kept if batch.num_rows]
-        for batch in rows:
+        for batch in kept:
             tally.staged(batch)
         with self._transaction() as cursor:
-            if rows:
-                self._copy(cursor, rows[0].schema, rows)
+            for writer, rows in self._aside(kept):
+                writer._copy(cursor, rows[0].schema, rows, task)  # noqa: SLF001 - this writer, for another table
             lines = self._source_lines(tally.lines())
             cursor.adbc_ingest("source_manifest", lines, mode="append", db_schema_name="lockstep")
 
-    def _stageable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Without the columns that the transform takes away: the staging table has only what leaves it."""
-        return batch.select([n for n in batch.schema.names if n in self.columns or n.startswith("_")])
+    def _aside(self, kept: list[pa.RecordBatch]) -> Iterator[tuple[Writer, list[pa.RecordBatch]]]:
+        """Which rows go into which table: rejects into the first, a tombstone into each that it deletes from."""
+        tombs = dict(self.tombs)
+        for table, columns in ({self.table: self.columns} | tombs).items():
+            rows = []
+            for batch in kept:
+                rejected = pc.is_valid(batch.column("_reason"))
+                wanted = batch.filter(pc.invert(rejected)) if table in tombs else batch.slice(0, 0)
+                parts = [wanted, batch.filter(rejected)] if table == self.table else [wanted]
+                rows += [_stageable(part, columns) for part in parts if part.num_rows]
+            if rows:
+                yield replace(self, table=table), rows
 
     def _source_lines(self, lines: pa.RecordBatch) -> pa.Table:
         columns = {name: lines.column(name) for name in LINES.names if name != "rows"}
@@ -87,8 +101,9 @@ class Writer:
         reach("task.committed")
         yield tally.lines()
 
-    def _copy(self, cursor: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        staged = _under_way(_with_task(batch) for batch in batches)
+    def _copy(self, cursor: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch], task: int | None = None) -> None:
+        task = _task() if task is None else task
+        staged = _under_way(_with_task(batch, task) for batch in batches)
         fields = [field for field in schema if field.name not in NOT_STAGED]
         reader = pa.RecordBatchReader.from_batches(pa.schema([*fields, pa.field("_task", pa.int64())]), staged)
         cursor.adbc_ingest(self.table, reader, mode="append", db_schema_name=STAGING_SCHEMA)
@@ -126,9 +141,14 @@ def _under_way(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reach("task.copy_mid")
 
 
-def _with_task(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _stageable(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+    """Without the columns that the transform takes away: the staging table has only what leaves it."""
+    return batch.select([n for n in batch.schema.names if n in columns or n.startswith("_")])
+
+
+def _with_task(batch: pa.RecordBatch, task: int) -> pa.RecordBatch:
     kept = batch.select([name for name in batch.schema.names if name not in NOT_STAGED])
-    return kept.append_column("_task", pa.array([_task()] * batch.num_rows, pa.int64()))
+    return kept.append_column("_task", pa.array([task] * batch.num_rows, pa.int64()))
 
 
 def _accepted(batch: pa.RecordBatch) -> pa.RecordBatch:
