@@ -31,6 +31,7 @@ class PlainEngine:
     """Reads JSON objects; anything else, and every value that is no object, is a reject.
 
     `change` stands for a pipeline's code: what it makes of a decoded record is staged; None filters, a ValueError rejects it.
+    Of several targets each is given the same rows; rejects go into the first one's table.
     """
 
     def __init__(
@@ -45,7 +46,8 @@ class PlainEngine:
     def application_id(self) -> str | None:
         return None
 
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self, place: int = 0) -> tuple[Column, ...]:
+        assert place < len(self.folder.pipeline.targets)
         return self.folder.pipeline.format.columns
 
     def cancel(self) -> None:
@@ -67,11 +69,13 @@ class PlainEngine:
             lines = [self._read_one(consumer, item, rows) for item in work.ranges]
         finally:
             consumer.close()
-        rows.seek(0)
+        good = [line for line in rows.getvalue().splitlines(keepends=True) if line.split("\t")[6] == "\\N"]
         try:
             dsn = staging_dsn(self.dsn, f"lockstep stage {work.batch_id}.{work.token}")
             with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
-                cur.copy_expert(f"copy {STAGING_SCHEMA}.{work.table} from stdin", rows)
+                for place, (table, _) in enumerate(work.tables):
+                    staged = io.StringIO("".join(good) if place else rows.getvalue())
+                    cur.copy_expert(f"copy {STAGING_SCHEMA}.{table} from stdin", staged)
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
             raise Unreachable(last_line(error)) from None
         except psycopg2.DatabaseError as error:
@@ -98,14 +102,15 @@ class PlainEngine:
             became[self._write(rows, item.stream_id, message)] += 1
             if message.offset() == range_.until_offset - 1:
                 break
-        n = len(offsets)
+        n, targets = len(offsets), len(self.folder.pipeline.targets)
         return ManifestLine(
             task=1,
             stream_id=item.stream_id,
             delivered=n,
-            written=became["row"],
+            written=became["row"] if targets == 1 else 0,  # of several the ledger counts each record once
             rejected=became["reject"],
-            rows=became["row"],
+            rows=became["row"] * targets,
+            rows_of=(became["row"],) * targets if targets > 1 else (),
             bytes=size,
             digest=Digest.of(offsets, range_.from_offset),
             first_offset=offsets[0] if n else None,

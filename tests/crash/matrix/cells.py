@@ -27,6 +27,8 @@ LANES = {
     "preview": (*TO_VALIDATE, "replay.old_deleted", "preview.compared"),
     "upkeep": ("upkeep.merged",),
 }
+# Passed by pipelines of several targets only: tests/crash/test_between_targets.py strikes there.
+OF_SEVERAL_TARGETS = {"commit.between_targets"}
 AFTER_THE_COMMIT = {"commit.done_unacknowledged", "announce.before"}
 ENDS = {"raise": "InjectedFault", "kill": "SIGKILL", "term": "SIGTERM"}
 
