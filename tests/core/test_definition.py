@@ -22,6 +22,10 @@ GOOD = {"name": "orders", "topic": "orders.v1", "format": Json("id string"), "ta
         (lambda: Pipeline(**GOOD | {"topic": ".."}), "topic"),
         (lambda: Pipeline(**GOOD | {"format": "json"}), "format"),
         (lambda: Pipeline(**GOOD | {"target": "public.orders"}), "target"),
+        (lambda: Pipeline(**GOOD | {"target": ()}), "target"),
+        (lambda: Pipeline(**GOOD | {"target": (Append("public.a"), "public.b")}), "target"),
+        (lambda: Pipeline(**GOOD | {"target": (Append("public.a"), Upsert("public.a", ("id",)))}), "public.a"),
+        (lambda: Append("public.a", transform="no name"), "target.transform"),
         (lambda: Pipeline(**GOOD | {"guarantee": "exactly_once"}), "guarantee"),
         (lambda: Pipeline(**GOOD, max_reject_share=1.5), "max_reject_share"),
         (lambda: Pipeline(**GOOD, start="yesterday"), "start"),
@@ -71,3 +75,34 @@ def test_a_tombstone_deletes_only_where_the_kafka_key_is_known_and_no_column_ord
         "target": Upsert("public.orders", key=("id",), order_by="n"),
     }
     assert not Pipeline(**upsert | ordered).takes_tombstones
+
+
+def test_the_document_of_one_target_says_what_it_always_said():
+    alone, in_a_tuple = (Pipeline(**GOOD | {"target": target}) for target in (GOOD["target"], (GOOD["target"],)))
+    assert alone.document() == in_a_tuple.document()
+    assert alone.document()["target"] == {"kind": "Append", "table": "public.orders"}
+    assert set(alone.document()) == {
+        *("name", "topic", "format", "target", "start", "limits", "schedule", "owner", "guarantee", "max_reject_share"),
+    }
+
+
+def test_several_targets_stand_in_the_document_in_their_order():
+    targets = (Append("public.lines", transform="lines"), Upsert("public.heads", ("id",)))
+    document = Pipeline(**GOOD | {"target": targets}, nondeterministic=True).document()
+    assert document["target"] == [
+        {"kind": "Append", "table": "public.lines", "transform": "lines"},
+        {"kind": "Upsert", "table": "public.heads", "key": ("id",), "order_by": None},
+    ]
+    assert document["nondeterministic"] is True
+
+
+def test_a_tombstone_reaches_every_target_that_is_keyed_by_the_kafka_key():
+    heads, newest, by_customer = Upsert("a.a", ("id",)), Upsert("a.b", ("id",)), Upsert("a.c", ("customer",))
+    given = GOOD | {"format": Json("id string, customer string", key="id")}
+    assert Pipeline(**given | {"target": (Append("a.d"), heads, by_customer, newest)}).tombstone_targets == (
+        heads,
+        newest,
+    )
+    assert not Pipeline(**given | {"target": (Append("a.d"), by_customer)}).takes_tombstones
+    ordered = Upsert("a.e", ("id",), order_by="customer")
+    assert not Pipeline(**given | {"target": (heads, ordered)}).takes_tombstones

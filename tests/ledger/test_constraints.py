@@ -59,6 +59,19 @@ def closed_request(ledger) -> dict[str, object]:
     return known
 
 
+TARGET_ROWS = """insert into lockstep.target_rows (batch_id, token, place, target, stream_id, rows, records)
+    values (%(b)s, %(t)s, {place}, 'public.t{place}', %(s)s, {rows}, {records})"""
+
+
+def for_several(ledger) -> dict[str, object]:
+    """Two targets were told five and three rows; the result says nothing of them."""
+    known = opened(ledger)
+    for place, rows in enumerate((5, 3)):
+        ledger.ask(TARGET_ROWS.format(place=place, rows=rows, records=3) + " returning 1", **known)
+    ledger.ask(RESULT.format(delivered=0, written=0, before=0, after=0) + " returning 1", **known)
+    return known
+
+
 # constraint → where it stands → what must be refused
 REFUSED = [
     ("name_is_identifier", stream, "insert into lockstep.pipeline (name) values ('Robert; drop')"),
@@ -108,6 +121,12 @@ REFUSED = [
         select b, %(t)s, 'd1', 'me', now() from (insert_other()) as o (b)""",
     ),
     ("reconciles", opened, RESULT.format(delivered=5, written=4, before=0, after=0)),
+    ("records_have_rows", opened, TARGET_ROWS.format(place=0, rows=1, records=2)),
+    (
+        "every_target",
+        for_several,
+        "insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)",
+    ),
     ("nothing_trimmed", opened, RESULT.format(delivered=0, written=0, before=5, after=4)),
     ("claimed_once", planned, CLAIM.format(low=9, high=12, e="nothing")),
     ("expects_whom", planned, CLAIM.format(low=10, high=12, e="batch")),
@@ -192,6 +211,17 @@ def test_what_was_trimmed_while_it_was_read_has_no_commit(ledger, conn):
         cur.execute("insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)", known)
 
 
+def test_what_one_of_two_targets_was_never_told_of_has_no_commit(ledger, conn):
+    one, other = ledger.stream(0), ledger.stream(1)
+    batch = ledger.planned({one: (0, 4), other: (0, 4)})
+    token = ledger.opened(batch)
+    known = {"b": batch, "t": token}
+    for place, stream in ((0, one), (0, other), (1, one)):  # the second target's rows of the other stream are missing
+        ledger.ask(TARGET_ROWS.format(place=place, rows=2, records=2) + " returning 1", **known, s=stream)
+    with pytest.raises(errors.CheckViolation, match="every_target"), transaction(conn, OWNER) as cur:
+        commit_in(cur, batch, token, delivered=4)
+
+
 HISTORY = [
     "definition",
     "batch_range",
@@ -200,6 +230,7 @@ HISTORY = [
     "source_manifest",
     "verdict",
     "result",
+    "target_rows",
     "commit",
     "decision",
 ]
