@@ -16,9 +16,9 @@ from lockstep.adapters.postgres import staging_dsn
 from lockstep.adapters.spark_session import session
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.columns import RESERVED, Column
-from lockstep.core.errors import BadData, BadDefinition, Refusal, Superseded, Unreachable
+from lockstep.core.errors import BadData, BadDefinition, Refusal, Superseded, Unreachable, said_in
 from lockstep.core.tasks import tasks_for
-from lockstep.formats.json_format import decoded
+from lockstep.formats import decoded
 from lockstep.staging.source import kept, source_lines
 from lockstep.staging.tally import SPARK_LINES
 from lockstep.staging.writer import Writer
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.kafka_options import KafkaOptions
+    from lockstep.core.registry import Registry
     from lockstep.core.staging import StageWork
 
 NO_MOMENT_BEFORE, LAST_DAY = "1970-01-01T00:00:00Z", "9999-12-31T00:00:00Z"
@@ -61,8 +62,16 @@ SPARK_TYPES = {
 class SparkEngine:
     """One pipeline's reading by the process's Spark session; nothing is started before the first read needs it."""
 
-    def __init__(self, folder: PipelineFolder, kafka: str, dsn: str, kafka_options: KafkaOptions | None = None) -> None:
+    def __init__(
+        self,
+        folder: PipelineFolder,
+        kafka: str,
+        dsn: str,
+        kafka_options: KafkaOptions | None = None,
+        registry: Registry | None = None,
+    ) -> None:
         self._folder = folder
+        self._registry = registry
         self._kafka = kafka
         self._dsn = dsn
         self._kafka_options = kafka_options.for_java() if kafka_options else {}
@@ -79,7 +88,7 @@ class SparkEngine:
         An attempt begins by asking for them: what cancelled the one before does not concern it.
         """
         self._group, self._cancelled = "", False
-        declared = self._folder.pipeline.format.columns
+        declared = self._folder.pipeline.columns
         if self._folder.transform is None:
             return declared
         schema = ", ".join(
@@ -104,7 +113,8 @@ class SparkEngine:
         self._group = group
         self._require_wanted(work)  # after the group is named: who cancels from here on cancels the group
         try:
-            records = decoded(self._records(work).coalesce(slots), self._folder.pipeline)
+            raw = self._records(work).coalesce(slots)
+            records = decoded(raw, self._folder.pipeline, decode=self._folder.decode, registry=self._registry)
             lines = self._staged(records, writer, work)
             return lines if self._folder.transform is None else kept(source_lines(dsn, work, slots), lines)
         except PySparkException as error:
@@ -151,6 +161,7 @@ class SparkEngine:
             F.col("value").alias("_value"),
             headers.alias("_headers"),
             size.alias("_bytes"),
+            F.col("partition").alias("_partition"),
         )
 
     def _staged(self, records: DataFrame, writer: Writer, work: StageWork) -> tuple[ManifestLine, ...]:
@@ -160,7 +171,7 @@ class SparkEngine:
             lines = records.withColumns(raw_of_rejects).mapInArrow(writer.whole, SPARK_LINES)
         else:
             aside = records.withColumn("_value", F.when(rejected, F.col("_value")))
-            hidden = ("_ordinal", "_deleted", "_reason", "_value", "_bytes")
+            hidden = ("_ordinal", "_deleted", "_reason", "_value", "_bytes", "_filtered")
             accepted = aside.mapInArrow(writer.intake, aside.drop(*hidden).schema)
             out = self._transformed(accepted)
             reserved = {"_stream": "int", "_offset": "bigint"} | (
@@ -204,6 +215,8 @@ class SparkEngine:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         if any("Failed to find data source: kafka" in line for line in lines):
             return Refusal(f"{self._where}: Spark was started without its Kafka connector", next_command="make jars")
+        if said := next(filter(None, map(said_in, lines)), None):
+            return said
         away = next((line for line in lines if any(kind in line for kind in AWAY)), None)
         if away:
             return Unreachable(f"{self._where}: batch {work.batch_id} could not be read: {away[:300]}")

@@ -12,7 +12,7 @@ import typer
 from lockstep.adapters import folders
 from lockstep.cli.options import Name, OneName
 from lockstep.cli.output import AsJson, say, show
-from lockstep.core.columns import IDENTIFIER, parse_columns
+from lockstep.core.columns import IDENTIFIER
 from lockstep.core.definition import Append, Json, Pipeline, Upsert
 from lockstep.core.errors import BadData, BadDefinition, Refusal
 
@@ -115,7 +115,7 @@ def _faults(name: str) -> list[str]:
 def _columns(folder: PipelineFolder) -> Sequence[Column]:
     """The columns that reach the target; a transform is asked on an empty frame, which also proves what it keeps."""
     if folder.transform is None:
-        return folder.pipeline.format.columns
+        return folder.pipeline.columns
     from lockstep.adapters.spark import SparkEngine
 
     columns: Sequence[Column] = SparkEngine(folder, "", "").columns()
@@ -125,7 +125,7 @@ def _columns(folder: PipelineFolder) -> Sequence[Column]:
 def _texts(pipeline: Pipeline) -> dict[str, str]:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    columns = parse_columns(pipeline.format.schema)
+    columns = pipeline.format.columns
     # A line may end behind a column only, so what stands between name and type is no space until the lines are cut.
     pairs = ", ".join(f"{column.name}\0{column.type}" for column in columns)
     lines = [line.replace("\0", " ") for line in textwrap.wrap(pairs, SCHEMA_WIDTH)]

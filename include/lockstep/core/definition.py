@@ -5,15 +5,31 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockstep.core.columns import IDENTIFIER
 from lockstep.core.errors import BadDefinition
-from lockstep.core.formats import Format, Json
+from lockstep.core.formats import Avro, Custom, Envelope, Format, Json, Raw, columns_of
 from lockstep.core.guarantees import Guarantee, PerBatch
 from lockstep.core.targets import Append, Target, Upsert
 
-__all__ = ["Append", "Json", "Limits", "PerBatch", "Pipeline", "Target", "Upsert", "start_of"]
+if TYPE_CHECKING:
+    from lockstep.core.columns import Column
+
+__all__ = [
+    "Append",
+    "Avro",
+    "Custom",
+    "Envelope",
+    "Json",
+    "Limits",
+    "PerBatch",
+    "Pipeline",
+    "Raw",
+    "Target",
+    "Upsert",
+    "start_of",
+]
 
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
@@ -47,6 +63,7 @@ class Pipeline:
     owner: str = "lockstep"
     guarantee: Guarantee = field(default_factory=PerBatch)
     max_reject_share: float = 0.05
+    envelope: Envelope | None = None
 
     def __post_init__(self) -> None:
         if not IDENTIFIER.match(self.name):
@@ -58,12 +75,19 @@ class Pipeline:
             ("target", Target),
             ("limits", Limits),
             ("guarantee", Guarantee),
+            ("envelope", Envelope | None),
         ):
             if not isinstance(getattr(self, attribute), allowed):
                 raise BadDefinition(f"{attribute} is {getattr(self, attribute)!r}: not a kind that Lockstep knows")
         if not 0 <= self.max_reject_share <= 1:
             raise BadDefinition(f"max_reject_share is {self.max_reject_share!r}: it must lie between 0 and 1")
         start_of(self.start)
+        columns_of(self.format, self.envelope)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that decoding gives, in front of a transform."""
+        return columns_of(self.format, self.envelope)
 
     @property
     def takes_tombstones(self) -> bool:
@@ -74,7 +98,15 @@ class Pipeline:
         """The definition as plain JSON, for the ledger; `kind` keeps the types apart."""
         parts = {name: {"kind": type(getattr(self, name)).__name__} for name in ("format", "target", "guarantee")}
         whole = asdict(self)
+        whole["format"] = {name: value for name, value in whole["format"].items() if _is_said(name, value)}
+        if self.envelope is None:
+            del whole["envelope"]
         return whole | {name: kind | whole[name] for name, kind in parts.items()}
+
+
+def _is_said(name: str, value: Any) -> bool:
+    """What a format leaves out is no part of the document: a new option does not rename the definitions that lack it."""
+    return name in {"schema", "key"} or value not in (None, False)
 
 
 def start_of(start: str) -> datetime | str:
