@@ -168,7 +168,7 @@ def _double(value: Any) -> float:
 def _float(value: Any) -> float:
     wide = _double(value)
     try:
-        struct.pack("f", wide)
+        struct.pack("<f", wide)  # in native order it would not complain
     except OverflowError:
         raise ValueError("does not fit float") from None
     return wide
