@@ -51,7 +51,7 @@ soak: $(VENV)/.built-dev jars ## a storm of crashes for MINUTES=n; prints the fi
 
 .PHONY: test-fast
 test-fast: $(VENV)/.built-dev ## the tests that need no server
-	@$(BIN)/python -m pytest tests/core tests/dev --ignore tests/dev/test_embedded_stack.py --ignore tests/dev/test_from_wheels.py -m "not long" $(ARGS)
+	@$(BIN)/python -m pytest tests/core tests/formats tests/dev --ignore tests/dev/test_embedded_stack.py --ignore tests/dev/test_from_wheels.py -m "not long" $(ARGS)
 
 .PHONY: bench-ledger
 bench-ledger: $(VENV)/.built servers ## plan and commit on a full ledger against an empty one, as ratios

@@ -55,6 +55,34 @@ def test_a_fault_is_one_line_with_file_and_field(lockstep, files, fault):
     assert fault in said.err
 
 
+OWN = DEFINITION.replace("Json(", "Custom(").replace(', key="id")', ")").replace("Json,", "Custom, Json,")
+DECODER = "def decode(key, value, headers):\n    return None\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        ({}, "decode.py: missing; it holds decode(key, value, headers)"),
+        ({"decode": "def decode(:\n"}, "decode.py:1: syntax: "),
+        ({"decode": "1 / 0\n"}, "decode.py: ZeroDivisionError: division by zero"),
+        (
+            {"decode": DECODER.replace("decode", "decoded")},
+            "decode.py: it defines no function decode(key, value, headers)",
+        ),
+    ],
+)
+def test_a_decoder_that_cannot_be_used_is_one_line(lockstep, files, fault):
+    lockstep.define(init=OWN, **files)
+    said = lockstep("check", "orders")
+    assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
+    assert f"orders: include/pipelines/orders/{fault}" in said.err
+
+
+def test_an_own_decoder_that_loads_is_ok(lockstep):
+    lockstep.define(init=OWN, decode=DECODER)
+    assert lockstep("check", "orders").out == "orders: ok\n"
+
+
 @pytest.mark.parametrize("table", ['"public"."orders"', "PUBLIC.Orders", "public . orders"])
 def test_the_target_is_found_however_it_is_written(lockstep, table):
     lockstep.define(target=TARGET.replace("public.orders", table))

@@ -35,10 +35,22 @@ KAFKA = Connection(
 )
 
 
+REGISTRY = Connection(
+    conn_id="schemas",
+    conn_type="http",
+    schema="https",
+    host="registry.example",
+    port=8443,
+    login="me",
+    password="p@ss:w",  # noqa: S106 - nobody's
+    extra=json.dumps({"timeout": 3}),
+)
+
+
 @pytest.fixture(autouse=True)
 def connections(monkeypatch):
     def get(conn_id: str) -> Connection:
-        for known in (POSTGRES, KAFKA):
+        for known in (POSTGRES, KAFKA, REGISTRY):
             if known.conn_id == conn_id:
                 return known
         raise AirflowNotFoundException(conn_id)
@@ -72,6 +84,17 @@ def test_the_environment_wins_and_its_connection_is_not_even_asked_for():
 def test_a_missing_connection_is_named_with_the_variable_that_would_do_instead():
     with pytest.raises(BadDefinition, match="no connection absent, and LOCKSTEP_DSN is not set"):
         environment("absent", "events", {})
+
+
+def test_a_registrys_connection_is_asked_for_only_where_one_is_named_and_gives_address_and_options():
+    assert "LOCKSTEP_REGISTRY" not in environment("ledger", "events", {})
+    found = environment("ledger", "events", {}, registry_conn_id="schemas")
+    assert found["LOCKSTEP_REGISTRY"] == "https://registry.example:8443"
+    assert json.loads(found["LOCKSTEP_REGISTRY_CONFIG"]) == {"timeout": 3, "basic.auth.user.info": "me:p@ss:w"}
+    set_ = {"LOCKSTEP_DSN": "postgresql://x", "LOCKSTEP_KAFKA": "k:9092", "LOCKSTEP_REGISTRY": "http://r"}
+    assert environment("absent", "absent", set_, registry_conn_id="absent") == {}
+    with pytest.raises(BadDefinition, match="no connection absent, and LOCKSTEP_REGISTRY is not set"):
+        environment("ledger", "events", {}, registry_conn_id="absent")
 
 
 @pytest.mark.parametrize(

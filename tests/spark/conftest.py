@@ -16,6 +16,7 @@ from lockstep.adapters.folders import load
 from lockstep.adapters.kafka import Broker
 from lockstep.adapters.postgres import connect
 from lockstep.adapters.spark import SparkEngine
+from lockstep.cli.surroundings import registry
 from lockstep.core.decisions import Caller
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.run import run, until_idle
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NUMBERS = itertools.count()
-HEAD = "from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert\n"
+HEAD = "from lockstep.core.definition import Append, Avro, Custom, Envelope, Json, Limits, Pipeline, Raw, Upsert\n"
 COORDINATES = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 
 
@@ -56,12 +57,13 @@ class Loaded:
 
     def parts(self):
         folder = load(self.name)
-        return Surroundings(self.dsn, Broker(self.kafka)), SparkEngine(folder, self.kafka, self.dsn), folder
+        engine = SparkEngine(folder, self.kafka, self.dsn, registry=registry())
+        return Surroundings(self.dsn, Broker(self.kafka)), engine, folder
 
 
 @pytest.fixture
 def pipeline(database, kafka, tmp_path, monkeypatch):
-    """`pipeline(topic, columns, target=..., ddl=..., transform=...)` writes a folder and makes its target."""
+    """`pipeline(topic, columns, target=..., ddl=..., transform=..., form=...)` writes a folder and makes its target."""
 
     def make(
         topic: str, columns: str, ddl: str, target: str = "Append", transform: str | None = None, **more: str
@@ -71,7 +73,7 @@ def pipeline(database, kafka, tmp_path, monkeypatch):
         folder.mkdir(parents=True)
         key = more.pop("key", "")
         made = f'Upsert("public.{name}", key=("{key}",))' if target == "Upsert" else f'Append("public.{name}")'
-        fmt = f'Json("{columns}"{f", key={key!r}" if key else ""})'
+        fmt = more.pop("form", f'Json("{columns}"{f", key={key!r}" if key else ""})')
         extra = "".join(f", {option}={value}" for option, value in more.items())
         text = f'{HEAD}P = Pipeline(name="{name}", topic="{topic}", format={fmt}, target={made}{extra})\n'
         (folder / "__init__.py").write_text(text)

@@ -79,6 +79,7 @@ def load(name: str) -> PipelineFolder:
         transform=_text(path / "transform.py"),
         expectations=_expectations(path / "expectations.json"),
         target_sql=_text(path / "target.sql"),
+        decode=_text(path / "decode.py"),
     )
 
 

@@ -17,9 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpar
 from lockstep.adapters.postgres import staging_dsn
 from lockstep.adapters.spark_session import session
 from lockstep.core.accounting import Digest, ManifestLine
-from lockstep.core.errors import BadData, Refusal, Superseded, Unreachable
+from lockstep.core.errors import BadData, Refusal, Superseded, Unreachable, said_in
 from lockstep.core.tasks import tasks_for
-from lockstep.formats.json_format import decoded
+from lockstep.formats import decoded
 from lockstep.staging.plans import cuts, reads, unrepeatable
 from lockstep.staging.source import kept, source_lines
 from lockstep.staging.tally import SPARK_LINES
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lockstep.core.columns import Column
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.kafka_options import KafkaOptions
+    from lockstep.core.registry import Registry
     from lockstep.core.staging import StageWork
 
 NO_MOMENT_BEFORE, LAST_DAY = "1970-01-01T00:00:00Z", "9999-12-31T00:00:00Z"
@@ -50,8 +51,16 @@ AWAY = (
 class SparkEngine:
     """One pipeline's reading by the process's Spark session; nothing is started before the first read needs it."""
 
-    def __init__(self, folder: PipelineFolder, kafka: str, dsn: str, kafka_options: KafkaOptions | None = None) -> None:
+    def __init__(
+        self,
+        folder: PipelineFolder,
+        kafka: str,
+        dsn: str,
+        kafka_options: KafkaOptions | None = None,
+        registry: Registry | None = None,
+    ) -> None:
         self._folder = folder
+        self._registry = registry
         self._kafka = kafka
         self._dsn = dsn
         self._kafka_options = kafka_options.for_java() if kafka_options else {}
@@ -72,7 +81,7 @@ class SparkEngine:
             self._group, self._cancelled = "", False
             self._transforms = Transforms(self._folder)
         if self._transforms.straight:
-            return self._folder.pipeline.format.columns
+            return self._folder.pipeline.columns
         return self._transforms.columns(self._folder.pipeline.targets[place], session())
 
     def unrepeatable(self) -> dict[str, tuple[str, ...]]:
@@ -98,7 +107,8 @@ class SparkEngine:
         self._group = group
         self._require_wanted(work)  # after the group is named: who cancels from here on cancels the group
         try:
-            records = decoded(self._records(work).coalesce(slots), self._folder.pipeline)
+            raw = self._records(work).coalesce(slots)
+            records = decoded(raw, self._folder.pipeline, decode=self._folder.decode, registry=self._registry)
             return self._staged(records, writer, work, slots)
         except PySparkException as error:
             raise self._told(error, work) from error
@@ -144,6 +154,7 @@ class SparkEngine:
             F.col("value").alias("_value"),
             headers.alias("_headers"),
             size.alias("_bytes"),
+            F.col("partition").alias("_partition"),
         )
 
     def _staged(self, records: DataFrame, writer: Writer, work: StageWork, slots: int) -> tuple[ManifestLine, ...]:
@@ -152,7 +163,7 @@ class SparkEngine:
             raw_of_rejects = {name: F.when(rejected, F.col(name)) for name in ("_key", "_value", "_headers")}
             return _lines(records.withColumns(raw_of_rejects).mapInArrow(writer.whole, SPARK_LINES))
         aside = records.withColumn("_value", F.when(rejected, F.col("_value")))
-        hidden = ("_ordinal", "_deleted", "_reason", "_value", "_bytes")
+        hidden = ("_ordinal", "_deleted", "_reason", "_value", "_bytes", "_filtered")
         accepted = aside.mapInArrow(writer.intake, aside.drop(*hidden).schema)
         outs = [self._transforms.applied(target, accepted, work.run) for target in self._folder.pipeline.targets]
         if sum(map(reads, outs)) == 1:
@@ -193,6 +204,8 @@ class SparkEngine:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         if any("Failed to find data source: kafka" in line for line in lines):
             return Refusal(f"{self._where}: Spark was started without its Kafka connector", next_command="make jars")
+        if said := next(filter(None, map(said_in, lines)), None):
+            return said
         away = next((line for line in lines if any(kind in line for kind in AWAY)), None)
         if away:
             return Unreachable(f"{self._where}: batch {work.batch_id} could not be read: {away[:300]}")

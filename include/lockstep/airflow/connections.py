@@ -33,13 +33,21 @@ OF_LIBPQ = frozenset(
 )
 
 
-def environment(postgres_conn_id: str, kafka_conn_id: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """LOCKSTEP_DSN, LOCKSTEP_KAFKA and LOCKSTEP_KAFKA_CONFIG from two connections, without those that are set already."""
+def environment(
+    postgres_conn_id: str,
+    kafka_conn_id: str,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    registry_conn_id: str | None = None,
+) -> dict[str, str]:
+    """LOCKSTEP_DSN, LOCKSTEP_KAFKA, LOCKSTEP_REGISTRY and the clients' options, without those that are set already."""
     found: dict[str, str] = {}
     if not environ.get("LOCKSTEP_DSN"):
         found["LOCKSTEP_DSN"] = dsn(postgres_conn_id, environ)
     if not environ.get("LOCKSTEP_KAFKA"):
         found |= _kafka(_connection(kafka_conn_id, "LOCKSTEP_KAFKA"))
+    if registry_conn_id and not environ.get("LOCKSTEP_REGISTRY"):
+        found |= _registry(_connection(registry_conn_id, "LOCKSTEP_REGISTRY"))
     return found
 
 
@@ -75,3 +83,13 @@ def _kafka(connection: Connection) -> dict[str, str]:
     if left_out:
         log.info("Connection %s: %s are for consumers and not used.", connection.conn_id, ", ".join(left_out))
     return {"LOCKSTEP_KAFKA": bootstrap, "LOCKSTEP_KAFKA_CONFIG": json.dumps(options)}
+
+
+def _registry(connection: Connection) -> dict[str, str]:
+    """An HTTP connection: schema is http or https, login and password are the client's, extra holds its options."""
+    host, options = connection.host or "", dict(connection.extra_dejson)
+    address = host if "://" in host else f"{connection.schema or 'http'}://{host}"
+    if connection.login:
+        options["basic.auth.user.info"] = f"{connection.login}:{connection.password or ''}"
+    port = f":{connection.port}" if connection.port else ""
+    return {"LOCKSTEP_REGISTRY": f"{address}{port}", "LOCKSTEP_REGISTRY_CONFIG": json.dumps(options)}

@@ -11,6 +11,7 @@ from airflow.sdk import DAG, Asset, Param, task
 from lockstep.airflow import steps, submit
 from lockstep.airflow.door import Door
 from lockstep.airflow.link import BatchLink
+from lockstep.core.formats import Avro
 
 if TYPE_CHECKING:
     from lockstep.core.definition import Pipeline
@@ -53,14 +54,17 @@ def dag_for(
     postgres_conn_id: str = "postgres_default",
     kafka_conn_id: str = "kafka_default",
     spark_conn_id: str = "spark_default",
+    registry_conn_id: str = "lockstep_registry",
     default_args: dict[str, Any] | None = None,
     **settings: Any,
 ) -> DAG:
     """The live DAG of a pipeline, under its name; what is passed on to Airflow's `DAG` wins over what stands here.
 
+    The registry's connection is asked for by a pipeline of Avro alone.
     Safety rests on the ledger alone: `max_active_runs` only saves runs that would find the batch held.
     """
-    door = Door(pipeline.name, postgres_conn_id, kafka_conn_id)
+    registered = registry_conn_id if isinstance(pipeline.format, Avro) else None
+    door = Door(pipeline.name, postgres_conn_id, kafka_conn_id, registered)
     tables = " and ".join(target.table for target in pipeline.targets)
     ours: dict[str, Any] = {
         "start_date": EPOCH,

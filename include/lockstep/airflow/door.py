@@ -30,10 +30,11 @@ class Door:
     pipeline: str
     postgres_conn_id: str
     kafka_conn_id: str
+    registry_conn_id: str | None = None
 
     def environment(self) -> dict[str, str]:
         """What leads a process to the servers; a variable that is set already wins over a connection."""
-        return environment(self.postgres_conn_id, self.kafka_conn_id)
+        return environment(self.postgres_conn_id, self.kafka_conn_id, registry_conn_id=self.registry_conn_id)
 
     def folder(self) -> PipelineFolder:
         """The pipeline as it lies on disk now."""

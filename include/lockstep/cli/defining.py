@@ -12,7 +12,7 @@ import typer
 from lockstep.adapters import folders
 from lockstep.cli.options import Name, OneName
 from lockstep.cli.output import AsJson, say, show
-from lockstep.core.columns import IDENTIFIER, parse_columns
+from lockstep.core.columns import IDENTIFIER
 from lockstep.core.definition import Append, Json, Pipeline, Upsert
 from lockstep.core.determinism import doubts, unseen
 from lockstep.core.errors import BadData, BadDefinition, Refusal
@@ -118,7 +118,7 @@ def _columns(folder: PipelineFolder) -> Sequence[Sequence[Column]]:
     """The columns that reach each target; a transform is asked on an empty frame, which also proves what it keeps."""
     targets = folder.pipeline.targets
     if folder.transform is None and not any(target.transform for target in targets):
-        return [folder.pipeline.format.columns] * len(targets)
+        return [folder.pipeline.columns] * len(targets)
     from lockstep.adapters.spark import SparkEngine
 
     engine = SparkEngine(folder, "", "")
@@ -140,7 +140,7 @@ def _doubts(folder: PipelineFolder, place: str) -> list[str]:
 def _texts(pipeline: Pipeline) -> dict[str, str]:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    columns = parse_columns(pipeline.format.schema)
+    columns = pipeline.format.columns
     # A line may end behind a column only, so what stands between name and type is no space until the lines are cut.
     pairs = ", ".join(f"{column.name}\0{column.type}" for column in columns)
     lines = [line.replace("\0", " ") for line in textwrap.wrap(pairs, SCHEMA_WIDTH)]

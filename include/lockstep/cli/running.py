@@ -14,7 +14,7 @@ from lockstep.adapters.processes import this_owner
 from lockstep.cli import output
 from lockstep.cli.options import Name
 from lockstep.cli.output import AsJson
-from lockstep.cli.surroundings import surroundings
+from lockstep.cli.surroundings import registry, surroundings
 from lockstep.core.decisions import Blocked, Busy, Caller, Idle, Start
 from lockstep.core.errors import Refusal
 
@@ -105,7 +105,7 @@ def spark_engine(folder: PipelineFolder, at: Surroundings) -> Engine:
     def spark() -> Engine:
         from lockstep.adapters.spark import SparkEngine
 
-        return SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options)
+        return SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options, registry())
 
     return SparkLater(spark)
 

@@ -5,16 +5,34 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockstep.core.columns import IDENTIFIER
 from lockstep.core.errors import BadDefinition
-from lockstep.core.formats import Format, Json
+from lockstep.core.formats import Avro, Custom, Envelope, Format, Json, Raw, columns_of
 from lockstep.core.guarantees import Guarantee, PerBatch
 from lockstep.core.targets import Append, Target, Upsert
 
-__all__ = ["Append", "Json", "Limits", "PerBatch", "Pipeline", "Target", "Upsert", "start_of"]
+if TYPE_CHECKING:
+    from lockstep.core.columns import Column
 
+__all__ = [
+    "Append",
+    "Avro",
+    "Custom",
+    "Envelope",
+    "Json",
+    "Limits",
+    "PerBatch",
+    "Pipeline",
+    "Raw",
+    "Target",
+    "Upsert",
+    "start_of",
+]
+
+# Options that came later, with what leaving them out means: a definition that does not use them keeps its document and hash.
+ADDED = {"strict": False, "rest": None, "subject": None, "transform": None, "envelope": None, "nondeterministic": False}
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
 
@@ -52,6 +70,7 @@ class Pipeline:
     guarantee: Guarantee = field(default_factory=PerBatch)
     max_reject_share: float = 0.05
     nondeterministic: bool = False
+    envelope: Envelope | None = None
 
     def __post_init__(self) -> None:
         if not IDENTIFIER.match(self.name):
@@ -62,6 +81,7 @@ class Pipeline:
             ("format", Format),
             ("limits", Limits),
             ("guarantee", Guarantee),
+            ("envelope", Envelope | None),
         ):
             if not isinstance(getattr(self, attribute), allowed):
                 raise BadDefinition(f"{attribute} is {getattr(self, attribute)!r}: not a kind that Lockstep knows")
@@ -69,6 +89,12 @@ class Pipeline:
         if not 0 <= self.max_reject_share <= 1:
             raise BadDefinition(f"max_reject_share is {self.max_reject_share!r}: it must lie between 0 and 1")
         start_of(self.start)
+        columns_of(self.format, self.envelope)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that decoding gives, in front of a transform."""
+        return columns_of(self.format, self.envelope)
 
     def _refuse_bad_targets(self) -> None:
         if not self.targets or not all(isinstance(target, Target) for target in self.targets):
@@ -115,16 +141,15 @@ class Pipeline:
         whole = asdict(self) | {name: _told(getattr(self, name)) for name in ("format", "guarantee")}
         targets = [_told(target) for target in self.targets]
         whole["target"] = targets[0] if len(targets) == 1 else targets
-        if not self.nondeterministic:
-            del whole["nondeterministic"]
-        return whole
+        return _said(whole)
 
 
 def _told(part: Format | Guarantee | Target) -> dict[str, Any]:
-    told = {"kind": type(part).__name__} | asdict(part)
-    if told.get("transform", "") is None:
-        del told["transform"]
-    return told
+    return {"kind": type(part).__name__} | _said(asdict(part))
+
+
+def _said(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in ADDED or value != ADDED[name]}
 
 
 def start_of(start: str) -> datetime | str:

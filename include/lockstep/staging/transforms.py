@@ -70,7 +70,7 @@ class Transforms:
     def columns(self, target: Target, spark: SparkSession) -> tuple[Column, ...]:
         """The columns that reach the target, found by running its function on an empty frame."""
         if self.function(target) is None:
-            return self._folder.pipeline.format.columns
+            return self._folder.pipeline.columns
         frame = self.on_nothing(target, spark)
         for name in ("_stream", "_offset"):
             if name not in frame.columns:
@@ -79,7 +79,7 @@ class Transforms:
 
     def on_nothing(self, target: Target, spark: SparkSession) -> DataFrame:
         """What the target's function makes of an empty frame."""
-        declared = [f"`{column.name}` {column.type}" for column in self._folder.pipeline.format.columns]
+        declared = [f"`{column.name}` {column.type}" for column in self._folder.pipeline.columns]
         empty = spark.createDataFrame([], ", ".join([GIVEN, *declared]))
         return self.applied(target, empty, Run(self._where))
 

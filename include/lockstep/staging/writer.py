@@ -20,7 +20,7 @@ from lockstep.staging.tally import LINES, Tally
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-NOT_STAGED = ("_bytes",)
+NOT_STAGED = ("_bytes", "_filtered")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Writer:
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages decoded records and counts them as delivered and written: the way of a pipeline without a transform."""
         tally = Tally(_task(), self.from_offsets)
-        yield from self._write(_counted(batches, tally.delivered), tally)
+        yield from self._write(map(_unfiltered, _counted(batches, tally.delivered)), tally)
 
     def outlet(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages what a transform yields and counts it as written; what was delivered the intake has counted."""
@@ -55,7 +55,7 @@ class Writer:
         """
         task = -1 - _task()
         tally, kept = Tally(task, self.from_offsets), []
-        for batch in _counted(batches, tally.delivered):
+        for batch in map(_unfiltered, _counted(batches, tally.delivered)):
             aside = pc.or_(pc.is_valid(batch.column("_reason")), batch.column("_deleted"))
             kept.append(batch.filter(aside))
             yield _accepted(batch.filter(pc.invert(aside)))
@@ -93,6 +93,8 @@ class Writer:
     def _write(self, batches: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[pa.RecordBatch]:
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
+            if tally.has_lines:  # every record was filtered
+                yield tally.lines()
             return
         reach("task.read_mid")
         with self._transaction() as cursor:
@@ -135,6 +137,13 @@ def _counted(batches: Iterable[pa.RecordBatch], count: Any) -> Iterator[pa.Recor
         yield batch
 
 
+def _unfiltered(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Without what the format itself let go: it was delivered, and is neither written nor rejected."""
+    if "_filtered" not in batch.schema.names:
+        return batch
+    return batch.filter(pc.invert(batch.column("_filtered")))
+
+
 def _under_way(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield batch
@@ -152,7 +161,7 @@ def _with_task(batch: pa.RecordBatch, task: int) -> pa.RecordBatch:
 
 
 def _accepted(batch: pa.RecordBatch) -> pa.RecordBatch:
-    hidden = {"_ordinal", "_deleted", "_reason", "_value", "_bytes"}
+    hidden = {"_ordinal", "_deleted", "_reason", "_value", *NOT_STAGED}
     return batch.select([name for name in batch.schema.names if name not in hidden])
 
 

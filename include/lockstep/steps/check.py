@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.definition import Upsert
+from lockstep.core.definition import Custom, Upsert
+from lockstep.core.errors import BadDefinition
+from lockstep.formats.own_code import function_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,6 +29,7 @@ def faults(folder: PipelineFolder, columns: Sequence[Sequence[Column]], place: s
         *(f"{place}/__init__.py: {fault}" for target, its in targets for fault in _of_target(target, its)),
         *(f"{place}/expectations.json: {fault}" for fault in _of_suite(folder.expectations, names[0])),
         *(f"{place}/target.sql: {fault}" for fault in _of_ddl(folder)),
+        *(f"{place}/{fault}" for fault in _of_decoder(folder)),
     ]
 
 
@@ -37,6 +40,15 @@ def _of_target(target: Target, names: Sequence[str]) -> Iterator[str]:
             for column in columns:
                 if column not in names:
                     yield f"{field}: {column!r} is no column ({', '.join(names)})"
+
+
+def _of_decoder(folder: PipelineFolder) -> Iterator[str]:
+    format_ = folder.pipeline.format
+    if isinstance(format_, Custom):
+        try:
+            function_of(format_.function, folder.decode)
+        except BadDefinition as fault:
+            yield fault.message
 
 
 def _of_suite(suite: dict[str, Any] | None, names: Sequence[str]) -> Iterator[str]:
