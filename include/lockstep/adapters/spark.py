@@ -96,7 +96,8 @@ class SparkEngine:
         """Stages every visible record of the ranges; raises `BadData` when data or code is at fault."""
         froms = {item.stream_id: item.offsets.from_offset for item in work.ranges}
         dsn = staging_dsn(self._dsn, f"lockstep stage {work.batch_id}.{work.token}")
-        writer = Writer(dsn, work.table, work.batch_id, work.token, froms, tuple(c.name for c in work.columns))
+        beside = work.raw_table if self._folder.quarantines and self._folder.transform is not None else None
+        writer = Writer(dsn, work.table, work.batch_id, work.token, froms, tuple(c.name for c in work.columns), beside)
         slots = tasks_for([item.offsets.span for item in work.ranges], session().sparkContext.defaultParallelism)
         context = session().sparkContext
         group = f"{work.table}_{secrets.token_hex(4)}"  # one that is cancelled runs no job any more
@@ -154,12 +155,13 @@ class SparkEngine:
         )
 
     def _staged(self, records: DataFrame, writer: Writer, work: StageWork) -> tuple[ManifestLine, ...]:
-        rejected = F.col("_reason").isNotNull()
-        raw_of_rejects = {name: F.when(rejected, F.col(name)) for name in ("_key", "_value", "_headers")}
+        # Bytes are staged for rejects only, unless an expectation may yet put a record aside.
+        needed = F.lit(self._folder.quarantines) | F.col("_reason").isNotNull()
+        raw = {name: F.when(needed, F.col(name)) for name in ("_key", "_value", "_headers")}
         if self._folder.transform is None:
-            lines = records.withColumns(raw_of_rejects).mapInArrow(writer.whole, SPARK_LINES)
+            lines = records.withColumns(raw).mapInArrow(writer.whole, SPARK_LINES)
         else:
-            aside = records.withColumn("_value", F.when(rejected, F.col("_value")))
+            aside = records.withColumn("_value", raw["_value"])
             hidden = ("_ordinal", "_deleted", "_reason", "_value", "_bytes")
             accepted = aside.mapInArrow(writer.intake, aside.drop(*hidden).schema)
             out = self._transformed(accepted)

@@ -12,6 +12,7 @@ from lockstep.core.errors import BadDefinition
 from lockstep.core.formats import Format, Json
 from lockstep.core.guarantees import Guarantee, PerBatch
 from lockstep.core.targets import Append, Target, Upsert
+from lockstep.core.violations import ON_VIOLATION, REFUSE
 
 __all__ = ["Append", "Json", "Limits", "PerBatch", "Pipeline", "Target", "Upsert", "start_of"]
 
@@ -47,6 +48,7 @@ class Pipeline:
     owner: str = "lockstep"
     guarantee: Guarantee = field(default_factory=PerBatch)
     max_reject_share: float = 0.05
+    on_violation: str = REFUSE
 
     def __post_init__(self) -> None:
         if not IDENTIFIER.match(self.name):
@@ -63,6 +65,8 @@ class Pipeline:
                 raise BadDefinition(f"{attribute} is {getattr(self, attribute)!r}: not a kind that Lockstep knows")
         if not 0 <= self.max_reject_share <= 1:
             raise BadDefinition(f"max_reject_share is {self.max_reject_share!r}: it must lie between 0 and 1")
+        if self.on_violation not in ON_VIOLATION:
+            raise BadDefinition(f"on_violation is {self.on_violation!r}: it must be {' or '.join(ON_VIOLATION)}")
         start_of(self.start)
 
     @property

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 STAGING_SCHEMA = "lockstep_staging"
 
 # Every staging table begins with these; the decoded columns follow. `_task` is Spark's task attempt id: rows of tasks
-# that are in no kept manifest are never published. The last four are filled for rejects only.
+# that are in no kept manifest are never published. The last four are filled for rejects only, and the bytes for every record
+# where an expectation may yet put it aside.
 RESERVED_COLUMNS = (
     ("_stream", "integer"),
     ("_offset", "bigint"),
@@ -25,6 +26,13 @@ RESERVED_COLUMNS = (
     ("_key", "bytea"),
     ("_value", "bytea"),
     ("_headers", "text"),
+)
+
+# What a transform does not pass on, kept beside it where an expectation may put a record aside.
+RAW_COLUMNS = tuple(
+    (name, type_)
+    for name, type_ in RESERVED_COLUMNS
+    if name in {"_stream", "_offset", "_task", "_timestamp", "_key", "_value", "_headers"}
 )
 
 
@@ -39,6 +47,11 @@ class AttemptId:
     def table(self) -> str:
         """The staging table of this attempt and no other."""
         return f"attempt_{self.batch_id}_{self.token}"
+
+    @property
+    def raw_table(self) -> str:
+        """Where the bytes of what a transform was given stand, if they are kept."""
+        return f"{self.table}_raw"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +68,11 @@ class StageWork:
     def table(self) -> str:
         """The name of the attempt's own staging table, inside `STAGING_SCHEMA`."""
         return AttemptId(self.batch_id, self.token).table
+
+    @property
+    def raw_table(self) -> str:
+        """The name of the table for the bytes of what a transform is given."""
+        return AttemptId(self.batch_id, self.token).raw_table
 
 
 class Engine(Protocol):

@@ -147,9 +147,15 @@ def staging_left(cur: cursor) -> list[sql.Identifier]:
     return [sql.Identifier(STAGING_SCHEMA, row.table_name) for row in every(cur)]
 
 
+def staging_of(cur: cursor, attempt: AttemptId) -> list[sql.Identifier]:
+    """Every table that the attempt has staged into."""
+    cur.execute(Q["staging_of"], {"table": attempt.table})
+    return [sql.Identifier(STAGING_SCHEMA, row.table_name) for row in every(cur)]
+
+
 def end_stagers(cur: cursor, table: sql.Identifier) -> None:
     """Ends the sessions that stage into this table; must be asked as the login itself."""
-    _, batch_id, token = table.strings[-1].split("_")
+    _, batch_id, token, *_ = table.strings[-1].split("_")
     cur.execute(Q["end_stagers"], {"name": f"lockstep stage {batch_id}.{token}"})
 
 

@@ -116,9 +116,14 @@ select c.relname as table_name from pg_class c join pg_namespace n on n.oid = c.
 where n.nspname = 'lockstep_staging' and c.relkind = 'r'
   and not exists (
     select 1 from lockstep.attempt a join lockstep.batch b using (batch_id)
-    where c.relname = 'attempt_' || a.batch_id || '_' || a.token
+    where starts_with(c.relname || '_', 'attempt_' || a.batch_id || '_' || a.token || '_')
       and b.state = 'planned' and a.closed_at is null and a.token = b.token)
 order by 1
+
+-- name: staging_of
+-- The tables of one attempt that are there.
+select c.relname as table_name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname = 'lockstep_staging' and c.relkind = 'r' and starts_with(c.relname || '_', %(table)s || '_') order by 1
 
 -- name: end_stagers
 -- Sessions that still write an attempt's staging table: no time-out of the server ends a COPY whose client stands still.

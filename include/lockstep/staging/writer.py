@@ -13,7 +13,7 @@ from adbc_driver_manager import OperationalError
 from adbc_driver_postgresql import dbapi
 from pyspark import TaskContext
 
-from lockstep.core.staging import STAGING_SCHEMA
+from lockstep.core.staging import RAW_COLUMNS, STAGING_SCHEMA
 from lockstep.faults import reach
 from lockstep.staging.tally import LINES, Tally
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 NOT_STAGED = ("_bytes",)
+BYTES_HELD = 32 * 2**20  # of records' bytes, until they are copied beside the transform
+
+RAW = [name for name, _ in RAW_COLUMNS if name != "_task"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Writer:
     token: int
     from_offsets: Mapping[int, int]
     columns: tuple[str, ...] = ()
+    beside: str | None = None  # the table for the bytes of what a transform is given, where they are to be kept
 
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages decoded records and counts them as delivered and written: the way of a pipeline without a transform."""
@@ -48,11 +52,19 @@ class Writer:
 
         Its lines and its rows are committed together when the input is at its end: no end, no line.
         """
-        tally, kept = Tally(_task(), self.from_offsets), []
+        tally, kept, raw = Tally(_task(), self.from_offsets), [], []
         for batch in _counted(batches, tally.delivered):
             aside = pc.or_(pc.is_valid(batch.column("_reason")), batch.column("_deleted"))
             kept.append(self._stageable(batch.filter(aside)))
-            yield _accepted(batch.filter(pc.invert(aside)))
+            given = batch.filter(pc.invert(aside))
+            if self.beside and given.num_rows:
+                raw.append(given.select(RAW))
+                if sum(part.nbytes for part in raw) >= BYTES_HELD:
+                    self._keep_beside(raw)
+                    raw = []
+            yield _accepted(given)
+        if raw:
+            self._keep_beside(raw)
         tally.untouched()
         rows = [batch for batch in kept if batch.num_rows]
         for batch in rows:
@@ -62,6 +74,11 @@ class Writer:
                 self._copy(cursor, rows[0].schema, rows)
             lines = self._source_lines(tally.lines())
             cursor.adbc_ingest("source_manifest", lines, mode="append", db_schema_name="lockstep")
+
+    def _keep_beside(self, raw: list[pa.RecordBatch]) -> None:
+        """A transaction of its own: records do not change, so whichever try has read them, these are their bytes."""
+        with self._transaction() as cursor:
+            self._copy(cursor, raw[0].schema, raw, self.beside)
 
     def _stageable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Without the columns that the transform takes away: the staging table has only what leaves it."""
@@ -87,11 +104,13 @@ class Writer:
         reach("task.committed")
         yield tally.lines()
 
-    def _copy(self, cursor: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    def _copy(
+        self, cursor: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch], table: str | None = None
+    ) -> None:
         staged = _under_way(_with_task(batch) for batch in batches)
         fields = [field for field in schema if field.name not in NOT_STAGED]
         reader = pa.RecordBatchReader.from_batches(pa.schema([*fields, pa.field("_task", pa.int64())]), staged)
-        cursor.adbc_ingest(self.table, reader, mode="append", db_schema_name=STAGING_SCHEMA)
+        cursor.adbc_ingest(table or self.table, reader, mode="append", db_schema_name=STAGING_SCHEMA)
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:

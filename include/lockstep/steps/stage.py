@@ -12,6 +12,7 @@ from lockstep.core.errors import BadData, Refusal, Superseded
 from lockstep.core.staging import AttemptId, StageWork
 from lockstep.faults import reach
 from lockstep.ledger import attempts
+from lockstep.ledger.quarantine import create_raw
 from lockstep.steps.failure import recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.same_log import log_starts
@@ -62,6 +63,8 @@ def _open(
         batch = attempts.lock_batch(cur, batch_id)
         _require_free(batch, attempts.newest_attempt(cur, batch_id), caller)
         attempt = attempts.open_attempt(cur, batch_id, folder, caller, columns, starts, version("lockstep"))
+        if folder.quarantines and folder.transform is not None:
+            create_raw(cur, attempt)
         return attempt, attempts.ranges(cur, batch_id)
 
 
