@@ -130,7 +130,7 @@ class PlainEngine:
             if value is None:
                 return "filtered"
         moment = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC).isoformat()
-        raw = [message.key(), message.value()] if reason else [None, None]
+        raw = [message.key(), message.value()] if reason or self.folder.quarantines else [None, None]
         fields = [stream_id, message.offset(), 0, 1, moment, deleted, reason]
         fields += [None if b is None else "\\x" + b.hex() for b in raw] + [None]
         fields += [value.get(column.name) for column in pipeline.format.columns]

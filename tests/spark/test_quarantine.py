@@ -10,7 +10,6 @@ from lockstep.adapters.folders import load
 from lockstep.adapters.kafka import Broker
 from lockstep.adapters.postgres import connect
 from lockstep.core.decisions import Caller, Idle
-from lockstep.core.errors import BadData
 from lockstep.core.person import Person
 from lockstep.steps import requests
 from lockstep.steps.run import until_idle
@@ -26,7 +25,7 @@ GARBAGE, VIOLATIONS = range(0, RECORDS, 50), range(1, RECORDS, 100)  # 2 %, 1 %
 QUARANTINE = {"on_violation": "'quarantine'"}
 
 
-def expectation(kind: str, column: str | None = None, **more) -> dict:
+def expectation(kind: str, column: str | None = None, **more: object) -> dict:
     meta, severity = more.pop("meta", {}), more.pop("severity", "critical")
     kwargs = more | ({"column": column} if column else {})
     return {"type": f"expect_{kind}", "kwargs": kwargs, "meta": meta, "severity": severity}
