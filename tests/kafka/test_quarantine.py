@@ -13,7 +13,7 @@ from lockstep.steps.verify import verify
 BELOW_120 = ("column_values_to_be_between", {"column": "n", "max_value": 119})
 ROWS = ("table_row_count_to_be_between", {"min_value": 1_000})
 ONCE = ("compound_columns_to_be_unique", {"column_list": ["id", "n"]})
-CONDITION = {"row_condition": "n<130", "condition_parser": "great_expectations"}
+CONDITION = {"row_condition": 'col("n") < 130', "condition_parser": "great_expectations"}
 
 
 @pytest.fixture
@@ -47,9 +47,20 @@ def outcome(here) -> tuple[int, int]:
         (BELOW_120, {"severity": "warning"}, 0),
         ((BELOW_120[0], BELOW_120[1] | {"mostly": 0.5}), {}, 0),
         ((BELOW_120[0], BELOW_120[1] | CONDITION), {}, 10),
-        (ONCE, {}, 4),
+        (("column_values_to_be_unique", {"column": "id"}), {}, 4),
+        (("column_pair_values_a_to_be_greater_than_b", {"column_A": "n", "column_B": "_ordinal"}), {}, 1),
+        (("select_column_values_to_be_unique_within_record", {"column_list": ["n", "_ordinal"]}), {}, 1),
     ],
-    ids=["by default", "by its own word", "a warning", "mostly", "under a condition", "several columns"],
+    ids=[
+        "by default",
+        "by its own word",
+        "a warning",
+        "mostly",
+        "under a condition",
+        "not unique",
+        "a pair",
+        "several columns",
+    ],
 )
 def test_records_that_break_it_are_put_aside_and_the_others_go_on(suited, produce, expectation, how, rejects):
     here = suited(*expectation, **how)
@@ -63,14 +74,23 @@ def test_records_that_break_it_are_put_aside_and_the_others_go_on(suited, produc
     [
         (BELOW_120, {"default": "refuse"}, "between on n failed for 30 rows, such as stream"),
         (BELOW_120, {"meta": {"on_violation": "refuse"}}, "failed for 30 rows"),
-        (ROWS, {}, "row_count_to_be_between on the rows failed"),
+        (ROWS, {}, "row_count_to_be_between on the rows failed, and it names no records"),
+        (ONCE, {}, "unique on id, n failed, and it names no records"),
         (("column_mean_to_be_between", {"column": "n", "max_value": 3}), {}, "mean_to_be_between on n failed"),
         (("column_values_to_be_between", {"column": "nr", "max_value": 3}), {}, "on nr failed"),
     ],
-    ids=["by default", "by its own word", "about the table", "about a column", "it cannot be asked"],
+    ids=[
+        "by default",
+        "by its own word",
+        "about the table",
+        "it tells no rows",
+        "about a column",
+        "it cannot be asked",
+    ],
 )
-def test_what_names_no_record_or_is_to_refuse_refuses_the_batch(suited, expectation, how, words):
+def test_what_names_no_record_or_is_to_refuse_refuses_the_batch(suited, produce, expectation, how, words):
     here = suited(*expectation, **how)
+    produce(here.drill.topic, [("k7", json.dumps({"id": "r7", "n": 7}))])
     with pytest.raises(BadData, match=words):
         here.run()
     assert outcome(here) == (0, 0)

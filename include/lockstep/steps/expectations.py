@@ -71,12 +71,14 @@ def judge(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> Judgement:
 def _answer(default: str, result: dict[str, Any], rows: Iterable[dict[str, Any]], found: Judgement) -> None:
     """A failed expectation's consequence: records put aside where it names them and is to, else a refusal."""
     config, rows = result["expectation_config"], list(rows)
-    if on_violation(default, config) != QUARANTINE or not rows:
+    if on_violation(default, config) != QUARANTINE:
         found.refusals.append(_violation(result))
         return
-    count = result["result"]["unexpected_count"]
-    if count > len(rows):
-        found.refusals.append(f"{_violation(result)}; more than {ROWS_LOOKED_UP} are not quarantined")
+    if not rows:
+        found.refusals.append(f"{_violation(result)}, and it names no records that could be quarantined")
+        return
+    if result["result"]["unexpected_count"] > len(rows):
+        found.refusals.append(f"{_violation(result)}, and more than {ROWS_LOOKED_UP} are not quarantined")
         return
     named = {(row["_stream"], row["_offset"]): reason(config["type"], config["kwargs"], row) for row in reversed(rows)}
     result["quarantined"] = len(named)
