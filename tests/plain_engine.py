@@ -103,7 +103,7 @@ class PlainEngine:
             task=1,
             stream_id=item.stream_id,
             delivered=n,
-            written=became["row"],
+            written=0 if self.folder.transform else became["row"],  # behind a transform the driver counts
             rejected=became["reject"],
             rows=became["row"],
             bytes=size,

@@ -155,7 +155,8 @@ def test_who_decides_is_the_login_at_its_host(lockstep, orders, ledger, monkeypa
 def test_migrating_twice_applies_nothing_the_second_time(lockstep, empty_database):
     lockstep.environ(LOCKSTEP_DSN=empty_database)
     first, second = (lockstep("migrate", "--json").document["applied"] for _ in range(2))
-    assert [step["version"] for step in first] == list(range(1, len(first) + 1))
+    versions = [step["version"] for step in first]
+    assert versions == sorted(set(versions))
     assert second == []
 
 
