@@ -32,7 +32,8 @@ def is_critical(expectation: Mapping[str, Any]) -> bool:
 
 def on_violation(default: str, expectation: Mapping[str, Any]) -> str:
     """What follows a violation of this expectation: its own `meta.on_violation`, else the pipeline's."""
-    return str((expectation.get("meta") or {}).get("on_violation", default))
+    meta = expectation.get("meta")
+    return str(meta.get("on_violation", default)) if isinstance(meta, dict) else default
 
 
 def may_quarantine(default: str, suite: Mapping[str, Any] | None) -> bool:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.definition import Upsert
+from lockstep.core.violations import ON_VIOLATION, QUARANTINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ def faults(folder: PipelineFolder, columns: Sequence[Column], place: str) -> lis
     names = [column.name for column in columns]
     return [
         *(f"{place}/__init__.py: {fault}" for fault in _of_target(folder, names)),
+        *(f"{place}/__init__.py: {fault}" for fault in _of_violations(folder)),
         *(f"{place}/expectations.json: {fault}" for fault in _of_suite(folder.expectations, names)),
         *(f"{place}/target.sql: {fault}" for fault in _of_ddl(folder)),
     ]
@@ -36,6 +38,11 @@ def _of_target(folder: PipelineFolder, names: Sequence[str]) -> Iterator[str]:
             for column in columns:
                 if column not in names:
                     yield f"{field}: {column!r} is no column ({', '.join(names)})"
+
+
+def _of_violations(folder: PipelineFolder) -> Iterator[str]:
+    if folder.pipeline.on_violation == QUARANTINE and folder.expectations is None:
+        yield "on_violation: 'quarantine', and there is no expectations.json that could be violated"
 
 
 def _of_suite(suite: dict[str, Any] | None, names: Sequence[str]) -> Iterator[str]:
@@ -61,6 +68,11 @@ def _of_expectation(expectation: Any, names: Sequence[str]) -> Iterator[tuple[st
         yield ".type", f"{kind!r} is no expectation, such as expect_column_values_to_not_be_null"
     if "severity" in expectation and expectation["severity"] not in SEVERITIES:
         yield ".severity", f"{expectation['severity']!r} is not one of {', '.join(SEVERITIES)}"
+    meta = expectation.get("meta", {})
+    if not isinstance(meta, dict):
+        yield ".meta", "must be an object"
+    elif "on_violation" in meta and meta["on_violation"] not in ON_VIOLATION:
+        yield ".meta.on_violation", f"{meta['on_violation']!r} is not one of {', '.join(ON_VIOLATION)}"
     kwargs = expectation.get("kwargs", {})
     if not isinstance(kwargs, dict):
         yield ".kwargs", "must be an object"
