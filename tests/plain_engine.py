@@ -107,7 +107,7 @@ class PlainEngine:
             task=1,
             stream_id=item.stream_id,
             delivered=n,
-            written=became["row"] if targets == 1 else 0,  # of several the ledger counts each record once
+            written=0 if self.folder.transform or targets > 1 else became["row"],  # those the driver counts
             rejected=became["reject"],
             rows=became["row"] * targets,
             rows_of=(became["row"],) * targets if targets > 1 else (),
@@ -135,7 +135,7 @@ class PlainEngine:
             if value is None:
                 return "filtered"
         moment = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC).isoformat()
-        raw = [message.key(), message.value()] if reason else [None, None]
+        raw = [message.key(), message.value()] if reason or self.folder.quarantines else [None, None]
         fields = [stream_id, message.offset(), 0, 1, moment, deleted, reason]
         fields += [None if b is None else "\\x" + b.hex() for b in raw] + [None]
         fields += [value.get(column.name) for column in pipeline.format.columns]

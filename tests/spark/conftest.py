@@ -5,6 +5,7 @@ import os
 os.environ.setdefault("SPARK_MASTER", "local[2,2]")  # a task may be tried twice
 
 import itertools
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,10 +64,16 @@ class Loaded:
 
 @pytest.fixture
 def pipeline(database, kafka, tmp_path, monkeypatch):
-    """`pipeline(topic, columns, target=..., ddl=..., transform=..., form=...)` writes a folder and makes its target."""
+    """`pipeline(topic, columns, target=..., ddl=..., transform=..., form=..., suite=[...])` writes a folder and makes its target."""
 
     def make(
-        topic: str, columns: str, ddl: str, target: str = "Append", transform: str | None = None, **more: str
+        topic: str,
+        columns: str,
+        ddl: str,
+        target: str = "Append",
+        transform: str | None = None,
+        suite: list[dict] | None = None,
+        **more: str,
     ) -> Loaded:
         name = f"p{next(NUMBERS)}"
         folder: Path = tmp_path / "pipelines" / name
@@ -81,6 +88,8 @@ def pipeline(database, kafka, tmp_path, monkeypatch):
         (folder / "target.sql").write_text(f"create table public.{name} ({ddl}, {COORDINATES}{unique});")
         if transform:
             (folder / "transform.py").write_text(transform)
+        if suite:
+            (folder / "expectations.json").write_text(json.dumps({"name": name, "expectations": suite}))
         monkeypatch.setenv("LOCKSTEP_PIPELINES", str(folder.parent))
         conn = connect(database)
         migrate_target(conn, load(name))

@@ -99,7 +99,8 @@ class SparkEngine:
         dsn = staging_dsn(self._dsn, f"lockstep stage {work.batch_id}.{work.token}")
         tables = [(table, tuple(column.name for column in columns)) for table, columns in work.tables]
         tombs = tuple(each for each, deletes in zip(tables, self._deleting(), strict=True) if deletes)
-        writer = Writer(dsn, work.table, work.batch_id, work.token, froms, tables[0][1], tombs)
+        beside = work.raw_table if self._folder.quarantines and not self._transforms.straight else None
+        writer = Writer(dsn, work.table, work.batch_id, work.token, froms, tables[0][1], tombs, beside)
         slots = tasks_for([item.offsets.span for item in work.ranges], session().sparkContext.defaultParallelism)
         context = session().sparkContext
         group = f"{work.table}_{secrets.token_hex(4)}"  # one that is cancelled runs no job any more
@@ -158,11 +159,12 @@ class SparkEngine:
         )
 
     def _staged(self, records: DataFrame, writer: Writer, work: StageWork, slots: int) -> tuple[ManifestLine, ...]:
-        rejected = F.col("_reason").isNotNull()
+        # Bytes are staged for rejects only, unless an expectation may yet put a record aside.
+        needed = F.lit(self._folder.quarantines) | F.col("_reason").isNotNull()
+        raw = {name: F.when(needed, F.col(name)) for name in ("_key", "_value", "_headers")}
         if self._transforms.straight:
-            raw_of_rejects = {name: F.when(rejected, F.col(name)) for name in ("_key", "_value", "_headers")}
-            return _lines(records.withColumns(raw_of_rejects).mapInArrow(writer.whole, SPARK_LINES))
-        aside = records.withColumn("_value", F.when(rejected, F.col("_value")))
+            return _lines(records.withColumns(raw).mapInArrow(writer.whole, SPARK_LINES))
+        aside = records.withColumn("_value", raw["_value"])
         hidden = ("_ordinal", "_deleted", "_reason", "_value", "_bytes", "_filtered")
         accepted = aside.mapInArrow(writer.intake, aside.drop(*hidden).schema)
         outs = [self._transforms.applied(target, accepted, work.run) for target in self._folder.pipeline.targets]

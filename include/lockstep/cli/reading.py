@@ -12,6 +12,7 @@ from lockstep.cli.options import BatchId, Name, OneName
 from lockstep.cli.output import AsJson, cell, print_batch, say, say_table, say_warnings, show
 from lockstep.cli.surroundings import broker, ledger
 from lockstep.core.errors import Refusal, Unreachable
+from lockstep.core.violations import columns_of
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
@@ -156,6 +157,11 @@ def _say_batch(found: Document) -> None:
             say(f"  attempt {attempt['attempt']}: {attempt['error']}")
     if verdict := found["verdict"]:
         say(f"  verdict of attempt {verdict['attempt']}: {'passed' if verdict['success'] else 'refused'}")
+        for result in verdict["result"].get("results", []):
+            if verdict["success"] and result.get("quarantined"):
+                config = result["expectation_config"]
+                where = ", ".join(columns_of(config["kwargs"]))
+                say(f"  {result['quarantined']} records quarantined by {config['type']}({where})")
 
 
 def _took(begin: datetime, document: Document) -> str | None:

@@ -118,9 +118,19 @@ class _HowFar:
 
 
 def do(
-    name: str, lane: str, how: How, asks: Callable[[PipelineFolder, Surroundings], Asked], *, preview: bool = False
-) -> None:
-    """Writes the request down, says what it means, does or previews its batches, and says what came of it."""
+def do(
+    name: str,
+    lane: str,
+    how: How,
+    asks: Callable[[PipelineFolder, Surroundings], Asked],
+    *,
+    preview: bool = False,
+    adds: Callable[[Surroundings], dict[str, Any]] = lambda _: {},
+) -> dict[str, Any]:
+    """Writes the request down, says what it means, does or previews its batches, and says what came of it.
+
+    `adds` is asked at the end for what else the answer holds.
+    """
     folder, at = load(name), surroundings()
     asked = asks(folder, at)
     document: dict[str, Any] = {
@@ -136,9 +146,9 @@ def do(
         _say_beginning(document)
     if asked.request_id is None:
         idle = Idle("nothing in these bounds is to be done")
-        document |= decision_document(idle) | _batches([])
+        document |= decision_document(idle) | _batches([]) | adds(at)
         _finish(idle, document, how)
-        return
+        return document
     with progress() as tell:
         far = _HowFar(tell, sum(item.offsets.span for item in asked.windows))
         if preview:
@@ -156,8 +166,9 @@ def do(
                 reports.append(report)
             decision = reports[-1].decision
             document |= _batches(reports)
-    document |= _outcome(at, asked.request_id, decision)
+    document |= _outcome(at, asked.request_id, decision) | adds(at)
     _finish(decision, document, how)
+    return document
 
 
 def _wanted(lane: str, begin: str | None, end: str | None, partition: int | None, *, preview: bool) -> Wanted:

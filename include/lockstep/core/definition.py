@@ -12,6 +12,7 @@ from lockstep.core.errors import BadDefinition
 from lockstep.core.formats import Avro, Custom, Envelope, Format, Json, Raw, columns_of
 from lockstep.core.guarantees import Guarantee, PerBatch
 from lockstep.core.targets import Append, Target, Upsert
+from lockstep.core.violations import ON_VIOLATION, REFUSE
 
 if TYPE_CHECKING:
     from lockstep.core.columns import Column
@@ -32,7 +33,8 @@ __all__ = [
 ]
 
 # Options that came later, with what leaving them out means: a definition that does not use them keeps its document and hash.
-ADDED = {"strict": False, "rest": None, "subject": None, "transform": None, "envelope": None, "nondeterministic": False}
+ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope"))
+ADDED |= {"strict": False, "nondeterministic": False, "on_violation": REFUSE}
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
 
@@ -71,6 +73,7 @@ class Pipeline:
     max_reject_share: float = 0.05
     nondeterministic: bool = False
     envelope: Envelope | None = None
+    on_violation: str = REFUSE
 
     def __post_init__(self) -> None:
         if not IDENTIFIER.match(self.name):
@@ -88,6 +91,8 @@ class Pipeline:
         self._refuse_bad_targets()
         if not 0 <= self.max_reject_share <= 1:
             raise BadDefinition(f"max_reject_share is {self.max_reject_share!r}: it must lie between 0 and 1")
+        if self.on_violation not in ON_VIOLATION:
+            raise BadDefinition(f"on_violation is {self.on_violation!r}: it must be {' or '.join(ON_VIOLATION)}")
         start_of(self.start)
         columns_of(self.format, self.envelope)
 

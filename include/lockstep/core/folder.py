@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lockstep.core.violations import may_quarantine
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -26,6 +28,11 @@ class PipelineFolder:
     expectations: dict[str, Any] | None
     target_sql: str | None
     decode: str | None = None
+
+    @property
+    def quarantines(self) -> bool:
+        """Whether an expectation may put records aside, so that the bytes of all of them are kept until it has looked."""
+        return may_quarantine(self.pipeline.on_violation, self.expectations)
 
     def document(self) -> dict[str, Any]:
         """The whole definition as JSON: what the ledger keeps for every attempt that ran with it."""

@@ -15,7 +15,8 @@ STAGING_SCHEMA = "lockstep_staging"
 NO_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)  # where there is no batch, as on the empty frame that `check` asks
 
 # Every staging table begins with these; the decoded columns follow. `_task` is Spark's task attempt id: rows of tasks
-# that are in no kept manifest are never published. The last four are filled for rejects only.
+# that are in no kept manifest are never published. The last four are filled for rejects only, and the bytes for every record
+# where an expectation may yet put it aside.
 RESERVED_COLUMNS = (
     ("_stream", "integer"),
     ("_offset", "bigint"),
@@ -27,6 +28,13 @@ RESERVED_COLUMNS = (
     ("_key", "bytea"),
     ("_value", "bytea"),
     ("_headers", "text"),
+)
+
+# What a transform does not pass on, kept beside it where an expectation may put a record aside.
+RAW_COLUMNS = tuple(
+    (name, type_)
+    for name, type_ in RESERVED_COLUMNS
+    if name in {"_stream", "_offset", "_task", "_timestamp", "_key", "_value", "_headers"}
 )
 
 
@@ -45,6 +53,11 @@ class AttemptId:
     def beside(self, place: int) -> str:
         """The staging table of the target at this place; the first target's has no number."""
         return f"{self.table}_{place + 1}" if place else self.table
+
+    @property
+    def raw_table(self) -> str:
+        """Where the bytes of what a transform was given stand, if they are kept."""
+        return f"{self.table}_raw"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +102,11 @@ class StageWork:
     def run(self) -> Run:
         """What the transform may know of it."""
         return Run(self.pipeline, self.batch_id, self.planned_at)
+
+    @property
+    def raw_table(self) -> str:
+        """The name of the table for the bytes of what a transform is given."""
+        return AttemptId(self.batch_id, self.token).raw_table
 
 
 class Engine(Protocol):

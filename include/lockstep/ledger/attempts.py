@@ -205,7 +205,16 @@ def insert_results(
                 t.written,
                 t.delivered - t.written - t.rejected,
             ),
-            *(t.rejected, t.rows, t.bytes, t.first_offset, t.last_offset, t.min_timestamp, t.max_timestamp),
+            *(
+                t.rejected,
+                t.quarantined,
+                t.rows,
+                t.bytes,
+                t.first_offset,
+                t.last_offset,
+                t.min_timestamp,
+                t.max_timestamp,
+            ),
             *(t.digest_sum, t.digest_squares, *starts[t.stream_id]),
         )
         for t in totals

@@ -101,7 +101,7 @@ where batch_id = %(batch_id)s and token = %(token)s and closed_at is null
 -- The kept manifests of an attempt, added up per stream; streams that delivered nothing stand there with zeros.
 select r.stream_id, s.partition, s.topic, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset,
     coalesce(sum(m.delivered), 0)::bigint as delivered, coalesce(sum(m.written), 0)::bigint as written,
-    coalesce(sum(m.rejected), 0)::bigint as rejected, coalesce(sum(m.rows), 0)::bigint as rows,
+    coalesce(sum(m.rejected), 0)::bigint as rejected, 0::bigint as quarantined, coalesce(sum(m.rows), 0)::bigint as rows,
     coalesce(sum(m.bytes), 0)::bigint as bytes,
     coalesce(sum(m.digest_sum), 0) as digest_sum, coalesce(sum(m.digest_squares), 0) as digest_squares,
     min(m.first_offset) as first_offset, max(m.last_offset) as last_offset,
@@ -136,7 +136,7 @@ group by t._stream
 
 -- name: insert_result
 -- What this attempt read of one stream, reconciled.
-insert into lockstep.result (batch_id, token, stream_id, delivered, written, filtered, rejected, rows, bytes,
+insert into lockstep.result (batch_id, token, stream_id, delivered, written, filtered, rejected, quarantined, rows, bytes,
     first_offset, last_offset, min_timestamp, max_timestamp, digest_sum, digest_squares, log_start_before, log_start_after)
 values %s
 

@@ -148,7 +148,7 @@ def staging_left(cur: cursor) -> list[sql.Identifier]:
 
 
 def staging_of(cur: cursor, attempt: AttemptId) -> list[sql.Identifier]:
-    """The staging tables of this attempt that are still there."""
+    """Every table that the attempt has staged into."""
     cur.execute(Q["staging_of"], {"table": attempt.table})
     return [sql.Identifier(STAGING_SCHEMA, row.table_name) for row in every(cur)]
 

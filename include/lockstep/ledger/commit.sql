@@ -121,7 +121,7 @@ where n.nspname = 'lockstep_staging' and c.relkind = 'r'
 order by 1
 
 -- name: staging_of
--- The staging tables of one attempt, one for each of its pipeline's targets.
+-- The tables of one attempt that are there.
 select c.relname as table_name from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where n.nspname = 'lockstep_staging' and c.relkind = 'r' and starts_with(c.relname || '_', %(table)s || '_') order by 1
 

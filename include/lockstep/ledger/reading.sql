@@ -97,9 +97,9 @@ where s.pipeline = %(pipeline)s and s.partition = coalesce(%(partition)s, s.part
 order by s.partition, s.incarnation, j."offset" limit %(limit)s
 
 -- name: reject_reasons
--- How many records were refused for which reason, the most frequent first.
-select j.reason, count(*) as count
+-- How many records were refused for which reason, the most frequent first; an expectation's are one, whatever it has seen.
+select regexp_replace(j.reason, '^(expectation [a-z0-9_]+\([^)]*\)): .*$', '\1') as reason, count(*) as count
 from lockstep.reject j join lockstep.stream s using (stream_id)
 where s.pipeline = %(pipeline)s and s.partition = coalesce(%(partition)s, s.partition)
   and j.batch_id = coalesce(%(batch)s, j.batch_id)
-group by j.reason order by count(*) desc, j.reason
+group by 1 order by count(*) desc, 1

@@ -51,7 +51,7 @@ left join lockstep.commit c using (batch_id, stream_id)
 where b.pipeline = %(pipeline)s and (b.state = 'committed') = (c.token is null) order by b.batch_id, s.partition
 
 -- name: counts_not_reconciled
--- delivered = written + filtered + rejected, and the manifests add up to it.
+-- delivered = written + filtered + rejected, and the manifests add up to it: what was quarantined they call written.
 select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || u.delivered || ' delivered, the manifests say '
     || coalesce(m.delivered, 0) as what
 from lockstep.commit c join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
@@ -59,7 +59,7 @@ left join (select batch_id, token, stream_id, sum(delivered) as delivered, sum(w
            from lockstep.manifest group by 1, 2, 3) m using (batch_id, token, stream_id)
 where s.pipeline = %(pipeline)s and (
     u.delivered <> u.written + u.filtered + u.rejected
-    or (u.delivered, u.written, u.rejected) <> (coalesce(m.delivered, 0), coalesce(m.written, 0), coalesce(m.rejected, 0)))
+    or (u.delivered, u.written + u.quarantined, u.rejected - u.quarantined) <> (coalesce(m.delivered, 0), coalesce(m.written, 0), coalesce(m.rejected, 0)))
 order by u.batch_id, s.partition
 
 -- name: rejects_not_counted

@@ -13,7 +13,7 @@ from adbc_driver_manager import OperationalError
 from adbc_driver_postgresql import dbapi
 from pyspark import TaskContext
 
-from lockstep.core.staging import STAGING_SCHEMA
+from lockstep.core.staging import RAW_COLUMNS, STAGING_SCHEMA
 from lockstep.faults import reach
 from lockstep.staging.tally import LINES, Tally
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 NOT_STAGED = ("_bytes", "_filtered")
+BYTES_HELD = 32 * 2**20  # of records' bytes, until they are copied beside the transform
+
+RAW = [name for name, _ in RAW_COLUMNS if name != "_task"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class Writer:
     from_offsets: Mapping[int, int]
     columns: tuple[str, ...] = ()
     tombs: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    beside: str | None = None  # the table for the bytes of what a transform is given, where they are to be kept
 
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages decoded records and counts them as delivered and written: the way of a pipeline without a transform."""
@@ -54,11 +58,19 @@ class Writer:
         that no outlet has, also where one task does both: who reads a range and who stages rows win or lose apart.
         """
         task = -1 - _task()
-        tally, kept = Tally(task, self.from_offsets), []
+        tally, kept, raw = Tally(task, self.from_offsets), [], []
         for batch in map(_unfiltered, _counted(batches, tally.delivered)):
             aside = pc.or_(pc.is_valid(batch.column("_reason")), batch.column("_deleted"))
             kept.append(batch.filter(aside))
-            yield _accepted(batch.filter(pc.invert(aside)))
+            given = batch.filter(pc.invert(aside))
+            if self.beside and given.num_rows:
+                raw.append(given.select(RAW))
+                if sum(part.nbytes for part in raw) >= BYTES_HELD:
+                    self._keep_beside(self.beside, raw)
+                    raw = []
+            yield _accepted(given)
+        if self.beside and raw:
+            self._keep_beside(self.beside, raw)
         tally.untouched()
         for batch in kept:
             tally.staged(batch)
@@ -80,6 +92,11 @@ class Writer:
                 rows += [_stageable(part, columns) for part in parts if part.num_rows]
             if rows:
                 yield replace(self, table=table), rows
+
+    def _keep_beside(self, table: str, raw: list[pa.RecordBatch]) -> None:
+        """A transaction of its own: records do not change, so whichever try has read them, these are their bytes."""
+        with self._transaction() as cursor:
+            replace(self, table=table)._copy(cursor, raw[0].schema, raw)
 
     def _source_lines(self, lines: pa.RecordBatch) -> pa.Table:
         columns = {name: lines.column(name) for name in LINES.names if name != "rows"}

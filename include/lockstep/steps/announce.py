@@ -21,7 +21,7 @@ LOCK_SECONDS = 0.2
 
 
 def announce(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
-    """Shows the positions as a consumer group's and drops the staging table: both best effort, and neither is ever needed.
+    """Shows the positions as a consumer group's and drops what was staged: both best effort, and neither is ever needed.
 
     A group that cannot be written catches up with the next batch.
     """

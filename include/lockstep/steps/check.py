@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.core.definition import Custom, Upsert
 from lockstep.core.errors import BadDefinition
+from lockstep.core.violations import ON_VIOLATION, QUARANTINE
 from lockstep.formats.own_code import function_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def faults(folder: PipelineFolder, columns: Sequence[Sequence[Column]], place: s
     targets = zip(folder.pipeline.targets, names, strict=True)
     return [
         *(f"{place}/__init__.py: {fault}" for target, its in targets for fault in _of_target(target, its)),
+        *(f"{place}/__init__.py: {fault}" for fault in _of_violations(folder)),
         *(f"{place}/expectations.json: {fault}" for fault in _of_suite(folder.expectations, names[0])),
         *(f"{place}/target.sql: {fault}" for fault in _of_ddl(folder)),
         *(f"{place}/{fault}" for fault in _of_decoder(folder)),
@@ -49,6 +51,11 @@ def _of_decoder(folder: PipelineFolder) -> Iterator[str]:
             function_of(format_.function, folder.decode)
         except BadDefinition as fault:
             yield fault.message
+
+
+def _of_violations(folder: PipelineFolder) -> Iterator[str]:
+    if folder.pipeline.on_violation == QUARANTINE and folder.expectations is None:
+        yield "on_violation: 'quarantine', and there is no expectations.json that could be violated"
 
 
 def _of_suite(suite: dict[str, Any] | None, names: Sequence[str]) -> Iterator[str]:
@@ -74,6 +81,11 @@ def _of_expectation(expectation: Any, names: Sequence[str]) -> Iterator[tuple[st
         yield ".type", f"{kind!r} is no expectation, such as expect_column_values_to_not_be_null"
     if "severity" in expectation and expectation["severity"] not in SEVERITIES:
         yield ".severity", f"{expectation['severity']!r} is not one of {', '.join(SEVERITIES)}"
+    meta = expectation.get("meta", {})
+    if not isinstance(meta, dict):
+        yield ".meta", "must be an object"
+    elif "on_violation" in meta and meta["on_violation"] not in ON_VIOLATION:
+        yield ".meta.on_violation", f"{meta['on_violation']!r} is not one of {', '.join(ON_VIOLATION)}"
     kwargs = expectation.get("kwargs", {})
     if not isinstance(kwargs, dict):
         yield ".kwargs", "must be an object"

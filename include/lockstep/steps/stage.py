@@ -13,6 +13,7 @@ from lockstep.core.errors import BadData, Refusal, Superseded
 from lockstep.core.staging import AttemptId, StageWork
 from lockstep.faults import reach
 from lockstep.ledger import attempts, target_rows
+from lockstep.ledger.quarantine import create_raw
 from lockstep.steps.failure import recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.same_log import log_starts
@@ -73,6 +74,8 @@ def _open(
         attempt = attempts.open_attempt(cur, batch_id, folder, caller, first, starts, version("lockstep"))
         for place, its_columns in enumerate(beside, start=1):
             attempts.create_staging(cur, attempt, place, its_columns)
+        if folder.quarantines and folder.transform is not None:
+            create_raw(cur, attempt)
         ranges, planned_at = attempts.ranges(cur, batch_id), batch.planned_at.astimezone(UTC)
     return attempt, StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at)
 
