@@ -64,7 +64,7 @@ class Loaded:
 
 @pytest.fixture
 def pipeline(database, kafka, tmp_path, monkeypatch):
-    """`pipeline(topic, columns, target=..., ddl=..., transform=..., form=..., suite=[...])` writes a folder and makes its target."""
+    """`pipeline(topic, columns, ddl, target=..., transform=..., form=..., suite=[...])` writes a folder, makes its target."""
 
     def make(
         topic: str,

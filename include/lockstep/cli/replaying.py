@@ -118,7 +118,6 @@ class _HowFar:
 
 
 def do(
-def do(
     name: str,
     lane: str,
     how: How,

@@ -96,7 +96,7 @@ class Writer:
     def _keep_beside(self, table: str, raw: list[pa.RecordBatch]) -> None:
         """A transaction of its own: records do not change, so whichever try has read them, these are their bytes."""
         with self._transaction() as cursor:
-            replace(self, table=table)._copy(cursor, raw[0].schema, raw)
+            replace(self, table=table)._copy(cursor, raw[0].schema, raw)  # noqa: SLF001 - this writer, for another table
 
     def _source_lines(self, lines: pa.RecordBatch) -> pa.Table:
         columns = {name: lines.column(name) for name in LINES.names if name != "rows"}

@@ -82,7 +82,7 @@ def _begun(pipelines: Sequence[Pipeline], judged: Judged) -> Judged:
     }
     rest, why = judged, "it can be run once both are there; until then it is only a definition"
     for pipeline in pipelines:
-        parts = {(Check.TOPIC, f"topic {pipeline.topic}"), (Check.TARGET, f"table {pipeline.target.table}")}
+        parts = {(Check.TOPIC, f"topic {pipeline.topic}"), (Check.TARGET, f"table {pipeline.first.table}")}
         if parts <= missing:
             rest = [finding for finding in rest if finding is None or (finding.check, finding.subject) not in parts]
             found, remedy = "neither its topic nor its table is there", f"lockstep migrate {pipeline.name}"
