@@ -124,13 +124,43 @@ TRANSFORMS = [
     ("def transform(records):\n    return records.drop('_offset')\n", "drops _offset"),
     ("def transform(records):\n    return records.select('_stream', '_offset', 'id', 'nr')\n", "transform"),
     ("def transform(records):\n    return records\n", None),
+    (
+        "from datetime import datetime\n\n\ndef transform(records):\n    datetime.now()\n    return records\n",
+        "transform.py:5: transform: datetime.now() is another at every attempt; use run.planned_at",
+    ),
+    (
+        "def transform(records):\n    return records.where('now() > timestamp_seconds(n)')\n",
+        "transform.py: transform: now() is another at every attempt; use run.planned_at",
+    ),
+    ("def lines(records):\n    return records\n", "transform.py has no function transform"),
 ]
 
 
-@pytest.mark.parametrize(("transform", "fault"), TRANSFORMS, ids=["drops the offset", "unknown column", "identity"])
+@pytest.mark.parametrize(("transform", "fault"), TRANSFORMS, ids=range(len(TRANSFORMS)))
 def test_a_transform_is_proved_on_an_empty_frame(lockstep, transform, fault):
     lockstep.define(transform=transform)
     lockstep.environ(LOCKSTEP_JARS=str(jars.folder()))
     said = lockstep("check", "orders")
     assert (said.code, "Traceback" in said.err) == (1 if fault else 0, False)
     assert (fault or "") in said.err
+
+
+def test_a_definition_may_say_that_its_transform_is_not_repeatable(lockstep):
+    clock = "import time\n\n\ndef transform(records):\n    time.time()\n    return records\n"
+    lockstep.define(transform=clock, init=DEFINITION.replace('name="orders"', 'nondeterministic=True, name="orders"'))
+    lockstep.environ(LOCKSTEP_JARS=str(jars.folder()))
+    assert lockstep("check", "orders").code == 0
+
+
+def test_a_function_without_a_transform_py_is_a_fault(lockstep):
+    lockstep.define(init=DEFINITION.replace('("id",))', '("id",), transform="heads")'))
+    assert "there is no transform.py, and a target names its function heads" in lockstep("check", "orders").err
+
+
+def test_each_of_several_targets_is_looked_at(lockstep):
+    more = 'target=(Append("public.seen"), Upsert("public.orders", key=("nr",)))'
+    several = DEFINITION.replace('target=Upsert("public.orders", key=("id",))', more)
+    lockstep.define(init=several.replace("import Json", "import Append, Json"))
+    said = lockstep("check", "orders").err
+    assert "target.key: 'nr' is no column (id, n)" in said
+    assert "does not create the target public.seen" in said

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
 
 import psycopg2
 import pytest
@@ -24,6 +26,7 @@ from lockstep.steps.surroundings import Surroundings
 from lockstep.steps.verify import verify
 
 ME = Person("me", "a test")
+EXAMPLE = Path(__file__).parents[2] / "include" / "pipelines" / "baskets"
 COORDINATES = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 UNIQUE = "primary key (_stream, _offset, _ordinal)"
 DEFINITION = """from lockstep.core.definition import Append, Json, Pipeline, Upsert
@@ -86,7 +89,7 @@ class Baskets:
         return run(self.at, self.engine, self.folder, Caller("test", **caller))
 
     def asked(self, **how: object):
-        wanted = requests.Wanted("replay", **how)
+        wanted = requests.Wanted("replay", None, None, **how)
         return requests.ask(self.at.conn, self.at.broker, self.folder, wanted, ME, datetime.now(UTC))
 
     def ask(self, query: str) -> list[tuple]:
@@ -178,6 +181,25 @@ def test_a_preview_tells_the_difference_of_every_target_and_a_replay_makes_it(ba
     assert baskets.ask("select count(*) from seen") == [(13,)]
     assert baskets.ask("select distinct _batch from seen union select _batch from lines") == [(asked.request_id + 2,)]
     assert baskets.proved() == []
+
+
+def test_the_example_keeps_heads_and_lines(database, kafka, topic, produce, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOCKSTEP_PIPELINES", str(tmp_path / "pipelines"))
+    shop = Baskets(database, kafka, topic(partitions=2), tmp_path)
+    for file in filter(Path.is_file, EXAMPLE.iterdir()):
+        shop.write(file.name, file.read_text().replace("baskets.v1", shop.topic))
+    migrate_target(shop.at.conn, shop.folder)
+    goods = [{"sku": "milk", "quantity": 2, "price": 1.05}, {"sku": "bread", "quantity": 1, "price": 3}]
+    basket = {"customer": "c1", "placed_at": "2026-05-01T10:00:00Z"}
+    given = [("b1", goods), ("b2", None), ("b3", goods[:1]), ("b1", goods[1:])]
+    produce(shop.topic, [(b, json.dumps(basket | {"basket_id": b, "lines": lines})) for b, lines in given])
+    produce(shop.topic, [("b3", None)])
+    shop.run()
+    assert shop.ask("select basket_id, lines from baskets order by 1") == [("b1", 1), ("b2", 0)]
+    lines = shop.ask("select basket_id, _ordinal, sku, quantity, price from basket_lines order by 1, 3, 2")
+    bread, milk = ("bread", 1, Decimal("3.00")), ("milk", 2, Decimal("1.05"))
+    assert lines == [("b1", 0, *bread), ("b1", 1, *bread), ("b1", 0, *milk), ("b3", 0, *milk)]
+    assert shop.proved() == []
 
 
 def test_a_limit_in_one_of_several_transforms_is_refused(baskets):
