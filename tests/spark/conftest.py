@@ -6,8 +6,9 @@ os.environ.setdefault("SPARK_MASTER", "local[2,2]")  # a task may be tried twice
 
 import itertools
 import json
+import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psycopg2
 import pytest
@@ -23,10 +24,8 @@ from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.run import run, until_idle
 from lockstep.steps.surroundings import Surroundings
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 NUMBERS = itertools.count()
+EXAMPLES = Path(__file__).parents[2] / "include" / "pipelines"
 HEAD = "from lockstep.core.definition import Append, Avro, Custom, Envelope, Json, Limits, Pipeline, Raw, Upsert\n"
 COORDINATES = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 
@@ -97,3 +96,22 @@ def pipeline(database, kafka, tmp_path, monkeypatch):
         return Loaded(name, database, kafka)
 
     return make
+
+
+@pytest.fixture
+def example(database, kafka, topic, tmp_path, monkeypatch):
+    """`example(name)` takes an example as it stands, on a topic of the test's own, and makes its target."""
+
+    def take(name: str) -> tuple[Loaded, str]:
+        source = topic(partitions=2)
+        folder = tmp_path / "pipelines" / name
+        shutil.copytree(EXAMPLES / name, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        init = folder / "__init__.py"
+        init.write_text(init.read_text().replace(f'topic="{load(name).pipeline.topic}"', f'topic="{source}"'))
+        monkeypatch.setenv("LOCKSTEP_PIPELINES", str(folder.parent))
+        conn = connect(database)
+        migrate_target(conn, load(name))
+        conn.close()
+        return Loaded(name, database, kafka), source
+
+    return take

@@ -221,46 +221,53 @@ def test_what_an_own_decoder_filters_is_counted_as_filtered(pipeline, topic, pro
     source = topic(partitions=2)
     produce(source, [("k", "#") for _ in range(30)], partition=1)  # one task has nothing else
     produce(source, [("k", json.dumps({"id": f"r{i}", "n": i})) for i in range(100)] + [("k", "?")] * 5, partition=0)
-    loaded = pipeline(source, "", "id text, n int", form='Custom("id string, n int")', transform=transform)
+    more = {"form": 'Custom("id string, n int")', "envelope": 'Envelope(offset="nr")', "transform": transform}
+    loaded = pipeline(source, "", "id text, n int, nr int8", **more)
     (tmp_path / "pipelines" / loaded.name / "decode.py").write_text(DECODE)
 
     written = 90 if transform else 100
     assert totals(loaded.run()) == (135, written, 130 - written, 5)
     assert loaded.ask("select distinct reason from lockstep.reject") == [("no JSON",)]
+    assert loaded.ask(f"select count(*) from {loaded.name} where nr = _offset") == [(written,)]
     checks = verify(connect(loaded.dsn), Broker(loaded.kafka), load(loaded.name), deep=True)
     assert [check for check in checks if not check.ok] == []
 
 
-def test_two_writers_of_avro_in_one_batch_reconcile_and_an_unknown_schema_comes_back(
-    pipeline, topic, produce, registry, monkeypatch
+def test_payments_of_two_writers_reconcile_in_one_batch_and_an_unknown_schema_comes_back(
+    example, produce, registry, monkeypatch
 ):
     amount = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
-    old = registry.register("t", a_record(("id", "string"), ("amount", amount)))
-    new = registry.register(
-        "t", a_record(("id", "string"), ("amount", amount), ("note", ["null", "string"]), ("n", "int"))
-    )
-    values = [registry.encode(old, {"id": f"r{i}", "amount": Decimal(i)}) for i in range(400)]
-    values += [
-        registry.encode(new, {"id": f"r{i}", "amount": Decimal(i), "note": "x", "n": 1}) for i in range(400, 784)
+    at = {"type": "long", "logicalType": "timestamp-millis"}
+    fields = [(name, "string") for name in ("payment_id", "order_id", "currency")] + [
+        ("amount", amount),
+        ("paid_at", at),
     ]
+    old = registry.register("payments.v1-value", a_record(*fields))
+    new = registry.register("payments.v1-value", a_record(*fields, ("method", ["null", "string"]), ("fee", amount)))
+
+    def payment(i: int, **more: object) -> dict:
+        return {"payment_id": f"p{i}", "order_id": "o", "currency": "EUR", "amount": Decimal(i), "paid_at": AT} | more
+
+    values = [registry.encode(old, payment(i)) for i in range(400)]
+    values += [registry.encode(new, payment(i, method="card", fee=Decimal("0.10"))) for i in range(400, 784)]
     later = b"\x00" + (new + 1).to_bytes(4, "big") + values[0][5:]
-    source = topic(partitions=2)
+    loaded, source = example("payments")
     produce(source, [(f"k{i}", v) for i, v in enumerate(values + [later] * 6 + [b"garbage"] * 10)])
-    loaded = pipeline(
-        source,
-        "",
-        "id text, amount numeric(12,2), note text",
-        form='Avro("id string, amount decimal(12,2), note string")',
-    )
 
     assert totals(loaded.run()) == (800, 784, 0, 16)
-    assert loaded.ask(f"select count(*), sum(amount), count(note) from {loaded.name}") == [(784, sum(range(784)), 384)]
+    assert loaded.ask("select count(*), sum(amount), count(method), count(distinct account) from payments") == [
+        (784, sum(range(784)), 384, 784)
+    ]
+    assert loaded.ask("select distinct extra->>'fee', headers from payments order by 1") == [
+        ("0.10", None),
+        (None, None),
+    ]
     assert loaded.violations() == []
 
-    registry.register("t", a_record(("id", "string"), ("amount", amount), name="Later"))
+    registry.register("payments.v1-value", a_record(*fields, name="Later"))
     (left,) = redriven(loaded, monkeypatch)
     assert left.startswith("not Confluent's wire format")
-    assert loaded.ask(f"select count(*) from {loaded.name}") == [(790,)]
+    assert loaded.ask("select count(*) from payments") == [(790,)]
     assert loaded.ask("select count(*) from lockstep.reject") == [(10,)]
     assert loaded.violations() == []
 

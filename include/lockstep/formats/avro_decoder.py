@@ -12,7 +12,7 @@ from fastavro import parse_schema, schemaless_reader
 from fastavro.read import LOGICAL_READERS
 
 from lockstep.core.errors import BadData
-from lockstep.formats.avro_types import converter, name_of
+from lockstep.formats.avro_types import converter, name_of, unchanged
 from lockstep.formats.rows import Outcome
 from lockstep.formats.schemas import UnknownSchema
 from lockstep.formats.values import json_text, taker
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lockstep.formats.schemas import Schemas
 
 MAGIC, HEAD = b"\x00", 5
+# What fastavro gives for these is the column's, to the bit: there is nothing left to ask.
+SURE = frozenset({"boolean", "binary", "date", "timestamp"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,8 @@ class Decoder:
                 f"{name_of(type_)}, which would not keep every value",
                 next_command=f"change the column's type in the definition, then lockstep run {self._pipeline.name}",
             )
+        if convert is unchanged:
+            return unchanged if column.type in SURE else taker(column)
         take = taker(column)
 
         def taken(value: Any) -> Any:

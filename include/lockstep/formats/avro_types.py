@@ -32,6 +32,7 @@ FIT = {
 }
 # Logical types that change what a value is without being known here: nothing but the rest may have them.
 FOREIGN = frozenset({"timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"})
+TIMES = frozenset({"int", "long"})  # the kinds beneath them: nothing else of these becomes text
 WHOLE_DIGITS = {"int": 10, "long": 19}
 
 
@@ -67,7 +68,8 @@ def converter(type_: Any, named: Mapping[str, Any], column: Column) -> Callable[
         return json_text
     if not all(_fits(each, column) for each in types):
         return None
-    return _in_words if column.type == "string" else _same
+    in_words = column.type == "string" and any(_kind(each) in TIMES for each in types)
+    return _in_words if in_words else unchanged
 
 
 def _fits(type_: Any, column: Column) -> bool:
@@ -96,7 +98,8 @@ def _kind(type_: Any) -> str:
     return kind if isinstance(kind, str) else _kind(kind)
 
 
-def _same(value: Any) -> Any:
+def unchanged(value: Any) -> Any:
+    """What a decoded value becomes where it is the column's already."""
     return value
 
 
