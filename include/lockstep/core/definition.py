@@ -11,9 +11,23 @@ from lockstep.core.columns import IDENTIFIER
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats import Format, Json
 from lockstep.core.guarantees import Guarantee, PerBatch
-from lockstep.core.targets import Append, Target, Upsert
+from lockstep.core.targets import Accumulate, Append, Count, Max, Min, Sum, Target, Upsert
 
-__all__ = ["Append", "Json", "Limits", "PerBatch", "Pipeline", "Target", "Upsert", "start_of"]
+__all__ = [
+    "Accumulate",
+    "Append",
+    "Count",
+    "Json",
+    "Limits",
+    "Max",
+    "Min",
+    "PerBatch",
+    "Pipeline",
+    "Sum",
+    "Target",
+    "Upsert",
+    "start_of",
+]
 
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
@@ -74,6 +88,10 @@ class Pipeline:
         """The definition as plain JSON, for the ledger; `kind` keeps the types apart."""
         parts = {name: {"kind": type(getattr(self, name)).__name__} for name in ("format", "target", "guarantee")}
         whole = asdict(self)
+        if isinstance(self.target, Accumulate):
+            whole["target"]["totals"] = [
+                {"kind": type(total).__name__, **asdict(total)} for total in self.target.totals
+            ]
         return whole | {name: kind | whole[name] for name, kind in parts.items()}
 
 

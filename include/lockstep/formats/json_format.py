@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
-from lockstep.core.definition import Upsert
+from lockstep.core.definition import Append, Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -122,10 +122,11 @@ def _value(column: Declared, pipeline: Pipeline) -> Column:
 
 def _required(pipeline: Pipeline) -> tuple[str, ...]:
     target = pipeline.target
-    if not isinstance(target, Upsert):
+    if isinstance(target, Append):
         return ()
     declared = {column.name for column in pipeline.format.columns}
-    return tuple(n for n in (*target.key, *([target.order_by] if target.order_by else [])) if n in declared)
+    order = [target.order_by] if isinstance(target, Upsert) and target.order_by else []
+    return tuple(name for name in (*target.key, *order) if name in declared)
 
 
 def _parsed_type(column: Declared) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
-from lockstep.core.definition import Append
+from lockstep.core.definition import Append, Upsert
 from lockstep.core.verification import Check, Segment
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import connection, cursor
 
-    from lockstep.core.definition import Pipeline, Upsert
+    from lockstep.core.definition import Pipeline
 
 Q = queries("lockstep.ledger", "verify")
 LEDGER = {
@@ -35,8 +35,8 @@ ROWS_AT_ONCE = 10_000
 
 
 def ledger_checks(cur: cursor, pipeline: Pipeline) -> list[Check]:
-    """The ledger against itself, the target against the ledger; each check names its first offence."""
-    target_checks = APPEND if isinstance(pipeline.target, Append) else UPSERT
+    """The ledger against itself, a target of records against the ledger; each check names its first offence."""
+    target_checks = {Append: APPEND, Upsert: UPSERT}.get(type(pipeline.target), {})
     return [_check(cur, pipeline, name, query) for name, query in (LEDGER | target_checks).items()]
 
 

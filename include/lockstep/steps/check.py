@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.definition import Upsert
+from lockstep.core.definition import Accumulate, Upsert
+from lockstep.core.totals import misfits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,18 +23,21 @@ def faults(folder: PipelineFolder, columns: Sequence[Column], place: str) -> lis
     """Everything wrong with a definition that loads; `columns` are those that reach the target, `place` its folder."""
     names = [column.name for column in columns]
     return [
-        *(f"{place}/__init__.py: {fault}" for fault in _of_target(folder, names)),
+        *(f"{place}/__init__.py: {fault}" for fault in _of_target(folder, columns)),
         *(f"{place}/expectations.json: {fault}" for fault in _of_suite(folder.expectations, names)),
         *(f"{place}/target.sql: {fault}" for fault in _of_ddl(folder)),
     ]
 
 
-def _of_target(folder: PipelineFolder, names: Sequence[str]) -> Iterator[str]:
+def _of_target(folder: PipelineFolder, columns: Sequence[Column]) -> Iterator[str]:
     target = folder.pipeline.target
+    if isinstance(target, Accumulate):
+        yield from misfits(target.key, target.totals, {column.name: column.type for column in columns})
+    names = [column.name for column in columns]
     if isinstance(target, Upsert):
         wanted = {"target.key": target.key, "target.order_by": (target.order_by,) if target.order_by else ()}
-        for field, columns in wanted.items():
-            for column in columns:
+        for field, given in wanted.items():
+            for column in given:
                 if column not in names:
                     yield f"{field}: {column!r} is no column ({', '.join(names)})"
 

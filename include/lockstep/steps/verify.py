@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.accounting import Digest
-from lockstep.core.definition import Append, Upsert
-from lockstep.core.verification import Check, Segment
+from lockstep.core.definition import Accumulate, Append, Upsert
+from lockstep.core.verification import EXACT_KEYS, Check, Segment
 from lockstep.ledger import verify as ledger
+from lockstep.steps.verify_totals import recomputed
+from lockstep.targets import accumulated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from lockstep.adapters.kafka import Broker
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.offsets import TopicView
-
-EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})
 
 
 def verify(conn: connection, broker: Broker, folder: PipelineFolder, *, deep: bool) -> list[Check]:
@@ -34,13 +34,19 @@ def verify(conn: connection, broker: Broker, folder: PipelineFolder, *, deep: bo
             "set local enable_nestloop = off"
         )  # these look at whole tables, and a wrong estimate makes hours of it
         checks = ledger.ledger_checks(cur, pipeline)
+        if isinstance(pipeline.target, Accumulate):
+            checks += accumulated.checks(cur, pipeline.name, pipeline.target)
         cur.execute("set local enable_nestloop = on")
         if view is None:
             return checks
         streams = [s for s in ledger.streams(cur, pipeline.name) if s.topic_id == view.topic_id]
-        if isinstance(pipeline.target, Append):
-            return checks + [_append(conn, cur, broker, folder, view, stream) for stream in streams]
-        return [*checks, _upsert(cur, broker, folder, pipeline.target, view, streams)]
+        match pipeline.target:
+            case Append():
+                return checks + [_append(conn, cur, broker, folder, view, stream) for stream in streams]
+            case Upsert() as target:
+                return [*checks, _upsert(cur, broker, folder, target, view, streams)]
+            case Accumulate() as target:
+                return [*checks, recomputed(cur, broker, folder, target, view, streams)]
 
 
 def _append(conn: connection, cur: Any, broker: Broker, folder: PipelineFolder, view: TopicView, stream: Any) -> Check:
