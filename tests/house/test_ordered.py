@@ -11,6 +11,7 @@ from house.storm import ON_THE_WAY, REPLAYS_ONLY, Storm
 from house.world import World
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_storm_of_crashes_loses_and_doubles_nothing(database, tmp_path):
     seed = int.from_bytes(os.urandom(4))
@@ -23,6 +24,7 @@ def test_a_storm_of_crashes_loses_and_doubles_nothing(database, tmp_path):
     assert figures.points() == {*ON_THE_WAY, *REPLAYS_ONLY}, f"seed {seed}"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_whatever_happens_in_whatever_order_every_promise_holds(database):
     machine.run(database, kind="ordered", examples=25, steps=40)

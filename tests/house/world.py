@@ -54,6 +54,7 @@ class World:
         self.kind = kind or ("keyed" if keyed else "appended")
         self.folder = folder_of(home, kind=self.kind, records=records)
         self.pipeline = self.folder.pipeline
+        self.key = None if self.kind == "appended" else "id"
         self.dsn, self.home = dsn, home
         self.log = Log("house.v1", partitions=3, anywhere=self.kind in KEYS_ANYWHERE)
         self.parts: dict[int, object] = {}

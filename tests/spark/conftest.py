@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NUMBERS = itertools.count()
-HEAD = "from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert\n"
+HEAD = """from lockstep.core.definition import (
+    Accumulate, Append, Count, Json, Limits, Max, Min, Pipeline, Sum, Upsert)
+"""
 COORDINATES = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 
 
@@ -61,7 +63,10 @@ class Loaded:
 
 @pytest.fixture
 def pipeline(database, kafka, tmp_path, monkeypatch):
-    """`pipeline(topic, columns, target=..., ddl=..., transform=...)` writes a folder and makes its target."""
+    """`pipeline(topic, columns, target=..., ddl=..., transform=...)` writes a folder and makes its target.
+
+    A target that is more than its name is written out, with TABLE for its table.
+    """
 
     def make(
         topic: str, columns: str, ddl: str, target: str = "Append", transform: str | None = None, **more: str
@@ -71,11 +76,12 @@ def pipeline(database, kafka, tmp_path, monkeypatch):
         folder.mkdir(parents=True)
         key = more.pop("key", "")
         made = f'Upsert("public.{name}", key=("{key}",))' if target == "Upsert" else f'Append("public.{name}")'
+        made = target.replace("TABLE", f"public.{name}") if "TABLE" in target else made
         fmt = f'Json("{columns}"{f", key={key!r}" if key else ""})'
         extra = "".join(f", {option}={value}" for option, value in more.items())
         text = f'{HEAD}P = Pipeline(name="{name}", topic="{topic}", format={fmt}, target={made}{extra})\n'
         (folder / "__init__.py").write_text(text)
-        unique = "" if key else ", primary key (_stream, _offset, _ordinal)"
+        unique = "" if "primary key" in ddl else ", primary key (_stream, _offset, _ordinal)"
         (folder / "target.sql").write_text(f"create table public.{name} ({ddl}, {COORDINATES}{unique});")
         if transform:
             (folder / "transform.py").write_text(transform)

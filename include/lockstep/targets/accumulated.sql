@@ -1,6 +1,6 @@
 -- name: contributions_of_strangers
 -- Every contribution is of a segment that its batch owns.
-select s.topic, s.partition, 'batch ' || c.batch_id || ' contributes to key ' || c.key || ', and owns nothing there' as what
+select s.topic, s.partition, 'batch ' || c.batch_id || ' contributes to key ' || c.key::text || ', and owns nothing there' as what
 from lockstep.contribution c join lockstep.stream s using (stream_id)
 where c.target = %(target)s and not exists (
     select 1 from lockstep.segment g where g.stream_id = c.stream_id and g.batch_id = c.batch_id)
@@ -18,7 +18,7 @@ where s.pipeline = %(pipeline)s and u.rows <> coalesce(c.rows, 0) order by u.bat
 
 -- name: totals_not_added_up
 -- Every row is what its key's contributions add up to, and names the newest record that counts.
-select s.topic, s.partition, 'key ' || coalesce(k.key, jsonb_build_array({target_keys})) || ': its row has ('
+select s.topic, s.partition, 'key ' || coalesce(k.key, jsonb_build_array({target_keys}))::text || ': its row has ('
     || concat_ws(', ', {shown_of_row}) || '), its contributions add up to (' || concat_ws(', ', {shown_of_kept}) || ')' as what
 from (select c.key, {kept_keys}, {combined}, {newest} from lockstep.contribution c where c.target = %(target)s group by c.key) k
 full join {target} t on {same_as_kept}

@@ -47,7 +47,7 @@ begin
     end if;
     return null;
 end $$;
-create constraint trigger withdrawn_whole after delete on coverage
+create constraint trigger withdrawn_whole after delete or update on coverage
     deferrable initially deferred for each row when (old.kind = 'batch') execute function guard_withdrawn();
 
 grant select on contribution to lockstep_planner, lockstep_stager, lockstep_committer, lockstep_partition, lockstep_reader;
