@@ -33,6 +33,7 @@ WIDER = {
     "bigint": ("numeric",),
     "text": ("character varying",),
 }
+AS_POSTGRES_WRITES = {"timestamptz": "timestamp with time zone"}
 _NUMERIC = re.compile(r"^numeric\((\d+),(\d+)\)$")
 
 
@@ -121,9 +122,8 @@ def _require_totals(name: str, target: Accumulate, columns: Sequence[Column], fo
         if total.of is None or isinstance(total, Count):
             wanted[total.name] = "bigint"
         else:
-            wanted[total.name] = (
-                "numeric" if isinstance(total, Sum) else types[total.of]
-            )  # a sum outgrows its terms' type
+            # a sum outgrows its terms' type
+            wanted[total.name] = "numeric" if isinstance(total, Sum) else types[total.of]
     for column, type_ in wanted.items():
         migrate = f"lockstep migrate {name}"
         if column not in found:
@@ -140,7 +140,9 @@ def _require_totals(name: str, target: Accumulate, columns: Sequence[Column], fo
 
 def _holds_exactly(held: str, wanted: str, *, is_key: bool) -> bool:
     """Whether a column of one type holds every value of the other as it is."""
-    if held in {wanted, *WIDER.get(wanted, ())} or (is_key and (wanted, held) == ("text", "uuid")):
+    if held in {AS_POSTGRES_WRITES.get(wanted, wanted), *WIDER.get(wanted, ())} or (
+        is_key and (wanted, held) == ("text", "uuid")
+    ):
         return True
     needed, room = _NUMERIC.match(wanted), _NUMERIC.match(held)
     if needed is None:
