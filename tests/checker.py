@@ -14,6 +14,7 @@ import psycopg2
 from confluent_kafka import Consumer, TopicPartition
 
 Log = Callable[[int, list[tuple[int, int]]], dict[int, tuple]]
+Rows = Callable[[dict[int, dict[int, tuple]], Counter], list[str]]
 
 EXAMPLES = {"orders": ("public.orders", "order_id"), "clicks": ("public.clicks", None)}
 # Who owns what: the newest commit over an offset; coverage that was merged below log start names one batch of many.
@@ -56,10 +57,17 @@ LEFT_BEHIND = {
 
 
 def check(
-    dsn: str, kafka: str | Log, pipeline: str, table: str | None = None, key: str | None = None, *, rest: bool = False
+    dsn: str,
+    kafka: str | Log,
+    pipeline: str,
+    table: str | None = None,
+    key: str | Rows | None = None,
+    *,
+    rest: bool = False,
 ) -> list[str]:
     """Every promise that does not hold, one line each; `rest`: nothing runs any more, so nothing may be left behind.
 
+    A table without a key is appended to; a function in the key's place is asked about the rows, given what was read.
     `kafka` is a broker's address, or a log that is asked in its place: stream and covered ranges to offset -> (key, value).
     """
     if table is None:
@@ -88,6 +96,8 @@ def check(
         found += _outside(streams, rows, "row") + _outside(streams, rejects, "reject")
         if key is None:
             found += _append(read, rows, rejects) + _rows_per_batch(cur, table, pipeline)
+        elif callable(key):
+            found += key(read, rejects)
         else:
             found += _upsert(cur, table, key, {s[0]: s[3] for s in streams}, read, rejects)
     conn.close()

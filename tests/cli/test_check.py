@@ -11,6 +11,8 @@ from lockstep.dev import jars
 
 EXPECTATION = '{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "id"}, "severity": "critical"}'
 
+ACCUMULATE = 'Accumulate("public.orders", key=("id",), totals=(Sum("total", of="n"),))'
+
 
 def suite(*expectations: str) -> str:
     return f'{{"name": "orders", "expectations": [{", ".join(expectations)}]}}'
@@ -87,6 +89,14 @@ def test_an_own_decoder_that_loads_is_ok(lockstep):
 def test_the_target_is_found_however_it_is_written(lockstep, table):
     lockstep.define(target=TARGET.replace("public.orders", table))
     assert lockstep("check", "orders").code == 0
+
+
+def test_a_sum_of_floats_is_a_fault_with_its_reason(lockstep):
+    init = DEFINITION.replace("Upsert", "Accumulate, Sum", 1).replace("n int", "n double")
+    lockstep.define(init=init.replace('Upsert("public.orders", key=("id",))', ACCUMULATE))
+    said = lockstep("check", "orders")
+    assert said.code == 1
+    assert "__init__.py: target.totals: Sum('total'): n is double, and a sum of floats depends on the order" in said.err
 
 
 def test_a_missing_target_is_a_fault(lockstep):

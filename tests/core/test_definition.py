@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lockstep.core.columns import Column, parse_columns
-from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert, start_of
+from lockstep.core.definition import Accumulate, Append, Count, Json, Limits, Min, Pipeline, Sum, Upsert, start_of
 from lockstep.core.errors import BadDefinition
 
 GOOD = {"name": "orders", "topic": "orders.v1", "format": Json("id string"), "target": Append("public.orders")}
@@ -38,6 +38,16 @@ GOOD = {"name": "orders", "topic": "orders.v1", "format": Json("id string"), "ta
         (lambda: Upsert("public.orders", key="id"), "target.key"),
         (lambda: Upsert("public.orders", key=()), "target.key"),
         (lambda: Upsert("public.orders", key=("drop table",)), "drop table"),
+        (lambda: Accumulate("spend", ("id",), (Count("n"),)), "target.table"),
+        (lambda: Accumulate("public.spend", (), (Count("n"),)), "target.key"),
+        (lambda: Accumulate("public.spend", ("id",), ()), "target.totals"),
+        (lambda: Accumulate("public.spend", ("id",), Count("n")), "target.totals"),
+        (lambda: Accumulate("public.spend", ("id",), ("n",)), "no Count, Sum, Min or Max"),
+        (lambda: Accumulate("public.spend", ("id",), (Count("n"), Sum("n", of="a"))), "'n' is there twice"),
+        (lambda: Accumulate("public.spend", ("id",), (Count("id"),)), "'id' is there twice"),
+        (lambda: Accumulate("public.spend", ("id",), (Count("_batch"),)), "'_batch' is reserved"),
+        (lambda: Sum("a; drop", of="a"), "a; drop"),
+        (lambda: Min("a", of="A"), r"Min\('a'\): 'A'"),
         (lambda: Json("id string", key="no"), "format.key"),
         (lambda: Json("id varchar"), "id"),
         (lambda: Json("id string, id int"), "id"),
@@ -59,6 +69,12 @@ def test_a_schema_reads_as_columns_whatever_its_spaces():
     )
     assert Column("amount", "decimal(12,2)").postgres_type == "numeric(12,2)"
     assert Column("at", "timestamp").postgres_type == "timestamptz"
+
+
+def test_the_ledger_is_told_which_kind_each_total_is():
+    target = Accumulate("public.orders", ("id",), (Count("n"), Sum("a", of="b")))
+    totals = Pipeline(**GOOD | {"target": target}).document()["target"]["totals"]
+    assert totals == [{"kind": "Count", "name": "n", "of": None}, {"kind": "Sum", "name": "a", "of": "b"}]
 
 
 def test_a_start_without_a_zone_is_utc():

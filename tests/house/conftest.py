@@ -17,3 +17,17 @@ def keyed(database, tmp_path):
     scene = Scene(database, tmp_path, keyed=True)
     yield scene
     scene.end()
+
+
+@pytest.fixture
+def ordered(database, tmp_path):
+    scene = Scene(database, tmp_path, kind="ordered")
+    yield scene
+    scene.end()
+
+
+@pytest.fixture
+def accumulated(database, tmp_path):
+    scene = Scene(database, tmp_path, kind="accumulated")
+    yield scene
+    scene.end()

@@ -25,12 +25,12 @@ POINT = st.sampled_from(ON_THE_WAY + REPLAYS_ONLY)
 class Machine(RuleBasedStateMachine):
     """Every rule is one thing that happens; refusals are answers, anything else that is raised is a fault of ours."""
 
-    keyed = False
+    kind = "appended"
     dsn = ""
 
     @initialize()
     def begin(self) -> None:
-        self.world = World(self.dsn, Path(tempfile.mkdtemp()), keyed=self.keyed, records=25, anew=True)
+        self.world = World(self.dsn, Path(tempfile.mkdtemp()), kind=self.kind, records=25, anew=True)
         self.steps = 0
 
     @rule(partition=PARTITION, n=st.integers(1, 15), kind=KIND)
@@ -178,9 +178,9 @@ class Machine(RuleBasedStateMachine):
         return {partition: begin}, {partition: begin + span}
 
 
-def run(database: str, *, keyed: bool, examples: int, steps: int) -> None:
+def run(database: str, *, examples: int, steps: int, keyed: bool = False, kind: str | None = None) -> None:
     """So many examples of so many steps; the first broken promise fails, with the shortest way to it."""
-    machine = type("Machine", (Machine,), {"keyed": keyed, "dsn": database})
+    machine = type("Machine", (Machine,), {"kind": kind or ("keyed" if keyed else "appended"), "dsn": database})
     run_state_machine_as_test(
         machine,
         settings=settings(

@@ -72,6 +72,32 @@ def for_several(ledger) -> dict[str, object]:
     return known
 
 
+CONTRIBUTE = """insert into lockstep.contribution (target, key, batch_id, stream_id, records, "offset", ordinal, totals)
+    values ('public.spend', '{key}', %(b)s, {stream}, {records}, 9, 0, '{{}}')"""
+
+
+def contributed(ledger) -> dict[str, object]:
+    known = opened(ledger)
+    ledger.ask(CONTRIBUTE.format(key='["c-1"]', stream="%(s)s", records=3) + " returning 1", **known)
+    return known
+
+
+def taken_over(ledger) -> dict[str, object]:
+    """A batch that contributed and is committed, and a replay of it that has its commit row and nothing else."""
+    known = contributed(ledger)
+    ledger.committed(known["b"], known["t"])
+    replay = ledger.planned({known["s"]: (0, 10)}, lane="replay")
+    token = ledger.opened(replay)
+    with transaction(ledger.conn, OWNER) as cur:
+        cur.execute(
+            RESULT.format(delivered=0, written=0, before=0, after=0), {"b": replay, "t": token, "s": known["s"]}
+        )
+        cur.execute(
+            "insert into lockstep.commit (batch_id, stream_id, token) values (%s, %s, %s)", (replay, known["s"], token)
+        )
+    return known | {"r": replay}
+
+
 # constraint → where it stands → what must be refused
 REFUSED = [
     ("name_is_identifier", stream, "insert into lockstep.pipeline (name) values ('Robert; drop')"),
@@ -128,6 +154,12 @@ REFUSED = [
         "insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)",
     ),
     ("nothing_trimmed", opened, RESULT.format(delivered=0, written=0, before=5, after=4)),
+    ("contributes_once", contributed, CONTRIBUTE.format(key='["c-1"]', stream="%(s)s", records=3)),
+    ("key_is_whole", opened, CONTRIBUTE.format(key='["c-1", null]', stream="%(s)s", records=3)),
+    ("contribution_records_check", opened, CONTRIBUTE.format(key='["c-1"]', stream="%(s)s", records=0)),
+    ("contributes_what_it_claims", opened, CONTRIBUTE.format(key='["c-1"]', stream="%(s)s + 1", records=3)),
+    ("contributes_what_it_claims", done, CONTRIBUTE.format(key='["c-1"]', stream="%(s)s", records=3)),
+    ("withdrawn_whole", taken_over, "update lockstep.coverage set batch_id = %(r)s where batch_id = %(b)s"),
     ("claimed_once", planned, CLAIM.format(low=9, high=12, e="nothing")),
     ("expects_whom", planned, CLAIM.format(low=10, high=12, e="batch")),
     ("batch_is_named", stream, "insert into lockstep.coverage values (%(s)s, int8range(0, 5), 'batch')"),
@@ -261,6 +293,8 @@ MAY_NOT = [
     ("lockstep_stager", "insert into lockstep.coverage values (1, int8range(0, 1), 'skipped')"),
     ("lockstep_committer", "insert into lockstep.batch (pipeline) values ('x')"),
     ("lockstep_committer", "update lockstep.batch set token = 9"),
+    ("lockstep_committer", "update lockstep.contribution set records = 1"),
+    ("lockstep_planner", "delete from lockstep.contribution"),
     ("lockstep_committer", "insert into lockstep.result (batch_id) values (1)"),
     ("lockstep_reader", "update lockstep.pipeline set paused = true"),
     ("lockstep_reader", "create table lockstep_staging.x (i int)"),

@@ -59,7 +59,11 @@ MUTANTS = [
         "an upsert does not look at the order",
         "a replay of old records overwrites newer ones",
         f"{KEYS}test_a_replay_of_older_records_leaves_the_newer_row",
-        Edit("targets/upsert.sql", "({target_order} s.epoch, t._offset) > ", "({target_order} s.epoch, t._offset) < "),
+        Edit(
+            "targets/upsert.sql",
+            "({target_order} s.epoch, t._offset, t._stream) > ",
+            "({target_order} s.epoch, t._offset, t._stream) < ",
+        ),
         long=True,
     ),
     one(

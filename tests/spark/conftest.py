@@ -26,7 +26,9 @@ from lockstep.steps.surroundings import Surroundings
 
 NUMBERS = itertools.count()
 EXAMPLES = Path(__file__).parents[2] / "include" / "pipelines"
-HEAD = "from lockstep.core.definition import Append, Avro, Custom, Envelope, Json, Limits, Pipeline, Raw, Upsert\n"
+HEAD = """from lockstep.core.definition import (
+    Accumulate, Append, Avro, Count, Custom, Envelope, Json, Limits, Max, Min, Pipeline, Raw, Sum, Upsert)
+"""
 COORDINATES = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 
 
@@ -63,7 +65,10 @@ class Loaded:
 
 @pytest.fixture
 def pipeline(database, kafka, tmp_path, monkeypatch):
-    """`pipeline(topic, columns, ddl, target=..., transform=..., form=..., suite=[...])` writes a folder, makes its target."""
+    """`pipeline(topic, columns, ddl, target=..., transform=..., form=..., suite=[...])` writes a folder, makes its target.
+
+    A target that is more than its name is written out, with TABLE for its table.
+    """
 
     def make(
         topic: str,
@@ -79,11 +84,12 @@ def pipeline(database, kafka, tmp_path, monkeypatch):
         folder.mkdir(parents=True)
         key = more.pop("key", "")
         made = f'Upsert("public.{name}", key=("{key}",))' if target == "Upsert" else f'Append("public.{name}")'
+        made = target.replace("TABLE", f"public.{name}") if "TABLE" in target else made
         fmt = more.pop("form", f'Json("{columns}"{f", key={key!r}" if key else ""})')
         extra = "".join(f", {option}={value}" for option, value in more.items())
         text = f'{HEAD}P = Pipeline(name="{name}", topic="{topic}", format={fmt}, target={made}{extra})\n'
         (folder / "__init__.py").write_text(text)
-        unique = "" if key else ", primary key (_stream, _offset, _ordinal)"
+        unique = "" if "primary key" in ddl else ", primary key (_stream, _offset, _ordinal)"
         (folder / "target.sql").write_text(f"create table public.{name} ({ddl}, {COORDINATES}{unique});")
         if transform:
             (folder / "transform.py").write_text(transform)

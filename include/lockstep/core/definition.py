@@ -11,22 +11,27 @@ from lockstep.core.columns import IDENTIFIER
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats import Avro, Custom, Envelope, Format, Json, Raw, columns_of
 from lockstep.core.guarantees import Guarantee, PerBatch
-from lockstep.core.targets import Append, Target, Upsert
+from lockstep.core.targets import Accumulate, Append, Count, Max, Min, Sum, Target, Upsert
 from lockstep.core.violations import ON_VIOLATION, REFUSE
 
 if TYPE_CHECKING:
     from lockstep.core.columns import Column
 
 __all__ = [
+    "Accumulate",
     "Append",
     "Avro",
+    "Count",
     "Custom",
     "Envelope",
     "Json",
     "Limits",
+    "Max",
+    "Min",
     "PerBatch",
     "Pipeline",
     "Raw",
+    "Sum",
     "Target",
     "Upsert",
     "start_of",
@@ -150,7 +155,10 @@ class Pipeline:
 
 
 def _told(part: Format | Guarantee | Target) -> dict[str, Any]:
-    return {"kind": type(part).__name__} | _said(asdict(part))
+    told = {"kind": type(part).__name__} | _said(asdict(part))
+    if isinstance(part, Accumulate):
+        told["totals"] = [{"kind": type(total).__name__, **asdict(total)} for total in part.totals]
+    return told
 
 
 def _said(options: dict[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ HISTORY = (
     "boundary",
     "migration",
 )
-CHANGING = ("coverage", "claim", "stream", "batch", "attempt", "request", "pipeline")
+CHANGING = ("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline")
 PLANS = (
     "stream",
     "request",
@@ -44,7 +44,7 @@ PLANS = (
     "coverage",
 )
 STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result", "target_rows")
-COMMITS = ("commit", "coverage", "reject", "outbox", "tombstone", "decision")
+COMMITS = ("commit", "coverage", "contribution", "reject", "outbox", "tombstone", "decision")
 # (role, privilege, table): what a run cannot do without.
 GRANTS = (
     *((role, "SELECT", table) for role in OF_A_RUN for table in (*HISTORY, *CHANGING)),
@@ -52,7 +52,10 @@ GRANTS = (
     *(("lockstep_planner", "DELETE", table) for table in ("claim", "coverage")),
     *(("lockstep_stager", "INSERT", table) for table in STAGES),
     *(("lockstep_committer", "INSERT", table) for table in COMMITS),
-    *(("lockstep_committer", "DELETE", table) for table in ("coverage", "claim", "reject", "tombstone")),
+    *(
+        ("lockstep_committer", "DELETE", table)
+        for table in ("coverage", "contribution", "claim", "reject", "tombstone")
+    ),
 )
 
 

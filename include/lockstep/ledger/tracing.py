@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from psycopg2 import DataError, errors, sql
 
-from lockstep.core.definition import Append, Pipeline, Upsert
+from lockstep.core.definition import Accumulate, Append, Pipeline
 from lockstep.core.errors import Refusal
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe
@@ -54,9 +56,12 @@ def lineage(cur: cursor, pipeline: Pipeline, partition: int, offset: int) -> Doc
 
 
 def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str]) -> Document:
-    """The row of a key and the record and attempt it comes from; without a row, the tombstone that deleted it."""
+    """The row of a key and the record and attempt it comes from; without a row, the tombstone that deleted it.
+
+    Of an accumulated row it is the newest record that counts, and `contributions` are all that add up to it, newest first.
+    """
     target = pipeline.first
-    if not isinstance(target, Upsert):
+    if isinstance(target, Append):
         raise Refusal(
             f"{pipeline.name}: {target.table} is appended to, its rows have no key; each carries _stream and _offset",
             next_command=f"lockstep lineage {pipeline.name} --partition P --offset O",
@@ -73,11 +78,13 @@ def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str]) -> Document:
         values=sql.SQL(", ").join(map(sql.Placeholder, columns)),
     )
     rows = _target_rows(cur, pipeline, statement, dict(zip(columns, key, strict=True)))
+    contributions = _contributions(cur, pipeline, dict(zip(columns, key, strict=True)))
     if rows:
         row: Document | None = rows[0]
+        batch_id = contributions[0].batch_id if contributions else rows[0]["_batch"]
         cur.execute(
             Q["origin_of_row"],
-            {"stream_id": rows[0]["_stream"], "offset": rows[0]["_offset"], "batch_id": rows[0]["_batch"]},
+            {"stream_id": rows[0]["_stream"], "offset": rows[0]["_offset"], "batch_id": batch_id},
         )
     else:
         row = None
@@ -87,7 +94,35 @@ def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str]) -> Document:
         shown = ", ".join(f"{c} = {k!r}" for c, k in zip(columns, key, strict=True))
         what = "came from no stream of this ledger" if row else "is not there, and no tombstone says that it was"
         raise Refusal(f"{target.table}: the row with {shown} {what}", next_command=f"lockstep status {pipeline.name}")
-    return {"row": row, "deleted": row is None} | _named(origin)
+    return {"row": row, "deleted": row is None, "contributions": [_told(c) for c in contributions]} | _named(origin)
+
+
+def _contributions(cur: cursor, pipeline: Pipeline, key: Mapping[str, str]) -> list[Any]:
+    """What segments have added to an accumulated key; nothing for other targets."""
+    target = pipeline.first
+    if not isinstance(target, Accumulate):
+        return []
+    statement = sql.SQL(Q["contributions_of_key"]).format(
+        target=_table(pipeline),
+        table=sql.Literal(target.table),
+        columns=sql.SQL(", ").join(map(sql.Identifier, key)),
+        values=sql.SQL(", ").join(map(sql.Placeholder, key)),
+    )
+    cur.execute(statement, key)
+    return every(cur)
+
+
+def _told(contribution: Any) -> Document:
+    return {
+        "topic": contribution.topic,
+        "partition": contribution.partition,
+        "from_offset": contribution.from_offset,
+        "until_offset": contribution.until_offset,
+        "batch": contribution.batch_id,
+        "attempt": contribution.token,
+        "records": contribution.records,
+        "totals": json.loads(contribution.totals, parse_float=Decimal),
+    }
 
 
 def _named(origin: Any) -> Document:

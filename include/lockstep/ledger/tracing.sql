@@ -62,3 +62,12 @@ left join lockstep.commit m on m.batch_id = coalesce(own.batch_id, merged.batch_
 left join lockstep.attempt a on a.batch_id = m.batch_id and a.token = m.token
 where d.target = %(target)s
   and array(select v.value from jsonb_array_elements_text(d.key) with ordinality v (value, place) order by v.place) = %(key)s
+
+-- name: contributions_of_key
+-- What adds up to the row of an accumulated key: per segment, by which attempt, from which offsets; the newest first.
+select s.topic, s.partition, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset, c.batch_id, m.token,
+    c.records, c.totals::text as totals
+from lockstep.contribution c join lockstep.stream s using (stream_id) join lockstep.batch_range r using (batch_id, stream_id)
+left join lockstep.commit m using (batch_id, stream_id)
+where c.target = {table} and c.key = (select jsonb_build_array({columns}) from {target} where ({columns}) = ({values}))
+order by c.stream_id desc, c."offset" desc

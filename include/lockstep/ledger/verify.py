@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
-from lockstep.core.definition import Append
+from lockstep.core.definition import Append, Upsert
 from lockstep.core.verification import Check, Segment
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import connection, cursor
 
-    from lockstep.core.definition import Pipeline, Target, Upsert
+    from lockstep.core.definition import Pipeline, Target
 
 Q = queries("lockstep.ledger", "verify")
 LEDGER = {
@@ -35,10 +35,10 @@ ROWS_AT_ONCE = 10_000
 
 
 def ledger_checks(cur: cursor, pipeline: Pipeline) -> list[Check]:
-    """The ledger against itself, each target against the ledger; each check names its first offence."""
+    """The ledger against itself, each target of records against the ledger; each check names its first offence."""
     checks = [_check(cur, pipeline, name, query) for name, query in LEDGER.items()]
     for one in pipeline.each():
-        of_target = APPEND if isinstance(one.first, Append) else UPSERT
+        of_target = {Append: APPEND, Upsert: UPSERT}.get(type(one.first), {})
         checks += [_check(cur, one, name_of(pipeline, one.first, name), query) for name, query in of_target.items()]
     return checks
 

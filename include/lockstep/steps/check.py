@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.definition import Custom, Upsert
+from lockstep.core.definition import Accumulate, Custom, Upsert
 from lockstep.core.errors import BadDefinition
+from lockstep.core.totals import misfits
 from lockstep.core.violations import ON_VIOLATION, QUARANTINE
 from lockstep.formats.own_code import function_of
 
@@ -24,22 +25,25 @@ _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 def faults(folder: PipelineFolder, columns: Sequence[Sequence[Column]], place: str) -> list[str]:
     """Everything wrong with a definition that loads; `columns` are those that reach each target, `place` its folder."""
-    names = [[column.name for column in of_target] for of_target in columns]
-    targets = zip(folder.pipeline.targets, names, strict=True)
+    names = [column.name for column in columns[0]]
+    targets = zip(folder.pipeline.targets, columns, strict=True)
     return [
         *(f"{place}/__init__.py: {fault}" for target, its in targets for fault in _of_target(target, its)),
         *(f"{place}/__init__.py: {fault}" for fault in _of_violations(folder)),
-        *(f"{place}/expectations.json: {fault}" for fault in _of_suite(folder.expectations, names[0])),
+        *(f"{place}/expectations.json: {fault}" for fault in _of_suite(folder.expectations, names)),
         *(f"{place}/target.sql: {fault}" for fault in _of_ddl(folder)),
         *(f"{place}/{fault}" for fault in _of_decoder(folder)),
     ]
 
 
-def _of_target(target: Target, names: Sequence[str]) -> Iterator[str]:
+def _of_target(target: Target, columns: Sequence[Column]) -> Iterator[str]:
+    if isinstance(target, Accumulate):
+        yield from misfits(target.key, target.totals, {column.name: column.type for column in columns})
+    names = [column.name for column in columns]
     if isinstance(target, Upsert):
         wanted = {"target.key": target.key, "target.order_by": (target.order_by,) if target.order_by else ()}
-        for field, columns in wanted.items():
-            for column in columns:
+        for field, given in wanted.items():
+            for column in given:
                 if column not in names:
                     yield f"{field}: {column!r} is no column ({', '.join(names)})"
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.accounting import Digest
-from lockstep.core.definition import Append, Json, Upsert
-from lockstep.core.verification import Check, Segment
+from lockstep.core.definition import Accumulate, Append, Json, Upsert
+from lockstep.core.verification import EXACT_KEYS, Check, Segment
 from lockstep.ledger import verify as ledger
+from lockstep.steps.verify_totals import recomputed
+from lockstep.targets import accumulated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from lockstep.adapters.kafka import Broker
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.offsets import TopicView
-
-EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})
 
 
 def verify(conn: connection, broker: Broker, folder: PipelineFolder, *, deep: bool) -> list[Check]:
@@ -35,18 +35,25 @@ def verify(conn: connection, broker: Broker, folder: PipelineFolder, *, deep: bo
             "set local enable_nestloop = off"
         )  # these look at whole tables, and a wrong estimate makes hours of it
         checks = ledger.ledger_checks(cur, pipeline)
+        for target in pipeline.targets:
+            if isinstance(target, Accumulate):
+                found = accumulated.checks(cur, pipeline.name, target)
+                checks += [replace(check, name=ledger.name_of(pipeline, target, check.name)) for check in found]
         cur.execute("set local enable_nestloop = on")
         if view is None:
             return checks
         streams = [s for s in ledger.streams(cur, pipeline.name) if s.topic_id == view.topic_id]
         for one in pipeline.each():
-            target, its = one.first, replace(folder, pipeline=one)
-            if isinstance(target, Append):
-                found = [_append(conn, cur, broker, its, view, stream) for stream in streams]
-            else:
-                gone = pipeline.tombstone_targets
-                found = [_upsert(cur, broker, its, view, streams, takes_tombstones=target in gone)]
-            checks += [replace(check, name=ledger.name_of(pipeline, target, check.name)) for check in found]
+            its = replace(folder, pipeline=one)
+            match one.first:
+                case Append():
+                    found = [_append(conn, cur, broker, its, view, stream) for stream in streams]
+                case Upsert() as target:
+                    deleted = target in pipeline.tombstone_targets
+                    found = [_upsert(cur, broker, its, target, view, streams, takes_tombstones=deleted)]
+                case Accumulate() as target:
+                    found = [recomputed(cur, broker, its, target, view, streams)]
+            checks += [replace(check, name=ledger.name_of(pipeline, one.first, check.name)) for check in found]
         return checks
 
 
@@ -108,11 +115,16 @@ class _Merge:
 
 
 def _upsert(
-    cur: Any, broker: Broker, folder: PipelineFolder, view: TopicView, streams: list[Any], *, takes_tombstones: bool
+    cur: Any,
+    broker: Broker,
+    folder: PipelineFolder,
+    target: Upsert,
+    view: TopicView,
+    streams: list[Any],
+    *,
+    takes_tombstones: bool,
 ) -> Check:
     """Each key's newest accepted record is its row, or the row is absent after a tombstone."""
-    target = folder.pipeline.first
-    assert isinstance(target, Upsert)  # noqa: S101 - the caller has looked
     name = "each key's newest record is its row"
     types = {column.name: column.type for column in folder.pipeline.format.columns}
     plain = isinstance(folder.pipeline.format, Json) and not folder.transform and not target.order_by

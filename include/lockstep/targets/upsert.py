@@ -39,6 +39,9 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         for query in ("moved_within", "moved_since"):
             run(query)
             _refuse_moved_key(cur, target)
+    else:
+        run("without_order")
+        _refuse_no_order(cur, target)
     older = run("drop_superseded") + run("drop_dead")
     run("insert_tombstones")
     deleted = run("delete_rows")
@@ -60,6 +63,15 @@ def _refuse_moved_key(cur: cursor, target: Upsert) -> None:
         raise BadData(
             f"{target.table}: key {row.key} stands in two partitions (streams {row.one} and {row.other}) and nothing says "
             "which record is newer; name a column with order_by, or partition the topic by this key"
+        )
+
+
+def _refuse_no_order(cur: cursor, target: Upsert) -> None:
+    row = maybe(cur)
+    if row is not None:
+        raise BadData(
+            f"{target.table}: {target.order_by} of the record at {row.topic}-{row.partition} offset {row.offset} is null, and "
+            "nothing else says which record of its key is newer; drop such records in the transform"
         )
 
 
@@ -86,6 +98,7 @@ def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
         ),
         "same_key": each("t.{0} = n.{0}", keys, " and "),
         "order": each("{} desc,", order, " "),
+        "no_order": each("n.{} is null", order, " and "),
         "target_order": each("t.{},", order, " "),
         "newest_order": each("n.{},", order, " "),
         "assignments": each(

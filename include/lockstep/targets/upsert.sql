@@ -8,7 +8,12 @@ create temp table newest on commit drop as
 select distinct on ({keys}) * from (
     select {staged}, t._stream, t._offset, t._ordinal, coalesce(t._deleted, false) as _deleted, s.epoch as _epoch
     from {rows} t join lockstep.stream s on s.stream_id = t._stream) staged
-order by {keys}, {order} _epoch desc, _offset desc, _ordinal desc
+order by {keys}, {order} _epoch desc, _offset desc, _stream desc, _ordinal desc
+
+-- name: without_order
+-- A record without a value to order it by: sorted first of its key, it would win within a batch and lose elsewhere.
+select s.topic, s.partition, n._offset as "offset" from newest n join lockstep.stream s on s.stream_id = n._stream
+where {no_order} order by n._stream, n._offset limit 1
 
 -- name: moved_within
 -- A key in two partitions of one epoch: nothing says which record is newer.
@@ -25,7 +30,8 @@ join lockstep.stream s on s.stream_id = t._stream and s.epoch = n._epoch limit 1
 -- name: drop_superseded
 -- Records older than the row that is there change nothing.
 delete from newest n using {target} t, lockstep.stream s
-where {same_key} and s.stream_id = t._stream and ({target_order} s.epoch, t._offset) > ({newest_order} n._epoch, n._offset)
+where {same_key} and s.stream_id = t._stream
+  and ({target_order} s.epoch, t._offset, t._stream) > ({newest_order} n._epoch, n._offset, n._stream)
 
 -- name: drop_dead
 -- Records older than a tombstone do not raise the dead.
