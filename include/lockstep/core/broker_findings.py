@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lockstep.core.definition import Append
+from lockstep.core.definition import Accumulate, Append, Upsert
 from lockstep.core.findings import Check, Finding, Judged, problem, warning
 
 if TYPE_CHECKING:
@@ -139,15 +139,22 @@ def cleanup(facts: TopicFacts, pipeline: Pipeline) -> Finding | None:
     policy = facts.word("cleanup.policy", "delete")
     if "compact" not in policy:
         return None
-    append = isinstance(pipeline.target, Append)
+    match pipeline.target:
+        case Append():
+            then = "a replay deletes the rows of its offsets and reads fewer again"
+        case Accumulate():
+            then = "a replay takes what its offsets added out of the totals and reads fewer of them again"
+        case Upsert():
+            kept = facts.word("delete.retention.ms", "?")
+            then = (
+                "a replay sees only the newest of each key, and a deletion that is not read within delete.retention.ms "
+                f"({kept}) is never seen"
+            )
     return warning(
         Check.CLEANUP,
         f"topic {facts.topic}",
         policy,
-        "compaction takes older records of a key away: a replay deletes the rows of its offsets and reads fewer again"
-        if append
-        else "compaction takes older records of a key away: a replay sees only the newest of each key, and a deletion"
-        f" that is not read within delete.retention.ms ({facts.word('delete.retention.ms', '?')}) is never seen",
+        f"compaction takes older records of a key away: {then}",
         f"{facts.set_to('cleanup.policy=delete')}, or look first: lockstep replay {pipeline.name} --from X --until Y --preview",
     )
 
