@@ -108,6 +108,13 @@ REFUSED = [
         select b, %(t)s, 'd1', 'me', now() from (insert_other()) as o (b)""",
     ),
     ("reconciles", opened, RESULT.format(delivered=5, written=4, before=0, after=0)),
+    (
+        "quarantined_are_rejected",
+        opened,
+        RESULT.format(delivered=0, written=0, before=0, after=0)
+        .replace("rejected, rows", "rejected, rows, quarantined", 1)
+        .replace("0, 0, 0, 0, 0, 0, 0, 0)", "0, 0, 0, 1, 0, 0, 0, 0, 0)"),
+    ),
     ("nothing_trimmed", opened, RESULT.format(delivered=0, written=0, before=5, after=4)),
     ("claimed_once", planned, CLAIM.format(low=9, high=12, e="nothing")),
     ("expects_whom", planned, CLAIM.format(low=10, high=12, e="batch")),
