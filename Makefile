@@ -34,7 +34,7 @@ help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 .PHONY: demo
-demo: $(VENV)/.built jars ## build, start, produce, run both pipelines, verify; leaves the stack up
+demo: $(VENV)/.built jars ## build, start, produce, run orders and clicks, verify; leaves the stack up
 	@$(BIN)/python -m lockstep.dev.demo
 
 .PHONY: test

@@ -41,6 +41,15 @@ def test_a_sound_definition_is_ok(lockstep):
             "[0].severity: 'grave' is not one of critical,",
         ),
         ({"expectations": suite('{"type": "expect_table", "kwargs": []}')}, "[0].kwargs: must be an object"),
+        ({"expectations": suite('{"type": "expect_table", "meta": "x"}')}, "[0].meta: must be an object"),
+        (
+            {"expectations": suite('{"type": "expect_table", "meta": {"on_violation": "ignore"}}')},
+            "[0].meta.on_violation: 'ignore' is not one of refuse, quarantine",
+        ),
+        (
+            {"init": DEFINITION.replace('topic="', 'on_violation="quarantine", topic="')},
+            "__init__.py: on_violation: 'quarantine', and there is no expectations.json",
+        ),
         (
             {"target": "-- create table public.orders (id text);\n"},
             "target.sql: does not create the target public.orders",

@@ -167,3 +167,42 @@ def test_a_list_takes_no_options_of_a_redrive(here, lockstep):
 )
 def test_a_preview_is_one_printable_line(begin, size, shown):
     assert preview_of(begin, size) == shown
+
+
+def test_a_batch_shows_what_an_expectation_put_aside_and_reasons_are_counted_by_expectation(here, lockstep):
+    here.rewrite("limits=", "on_violation='quarantine', limits=")
+    kind = "expect_column_values_to_be_between"
+    suite = {"name": "drill", "expectations": [{"type": kind, "kwargs": {"column": "n", "max_value": 139}}]}
+    (here.drill.home / "drill" / "expectations.json").write_text(json.dumps(suite))
+    here.drain()
+
+    ((batch,),) = here.drill.ask("select batch_id from lockstep.batch")
+    document = lockstep("batch", str(batch), "--json").document
+    rejects = lockstep("rejects", "drill", "--json").document
+
+    assert f"10 records quarantined by {kind}(n)" in lockstep("batch", str(batch)).out
+    assert (document["rows_rejected"], document["verdict"]["result"]["quarantined"]) == (10, 10)
+    assert rejects["reasons"] == [{"reason": f"expectation {kind}(n)", "count": 10}]
+    assert {each["reason"] for each in rejects["rejects"]} == {f"expectation {kind}(n): {n}" for n in range(140, 150)}
+    assert json.loads(rejects["rejects"][0]["value"])["n"] >= 140
+
+
+def test_of_all_pipelines_one_that_nobody_has_begun_with_is_a_warning(here, lockstep):
+    other = here.drill.home / "other"
+    other.mkdir()
+    text = (here.drill.home / "drill" / "__init__.py").read_text()
+    text = text.replace('name="drill"', 'name="other"').replace("public.drill", "public.other")
+    (other / "__init__.py").write_text(text.replace(here.drill.topic, "no-such-topic"))
+
+    every = lockstep("doctor", "--json").document
+    alone = lockstep("doctor", "other", "--json").document
+    status = lockstep("status", "--json")
+
+    (found,) = [f for f in every["findings"] if "other" in f["subject"] or "no-such-topic" in f["subject"]]
+    assert (found["severity"], found["subject"], found["check"]) == ("warning", "pipeline other", "definition")
+    assert {f["subject"] for f in alone["findings"] if f["severity"] == "problem"} >= {
+        "topic no-such-topic",
+        "table public.other",
+    }
+    assert status.code == 0
+    assert [each["pipeline"] for each in status.document["pipelines"]] == ["drill", "other"]

@@ -28,6 +28,7 @@ GOOD = {"name": "orders", "topic": "orders.v1", "format": Json("id string"), "ta
         (lambda: Append("public.a", transform="no name"), "target.transform"),
         (lambda: Pipeline(**GOOD | {"guarantee": "exactly_once"}), "guarantee"),
         (lambda: Pipeline(**GOOD, max_reject_share=1.5), "max_reject_share"),
+        (lambda: Pipeline(**GOOD, on_violation="ignore"), "on_violation"),
         (lambda: Pipeline(**GOOD, start="yesterday"), "start"),
         (lambda: Limits(records=0), "limits.records"),
         (lambda: Limits(seconds=-1), "limits.seconds"),

@@ -153,6 +153,13 @@ REFUSED = [
         for_several,
         "insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)",
     ),
+    (
+        "quarantined_are_rejected",
+        opened,
+        RESULT.format(delivered=0, written=0, before=0, after=0)
+        .replace("rejected, rows", "rejected, rows, quarantined", 1)
+        .replace("0, 0, 0, 0, 0, 0, 0, 0)", "0, 0, 0, 1, 0, 0, 0, 0, 0)"),
+    ),
     ("nothing_trimmed", opened, RESULT.format(delivered=0, written=0, before=5, after=4)),
     ("contributes_once", contributed, CONTRIBUTE.format(key='["c-1"]', stream="%(s)s", records=3)),
     ("key_is_whole", opened, CONTRIBUTE.format(key='["c-1", null]', stream="%(s)s", records=3)),
