@@ -10,10 +10,25 @@ from typing import Any
 from lockstep.core.columns import IDENTIFIER
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats import Format, Json
-from lockstep.core.guarantees import Guarantee, PerBatch
+from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Guarantee, Idempotent, PerBatch
+from lockstep.core.stores import Files, Postgres, Store, refuse_misfit
 from lockstep.core.targets import Append, Target, Upsert
 
-__all__ = ["Append", "Json", "Limits", "PerBatch", "Pipeline", "Target", "Upsert", "start_of"]
+__all__ = [
+    "Append",
+    "AtLeastOnce",
+    "AtMostOnce",
+    "Files",
+    "Idempotent",
+    "Json",
+    "Limits",
+    "PerBatch",
+    "Pipeline",
+    "Postgres",
+    "Target",
+    "Upsert",
+    "start_of",
+]
 
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
@@ -35,7 +50,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One topic into one target, for good: the name is the pipeline's identity in the ledger."""
+    """One topic into one target, for good: the name is the pipeline's identity in the ledger.
+
+    Results live in the ledger's own database, unless `store` says where else; `guarantee` says what a crash can cost.
+    """
 
     name: str
     topic: str
@@ -46,6 +64,7 @@ class Pipeline:
     schedule: str | None = None
     owner: str = "lockstep"
     guarantee: Guarantee = field(default_factory=PerBatch)
+    store: Store | None = None
     max_reject_share: float = 0.05
 
     def __post_init__(self) -> None:
@@ -58,12 +77,14 @@ class Pipeline:
             ("target", Target),
             ("limits", Limits),
             ("guarantee", Guarantee),
+            ("store", Store | None),
         ):
             if not isinstance(getattr(self, attribute), allowed):
                 raise BadDefinition(f"{attribute} is {getattr(self, attribute)!r}: not a kind that Lockstep knows")
         if not 0 <= self.max_reject_share <= 1:
             raise BadDefinition(f"max_reject_share is {self.max_reject_share!r}: it must lie between 0 and 1")
         start_of(self.start)
+        refuse_misfit(self.target, self.guarantee, self.store)
 
     @property
     def takes_tombstones(self) -> bool:
@@ -72,9 +93,9 @@ class Pipeline:
 
     def document(self) -> dict[str, Any]:
         """The definition as plain JSON, for the ledger; `kind` keeps the types apart."""
-        parts = {name: {"kind": type(getattr(self, name)).__name__} for name in ("format", "target", "guarantee")}
+        parts = ("format", "target", "guarantee", *(("store",) if self.store else ()))
         whole = asdict(self)
-        return whole | {name: kind | whole[name] for name, kind in parts.items()}
+        return whole | {name: {"kind": type(getattr(self, name)).__name__} | whole[name] for name in parts}
 
 
 def start_of(start: str) -> datetime | str:
