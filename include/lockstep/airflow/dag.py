@@ -11,11 +11,12 @@ from airflow.sdk import DAG, Asset, Param, task
 from lockstep.airflow import steps, submit
 from lockstep.airflow.door import Door
 from lockstep.airflow.link import BatchLink
+from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Idempotent
 
 if TYPE_CHECKING:
     from lockstep.core.definition import Pipeline
 
-ABOUT = """Each run moves one batch from Kafka topic `{topic}` to `{table}`: results and offsets commit in one transaction.
+ABOUT = """Each run moves one batch from Kafka topic `{topic}` to `{table}`: {how}.
 
 **Skipped** means that there was nothing to do, that another run does it, or that this run's batch is already committed.
 **Failed without a retry** means that a person must decide; the task's log ends with the command to type.
@@ -42,6 +43,18 @@ def asset_of(pipeline: Pipeline) -> Asset:
     return Asset(name=pipeline.target.table, uri=f"lockstep://{pipeline.target.table}", group="lockstep")
 
 
+def _how(pipeline: Pipeline) -> str:
+    match pipeline.guarantee:
+        case Idempotent():
+            return "results by natural key, then offsets"
+        case AtLeastOnce():
+            return "results, then offsets, so that a crash between them doubles rows"
+        case AtMostOnce():
+            return "offsets, then results, so that a crash between them loses rows"
+        case _:
+            return "results and offsets commit in one transaction"
+
+
 def dag_for(
     pipeline: Pipeline,
     *,
@@ -55,14 +68,14 @@ def dag_for(
 
     Safety rests on the ledger alone: `max_active_runs` only saves runs that would find the batch held.
     """
-    door = Door(pipeline.name, postgres_conn_id, kafka_conn_id)
+    door = Door(pipeline.name, postgres_conn_id, kafka_conn_id, pipeline.store)
     ours: dict[str, Any] = {
         "start_date": EPOCH,
         "catchup": False,
         "max_active_runs": 1,
         "tags": ["lockstep", pipeline.topic],
         "description": f"Kafka topic {pipeline.topic} to {pipeline.target.table}, one gap-checked batch a run",
-        "doc_md": ABOUT.format(topic=pipeline.topic, table=pipeline.target.table),
+        "doc_md": ABOUT.format(topic=pipeline.topic, table=pipeline.target.table, how=_how(pipeline)),
         "params": PARAMS,
         "user_defined_macros": submit.MACROS,
         "default_args": {"owner": pipeline.owner or "lockstep", "retries": 2, "retry_delay": timedelta(seconds=30)}

@@ -28,8 +28,9 @@ HISTORY = (
     "decision",
     "boundary",
     "migration",
+    "delivery",
 )
-CHANGING = ("coverage", "claim", "stream", "batch", "attempt", "request", "pipeline")
+CHANGING = ("coverage", "claim", "stream", "batch", "attempt", "request", "pipeline", "arrival")
 PLANS = (
     "stream",
     "request",
@@ -43,7 +44,7 @@ PLANS = (
     "coverage",
 )
 STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result")
-COMMITS = ("commit", "coverage", "reject", "outbox", "tombstone", "decision")
+COMMITS = ("commit", "coverage", "reject", "outbox", "tombstone", "decision", "delivery", "arrival")
 # (role, privilege, table): what a run cannot do without.
 GRANTS = (
     *((role, "SELECT", table) for role in OF_A_RUN for table in (*HISTORY, *CHANGING)),
@@ -51,7 +52,7 @@ GRANTS = (
     *(("lockstep_planner", "DELETE", table) for table in ("claim", "coverage")),
     *(("lockstep_stager", "INSERT", table) for table in STAGES),
     *(("lockstep_committer", "INSERT", table) for table in COMMITS),
-    *(("lockstep_committer", "DELETE", table) for table in ("coverage", "claim", "reject", "tombstone")),
+    *(("lockstep_committer", "DELETE", table) for table in ("coverage", "claim", "reject", "tombstone", "arrival")),
 )
 
 

@@ -12,7 +12,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from psycopg2.extensions import cursor
 
@@ -22,8 +22,14 @@ Q = queries("lockstep.ledger", "tracing")
 GAP = "gap in the log"
 
 
-def lineage(cur: cursor, pipeline: Pipeline, partition: int, offset: int) -> Document:
-    """Who owns an offset, and what became of its record.
+def lineage(
+    cur: cursor,
+    pipeline: Pipeline,
+    partition: int,
+    offset: int,
+    look: Callable[[int, int], list[Document]] | None = None,
+) -> Document:
+    """Who owns an offset, and what became of its record; `look` finds its rows where they live in another store.
 
     `coverage` is batch, loss, skipped, uncovered, or `gap in the log` where the batch that covers it is known to have
     found no record there.
@@ -38,7 +44,8 @@ def lineage(cur: cursor, pipeline: Pipeline, partition: int, offset: int) -> Doc
             next_command=f"lockstep status {pipeline.name}",
         )
     coordinates = {"stream_id": owner.stream_id, "offset": offset}
-    rows = _target_rows(cur, pipeline, sql.SQL(Q["rows_of_offset"]).format(target=_table(pipeline)), coordinates)
+    statement = sql.SQL(Q["rows_of_offset"]).format(target=_table(pipeline))
+    rows = look(owner.stream_id, offset) if look else _target_rows(cur, pipeline, statement, coordinates)
     cur.execute(Q["reject_of_offset"], coordinates)
     reject = maybe(cur)
     known_gap = owner.kind == "batch" and not rows and not reject and _no_record(pipeline, owner, offset)
@@ -49,8 +56,11 @@ def lineage(cur: cursor, pipeline: Pipeline, partition: int, offset: int) -> Doc
     }
 
 
-def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str]) -> Document:
-    """The row of a key and the record and attempt it comes from; without a row, the tombstone that deleted it."""
+def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cur: cursor | None = None) -> Document:
+    """The row of a key and the record and attempt it comes from; without a row, the tombstone that deleted it.
+
+    `target_cur` asks the store that the rows live in, where it is another.
+    """
     if not isinstance(pipeline.target, Upsert):
         raise Refusal(
             f"{pipeline.name}: {pipeline.target.table} is appended to, its rows have no key; each carries _stream and _offset",
@@ -67,7 +77,7 @@ def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str]) -> Document:
         columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
         values=sql.SQL(", ").join(map(sql.Placeholder, columns)),
     )
-    rows = _target_rows(cur, pipeline, statement, dict(zip(columns, key, strict=True)))
+    rows = _target_rows(target_cur or cur, pipeline, statement, dict(zip(columns, key, strict=True)))
     if rows:
         row: Document | None = rows[0]
         cur.execute(
@@ -76,7 +86,7 @@ def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str]) -> Document:
         )
     else:
         row = None
-        cur.execute(Q["tombstone_of_key"], {"target": pipeline.target.table, "key": list(key)})
+        _find_tombstone(cur, pipeline, key, target_cur)
     origin = maybe(cur)
     if origin is None:
         shown = ", ".join(f"{c} = {k!r}" for c, k in zip(columns, key, strict=True))
@@ -85,6 +95,18 @@ def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str]) -> Document:
             f"{pipeline.target.table}: the row with {shown} {what}", next_command=f"lockstep status {pipeline.name}"
         )
     return {"row": row, "deleted": row is None} | _named(origin)
+
+
+def _find_tombstone(cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cur: cursor | None) -> None:
+    """The tombstone's record and its attempt are asked for on `cur`; another store says which record it was."""
+    named = {"target": pipeline.target.table, "key": list(key)}
+    if target_cur is None:
+        cur.execute(Q["tombstone_of_key"], named)
+        return
+    target_cur.execute(Q["tombstone_in_store"], named)
+    found = maybe(target_cur)
+    place = {"stream_id": found and found.stream_id, "offset": found and found.offset}
+    cur.execute(Q["record_of_tombstone"], place)
 
 
 def _named(origin: Any) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.definition import Upsert
+from lockstep.core.definition import Files, Upsert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,6 +73,8 @@ def _of_expectation(expectation: Any, names: Sequence[str]) -> Iterator[tuple[st
 
 def _of_ddl(folder: PipelineFolder) -> Iterator[str]:
     table = folder.pipeline.target.table
+    if isinstance(folder.pipeline.store, Files):
+        return
     if folder.target_sql is None:
         yield f"missing; it creates {table}"
         return

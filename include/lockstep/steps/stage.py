@@ -9,6 +9,7 @@ from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.adapters.processes import is_gone
 from lockstep.core.accounting import counted_once
 from lockstep.core.errors import BadData, Refusal, Superseded
+from lockstep.core.guarantees import Delivered
 from lockstep.core.staging import AttemptId, StageWork
 from lockstep.faults import reach
 from lockstep.ledger import attempts
@@ -16,6 +17,7 @@ from lockstep.steps.failure import recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.same_log import log_starts
 from lockstep.targets.fit import require_fit
+from lockstep.targets.stores import results_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,8 +59,12 @@ def _open(
     at: Surroundings, folder: PipelineFolder, batch_id: int, caller: Caller, columns: Sequence[Column]
 ) -> tuple[AttemptId, tuple[StreamRange, ...]]:
     starts = log_starts(at, folder.pipeline.name, batch_id)
+    elsewhere = isinstance(folder.pipeline.guarantee, Delivered)
+    if elsewhere:
+        results_of(folder.pipeline, at.dsn, at.stores).require_fit(folder.pipeline, columns)
     with transaction(at.conn, STAGER) as cur:
-        require_fit(cur, folder.pipeline, columns)
+        if not elsewhere:
+            require_fit(cur, folder.pipeline, columns)
         batch = attempts.lock_batch(cur, batch_id)
         _require_free(batch, attempts.newest_attempt(cur, batch_id), caller)
         attempt = attempts.open_attempt(cur, batch_id, folder, caller, columns, starts, version("lockstep"))

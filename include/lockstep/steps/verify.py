@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from heapq import merge
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import READER, transaction
@@ -10,6 +12,8 @@ from lockstep.core.accounting import Digest
 from lockstep.core.definition import Append, Upsert
 from lockstep.core.verification import Check, Segment
 from lockstep.ledger import verify as ledger
+from lockstep.ledger.delivery import undelivered
+from lockstep.steps.verify_results import of_results, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,12 +24,18 @@ if TYPE_CHECKING:
     from lockstep.adapters.kafka import Broker
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.offsets import TopicView
+    from lockstep.targets.delivery import Results
 
 EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})
 
 
-def verify(conn: connection, broker: Broker, folder: PipelineFolder, *, deep: bool) -> list[Check]:
-    """Every check with its outcome; `deep` reads the covered offsets again with a consumer that shares nothing with Spark."""
+def verify(
+    conn: connection, broker: Broker, folder: PipelineFolder, *, deep: bool, results: Results | None = None
+) -> list[Check]:
+    """Every check with its outcome; `deep` reads the covered offsets again with a consumer that shares nothing with Spark.
+
+    `results` is the place of results that move apart from the offsets.
+    """
     pipeline = folder.pipeline
     view = broker.view(pipeline.topic) if deep else None
     with transaction(conn, READER) as cur:
@@ -35,23 +45,41 @@ def verify(conn: connection, broker: Broker, folder: PipelineFolder, *, deep: bo
         )  # these look at whole tables, and a wrong estimate makes hours of it
         checks = ledger.ledger_checks(cur, pipeline)
         cur.execute("set local enable_nestloop = on")
+        if results:
+            checks += of_results(cur, pipeline, results)
         if view is None:
             return checks
         streams = [s for s in ledger.streams(cur, pipeline.name) if s.topic_id == view.topic_id]
         if isinstance(pipeline.target, Append):
-            return checks + [_append(conn, cur, broker, folder, view, stream) for stream in streams]
-        return [*checks, _upsert(cur, broker, folder, pipeline.target, view, streams)]
+            return checks + [_append(conn, cur, broker, folder, view, stream, results) for stream in streams]
+        with reading(results) if results else nullcontext(cur) as target_cur:
+            rows = ledger.keyed_rows(target_cur, pipeline, pipeline.target)
+        return [*checks, _upsert(cur, broker, folder, pipeline.target, view, streams, rows)]
 
 
-def _append(conn: connection, cur: Any, broker: Broker, folder: PipelineFolder, view: TopicView, stream: Any) -> Check:
+def _append(
+    conn: connection,
+    cur: Any,
+    broker: Broker,
+    folder: PipelineFolder,
+    view: TopicView,
+    stream: Any,
+    results: Results | None,
+) -> Check:
     """Kafka's visible records and the target's rows and rejects, merged in offset order."""
     name = f"{stream.topic}-{stream.partition}: every record exactly once"
     segments = ledger.segments(cur, stream.stream_id)
     log_start = view.bounds[stream.partition].log_start
-    readable = [segment for segment in segments if segment.from_offset >= log_start]
+    unconfirmed = {row.batch_id for row in undelivered(cur, folder.pipeline.name)}
+    readable = [s for s in segments if s.from_offset >= log_start and s.batch_id not in unconfirmed]
     if not readable:
         return Check(name, ok=True, detail="nothing covered is still in the log")
-    there = _Merge(ledger.accounted_offsets(conn, folder.pipeline, stream.stream_id), readable[0].from_offset)
+    if results:
+        rejected = sorted(ledger.rejected_offsets(cur, stream.stream_id))
+        accounted: Iterator[int] = merge(results.offsets(folder.pipeline, stream.stream_id), rejected)
+    else:
+        accounted = ledger.accounted_offsets(conn, folder.pipeline, stream.stream_id)
+    there = _Merge(accounted, readable[0].from_offset)
     records = 0
     for segment in readable:
         offsets, missing = [], []
@@ -101,7 +129,13 @@ class _Merge:
 
 
 def _upsert(
-    cur: Any, broker: Broker, folder: PipelineFolder, target: Upsert, view: TopicView, streams: list[Any]
+    cur: Any,
+    broker: Broker,
+    folder: PipelineFolder,
+    target: Upsert,
+    view: TopicView,
+    streams: list[Any],
+    rows: dict[tuple[str, ...], tuple[int, int]],
 ) -> Check:
     """Each key's newest accepted record is its row, or the row is absent after a tombstone."""
     name = "each key's newest record is its row"
@@ -124,7 +158,6 @@ def _upsert(
                 order = (stream.epoch, message.offset(), stream.stream_id, message.value() is None)
                 key = _key(message, target)
                 newest[key] = max(newest.get(key, order), order)
-    rows = ledger.keyed_rows(cur, folder.pipeline, target)
     for key, (_, offset, stream_id, dead) in newest.items():
         row = rows.pop(key, None)
         if row != (None if dead else (stream_id, offset)):
