@@ -77,4 +77,5 @@ def _take(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, spool: Path)
             spool,
         )
         results_of(pipeline, at.dsn, at.stores).take(cur, delivery)
+    reach("deliver.taken")
     return delivery

@@ -17,8 +17,8 @@ from lockstep.targets import parquet
 from lockstep.targets.parts import Part, parts_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from psycopg2.extensions import cursor
 
@@ -92,9 +92,16 @@ class Folder:
         return None
 
     def offsets(self, pipeline: Pipeline, stream_id: int) -> Iterator[int]:
-        """File by file, in the order of their ranges."""
+        """File by file in the order of their ranges; files that overlap are read together."""
+        waiting: list[int] = []
+        end = 0
         for part in sorted(parts_of(self.path / pipeline.name, stream_id)):
-            yield from sorted(parquet.offsets(part.path))
+            if part.begin >= end:
+                yield from sorted(waiting)
+                waiting = []
+            waiting += parquet.offsets(part.path)
+            end = max(end, part.end)
+        yield from sorted(waiting)
 
     def rows_of_offset(self, pipeline: Pipeline, stream_id: int, offset: int) -> list[dict[str, Any]]:
         """What one record became, with the file that it stands in."""
