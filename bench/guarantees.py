@@ -123,7 +123,8 @@ class Bench:
 
     def fill(self) -> Counter[tuple[int, int]]:
         """The topic's records, and which (partition, offset) a reader of its own finds there."""
-        AdminClient({"bootstrap.servers": self.kafka}).create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+        admin = AdminClient({"bootstrap.servers": self.kafka})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
         producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 20})
         for n in range(self.records):
             producer.produce(TOPIC, json.dumps({"id": f"r{n}", "n": n}), f"k{n}", partition=n % PARTITIONS)

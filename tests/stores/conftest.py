@@ -27,6 +27,7 @@ from lockstep.steps.run import run
 from lockstep.steps.run import until_idle as run_until_idle
 from lockstep.steps.verify import verify
 from lockstep.targets.stores import results_of
+from stores_facts import APPEND, UPSERT
 
 NUMBERS = itertools.count()
 DEFINITION = """
@@ -39,7 +40,6 @@ P = Pipeline(
 COLUMNS = """id text{key}, n int, _stream int4 not null, _offset int8 not null,
     _ordinal int4 not null, _batch int8 not null"""
 TABLE = "create table if not exists public.drill ({columns}{last});"
-APPEND, UPSERT = 'Append("public.drill")', 'Upsert("public.drill", key=("id",))'
 STORES = {"own": "None", "warehouse": 'Postgres("WAREHOUSE")', "files": 'Files("drills")'}
 RECORDS = 150
 
