@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert
+from lockstep.core.definition import Append, Json, Limits, PerBatch, Pipeline, Upsert
 from lockstep.core.folder import PipelineFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lockstep.core.guarantees import Guarantee
 
 COLUMNS = """id text {key}, n bigint, factor int, _stream int4 not null, _offset int8 not null,
     _ordinal int4 not null, _batch int8 not null"""
@@ -16,9 +18,10 @@ APPENDED = f"create table public.house ({COLUMNS.format(key='')}, primary key (_
 KEYED = f"create table public.house ({COLUMNS.format(key='primary key')});"
 
 
-def folder_of(home: Path, *, keyed: bool, records: int) -> PipelineFolder:
+def folder_of(home: Path, *, keyed: bool, records: int, guarantee: Guarantee | None = None) -> PipelineFolder:
     """The pipeline with batches of so many records, and its target."""
     fmt = Json("id string, n bigint, factor int", key="id" if keyed else None)
     target = Upsert("public.house", key=("id",)) if keyed else Append("public.house")
-    pipeline = Pipeline("house", "house.v1", fmt, target, limits=Limits(records=records), max_reject_share=1.0)
+    limits, guarantee = Limits(records=records), guarantee or PerBatch()
+    pipeline = Pipeline("house", "house.v1", fmt, target, limits=limits, max_reject_share=1.0, guarantee=guarantee)
     return PipelineFolder(pipeline, home, None, None, KEYED if keyed else APPENDED)

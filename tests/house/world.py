@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lockstep.core.guarantees import Guarantee
+
 ME = Person("me", "a test")
 
 
@@ -49,8 +51,9 @@ class World:
         records: int = 40,
         anew: bool = False,
         restart: Callable[[], None] | None = None,
+        guarantee: Guarantee | None = None,
     ) -> None:
-        self.folder = folder_of(home, keyed=keyed, records=records)
+        self.folder = folder_of(home, keyed=keyed, records=records, guarantee=guarantee)
         self.pipeline = self.folder.pipeline
         self.key = "id" if keyed else None
         self.dsn, self.home = dsn, home

@@ -37,7 +37,7 @@ OF_LIBPQ = frozenset(
 
 
 def environment(
-    postgres_conn_id: str, kafka_conn_id: str, store: Store | None = None, environ: Mapping[str, str] = os.environ
+    postgres_conn_id: str, kafka_conn_id: str, environ: Mapping[str, str] = os.environ, *, store: Store | None = None
 ) -> dict[str, str]:
     """LOCKSTEP_DSN, LOCKSTEP_KAFKA, LOCKSTEP_KAFKA_CONFIG and the store's address, without those that are set already."""
     found: dict[str, str] = {}

@@ -35,7 +35,7 @@ class Door:
 
     def environment(self) -> dict[str, str]:
         """What leads a process to the servers; a variable that is set already wins over a connection."""
-        return environment(self.postgres_conn_id, self.kafka_conn_id, self.store)
+        return environment(self.postgres_conn_id, self.kafka_conn_id, store=self.store)
 
     def folder(self) -> PipelineFolder:
         """The pipeline as it lies on disk now."""
