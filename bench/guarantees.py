@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 TOPIC, PARTITIONS, BATCHES = "guarantees.v1", 4, 5
-SECONDS = 180
+SECONDS = 400
 FILES = {
     "__init__.py": """from lockstep.core.definition import *
 P = Pipeline("{name}", "{topic}", Json("id string, n int"), Append("public.{name}"), limits=Limits(records={batch}),
@@ -187,19 +187,21 @@ class Bench:
             return Counter((partitions[stream], offset) for stream, offset in cur.fetchall())
 
     def _call(self, *words: str, fault: str = "") -> str:
-        process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("lockstep")), *words],
-            env=self.environ | {"LOCKSTEP_FAULT": fault},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        self.groups.append(process.pid)
-        out, err = process.communicate(timeout=SECONDS)
-        if process.returncode != (-SIGKILL if fault else 0):
-            raise SystemExit(f"lockstep {' '.join(words)} ended with {process.returncode}: {err.strip()}")
-        return out
+        """What the command printed; files and no pipes, for Spark's workers outlive a killed driver by a while."""
+        out, err = self.home / "out", self.home / "err"
+        with out.open("wb") as to_out, err.open("wb") as to_err:
+            process = subprocess.Popen(
+                [str(Path(sys.executable).with_name("lockstep")), *words],
+                env=self.environ | {"LOCKSTEP_FAULT": fault},
+                stdout=to_out,
+                stderr=to_err,
+                start_new_session=True,
+            )
+            self.groups.append(process.pid)
+            code = process.wait(SECONDS)
+        if code != (-SIGKILL if fault else 0):
+            raise SystemExit(f"lockstep {' '.join(words)} ended with {code}: {err.read_text().strip()}")
+        return out.read_text()
 
     def _define(self, case: Case) -> None:
         folder = self.home / "pipelines" / case.name

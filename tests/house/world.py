@@ -89,6 +89,15 @@ class World:
             who = self._caller(**caller)
             return _told(list(until_idle(at, self._engine(), self.folder, who, wait=0, request_id=asked.request_id)))
 
+    def end_requests(self) -> dict:
+        """Fills and replays that were left somewhere are gone on with."""
+        left = self.ask("select request_id from lockstep.request where closed_at is null and not preview order by 1")
+        with self._at() as at:
+            for (request_id,) in left:
+                who = self._caller(take_over=True)
+                list(until_idle(at, self._engine(), self.folder, who, wait=0, request_id=request_id))
+        return {"ended": len(left)}
+
     def preview(self, begin: dict[int, int] | None) -> dict:
         with self._at() as at:
             wanted = requests.Wanted("replay", _bound(begin), None, preview=True)
