@@ -111,7 +111,7 @@ class Warehouse:
         with self._transaction() as cur:
             cur.execute(sql.SQL(Q["strange_row"]).format(target=_table(pipeline)), values)
             row = maybe(cur)
-        return f"stream {row._stream} offset {row._offset} names batch {row._batch}" if row else None  # noqa: SLF001
+        return "stream {} offset {} names batch {}".format(*row) if row else None
 
     def offsets(self, pipeline: Pipeline, stream_id: int) -> Iterator[int]:
         """Through a server-side cursor: memory stays flat."""
@@ -127,7 +127,8 @@ class Warehouse:
         with self._transaction() as cur:
             statement = sql.SQL(Q["rows_of_record"]).format(target=_table(pipeline))
             cur.execute(statement, {"stream_id": stream_id, "offset": offset})
-            return [row._asdict() for row in every(cur)]
+            names = [column.name for column in cur.description]
+            return [dict(zip(names, row, strict=True)) for row in every(cur)]
 
     @contextmanager
     def reading(self) -> Iterator[cursor]:
