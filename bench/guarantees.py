@@ -10,33 +10,25 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from signal import SIGKILL
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
-from lockstep.adapters.postgres import connect
 from lockstep.core import definition
-from lockstep.dev import kafka, postgres
-from lockstep.ledger.migrate import migrate
+from stack import TOPIC, Stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-TOPIC, PARTITIONS, BATCHES = "guarantees.v1", 4, 5
-SECONDS = 400
+BATCHES = 5
 FILES = {
     "__init__.py": """from lockstep.core.definition import *
 P = Pipeline("{name}", "{topic}", Json("id string, n int"), Append("public.{name}"), limits=Limits(records={batch}),
@@ -93,66 +85,24 @@ class Row:
     as_promised: bool
 
 
+@dataclass(frozen=True, slots=True)
 class Bench:
-    """A broker, a ledger and a warehouse of its own, below one folder."""
+    """The guarantees on one stack, over one topic."""
 
-    def __init__(self, home: Path, records: int, say: Callable[[str], None]) -> None:
-        self.home, self.records, self.say = home, records, say
-        server = postgres.start(home)
-        self.kafka = kafka.start(home / "kafka").bootstrap
-        self.addresses = {name: self._database(server, name) for name in ("ledger", "warehouse")}
-        with closing(connect(self.addresses["ledger"])) as conn:
-            migrate(conn)
-        self.environ = os.environ | {
-            "LOCKSTEP_DSN": self.addresses["ledger"],
-            "LOCKSTEP_KAFKA": self.kafka,
-            "LOCKSTEP_STORE_WAREHOUSE": self.addresses["warehouse"],
-            "LOCKSTEP_PIPELINES": str(home / "pipelines"),
-        }
-        self.groups: list[int] = []
-
-    def end(self) -> None:
-        """Nothing that was started outlives the bench."""
-        for group in self.groups:
-            with suppress(ProcessLookupError):
-                os.killpg(group, SIGKILL)
-        if broker := kafka.running(self.home / "kafka"):
-            kafka.stop(broker)
-        postgres.remove(self.home)
-
-    def fill(self) -> Counter[tuple[int, int]]:
-        """The topic's records, and which (partition, offset) a reader of its own finds there."""
-        admin = AdminClient({"bootstrap.servers": self.kafka})
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
-        producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 20})
-        for n in range(self.records):
-            producer.produce(TOPIC, json.dumps({"id": f"r{n}", "n": n}), f"k{n}", partition=n % PARTITIONS)
-            producer.poll(0)
-        producer.flush(60)
-        options = {"bootstrap.servers": self.kafka, "group.id": "bench", "enable.partition.eof": True}
-        consumer = Consumer(options | {"auto.offset.reset": "error", "enable.auto.commit": False})
-        consumer.assign([TopicPartition(TOPIC, p, 0) for p in range(PARTITIONS)])
-        found: Counter[tuple[int, int]] = Counter()
-        ends = 0
-        while ends < PARTITIONS:
-            for message in consumer.consume(10_000, 1):
-                if message.error():
-                    ends += 1
-                else:
-                    found[message.partition(), message.offset()] += 1
-        consumer.close()
-        return found
+    stack: Stack
+    records: int
+    say: Callable[[str], None]
 
     def suffer(self, case: Case, topic: Counter[tuple[int, int]]) -> Row:
         """Every crash, then a run to the end, then the store against the topic."""
         self._define(case)
-        self._call("migrate", case.name)
+        self.stack.call("migrate", case.name)
         crashes = 0
         for moment, points in CRASHES.items():
             self.say(f"{case.title}: killed when {moment}")
             crashes += self._killed(case, points)
         self.say(f"{case.title}: to the end")
-        done = json.loads(self._call("run", case.name, "--until-idle", "--json"))
+        done = json.loads(self.stack.call("run", case.name, "--until-idle", "--json"))
         self.say(f"{case.title}: {case.store or 'the ledger'} against the topic")
         rows = self._rows(case)
         lost, doubled = (topic - rows).total(), (rows - topic).total()
@@ -166,44 +116,30 @@ class Bench:
 
     def _killed(self, case: Case, points: tuple[str, ...]) -> int:
         """A `lockstep run` that kills itself, its JVM too, by SIGKILL at the first of the points; 1 when it came to one."""
-        armed = self.home / "armed"
+        armed = self.stack.home / "armed"
         armed.touch()
         fault = " ".join(f"{point}=group@{armed}" for point in points)
-        self._call("run", case.name, fault=fault)
+        self.stack.call("run", case.name, fault=fault)
         reached = not armed.exists()
         armed.unlink(missing_ok=True)
         return int(reached)
 
     def _rows(self, case: Case) -> Counter[tuple[int, int]]:
-        with closing(psycopg2.connect(self.addresses["ledger"])) as conn, conn.cursor() as cur:
+        with closing(psycopg2.connect(self.stack.addresses["ledger"])) as conn, conn.cursor() as cur:
             cur.execute("set role lockstep_reader")
             cur.execute("select stream_id, partition from lockstep.stream where pipeline = %s", (case.name,))
             partitions = dict(cur.fetchall())
-        with closing(psycopg2.connect(self.addresses[(case.store or "ledger").lower()])) as conn, conn.cursor() as cur:
+        with (
+            closing(psycopg2.connect(self.stack.addresses[(case.store or "ledger").lower()])) as conn,
+            conn.cursor() as cur,
+        ):
             if case.store is None:
                 cur.execute("set role lockstep_reader")
             cur.execute(f"select _stream, _offset from public.{case.name}")
             return Counter((partitions[stream], offset) for stream, offset in cur.fetchall())
 
-    def _call(self, *words: str, fault: str = "") -> str:
-        """What the command printed; files and no pipes, for Spark's workers outlive a killed driver by a while."""
-        out, err = self.home / "out", self.home / "err"
-        with out.open("wb") as to_out, err.open("wb") as to_err:
-            process = subprocess.Popen(
-                [str(Path(sys.executable).with_name("lockstep")), *words],
-                env=self.environ | {"LOCKSTEP_FAULT": fault},
-                stdout=to_out,
-                stderr=to_err,
-                start_new_session=True,
-            )
-            self.groups.append(process.pid)
-            code = process.wait(SECONDS)
-        if code != (-SIGKILL if fault else 0):
-            raise SystemExit(f"lockstep {' '.join(words)} ended with {code}: {err.read_text().strip()}")
-        return out.read_text()
-
     def _define(self, case: Case) -> None:
-        folder = self.home / "pipelines" / case.name
+        folder = self.stack.home / "pipelines" / case.name
         folder.mkdir(parents=True)
         facts = {
             "name": case.name,
@@ -215,13 +151,6 @@ class Bench:
         }
         for file, text in FILES.items():
             (folder / file).write_text(text.format(**facts))
-
-    @staticmethod
-    def _database(server: postgres.Server, name: str) -> str:
-        with closing(psycopg2.connect(server.superuser_dsn)) as admin:
-            admin.autocommit = True
-            admin.cursor().execute(f"create database bench_{name} owner lockstep")
-        return re.sub(r"/\w+$", f"/bench_{name}", server.dsn)
 
 
 @contextmanager
@@ -246,12 +175,12 @@ def main() -> int:
     given = options.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="lockstep-bench-") as home, progress() as say:
-        bench = Bench(Path(home), given.records, say)
+        stack = Stack(Path(home))
         try:
-            topic = bench.fill()
+            topic, bench = stack.fill(given.records), Bench(stack, given.records, say)
             rows = [bench.suffer(case, topic) for case in CASES if given.only in {None, case.title}]
         finally:
-            bench.end()
+            stack.end()
     show(rows, round(time.monotonic() - began), as_json=given.json)
     return int(not all(row.as_promised for row in rows))
 

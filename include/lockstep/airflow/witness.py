@@ -9,6 +9,8 @@ from airflow.sdk import get_current_context
 from airflow.sdk.observability import stats
 from openlineage.client.facet_v2 import RunFacet
 
+from lockstep.core.stores import Files, Postgres
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -78,7 +80,15 @@ def trace(at: Surroundings, pipeline: Pipeline, batch_id: int, token: int, range
 
 
 def _table(at: Surroundings, pipeline: Pipeline) -> tuple[str, str]:
-    """The table as OpenLineage names it, with the server's address as the connection itself knows it."""
+    """The table as OpenLineage names it, with the server's address as the connection itself knows it.
+
+    Another store goes by its name: its address stays where it is kept.
+    """
+    match pipeline.store:
+        case Postgres(name):
+            return f"lockstep://{name.lower()}", pipeline.target.table
+        case Files(path):
+            return "file", f"{path}/{pipeline.name}"
     known = at.conn.info
     return f"postgres://{known.host}:{known.port}", f"{known.dbname}.{pipeline.target.table}"
 

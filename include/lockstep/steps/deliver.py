@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import COMMITTER, transaction
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import BadData, Refusal
 from lockstep.faults import reach
 from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger
@@ -44,12 +44,12 @@ def bring(at: Surroundings, delivery: Delivery) -> dict[str, int]:
 
 
 def bring_once(at: Surroundings, delivery: Delivery) -> None:
-    """Makes the rows results after their offsets: whatever goes wrong is said with the offsets, and never tried again."""
+    """Makes the rows results after their offsets; whatever goes wrong is said once, as what no retry can mend."""
     batch_id = delivery.attempt.batch_id
     try:
         effect = bring(at, delivery)
     except Refusal as refusal:
-        raise Refusal(
+        raise BadData(
             f"{delivery.pipeline.name}: the offsets of batch {batch_id} are committed, its results may be lost: {refusal}",
             next_command=f"lockstep batch {batch_id}; lockstep replay {delivery.pipeline.name} --batch {batch_id}",
         ) from None

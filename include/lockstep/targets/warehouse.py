@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 from psycopg2 import sql
 
-from lockstep.adapters.postgres import COMMITTER, LEDGER, OWNER, Place, connect, last_line, transaction
+from lockstep.adapters.postgres import COMMITTER, LEDGER, Place, connect, first_line, transaction
 from lockstep.core.definition import AtLeastOnce, Idempotent
 from lockstep.core.errors import BadData, BadDefinition, Refusal
 from lockstep.faults import reach
-from lockstep.ledger.migrate import Q as GRANTING
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
 from lockstep.targets import arrival, fit
@@ -64,25 +63,24 @@ class Warehouse:
                 )
 
     def make(self, folder: PipelineFolder) -> str:
-        """Runs target.sql there, and makes room for what a delivery notes beside the results."""
+        """Runs target.sql there, and makes room for what a delivery notes beside the results; a ledger is no such place."""
         pipeline = folder.pipeline
         if folder.target_sql is None:
             raise BadDefinition(f"{pipeline.name}: {folder.path.name}/target.sql is missing")
-        with self._transaction(OWNER if self.role else None) as cur:
+        with self._transaction() as cur:
             cur.execute(Q["is_a_ledger"])
-            if self.role is None and one(cur).yes:
+            if one(cur).yes:
                 raise Refusal(
                     f"{pipeline.name}: {self.place.called} is the database of a ledger, with streams of its own",
                     next_command=f"set {self.place.variable} to another database, or leave store out of the definition",
                 )
             try:
-                cur.execute(folder.target_sql if self.role else f"{Q['make_room']};\n{folder.target_sql}")
-                if self.role:
-                    cur.execute(sql.SQL(GRANTING["grant_target"]).format(target=_table(pipeline)))
+                cur.execute(Q["make_room"])
+                cur.execute(folder.target_sql)
             except psycopg2.ProgrammingError as error:
                 raise BadDefinition(
                     f"{pipeline.name}: target.sql does not give a table {pipeline.target.table} in {self.place.called}: "
-                    f"{str(error).splitlines()[0]}",
+                    f"{first_line(error)}",
                     next_command=f"lockstep migrate {pipeline.name}",
                 ) from None
         return pipeline.target.table
@@ -145,7 +143,7 @@ class Warehouse:
             constraint = f" by {error.diag.constraint_name}" if error.diag.constraint_name else ""
             raise BadData(
                 f"{delivery.pipeline.name}: batch {delivery.attempt.batch_id}: {delivery.pipeline.target.table} of "
-                f"{self.place.called} refuses the rows{constraint}: {last_line(error)}",
+                f"{self.place.called} refuses the rows{constraint}: {first_line(error)}",
                 next_command=f"lockstep batch {delivery.attempt.batch_id}",
             ) from None
 
@@ -153,10 +151,10 @@ class Warehouse:
         return connect(self.dsn, name="lockstep deliver", place=self.place)
 
     @contextmanager
-    def _transaction(self, role: str | None = None) -> Iterator[Any]:
+    def _transaction(self) -> Iterator[Any]:
         with (
             closing(self._connect()) as conn,
-            transaction(conn, role or self.role, lock_seconds=LOCK_SECONDS, place=self.place) as cur,
+            transaction(conn, self.role, lock_seconds=LOCK_SECONDS, place=self.place) as cur,
         ):
             yield cur
 
