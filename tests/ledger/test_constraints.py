@@ -69,7 +69,7 @@ def guaranteed(ledger, guarantee: str) -> dict[str, object]:
         g=guarantee,
     )
     ledger.ask("update lockstep.attempt set definition_hash = %(g)s returning 1", g=guarantee)
-    ledger.ask(RESULT.format(delivered=0, before=0, after=0) + " returning 1", **known)
+    ledger.ask(RESULT.format(delivered=0, written=0, before=0, after=0) + " returning 1", **known)
     return known
 
 
@@ -246,7 +246,9 @@ def test_history_is_insert_only_for_everybody(conn, table, role):
 
 
 @pytest.mark.parametrize(
-    ("guarantee", "first", "then"), [("Idempotent", DELIVERED, COMMIT), ("AtMostOnce", COMMIT, DELIVERED)]
+    ("guarantee", "first", "then"),
+    [("Idempotent", DELIVERED, COMMIT), ("AtMostOnce", COMMIT, DELIVERED)],
+    ids=["results first", "offsets first"],
 )
 def test_the_moves_of_a_guarantee_pass_in_their_order(ledger, conn, guarantee, first, then):
     known = guaranteed(ledger, guarantee)
