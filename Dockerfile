@@ -7,7 +7,7 @@ USER root
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends "$JAVA" \
     && rm -rf /var/lib/apt/lists/* \
-    && install --directory --owner airflow --group root /opt/lockstep
+    && install --directory --owner airflow --group root /opt/lockstep /opt/lockstep/results
 USER airflow
 WORKDIR /opt/lockstep
 ENV LOCKSTEP_JARS=/opt/lockstep/jars \

@@ -57,6 +57,10 @@ test-fast: $(VENV)/.built-dev ## the tests that need no server
 bench-ledger: $(VENV)/.built servers ## plan and commit on a full ledger against an empty one, as ratios
 	@$(BIN)/python bench/ledger_growth.py $(ARGS)
 
+.PHONY: guarantees
+guarantees: $(VENV)/.built jars ## all guarantees side by side under the same crashes: what each loses and doubles
+	@LOCKSTEP_JARS=$(CURDIR)/.lockstep/jars $(BIN)/python bench/guarantees.py $(ARGS)
+
 .PHONY: check
 check: $(VENV)/.built-dev ## style, types and import contracts
 	@$(BIN)/ruff check

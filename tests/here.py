@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.kafka import Broker
+from lockstep.cli.surroundings import stores
 from lockstep.core.bounds import parse_bound
 from lockstep.core.decisions import Caller
 from lockstep.core.person import Person
@@ -30,7 +31,7 @@ class Here:
 
     def __init__(self, drill: Drill) -> None:
         self.drill = drill
-        self.at = Surroundings(drill.dsn, Broker(drill.kafka))
+        self.at = Surroundings(drill.dsn, Broker(drill.kafka), stores())
         self.code = lambda value: value
 
     @property

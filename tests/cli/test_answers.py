@@ -93,6 +93,7 @@ def test_batches_have_their_fixed_fields_and_times_in_utc(lockstep, orders):
 def test_one_batch_is_told_whole(lockstep, orders):
     document = lockstep("batch", str(orders["batch"]), "--json").document
     (attempt,) = document["attempts"]
+    assert (document["guarantee"], document["delivered_at"]) == (None, None), "its definition says nothing of one"
     assert attempt["dag_run_id"] == "scheduled__2026-05-01T12:00:00+00:00"
     assert set(document["ranges"][0]) == RANGE
     assert document["seconds"] == {"stage": 2.0, "validate": 1.0, "commit": 0.5, "total": 5.0}

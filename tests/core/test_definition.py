@@ -7,10 +7,30 @@ from datetime import UTC, datetime
 import pytest
 
 from lockstep.core.columns import Column, parse_columns
-from lockstep.core.definition import Accumulate, Append, Count, Json, Limits, Min, Pipeline, Sum, Upsert, start_of
-from lockstep.core.errors import BadDefinition
+from lockstep.core.definition import (
+    Accumulate,
+    Append,
+    AtLeastOnce,
+    AtMostOnce,
+    Count,
+    Files,
+    Idempotent,
+    Json,
+    Limits,
+    Min,
+    PerBatch,
+    Pipeline,
+    Postgres,
+    Sum,
+    Upsert,
+    start_of,
+)
+from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.stores import connection_of, require_address
 
 GOOD = {"name": "orders", "topic": "orders.v1", "format": Json("id string"), "target": Append("public.orders")}
+
+KEYED = GOOD | {"target": Upsert("public.orders", key=("id",))}
 
 
 @pytest.mark.parametrize(
@@ -29,6 +49,17 @@ GOOD = {"name": "orders", "topic": "orders.v1", "format": Json("id string"), "ta
         (lambda: Pipeline(**GOOD | {"guarantee": "exactly_once"}), "guarantee"),
         (lambda: Pipeline(**GOOD, max_reject_share=1.5), "max_reject_share"),
         (lambda: Pipeline(**GOOD, on_violation="ignore"), "on_violation"),
+        (lambda: Pipeline(**GOOD, store="WAREHOUSE"), "store"),
+        (lambda: Pipeline(**GOOD, store=Postgres("WAREHOUSE")), "no one transaction spans two stores"),
+        (lambda: Pipeline(**GOOD, store=Files("/a"), guarantee=PerBatch()), "no one transaction spans two stores"),
+        (lambda: Pipeline(**KEYED, store=Files("/a"), guarantee=Idempotent()), "a file that is written stays as it is"),
+        (lambda: Pipeline(**KEYED, guarantee=AtLeastOnce()), "without asking for a key"),
+        (lambda: Pipeline(**KEYED, guarantee=AtMostOnce()), "without asking for a key"),
+        (lambda: Postgres("warehouse"), "store"),
+        (lambda: Postgres("postgresql://u:secret@h/d"), "store"),
+        (lambda: Postgres("FILES"), "store"),
+        (lambda: Files(""), "store"),
+        (lambda: Files("../elsewhere"), "store"),
         (lambda: Pipeline(**GOOD, start="yesterday"), "start"),
         (lambda: Limits(records=0), "limits.records"),
         (lambda: Limits(seconds=-1), "limits.seconds"),
@@ -123,3 +154,35 @@ def test_a_tombstone_reaches_every_target_that_is_keyed_by_the_kafka_key():
     assert not Pipeline(**given | {"target": (Append("a.d"), by_customer)}).takes_tombstones
     ordered = Upsert("a.e", ("id",), order_by="customer")
     assert not Pipeline(**given | {"target": (heads, ordered)}).takes_tombstones
+
+
+@pytest.mark.parametrize("guarantee", [Idempotent(), AtLeastOnce(), AtMostOnce()])
+@pytest.mark.parametrize("store", [None, Postgres("WAREHOUSE"), Files("/results")])
+def test_results_that_move_apart_from_the_offsets_may_live_anywhere(guarantee, store):
+    document = Pipeline(**GOOD, guarantee=guarantee, store=store).document()
+
+    assert document["guarantee"] == {"kind": type(guarantee).__name__}
+    assert (document["store"] or {}).get("kind") == (type(store).__name__ if store else None)
+
+
+@pytest.mark.parametrize(
+    ("store", "variable", "connection"),
+    [
+        (Postgres("WAREHOUSE"), "LOCKSTEP_STORE_WAREHOUSE", "lockstep_store_warehouse"),
+        (Files("invoices"), "LOCKSTEP_STORE_FILES", "lockstep_store_files"),
+    ],
+)
+def test_a_store_that_nobody_has_given_an_address_is_refused_with_its_variable(store, variable, connection):
+    require_address("orders", store, {variable.removeprefix("LOCKSTEP_STORE_"): "somewhere"})
+    assert connection_of(store) == connection
+
+    with pytest.raises(Refusal) as refused:
+        require_address("orders", store, {"OTHER": "somewhere"})
+
+    assert f"{variable} is not set" in refused.value.message
+    assert connection in refused.value.next_command
+
+
+def test_an_absolute_folder_and_the_ledgers_own_database_need_no_address():
+    require_address("orders", Files("/results"), {})
+    require_address("orders", None, {})

@@ -16,6 +16,7 @@ from psycopg2.extensions import parse_dsn
 
 from lockstep.airflow.connections import environment
 from lockstep.airflow.door import told
+from lockstep.core.definition import Files, Postgres
 from lockstep.core.errors import BadData, BadDefinition, Refusal, Superseded, Unreachable
 
 POSTGRES = Connection(
@@ -28,6 +29,15 @@ POSTGRES = Connection(
     schema="ware house",
     extra=json.dumps({"sslmode": "verify-full", "sslrootcert": "/ca.pem", "cursor": "dictcursor"}),
 )
+STORE = Connection(
+    conn_id="lockstep_store_warehouse",
+    conn_type="postgres",
+    host="w",
+    login="u",
+    password="pw",  # noqa: S106 - nobody's
+    schema="d",
+)
+FOLDER = Connection(conn_id="lockstep_store_files", conn_type="fs", extra=json.dumps({"path": "/results"}))
 KAFKA = Connection(
     conn_id="events",
     conn_type="kafka",
@@ -50,12 +60,23 @@ REGISTRY = Connection(
 @pytest.fixture(autouse=True)
 def connections(monkeypatch):
     def get(conn_id: str) -> Connection:
-        for known in (POSTGRES, KAFKA, REGISTRY):
+        for known in (POSTGRES, KAFKA, REGISTRY, STORE, FOLDER):
             if known.conn_id == conn_id:
                 return known
         raise AirflowNotFoundException(conn_id)
 
     monkeypatch.setattr(Connection, "get", get)
+
+
+def test_a_stores_connection_becomes_its_variable_and_a_missing_one_is_named():
+    def asked(store) -> dict[str, str]:
+        return environment("ledger", "events", {"LOCKSTEP_DSN": "x", "LOCKSTEP_KAFKA": "y"}, store=store)
+
+    assert asked(Postgres("WAREHOUSE")) == {"LOCKSTEP_STORE_WAREHOUSE": "postgresql://u:pw@w/d"}
+    assert asked(Files("invoices")) == {"LOCKSTEP_STORE_FILES": "/results"}
+    assert asked(None) == asked(Files("/absolute")) == {}
+    with pytest.raises(BadDefinition, match="lockstep_store_lake"):
+        asked(Postgres("LAKE"))
 
 
 def test_a_postgres_connection_becomes_a_dsn_that_libpq_reads_back():

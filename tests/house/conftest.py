@@ -14,7 +14,7 @@ def scene(database, tmp_path):
 
 @pytest.fixture
 def keyed(database, tmp_path):
-    scene = Scene(database, tmp_path, keyed=True)
+    scene = Scene(database, tmp_path, kind="keyed")
     yield scene
     scene.end()
 

@@ -178,9 +178,9 @@ class Machine(RuleBasedStateMachine):
         return {partition: begin}, {partition: begin + span}
 
 
-def run(database: str, *, examples: int, steps: int, keyed: bool = False, kind: str | None = None) -> None:
+def run(database: str, *, examples: int, steps: int, kind: str) -> None:
     """So many examples of so many steps; the first broken promise fails, with the shortest way to it."""
-    machine = type("Machine", (Machine,), {"kind": kind or ("keyed" if keyed else "appended"), "dsn": database})
+    machine = type("Machine", (Machine,), {"kind": kind, "dsn": database})
     run_state_machine_as_test(
         machine,
         settings=settings(

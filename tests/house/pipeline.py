@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockstep.core.definition import Accumulate, Append, Count, Json, Limits, Max, Min, Pipeline, Sum, Upsert
+from lockstep.core.definition import Accumulate, Append, Count, Json, Limits, Max, Min, PerBatch, Pipeline, Sum, Upsert
 from lockstep.core.folder import PipelineFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lockstep.core.guarantees import Guarantee
 
 ORIGIN = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 COLUMNS = f"id text {{key}}, n bigint, factor int, {ORIGIN}"
@@ -39,9 +41,12 @@ TARGETS = {
 KEYS_ANYWHERE = frozenset({"ordered", "accumulated"})  # targets that do not mind in which partition a key stands
 
 
-def folder_of(home: Path, *, kind: str, records: int) -> PipelineFolder:
+def folder_of(home: Path, *, kind: str, records: int, guarantee: Guarantee | None = None) -> PipelineFolder:
     """The pipeline with batches of so many records, and its target."""
     rank = ", rank int" if kind == "ordered" else ""
     fmt = Json(f"id string, n bigint{rank}, factor int", key="id" if kind == "keyed" else None)
-    pipeline = Pipeline("house", "house.v1", fmt, TARGETS[kind], limits=Limits(records=records), max_reject_share=1.0)
+    limits, guarantee = Limits(records=records), guarantee or PerBatch()
+    pipeline = Pipeline(
+        "house", "house.v1", fmt, TARGETS[kind], limits=limits, max_reject_share=1.0, guarantee=guarantee
+    )
     return PipelineFolder(pipeline, home, None, None, DDL[kind])

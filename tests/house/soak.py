@@ -73,7 +73,7 @@ def core_storm(seed: int, home: Path, until: float) -> tuple[int, dict[str, int]
         postgres.start(place, port)
 
     with servers.database(f"soak_{seed}") as dsn, tempfile.TemporaryDirectory() as folder:
-        world = World(dsn, Path(folder), keyed=seed % 2 == 1, restart=restart)
+        world = World(dsn, Path(folder), kind="keyed" if seed % 2 else "appended", restart=restart)
         storm = Storm(world, seed)
         figures = storm.rage(COMMITS_OF_A_STORM, until)
         struck = len(storm.committed_and_struck())

@@ -58,6 +58,8 @@ class Figures:
 class Storm:
     """Draws from one seed; `until` so many committed batches were struck, or the first violation."""
 
+    points = ON_THE_WAY
+
     def __init__(self, world: World, seed: int) -> None:
         self.world = world
         self.rng = random.Random(seed)  # noqa: S311 - a seed that can be told is the point
@@ -106,7 +108,7 @@ class Storm:
         if self.world.restart and self.rng.random() < RESTARTS:
             self._restarted(act, arguments)
             return
-        points = ON_THE_WAY + (REPLAYS_ONLY if act == "redo" else ())
+        points = self.points + (REPLAYS_ONLY if act == "redo" else ())
         point = self.rng.choice(points)
         kind = self.rng.choices(["kill", "raise", "stop"], [80, 15, 5])[0]
         if kind == "stop" and point in HOLDING_LOCKS and self.rng.random() < 0.8:

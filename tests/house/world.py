@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lockstep.core.guarantees import Guarantee
+
 ME = Person("me", "a test")
 
 
@@ -45,14 +47,14 @@ class World:
         dsn: str,
         home: Path,
         *,
-        keyed: bool = False,
-        kind: str | None = None,
+        kind: str = "appended",
         records: int = 40,
         anew: bool = False,
         restart: Callable[[], None] | None = None,
+        guarantee: Guarantee | None = None,
     ) -> None:
-        self.kind = kind or ("keyed" if keyed else "appended")
-        self.folder = folder_of(home, kind=self.kind, records=records)
+        self.kind = kind
+        self.folder = folder_of(home, kind=self.kind, records=records, guarantee=guarantee)
         self.pipeline = self.folder.pipeline
         self.key = None if self.kind == "appended" else "id"
         self.dsn, self.home = dsn, home
@@ -87,6 +89,15 @@ class World:
                 return {"decision": "Idle", "committed": []}
             who = self._caller(**caller)
             return _told(list(until_idle(at, self._engine(), self.folder, who, wait=0, request_id=asked.request_id)))
+
+    def end_requests(self) -> dict:
+        """Fills and replays that were left somewhere are gone on with."""
+        left = self.ask("select request_id from lockstep.request where closed_at is null and not preview order by 1")
+        with self._at() as at:
+            for (request_id,) in left:
+                who = self._caller(take_over=True)
+                list(until_idle(at, self._engine(), self.folder, who, wait=0, request_id=request_id))
+        return {"ended": len(left)}
 
     def preview(self, begin: dict[int, int] | None) -> dict:
         with self._at() as at:

@@ -72,6 +72,20 @@ def for_several(ledger) -> dict[str, object]:
     return known
 
 
+def guaranteed(ledger, guarantee: str) -> dict[str, object]:
+    """An attempt whose definition names this guarantee, ready to commit."""
+    known = opened(ledger)
+    ledger.ask(
+        """insert into lockstep.definition (definition_hash, pipeline, document, code_version)
+           select %(g)s, pipeline, jsonb_build_object('guarantee', jsonb_build_object('kind', %(g)s)), '1'
+           from lockstep.definition limit 1 returning 1""",
+        g=guarantee,
+    )
+    ledger.ask("update lockstep.attempt set definition_hash = %(g)s returning 1", g=guarantee)
+    ledger.ask(RESULT.format(delivered=0, written=0, before=0, after=0) + " returning 1", **known)
+    return known
+
+
 CONTRIBUTE = """insert into lockstep.contribution (target, key, batch_id, stream_id, records, "offset", ordinal, totals)
     values ('public.spend', '{key}', %(b)s, {stream}, {records}, 9, 0, '{{}}')"""
 
@@ -98,8 +112,16 @@ def taken_over(ledger) -> dict[str, object]:
     return known | {"r": replay}
 
 
+COMMIT = "insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)"
+DELIVERED = "insert into lockstep.delivery (batch_id, token, effect) values (%(b)s, %(t)s, '{}')"
+
+
 # constraint → where it stands → what must be refused
 REFUSED = [
+    ("results_first", lambda ledger: guaranteed(ledger, "Idempotent"), COMMIT),
+    ("results_first", lambda ledger: guaranteed(ledger, "AtLeastOnce"), COMMIT),
+    ("offsets_first", lambda ledger: guaranteed(ledger, "AtMostOnce"), DELIVERED),
+    ("half_open", stream, "insert into lockstep.arrival values ('t', %(s)s, int8range(5, 5), 1, 1)"),
     ("name_is_identifier", stream, "insert into lockstep.pipeline (name) values ('Robert; drop')"),
     ("not_before_start", stream, "update lockstep.stream set position = -1 where stream_id = %(s)s"),
     (
@@ -272,6 +294,7 @@ HISTORY = [
     "target_rows",
     "commit",
     "decision",
+    "delivery",
 ]
 
 
@@ -290,6 +313,20 @@ def test_history_is_insert_only_for_everybody(conn, table, role):
             (table, role),
         )
         assert cur.fetchone()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "first", "then"),
+    [("Idempotent", DELIVERED, COMMIT), ("AtMostOnce", COMMIT, DELIVERED)],
+    ids=["results first", "offsets first"],
+)
+def test_the_moves_of_a_guarantee_pass_in_their_order(ledger, conn, guarantee, first, then):
+    known = guaranteed(ledger, guarantee)
+    with transaction(conn, OWNER) as cur:
+        cur.execute(first, known)
+        cur.execute(then, known)
+        assert cur.rowcount == 1
+        conn.rollback()
 
 
 MAY_NOT = [

@@ -30,7 +30,9 @@ MUTANTS = [
         f"{STEPS}test_a_process_that_dies_in_the_commit_leaves_nothing_to_be_seen[commit.published] "
         f"{STEPS}test_a_process_that_dies_in_the_commit_leaves_nothing_to_be_seen[commit.ledger_written]",
         Edit(
-            "steps/commit.py", 'reach("commit.published")', 'cur.connection.commit()\n        reach("commit.published")'
+            "steps/commit.py",
+            'reach("commit.published")',
+            'cur.connection.commit()\n            reach("commit.published")',
         ),
     ),
     one(
@@ -102,9 +104,8 @@ MUTANTS = [
         "told committed, and it is not",
         Edit(
             "steps/commit.py",
-            "except Unreachable as away:\n                why = away.message\n"
-            "                if not was_committed(at, attempt):",
-            "except Exception as away:\n                why = str(away)\n                if not at.dsn:",
+            "except Unreachable as away:\n            why = away.message\n            if not was_committed(at, attempt):",
+            "except Exception as away:\n            why = str(away)\n            if not at.dsn:",
         ),
     ),
     alone(

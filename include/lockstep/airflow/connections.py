@@ -13,9 +13,12 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lockstep.core.errors import BadDefinition
 from lockstep.core.kafka_options import from_extra
+from lockstep.core.stores import Files, connection_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from lockstep.core.stores import Store
 
 log = logging.getLogger(__name__)
 # What libpq takes from a connection's extra; the rest is for Airflow's own hook.
@@ -39,8 +42,9 @@ def environment(
     environ: Mapping[str, str] = os.environ,
     *,
     registry_conn_id: str | None = None,
+    store: Store | None = None,
 ) -> dict[str, str]:
-    """LOCKSTEP_DSN, LOCKSTEP_KAFKA, LOCKSTEP_REGISTRY and the clients' options, without those that are set already."""
+    """The servers' addresses, the clients' options and the store's address, without those that are set already."""
     found: dict[str, str] = {}
     if not environ.get("LOCKSTEP_DSN"):
         found["LOCKSTEP_DSN"] = dsn(postgres_conn_id, environ)
@@ -48,6 +52,8 @@ def environment(
         found |= _kafka(_connection(kafka_conn_id, "LOCKSTEP_KAFKA"))
     if registry_conn_id and not environ.get("LOCKSTEP_REGISTRY"):
         found |= _registry(_connection(registry_conn_id, "LOCKSTEP_REGISTRY"))
+    if store and store.variable and not environ.get(store.variable):
+        found[store.variable] = _address(_connection(connection_of(store), store.variable), store)
     return found
 
 
@@ -76,6 +82,11 @@ def _dsn(connection: Connection) -> str:
     port = f":{connection.port}" if connection.port else ""
     query = f"?{urlencode(options)}" if options else ""
     return f"postgresql://{login}@{connection.host or ''}{port}/{quote(connection.schema or '', safe='')}{query}"
+
+
+def _address(connection: Connection, store: Store) -> str:
+    """Where a store is: an address of libpq's, or for files the connection's path."""
+    return str(connection.extra_dejson.get("path", "")) if isinstance(store, Files) else _dsn(connection)
 
 
 def _kafka(connection: Connection) -> dict[str, str]:

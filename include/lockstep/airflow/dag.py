@@ -12,11 +12,12 @@ from lockstep.airflow import steps, submit
 from lockstep.airflow.door import Door
 from lockstep.airflow.link import BatchLink
 from lockstep.core.formats import Avro
+from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Idempotent
 
 if TYPE_CHECKING:
     from lockstep.core.definition import Pipeline
 
-ABOUT = """Each run moves one batch from Kafka topic `{topic}` to `{table}`: results and offsets commit in one transaction.
+ABOUT = """Each run moves one batch from Kafka topic `{topic}` to `{table}`: {how}.
 
 **Skipped** means that there was nothing to do, that another run does it, or that this run's batch is already committed.
 **Failed without a retry** means that a person must decide; the task's log ends with the command to type.
@@ -48,6 +49,18 @@ def assets_of(pipeline: Pipeline) -> list[Asset]:
     return [Asset(name=target.table, uri=f"lockstep://{target.table}", group="lockstep") for target in pipeline.targets]
 
 
+def _how(pipeline: Pipeline) -> str:
+    match pipeline.guarantee:
+        case Idempotent():
+            return "results by natural key, then offsets"
+        case AtLeastOnce():
+            return "results, then offsets, so that a crash between them doubles rows"
+        case AtMostOnce():
+            return "offsets, then results, so that a crash between them loses rows"
+        case _:
+            return "results and offsets commit in one transaction"
+
+
 def dag_for(
     pipeline: Pipeline,
     *,
@@ -64,7 +77,7 @@ def dag_for(
     Safety rests on the ledger alone: `max_active_runs` only saves runs that would find the batch held.
     """
     registered = registry_conn_id if isinstance(pipeline.format, Avro) else None
-    door = Door(pipeline.name, postgres_conn_id, kafka_conn_id, registered)
+    door = Door(pipeline.name, postgres_conn_id, kafka_conn_id, registered, pipeline.store)
     tables = " and ".join(target.table for target in pipeline.targets)
     ours: dict[str, Any] = {
         "start_date": EPOCH,
@@ -72,7 +85,7 @@ def dag_for(
         "max_active_runs": 1,
         "tags": ["lockstep", pipeline.topic],
         "description": f"Kafka topic {pipeline.topic} to {tables}, one gap-checked batch a run",
-        "doc_md": ABOUT.format(topic=pipeline.topic, table=tables.replace(" and ", "` and `")),
+        "doc_md": ABOUT.format(topic=pipeline.topic, table=tables.replace(" and ", "` and `"), how=_how(pipeline)),
         "params": PARAMS,
         "user_defined_macros": submit.MACROS,
         "default_args": {"owner": pipeline.owner or "lockstep", "retries": 2, "retry_delay": timedelta(seconds=30)}

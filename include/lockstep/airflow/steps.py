@@ -11,6 +11,7 @@ from lockstep.airflow import witness
 from lockstep.airflow.door import caller, push
 from lockstep.core.decisions import Blocked, Busy, Done, Idle, Resume, Start
 from lockstep.core.staging import AttemptId
+from lockstep.core.stores import require_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,9 @@ def plan(door: Door) -> int:
     from lockstep.steps import plan as step
 
     with door.opened("plan") as at:
-        planned = step.plan(at.conn, at.broker, door.folder(), caller(), datetime.now(UTC))
+        folder = door.folder()
+        require_address(folder.pipeline.name, folder.pipeline.store, at.stores)
+        planned = step.plan(at.conn, at.broker, folder, caller(), datetime.now(UTC))
         batch_id = _batch_to_do(planned)
         ranges = _ranges(at, batch_id)
     push(ranges=[f"{row['topic']}-{row['partition']} [{row['from_offset']}, {row['until_offset']})" for row in ranges])

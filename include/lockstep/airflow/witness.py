@@ -9,6 +9,8 @@ from airflow.sdk import get_current_context
 from airflow.sdk.observability import stats
 from openlineage.client.facet_v2 import RunFacet
 
+from lockstep.core.stores import Files, Postgres
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -72,13 +74,21 @@ def trace(at: Surroundings, pipeline: Pipeline, batch_id: int, token: int, range
     facet = OffsetsRunFacet(pipeline.name, batch_id, token, lane, _plain(ranges))
     emit_dataset_lineage(
         inputs=[Dataset(namespace=f"kafka://{at.broker.bootstrap.split(',')[0]}", name=pipeline.topic)],
-        outputs=[Dataset(*_table(at, target)) for target in pipeline.targets],
+        outputs=[Dataset(*_table(at, pipeline, target)) for target in pipeline.targets],
         additional_run_facets={"lockstep_offsets": facet},
     )
 
 
-def _table(at: Surroundings, target: Target) -> tuple[str, str]:
-    """The table as OpenLineage names it, with the server's address as the connection itself knows it."""
+def _table(at: Surroundings, pipeline: Pipeline, target: Target) -> tuple[str, str]:
+    """The table as OpenLineage names it, with the server's address as the connection itself knows it.
+
+    Another store goes by its name: its address stays where it is kept.
+    """
+    match pipeline.store:
+        case Postgres(name):
+            return f"lockstep://{name.lower()}", target.table
+        case Files(path):
+            return "file", f"{path}/{pipeline.name}"
     known = at.conn.info
     return f"postgres://{known.host}:{known.port}", f"{known.dbname}.{target.table}"
 

@@ -17,6 +17,7 @@ from lockstep.cli.output import AsJson
 from lockstep.cli.surroundings import registry, surroundings
 from lockstep.core.decisions import Blocked, Busy, Caller, Idle, Start
 from lockstep.core.errors import Refusal
+from lockstep.core.stores import require_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,6 +47,7 @@ def plan(
     from lockstep.steps.warn import known_partitions, warn
 
     folder, at = load(name), surroundings()
+    require_address(name, folder.pipeline.store, at.stores)
     known = known_partitions(at.conn, folder.pipeline)
     caller = Caller(this_owner(), key, take_over, retry)
     planned = plan_step(at.conn, at.broker, folder, caller, datetime.now(UTC), dry_run=dry_run)

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection
 
     from lockstep.adapters.kafka import Broker
+    from lockstep.core.definition import Pipeline
     from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.registry import Registry
     from lockstep.steps.surroundings import Surroundings
+    from lockstep.targets.delivery import Results
 
 START = "lockstep dev up"
 KAFKA_OPTIONS, REGISTRY_OPTIONS = "LOCKSTEP_KAFKA_CONFIG", "LOCKSTEP_REGISTRY_CONFIG"
@@ -68,9 +70,24 @@ def surroundings() -> Surroundings:
     from lockstep.ledger.migrate import require_migrated
     from lockstep.steps.surroundings import Surroundings
 
-    at = Surroundings(dsn(), broker())
+    at = Surroundings(dsn(), broker(), stores())
     require_migrated(at.conn)
     return at
+
+
+def stores() -> dict[str, str]:
+    """The addresses of other stores, by name: what LOCKSTEP_STORE_NAME holds."""
+    from lockstep.core.stores import PREFIX
+
+    return {name.removeprefix(PREFIX): value for name, value in os.environ.items() if name.startswith(PREFIX)}
+
+
+def results_elsewhere(pipeline: Pipeline) -> Results | None:
+    """The place of results that move apart from the offsets; None where one transaction moves both."""
+    from lockstep.core.guarantees import Delivered
+    from lockstep.targets.stores import results_of
+
+    return results_of(pipeline, dsn(), stores()) if isinstance(pipeline.guarantee, Delivered) else None
 
 
 @contextmanager

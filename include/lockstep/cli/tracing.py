@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from lockstep.adapters import folders
 from lockstep.cli.options import OFFSETS, Name, Partition
 from lockstep.cli.output import AsJson, cell, say, say_table, show
-from lockstep.cli.surroundings import ledger
+from lockstep.cli.surroundings import ledger, results_elsewhere
 from lockstep.core.definition import Append
 from lockstep.core.errors import Refusal
 from lockstep.core.targets import Accumulate
@@ -35,8 +36,10 @@ def lineage(name: Name, partition: Partition, offset: Offset, as_json: AsJson = 
     from lockstep.ledger import tracing
 
     pipeline = folders.load(name).pipeline
+    results = results_elsewhere(pipeline)
+    look = partial(results.rows_of_offset, pipeline) if results else None
     with ledger() as conn, transaction(conn, READER) as cur:
-        document = tracing.lineage(cur, pipeline, partition, offset)
+        document = tracing.lineage(cur, pipeline, partition, offset, look)
 
     def for_people() -> None:
         say(f"{_place(document)}: {document['coverage']}{_by(document)}")
@@ -54,10 +57,17 @@ def blame(name: Name, key: Key, target: Table = None, as_json: AsJson = False) -
     """Tell which record a row comes from, by the target's key."""
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger import tracing
+    from lockstep.targets.warehouse import Warehouse
 
     pipeline = folders.load(name).pipeline
+    results = results_elsewhere(pipeline) if pipeline.store else None
     with ledger() as conn, transaction(conn, READER) as cur:
-        document = tracing.blame(cur, _keyed(pipeline, target), key)
+        keyed = _keyed(pipeline, target)
+        if isinstance(results, Warehouse):
+            with results.reading() as target_cur:
+                document = tracing.blame(cur, keyed, key, target_cur)
+        else:
+            document = tracing.blame(cur, keyed, key)
 
     def for_people() -> None:
         say(f"{_place(document)}{', a tombstone' if document['deleted'] else ''}{_by(document)}")

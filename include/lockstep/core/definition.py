@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from lockstep.core.columns import IDENTIFIER
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats import Avro, Custom, Envelope, Format, Json, Raw, columns_of
-from lockstep.core.guarantees import Guarantee, PerBatch
+from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Guarantee, Idempotent, PerBatch
+from lockstep.core.stores import Files, Postgres, Store, refuse_misfit
 from lockstep.core.targets import Accumulate, Append, Count, Max, Min, Sum, Target, Upsert
 from lockstep.core.violations import ON_VIOLATION, REFUSE
 
@@ -20,16 +21,21 @@ if TYPE_CHECKING:
 __all__ = [
     "Accumulate",
     "Append",
+    "AtLeastOnce",
+    "AtMostOnce",
     "Avro",
     "Count",
     "Custom",
     "Envelope",
+    "Files",
+    "Idempotent",
     "Json",
     "Limits",
     "Max",
     "Min",
     "PerBatch",
     "Pipeline",
+    "Postgres",
     "Raw",
     "Sum",
     "Target",
@@ -38,7 +44,7 @@ __all__ = [
 ]
 
 # Options that came later, with what leaving them out means: a definition that does not use them keeps its document and hash.
-ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope"))
+ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store"))
 ADDED |= {"strict": False, "nondeterministic": False, "on_violation": REFUSE}
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
@@ -63,6 +69,7 @@ class Pipeline:
     """One topic into its target, or several, for good: the name is the pipeline's identity in the ledger.
 
     Several targets are a tuple: each batch is published to all of them in the one transaction, in the tuple's order.
+    Results live in the ledger's own database, unless `store` says where else; `guarantee` says what a crash can cost.
     A transform whose rows hang on anything but its records is a fault of `check`, unless `nondeterministic` says that it may.
     """
 
@@ -75,6 +82,7 @@ class Pipeline:
     schedule: str | None = None
     owner: str = "lockstep"
     guarantee: Guarantee = field(default_factory=PerBatch)
+    store: Store | None = None
     max_reject_share: float = 0.05
     nondeterministic: bool = False
     envelope: Envelope | None = None
@@ -90,6 +98,7 @@ class Pipeline:
             ("limits", Limits),
             ("guarantee", Guarantee),
             ("envelope", Envelope | None),
+            ("store", Store | None),
         ):
             if not isinstance(getattr(self, attribute), allowed):
                 raise BadDefinition(f"{attribute} is {getattr(self, attribute)!r}: not a kind that Lockstep knows")
@@ -100,6 +109,7 @@ class Pipeline:
             raise BadDefinition(f"on_violation is {self.on_violation!r}: it must be {' or '.join(ON_VIOLATION)}")
         start_of(self.start)
         columns_of(self.format, self.envelope)
+        refuse_misfit(self.targets, self.guarantee, self.store)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -151,10 +161,11 @@ class Pipeline:
         whole = asdict(self) | {name: _told(getattr(self, name)) for name in ("format", "guarantee")}
         targets = [_told(target) for target in self.targets]
         whole["target"] = targets[0] if len(targets) == 1 else targets
+        whole["store"] = _told(self.store) if self.store else None
         return _said(whole)
 
 
-def _told(part: Format | Guarantee | Target) -> dict[str, Any]:
+def _told(part: Format | Guarantee | Target | Store) -> dict[str, Any]:
     told = {"kind": type(part).__name__} | _said(asdict(part))
     if isinstance(part, Accumulate):
         told["totals"] = [{"kind": type(total).__name__, **asdict(total)} for total in part.totals]

@@ -29,8 +29,9 @@ HISTORY = (
     "decision",
     "boundary",
     "migration",
+    "delivery",
 )
-CHANGING = ("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline")
+CHANGING = ("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline", "arrival")
 PLANS = (
     "stream",
     "request",
@@ -44,7 +45,7 @@ PLANS = (
     "coverage",
 )
 STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result", "target_rows")
-COMMITS = ("commit", "coverage", "contribution", "reject", "outbox", "tombstone", "decision")
+COMMITS = ("commit", "coverage", "contribution", "reject", "outbox", "tombstone", "decision", "delivery", "arrival")
 # (role, privilege, table): what a run cannot do without.
 GRANTS = (
     *((role, "SELECT", table) for role in OF_A_RUN for table in (*HISTORY, *CHANGING)),
@@ -54,7 +55,7 @@ GRANTS = (
     *(("lockstep_committer", "INSERT", table) for table in COMMITS),
     *(
         ("lockstep_committer", "DELETE", table)
-        for table in ("coverage", "contribution", "claim", "reject", "tombstone")
+        for table in ("coverage", "contribution", "claim", "reject", "tombstone", "arrival")
     ),
 )
 

@@ -117,13 +117,13 @@ def changed_definition(
     """A topic, target or guarantee that is not what was committed so far is refused (T8)."""
     now = pipeline.document()
     for document in bound_by:
-        for part in ("topic", "target", "guarantee"):
-            if _essence(document[part]) != _essence(now[part]):
+        for part in ("topic", "target", "guarantee", "store"):
+            if _essence(document.get(part)) != _essence(now[part]):
                 remedy = "lockstep new ANOTHER_NAME"
                 if unfinished:
                     remedy = f"lockstep abandon {unfinished.batch_id} --reason ..., then {remedy}"
                 return Blocked(
-                    f"{pipeline.name}: its {part} was {_essence(document[part])} and is now {_essence(now[part])}; "
+                    f"{pipeline.name}: its {part} was {_essence(document.get(part))} and is now {_essence(now[part])}; "
                     "a pipeline keeps both for good",
                     f"put it back, or {remedy}",
                 )

@@ -82,6 +82,11 @@ select token, owner, state, lease_until, dag_id, dag_run_id, task_instance_id, t
     definition_hash, opened_at, staged_at, validated_at, closed_at, error, fault, effect
 from lockstep.attempt where batch_id = %(batch_id)s order by token
 
+-- name: delivery
+-- Whether a batch's results move apart from its offsets, and when the store has confirmed them.
+select lockstep.guarantee_of(b.batch_id, b.token) as guarantee, y.at as delivered_at
+from lockstep.batch b left join lockstep.delivery y using (batch_id) where b.batch_id = %(batch_id)s
+
 -- name: verdict
 -- What validation last said of a batch.
 select token, suite, success, result, at from lockstep.verdict where batch_id = %(batch_id)s order by token desc limit 1

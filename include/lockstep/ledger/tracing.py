@@ -14,7 +14,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from psycopg2.extensions import cursor
 
@@ -24,8 +24,16 @@ Q = queries("lockstep.ledger", "tracing")
 GAP = "gap in the log"
 
 
-def lineage(cur: cursor, pipeline: Pipeline, partition: int, offset: int) -> Document:
+def lineage(
+    cur: cursor,
+    pipeline: Pipeline,
+    partition: int,
+    offset: int,
+    look: Callable[[int, int], list[Document]] | None = None,
+) -> Document:
     """Who owns an offset, and what became of its record; its rows in several targets say each which it is in.
+
+    `look` finds its rows where they live in another store.
 
     `coverage` is batch, loss, skipped, uncovered, or `gap in the log` where the batch that covers it is known to have
     found no record there.
@@ -40,11 +48,7 @@ def lineage(cur: cursor, pipeline: Pipeline, partition: int, offset: int) -> Doc
             next_command=f"lockstep status {pipeline.name}",
         )
     coordinates = {"stream_id": owner.stream_id, "offset": offset}
-    rows: list[Document] = []
-    for one in pipeline.each():
-        statement = sql.SQL(Q["rows_of_offset"]).format(target=_table(one))
-        named = {"_target": one.first.table} if len(pipeline.targets) > 1 else {}
-        rows += [named | row for row in _target_rows(cur, one, statement, coordinates)]
+    rows = look(owner.stream_id, offset) if look else _rows(cur, pipeline, coordinates)
     cur.execute(Q["reject_of_offset"], coordinates)
     reject = maybe(cur)
     known_gap = owner.kind == "batch" and not rows and not reject and _no_record(pipeline, owner, offset)
@@ -55,10 +59,20 @@ def lineage(cur: cursor, pipeline: Pipeline, partition: int, offset: int) -> Doc
     }
 
 
-def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str]) -> Document:
+def _rows(cur: cursor, pipeline: Pipeline, coordinates: Mapping[str, int]) -> list[Document]:
+    found: list[Document] = []
+    for one in pipeline.each():
+        statement = sql.SQL(Q["rows_of_offset"]).format(target=_table(one))
+        named = {"_target": one.first.table} if len(pipeline.targets) > 1 else {}
+        found += [named | row for row in _target_rows(cur, one, statement, coordinates)]
+    return found
+
+
+def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cur: cursor | None = None) -> Document:
     """The row of a key and the record and attempt it comes from; without a row, the tombstone that deleted it.
 
     Of an accumulated row it is the newest record that counts, and `contributions` are all that add up to it, newest first.
+    `target_cur` asks the store that the rows live in, where it is another.
     """
     target = pipeline.first
     if isinstance(target, Append):
@@ -77,7 +91,7 @@ def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str]) -> Document:
         columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
         values=sql.SQL(", ").join(map(sql.Placeholder, columns)),
     )
-    rows = _target_rows(cur, pipeline, statement, dict(zip(columns, key, strict=True)))
+    rows = _target_rows(target_cur or cur, pipeline, statement, dict(zip(columns, key, strict=True)))
     contributions = _contributions(cur, pipeline, dict(zip(columns, key, strict=True)))
     if rows:
         row: Document | None = rows[0]
@@ -88,7 +102,7 @@ def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str]) -> Document:
         )
     else:
         row = None
-        cur.execute(Q["tombstone_of_key"], {"target": target.table, "key": list(key)})
+        _find_tombstone(cur, target.table, key, target_cur)
     origin = maybe(cur)
     if origin is None:
         shown = ", ".join(f"{c} = {k!r}" for c, k in zip(columns, key, strict=True))
@@ -123,6 +137,18 @@ def _told(contribution: Any) -> Document:
         "records": contribution.records,
         "totals": json.loads(contribution.totals, parse_float=Decimal),
     }
+
+
+def _find_tombstone(cur: cursor, table: str, key: Sequence[str], target_cur: cursor | None) -> None:
+    """The tombstone's record and its attempt are asked for on `cur`; another store says which record it was."""
+    named = {"target": table, "key": list(key)}
+    if target_cur is None:
+        cur.execute(Q["tombstone_of_key"], named)
+        return
+    target_cur.execute(Q["tombstone_in_store"], named)
+    found = maybe(target_cur)
+    place = {"stream_id": found and found.stream_id, "offset": found and found.offset}
+    cur.execute(Q["record_of_tombstone"], place)
 
 
 def _named(origin: Any) -> Document:

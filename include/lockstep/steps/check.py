@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.definition import Accumulate, Custom, Upsert
+from lockstep.core.definition import Accumulate, Custom, Files, Upsert
 from lockstep.core.errors import BadDefinition
 from lockstep.core.totals import misfits
 from lockstep.core.violations import ON_VIOLATION, QUARANTINE
@@ -102,6 +102,8 @@ def _of_expectation(expectation: Any, names: Sequence[str]) -> Iterator[tuple[st
 
 def _of_ddl(folder: PipelineFolder) -> Iterator[str]:
     tables = [target.table for target in folder.pipeline.targets]
+    if isinstance(folder.pipeline.store, Files):
+        return
     if folder.target_sql is None:
         yield f"missing; it creates {' and '.join(tables)}"
         return

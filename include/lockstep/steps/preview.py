@@ -75,6 +75,12 @@ def preview(
 
     Nothing is committed: the ledger refuses a preview's commit, whoever tries.
     """
+    if folder.pipeline.store is not None:
+        raise Refusal(
+            f"{folder.pipeline.name}: a preview compares the rows within one transaction of the ledger's database, and these "
+            f"results live in {folder.pipeline.store}: what a replay would change there cannot be shown beforehand",
+            next_command=f"lockstep rejects {folder.pipeline.name}, lockstep verify {folder.pipeline.name}",
+        )
     found = Difference()
     try:
         while True:

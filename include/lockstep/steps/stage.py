@@ -10,6 +10,7 @@ from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.adapters.processes import is_gone
 from lockstep.core.accounting import counted_once
 from lockstep.core.errors import BadData, Refusal, Superseded
+from lockstep.core.guarantees import Delivered
 from lockstep.core.staging import AttemptId, StageWork
 from lockstep.faults import reach
 from lockstep.ledger import attempts, target_rows
@@ -18,6 +19,7 @@ from lockstep.steps.failure import recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.same_log import log_starts
 from lockstep.targets.fit import require_fit
+from lockstep.targets.stores import results_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,8 +68,11 @@ def _open(
     name = folder.pipeline.name
     starts = log_starts(at, name, batch_id)
     first, *beside = columns
+    elsewhere = isinstance(folder.pipeline.guarantee, Delivered)
+    if elsewhere:
+        results_of(folder.pipeline, at.dsn, at.stores).require_fit(folder.pipeline, first)
     with transaction(at.conn, STAGER) as cur:
-        for one, its_columns in zip(folder.pipeline.each(), columns, strict=True):
+        for one, its_columns in zip(folder.pipeline.each(), columns, strict=True) if not elsewhere else ():
             require_fit(cur, one, its_columns)
         batch = attempts.lock_batch(cur, batch_id)
         _require_free(batch, attempts.newest_attempt(cur, batch_id), caller)

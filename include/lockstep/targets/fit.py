@@ -69,6 +69,18 @@ def payload(cur: cursor, table: str, staged: str) -> Payload:
 
 def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> None:
     """Refuses a target that is missing, lacks a column, holds another type, or does not keep its key unique."""
+    require_columns(cur, pipeline, columns)
+    require_key(cur, pipeline)
+    cur.execute(Q["may_publish"], {"table": pipeline.first.table})
+    if not one(cur).granted:
+        raise Refusal(
+            f"{pipeline.name}: lockstep_committer may not write to {pipeline.first.table}",
+            next_command=f"lockstep migrate {pipeline.name}",
+        )
+
+
+def require_columns(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> None:
+    """Refuses a table that is missing, lacks a column, or holds another type."""
     table, name = pipeline.first.table, pipeline.name
     found = {row.name: row for row in _columns(cur, table)}
     migrate = f"lockstep migrate {name}"
@@ -77,8 +89,8 @@ def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> N
     for coordinate, type_ in COORDINATES.items():
         if coordinate not in found or found[coordinate].type != type_:
             raise Refusal(f"{name}: target {table} needs a column {coordinate} of type {type_}", next_command=migrate)
-    if isinstance(pipeline.target, Accumulate):
-        given = _require_totals(pipeline.name, pipeline.target, columns, found) | COORDINATES.keys()
+    if isinstance(pipeline.first, Accumulate):
+        given = _require_totals(pipeline.name, pipeline.first, columns, found) | COORDINATES.keys()
         columns = ()
     else:
         given = {column.name for column in columns} | COORDINATES.keys()
@@ -95,10 +107,10 @@ def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> N
     for row in found.values():
         if row.must_be_given and row.name not in given:
             raise Refusal(f"{name}: target {table}.{row.name} is not null, and the definition does not decode it")
-    _require_key_and_grants(cur, pipeline)
 
 
-def _require_key_and_grants(cur: cursor, pipeline: Pipeline) -> None:
+def require_key(cur: cursor, pipeline: Pipeline) -> None:
+    """Refuses a table that does not keep the target's key unique."""
     target, name = pipeline.first, pipeline.name
     table = target.table
     key = {"_stream", "_offset", "_ordinal"} if isinstance(target, Append) else set(target.key)
@@ -108,9 +120,17 @@ def _require_key_and_grants(cur: cursor, pipeline: Pipeline) -> None:
             f"{name}: target {table} has no unique index on ({', '.join(sorted(key))}): a duplicate could not be refused",
             next_command=f"add one to target.sql, then lockstep migrate {name}",
         )
-    cur.execute(Q["may_publish"], {"table": table})
-    if not one(cur).granted:
-        raise Refusal(f"{name}: lockstep_committer may not write to {table}", next_command=f"lockstep migrate {name}")
+
+
+def refuse_key(cur: cursor, pipeline: Pipeline) -> None:
+    """Refuses a table with a unique index: what is appended again after a crash would be refused, for ever."""
+    cur.execute(Q["unique_keys"], {"table": pipeline.first.table})
+    for row in every(cur):
+        raise Refusal(
+            f"{pipeline.name}: target {pipeline.first.table} is unique on ({', '.join(row.columns)}), and at least once "
+            "appends a row again after a crash",
+            next_command="take the index out of target.sql and out of the table, or name another guarantee in another pipeline",
+        )
 
 
 def _require_totals(name: str, target: Accumulate, columns: Sequence[Column], found: Mapping[str, Any]) -> set[str]:

@@ -26,6 +26,7 @@ LANES = {
     "replay": (*TO_VALIDATE, *COMMIT, "replay.old_deleted"),
     "preview": (*TO_VALIDATE, "replay.old_deleted", "preview.compared"),
     "upkeep": ("upkeep.merged",),
+    "apart": ("deliver.taken", "deliver.written", "deliver.done"),  # the live lane of an idempotent pipeline
 }
 # Passed by pipelines of several targets only: tests/crash/test_between_targets.py strikes there.
 OF_SEVERAL_TARGETS = {"commit.between_targets"}
@@ -33,7 +34,7 @@ AFTER_THE_COMMIT = {"commit.done_unacknowledged", "announce.before"}
 ENDS = {"raise": "InjectedFault", "kill": "SIGKILL", "term": "SIGTERM"}
 
 CELLS = [(lane, point, kind) for lane, points in LANES.items() for point in points for kind in KINDS]
-OTHERS = ("fill", "replay", "preview", "upkeep")
+OTHERS = ("fill", "replay", "preview", "upkeep", "apart")
 
 
 def _in_ci(lane: str, point: str, kind: str) -> bool:
@@ -93,7 +94,7 @@ def _prepare(world: World, lane: str) -> tuple[str, tuple]:
         world.log.produce(partition, 4)
     world.log.produce(0, 1, kind="garbage")
     world.log.produce(1, 2, kind="aborted")
-    if lane == "live":
+    if lane in {"live", "apart"}:
         return "once", ()
     if lane == "fill":
         world.skip(None)
