@@ -10,7 +10,7 @@ import pytest
 from drill import said, wait_stopped
 from here import Here
 from lockstep.core.decisions import Caller
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import BadData, Refusal
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.commit import commit
 from lockstep.steps.reap import reap
@@ -103,18 +103,25 @@ def test_a_staging_table_that_has_changed_since_is_not_published(two, table):
     assert two.drill.ask(COUNTS) == [(0, 0)]
 
 
-def test_rows_moved_from_one_target_to_the_other_are_seen_though_the_sum_is_right(two):
+@pytest.mark.parametrize("moved_before", [validate, commit])
+def test_rows_moved_from_one_target_to_the_other_are_seen_though_the_sum_is_right(two, moved_before):
     two.plan()
     ((batch,),) = two.drill.ask("select batch_id from lockstep.batch")
     attempt = stage(two.at, two.engine, two.folder, batch, Caller("me"))
-    validate(two.at, two.folder, attempt)
+    if moved_before is commit:
+        validate(two.at, two.folder, attempt)
     first, second = f"lockstep_staging.{attempt.table}", f"lockstep_staging.{attempt.beside(1)}"
     two.drill.ask(
         f"with gone as (delete from {first} where _offset = 3 returning *), come as (insert into {second} select * from gone)"
         " select 1"
     )
-    with pytest.raises(Refusal, match=r"rows are staged for public\.drill, \d+ were told"):
-        commit(two.at, two.folder.pipeline, attempt)
+    with pytest.raises(Refusal, match=r"rows are staged for public\.drill, \d+ were told") as refused:
+        if moved_before is commit:
+            commit(two.at, two.folder.pipeline, attempt)
+        else:
+            validate(two.at, two.folder, attempt)
+    assert isinstance(refused.value, BadData) == (moved_before is validate)
+    assert two.drill.ask(COUNTS) == [(0, 0)]
 
 
 def test_a_definition_that_lost_a_target_since_it_was_staged_is_not_published(two):

@@ -81,7 +81,7 @@ def _is_chance(expression: Any) -> bool:
 def _name(expression: Any) -> str:
     if _kind(expression) in {"PythonUDF", "ScalaUDF"}:
         return str(expression.toString()).partition("(")[0]
-    return str(expression.prettyName())
+    return str(expression.prettyName()).lower()
 
 
 def _kind(thing: Any) -> str:

@@ -9,6 +9,7 @@ from lockstep.core.accounting import too_many_rejects
 from lockstep.core.errors import BadData
 from lockstep.faults import reach
 from lockstep.ledger import attempts
+from lockstep.ledger.target_rows import require_target_rows
 from lockstep.steps.failure import TRY_AGAIN, recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.same_log import log_starts
@@ -32,6 +33,8 @@ def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, ha
             attempts.require_newest(cur, attempt)  # what was superseded may have been swept away
             totals = attempts.stream_totals(cur, attempt)
             _require_counts(totals, attempts.staged_totals(cur, attempt))
+            rows = sum(total.rows for total in totals)
+            require_target_rows(cur, attempt, folder.pipeline.targets, rows, BadData)
             before = attempts.newest_attempt(cur, attempt.batch_id).log_starts
         refusals = _rejects(folder, totals)
         suite: dict[str, Any] = _expectations(at, folder, attempt) if folder.expectations else {"success": True}
