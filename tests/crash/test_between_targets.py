@@ -8,10 +8,9 @@ import time
 import pytest
 
 from drill import said, wait_stopped
-from here import Here
+from here import Here, into_two
 from lockstep.core.decisions import Caller
 from lockstep.core.errors import BadData, Refusal
-from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.commit import commit
 from lockstep.steps.reap import reap
 from lockstep.steps.stage import stage
@@ -19,22 +18,12 @@ from lockstep.steps.validate import validate
 from lockstep.steps.verify import verify
 
 COUNTS = "select (select count(*) from drill), (select count(*) from newest)"
-NEWEST = """create table if not exists public.newest (id text primary key, n int, _stream int4 not null, _offset int8 not null,
-    _ordinal int4 not null, _batch int8 not null);
-"""
 
 
 @pytest.fixture
 def two(drill):
     """The drill into two targets: every record, and the newest of each id."""
-    here = Here(drill)
-    here.rewrite("import Append,", "import Append, Upsert,")
-    here.rewrite(
-        'target=Append("public.drill")', 'target=(Append("public.drill"), Upsert("public.newest", key=("id",)))'
-    )
-    target = drill.home / "drill" / "target.sql"
-    target.write_text(target.read_text() + NEWEST)
-    migrate_target(here.at.conn, here.folder)
+    here = into_two(drill)
     yield here
     here.at.close()
 
