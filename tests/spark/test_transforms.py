@@ -222,5 +222,6 @@ def test_a_plan_gives_away_what_it_hangs_on():
     assert "Exchange" in shuffles(empty.repartition(3))
     assert shuffles(empty.join(F.broadcast(empty.select("id")), "id")) is None
     assert (cuts(empty.limit(3)), cuts(empty.offset(3)), cuts(empty.orderBy("n"))) == ("limit", "offset", None)
-    assert cuts(empty.join(empty.select("id").limit(3), "id")) is not None
+    assert cuts(empty.join(empty.select("id").limit(3), "id")) == "limit"
+    assert cuts(empty.join(session().range(5).withColumnRenamed("id", "id2").limit(3), F.expr("n = id2"))) is None
     assert reads(empty) == 0
