@@ -23,6 +23,7 @@ from lockstep.formats import decoded
 from lockstep.staging.plans import cuts, reads, unrepeatable
 from lockstep.staging.source import kept, source_lines
 from lockstep.staging.tally import SPARK_LINES
+from lockstep.staging.transforms import NAME as TRANSFORM
 from lockstep.staging.transforms import Transforms
 from lockstep.staging.writer import Writer
 
@@ -88,9 +89,9 @@ class SparkEngine:
         """What each target's function takes from the clock, from chance or from where it runs, as its plan tells."""
         found: dict[str, tuple[str, ...]] = {}
         for target in self._folder.pipeline.targets:
-            function = self._transforms.function(target)
-            if function is not None:
-                found[function.__name__] = unrepeatable(self._transforms.on_nothing(target, session()))
+            if self._transforms.function(target) is not None:
+                name = target.transform or TRANSFORM
+                found[name] = unrepeatable(self._transforms.on_nothing(target, session()))
         return found
 
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:

@@ -47,10 +47,13 @@ def insert_target_rows(
     execute_values(cur, Q["insert_target_rows"], kept)
 
 
-def require_target_rows(cur: cursor, attempt: AttemptId, targets: Sequence[Target], rows: int) -> tuple[int, ...]:
-    """How many rows each target is to be given: each staging table still holds what was told of it, stream by stream.
+def require_target_rows(
+    cur: cursor, attempt: AttemptId, targets: Sequence[Target], rows: int, fault: type[Refusal] = Refusal
+) -> tuple[int, ...]:
+    """How many rows each target is to be given: each staging table holds what was told of it, stream by stream.
 
-    `rows` are those of all targets together, already proved. Raises `Refusal` where the table or the definition has changed.
+    `rows` are those of all targets together, already proved. Raises `fault` where a table holds something else, `Refusal` where
+    the attempt was staged for other targets.
     """
     expected: dict[int, dict[int, Any]] = {}
     tables: dict[int, str] = {}
@@ -67,19 +70,21 @@ def require_target_rows(cur: cursor, attempt: AttemptId, targets: Sequence[Targe
     if not tables:
         return (rows,)
     for place, streams in expected.items():
-        _require_staged(attempt, streams, _staged(cur, attempt, place))
+        _require_staged(attempt, streams, _staged(cur, attempt, place), fault)
     return tuple(sum(row.rows for row in expected[place].values()) for place in sorted(expected))
 
 
-def _require_staged(attempt: AttemptId, told: Mapping[int, Any], staged: Mapping[int, int]) -> None:
+def _require_staged(
+    attempt: AttemptId, told: Mapping[int, Any], staged: Mapping[int, int], fault: type[Refusal]
+) -> None:
     for stream_id in sorted(told.keys() | staged.keys()):
         row, found = told.get(stream_id), staged.get(stream_id, 0)
         if row is None or row.rows != found:
             target = next(iter(told.values())).target
             where = f"{row.topic}-{row.partition}" if row else f"stream {stream_id}"
-            raise Refusal(
+            raise fault(
                 f"{where} of batch {attempt.batch_id}: {found} rows are staged for {target}, "
-                f"{row.rows if row else 0} were told: the staging table has changed"
+                f"{row.rows if row else 0} were told: the staging table has changed, or a task told what it did not do"
             )
 
 

@@ -38,7 +38,7 @@ def unrepeatable(frame: DataFrame) -> tuple[str, ...]:
 def cuts(frame: DataFrame) -> str | None:
     """What takes some of the records and leaves the others unread, such as a limit; None where nothing does."""
     for node in _nodes(_analysed(frame)):
-        if _kind(node) in CUTS and any(column.name() == "_offset" for column in _each(node.output())):
+        if _kind(node) in CUTS and any(_has_records(below) for below in _nodes(node)):
             return _kind(node).removeprefix("Global").removeprefix("Local").lower()
     return None
 
@@ -81,11 +81,15 @@ def _is_chance(expression: Any) -> bool:
 def _name(expression: Any) -> str:
     if _kind(expression) in {"PythonUDF", "ScalaUDF"}:
         return str(expression.toString()).partition("(")[0]
-    return str(expression.prettyName())
+    return str(expression.prettyName()).lower()
 
 
 def _kind(thing: Any) -> str:
     return str(thing.getClass().getSimpleName())
+
+
+def _has_records(node: Any) -> bool:
+    return any(column.name() == "_offset" for column in _each(node.output()))
 
 
 def _each(sequence: Any) -> list[Any]:

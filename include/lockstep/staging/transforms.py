@@ -55,7 +55,10 @@ class Transforms:
         if target.transform is None and self._folder.transform is None:
             return None
         wanted = target.transform or NAME
-        has = {name: value for name, value in vars(self._loaded(wanted)).items() if inspect.isfunction(value)}
+        known = vars(self._loaded(wanted)).items()
+        has: dict[str, Callable[..., DataFrame]] = {
+            name: value for name, value in known if callable(value) and not inspect.isclass(value)
+        }
         if wanted in has:
             return has[wanted]
         targets = self._folder.pipeline.targets
@@ -89,8 +92,7 @@ class Transforms:
         if function is None:
             return records
         try:
-            takes_run = len(inspect.signature(function).parameters) > 1
-            made = function(records, run) if takes_run else function(records)
+            made = function(records, run) if _takes_run(function) else function(records)
         except Exception as error:
             raise self._fails(error) from error
         if not isinstance(made, DataFrame):
@@ -129,3 +131,12 @@ class Transforms:
     @property
     def _where(self) -> str:
         return self._folder.pipeline.name
+
+
+def _takes_run(function: Callable[..., DataFrame]) -> bool:
+    """Whether the second parameter is the run: it is called so, or nothing else could be meant for it."""
+    _, *more = inspect.signature(function).parameters.values()
+    if not more:
+        return False
+    positional = more[0].kind in {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    return positional and (more[0].name == "run" or more[0].default is inspect.Parameter.empty)

@@ -11,6 +11,7 @@ from lockstep.core.violations import Judgement
 from lockstep.faults import reach
 from lockstep.ledger import attempts
 from lockstep.ledger.quarantine import put_aside
+from lockstep.ledger.target_rows import require_target_rows
 from lockstep.steps.failure import TRY_AGAIN, recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.same_log import log_starts
@@ -36,6 +37,8 @@ def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, ha
             attempts.require_newest(cur, attempt)  # what was superseded may have been swept away
             totals = attempts.stream_totals(cur, attempt)
             _require_counts(totals, attempts.staged_totals(cur, attempt))
+            rows = sum(total.rows for total in totals)
+            require_target_rows(cur, attempt, folder.pipeline.targets, rows, BadData)
             before = attempts.newest_attempt(cur, attempt.batch_id).log_starts
         suite = _expectations(at, folder, attempt) if folder.expectations else Judgement({"success": True})
         refusals = _rejects(folder, totals, len(suite.violators)) + suite.refusals
