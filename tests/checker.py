@@ -14,7 +14,7 @@ import psycopg2
 from confluent_kafka import Consumer, TopicPartition
 
 Log = Callable[[int, list[tuple[int, int]]], dict[int, tuple]]
-Rows = Callable[[dict[int, dict[int, tuple]], Counter], list[str]]
+Key = str | Callable[[dict[int, dict[int, tuple]], Counter], list[str]] | None
 
 EXAMPLES = {"orders": ("public.orders", "order_id"), "clicks": ("public.clicks", None)}
 # Who owns what: the newest commit over an offset; coverage that was merged below log start names one batch of many.
@@ -57,13 +57,7 @@ LEFT_BEHIND = {
 
 
 def check(
-    dsn: str,
-    kafka: str | Log,
-    pipeline: str,
-    table: str | None = None,
-    key: str | Rows | None = None,
-    *,
-    rest: bool = False,
+    dsn: str, kafka: str | Log, pipeline: str, table: str | None = None, key: Key = None, *, rest: bool = False
 ) -> list[str]:
     """Every promise that does not hold, one line each; `rest`: nothing runs any more, so nothing may be left behind.
 

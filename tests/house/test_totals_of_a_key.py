@@ -31,6 +31,8 @@ def test_records_add_up_over_batches_and_partitions(accumulated):
     put(accumulated, ("a", 1), ("a", 5), ("b", None))
     put(accumulated, ("a", 3), partition=1)
     assert totals(accumulated) == {"a": (3, 3, Decimal(9), 1, 5), "b": (1, 0, None, None, None)}
+    put(accumulated, ("a", None), ("b", 4), partition=2)
+    assert totals(accumulated) == {"a": (4, 3, Decimal(9), 1, 5), "b": (2, 1, Decimal(4), 4, 4)}
     assert accumulated.violations() == []
 
 

@@ -54,7 +54,7 @@ MUTANTS = [
     one(
         "a null makes a sum null",
         "nulls are left out",
-        f"{TOTALS}test_a_sum_that_loses_its_numbers_is_null_and_not_nought",
+        f"{TOTALS}test_records_add_up_over_batches_and_partitions",
         Edit(
             "targets/totals.py",
             "coalesce(t.{name} + excluded.{name}, t.{name}, excluded.{name})",
