@@ -60,11 +60,12 @@ def judge(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> Judgement:
         },
     )
     violating = [(result.result or {}).get("partial_unexpected_index_list") or [] for result in outcome.results]
+    for result in outcome.results:
+        _keep_few(result.result or {})  # before they become JSON, which takes longer than to find them
     found = Judgement(outcome.to_json_dict())  # type: ignore[no-untyped-call]  # GX gives it no type
     for result, rows in zip(found.document["results"], violating, strict=True):
         if not result["success"] and is_critical(result.get("expectation_config") or {}):
             _answer(folder.pipeline.on_violation, result, rows, found)
-        _keep_few(result.get("result") or {})
     return found
 
 
