@@ -10,11 +10,12 @@ from typing import Any
 from lockstep.core.columns import IDENTIFIER
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats import Format, Json
-from lockstep.core.guarantees import Guarantee, PerBatch
+from lockstep.core.guarantees import Guarantee, PerBatch, PerPartition
 from lockstep.core.targets import Append, Target, Upsert
 
-__all__ = ["Append", "Json", "Limits", "PerBatch", "Pipeline", "Target", "Upsert", "start_of"]
+__all__ = ["Append", "Json", "Limits", "PerBatch", "PerPartition", "Pipeline", "Target", "Upsert", "start_of"]
 
+PER_PARTITION = (Append, Upsert)  # rows that one range's transaction can publish by itself
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
 
@@ -61,6 +62,11 @@ class Pipeline:
         ):
             if not isinstance(getattr(self, attribute), allowed):
                 raise BadDefinition(f"{attribute} is {getattr(self, attribute)!r}: not a kind that Lockstep knows")
+        if isinstance(self.guarantee, PerPartition) and type(self.target) not in PER_PARTITION:
+            raise BadDefinition(
+                f"target is {type(self.target).__name__}, and guarantee PerPartition takes Append or Upsert: "
+                "others need the whole batch in one transaction, as with PerBatch"
+            )
         if not 0 <= self.max_reject_share <= 1:
             raise BadDefinition(f"max_reject_share is {self.max_reject_share!r}: it must lie between 0 and 1")
         start_of(self.start)

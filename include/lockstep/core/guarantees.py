@@ -10,4 +10,20 @@ class PerBatch:
     """Transactional per batch: results and offsets of the whole batch move in one Postgres transaction."""
 
 
-Guarantee = PerBatch
+@dataclass(frozen=True, slots=True)
+class PerPartition:
+    """Transactional per partition: each task commits the rows and the offsets of each range it reads in one transaction.
+
+    Nothing is staged, and readers see a batch come stream by stream. Takes `Append` or `Upsert`, no transform that shuffles
+    and expectations about single rows only, for no task ever sees the whole batch.
+    """
+
+
+Guarantee = PerBatch | PerPartition
+
+WHOLE_BATCH, EACH_STREAM = "batch", "stream"
+
+
+def commit_unit(guarantee: Guarantee) -> str:
+    """What one commit moves: the whole batch, or one stream of it."""
+    return EACH_STREAM if isinstance(guarantee, PerPartition) else WHOLE_BATCH

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg2
 
 from lockstep.adapters.postgres import COMMITTER, PLANNER, LockTimeout, transaction
 from lockstep.core.errors import BadData, CoverageMoved, Refusal, Unreachable
+from lockstep.core.guarantees import EACH_STREAM
 from lockstep.faults import reach
 from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger
+from lockstep.ledger.ranges import require_whole
 from lockstep.steps.failure import TRY_AGAIN, recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.plan_request import give_up
@@ -19,6 +22,8 @@ from lockstep.targets import publish, withdraw
 from lockstep.targets.rows import staged_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from psycopg2.extensions import cursor
 
     from lockstep.core.definition import Pipeline
@@ -69,6 +74,12 @@ def _commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
         reach("commit.locked")
         ledger.require_validated(cur, attempt)
         reach("commit.fence_ok")
+        if attempts.newest_attempt(cur, attempt.batch_id).unit == EACH_STREAM:
+            # Its tasks have moved results and offsets; what is left is to say that nothing of the batch is missing.
+            require_whole(cur, attempt.batch_id)
+            ledger.close(cur, attempt, {})
+            reach("commit.closed")
+            return
         if batch.lane == "live":
             # No gap: every position stands where this batch begins, and stays locked there.
             ledger.require_positions(cur, attempt)
@@ -88,13 +99,20 @@ def _commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
 
 def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: str, rows: int) -> dict[str, int]:
     """The staged rows become results, in place of those of replaced segments; returns what the target did."""
-    try:
+    with refused_by_target(pipeline, attempt):
         withdrawn = {}
         if lane == "replay":
             withdrawn = withdraw(cur, pipeline.target, attempt.batch_id)
             reach("replay.old_deleted")
         ledger.publish_rejects(cur, attempt)
         return withdrawn | publish(cur, pipeline.target, staged_rows(attempt, rows))
+
+
+@contextmanager
+def refused_by_target(pipeline: Pipeline, attempt: AttemptId) -> Iterator[None]:
+    """What the database says against rows, in one line that names table and constraint."""
+    try:
+        yield
     except psycopg2.OperationalError:
         raise  # the connection or a lock: nothing that the rows have done
     except psycopg2.DatabaseError as error:

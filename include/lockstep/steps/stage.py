@@ -9,12 +9,15 @@ from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.adapters.processes import is_gone
 from lockstep.core.accounting import counted_once
 from lockstep.core.errors import BadData, Refusal, Superseded
+from lockstep.core.guarantees import EACH_STREAM, WHOLE_BATCH, commit_unit
 from lockstep.core.staging import AttemptId, StageWork
 from lockstep.faults import reach
 from lockstep.ledger import attempts
+from lockstep.ledger.ranges import end_older_tasks
 from lockstep.steps.failure import recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.same_log import log_starts
+from lockstep.steps.stage_ranges import commit_ranges
 from lockstep.targets.fit import require_fit
 
 if TYPE_CHECKING:
@@ -29,23 +32,37 @@ if TYPE_CHECKING:
     from lockstep.steps.surroundings import Surroundings
 
 
-def stage(at: Surroundings, engine: Engine, folder: PipelineFolder, batch_id: int, caller: Caller) -> AttemptId:
+def stage(
+    at: Surroundings,
+    engine: Engine,
+    folder: PipelineFolder,
+    batch_id: int,
+    caller: Caller,
+    *,
+    whole: bool = False,
+) -> AttemptId:
     """Opens an attempt at the batch, stages every visible record of its ranges and returns the attempt.
 
+    Under `PerPartition` nothing is staged: the tasks commit each range, unless `whole` asks for the batch in one piece.
     Raises `Superseded` when somebody else holds or has closed the batch; the offsets were fixed by plan.
     """
     columns = engine.columns()
-    attempt, ranges = _open(at, folder, batch_id, caller, columns)
+    unit = WHOLE_BATCH if whole else commit_unit(folder.pipeline.guarantee)
+    attempt, ranges = _open(at, folder, batch_id, caller, columns, unit)
     with Lease(at.dsn, attempt, engine.cancel, hands_over=caller.hands_over), recorded(at, attempt):
         application_id = engine.application_id()  # may start a JVM: not inside a transaction
         reach("stage.session_up")
         with transaction(at.conn, STAGER) as cur:
             attempts.name_application(cur, attempt, application_id)
-        lines = engine.read(StageWork(folder.pipeline.name, batch_id, attempt.token, ranges, columns))
-        _require_planned(lines, ranges)
+        if unit == EACH_STREAM:
+            commit_ranges(at, engine, folder.pipeline, attempt, ranges, columns)
+            lines: Sequence[ManifestLine] = ()
+        else:
+            lines = engine.read(StageWork(folder.pipeline.name, batch_id, attempt.token, ranges, columns))
+            _require_planned(lines, ranges)
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)
-            if folder.transform is not None:
+            if lines and folder.transform is not None:
                 lines = counted_once(lines, attempts.staged_records(cur, attempt, [line.task for line in lines]))
             attempts.insert_manifest(cur, attempt, lines)
             attempts.mark_staged(cur, attempt)
@@ -54,15 +71,26 @@ def stage(at: Surroundings, engine: Engine, folder: PipelineFolder, batch_id: in
 
 
 def _open(
-    at: Surroundings, folder: PipelineFolder, batch_id: int, caller: Caller, columns: Sequence[Column]
+    at: Surroundings, folder: PipelineFolder, batch_id: int, caller: Caller, columns: Sequence[Column], unit: str
 ) -> tuple[AttemptId, tuple[StreamRange, ...]]:
     starts = log_starts(at, folder.pipeline.name, batch_id)
     with transaction(at.conn, STAGER) as cur:
         require_fit(cur, folder.pipeline, columns)
         batch = attempts.lock_batch(cur, batch_id)
         _require_free(batch, attempts.newest_attempt(cur, batch_id), caller)
-        attempt = attempts.open_attempt(cur, batch_id, folder, caller, columns, starts, version("lockstep"))
+        if unit == EACH_STREAM:
+            _end_older_tasks(cur, batch_id)
+        attempt = attempts.open_attempt(cur, batch_id, folder, caller, starts, version("lockstep"), unit)
+        if unit == WHOLE_BATCH:
+            attempts.create_staging(cur, attempt, columns)
         return attempt, attempts.ranges(cur, batch_id)
+
+
+def _end_older_tasks(cur: Any, batch_id: int) -> None:
+    """Tasks of older attempts end here, under the batch's lock: what they hold uncommitted would block the new one's (T15)."""
+    cur.execute("select set_config('role', 'none', true)")  # under a role others' backends may not be ended
+    end_older_tasks(cur, batch_id)
+    cur.execute("select set_config('role', %s, true)", (STAGER,))
 
 
 def _require_free(batch: Any, newest: Any, caller: Caller) -> None:

@@ -23,13 +23,13 @@ def publish(cur: cursor, target: Target, rows: Rows) -> dict[str, int]:
             return upsert.publish(cur, target, rows)
 
 
-def withdraw(cur: cursor, target: Target, batch_id: int) -> dict[str, int]:
-    """Takes out what the segments that the batch replaces have left in the target."""
+def withdraw(cur: cursor, target: Target, batch_id: int, stream_id: int | None = None) -> dict[str, int]:
+    """Takes out what the segments that the batch replaces, of one stream where it is named, have left in the target."""
     match target:
         case Append():
-            return append.withdraw(cur, target, batch_id)
+            return append.withdraw(cur, target, batch_id, stream_id)
         case Upsert():
-            return upsert.withdraw(cur, target, batch_id)
+            return upsert.withdraw(cur, target, batch_id, stream_id)
 
 
 def replay_means(target: Target) -> str:
