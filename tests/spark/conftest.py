@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NUMBERS = itertools.count()
-HEAD = "from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert\n"
+HEAD = "from lockstep.core.definition import Append, Json, Limits, PerPartition, Pipeline, Upsert\n"
 COORDINATES = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 
 

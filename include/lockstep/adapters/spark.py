@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -13,12 +14,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
 from lockstep.adapters.postgres import staging_dsn
+from lockstep.adapters.spark_errors import told
+from lockstep.adapters.spark_ranges import groups, outcomes, probe, require_no_shuffle, with_end
 from lockstep.adapters.spark_session import session
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.columns import RESERVED, Column
-from lockstep.core.errors import BadData, BadDefinition, Refusal, Superseded, Unreachable
+from lockstep.core.errors import BadDefinition, Superseded
+from lockstep.core.guarantees import EACH_STREAM, commit_unit
 from lockstep.core.tasks import tasks_for
 from lockstep.formats.json_format import decoded
+from lockstep.staging.range_writer import SPARK_OUTCOMES, RangeWriter
 from lockstep.staging.source import kept, source_lines
 from lockstep.staging.tally import SPARK_LINES
 from lockstep.staging.writer import Writer
@@ -28,21 +33,10 @@ if TYPE_CHECKING:
 
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.kafka_options import KafkaOptions
-    from lockstep.core.staging import StageWork
+    from lockstep.core.staging import RangeOutcome, RangeTask, StageWork
 
 NO_MOMENT_BEFORE, LAST_DAY = "1970-01-01T00:00:00Z", "9999-12-31T00:00:00Z"
 FETCH_WAIT_MS = "10"  # a range's tail waits this long for bytes that will not come
-# What an error names when an outside system was away or did not let us in: no fault of data or code.
-AWAY = (
-    "ConnectionError",
-    "KAFKA_DATA_LOSS",
-    "OffsetOutOfRange",
-    "TimeoutException",
-    "Disconnect",
-    "AuthenticationException",
-    "AuthorizationException",
-    "SSLHandshakeException",
-)
 SPARK_TYPES = {
     "string": "string",
     "boolean": "boolean",
@@ -86,6 +80,8 @@ class SparkEngine:
             ["_stream int", "_offset bigint", "_timestamp timestamp", "_key binary", "_headers string"]
             + [f"`{column.name}` {column.type}" for column in declared]
         )
+        if commit_unit(self._folder.pipeline.guarantee) == EACH_STREAM:
+            require_no_shuffle(self._transformed(probe(session(), schema)), self._where)
         frame = self._transformed(session().createDataFrame([], schema))
         for name in ("_stream", "_offset"):
             if name not in frame.columns:
@@ -97,16 +93,37 @@ class SparkEngine:
         froms = {item.stream_id: item.offsets.from_offset for item in work.ranges}
         dsn = staging_dsn(self._dsn, f"lockstep stage {work.batch_id}.{work.token}")
         writer = Writer(dsn, work.table, work.batch_id, work.token, froms, tuple(c.name for c in work.columns))
-        slots = tasks_for([item.offsets.span for item in work.ranges], session().sparkContext.defaultParallelism)
+        slots = self._tasks(work)
+
+        def staged() -> tuple[ManifestLine, ...]:
+            records = decoded(self._records(work).coalesce(slots), self._folder.pipeline)
+            lines = self._staged(records, writer, work)
+            return lines if self._folder.transform is None else kept(source_lines(dsn, work, slots), lines)
+
+        return self._done(work, staged)
+
+    def commit_ranges(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
+        """Reads the ranges in tasks that commit each by themselves; raises `BadData` when data or code is at fault."""
+        names = tuple(column.name for column in work.columns)
+        frames, run = [], secrets.token_hex(8)
+        for slot, group in enumerate(groups(work.ranges, self._tasks(work))):
+            part = replace(work, ranges=group)
+            froms = {item.stream_id: item.offsets.from_offset for item in group}
+            frames.append(self._committed(part, RangeWriter(task, run, slot, froms, names)))
+        return self._done(work, lambda: outcomes(frames, self._where))
+
+    def _tasks(self, work: StageWork) -> int:
+        return tasks_for([item.offsets.span for item in work.ranges], session().sparkContext.defaultParallelism)
+
+    def _done(self, work: StageWork, do: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Does it under a name by which it can be cancelled, and tells what went wrong in one line."""
         context = session().sparkContext
         group = f"{work.table}_{secrets.token_hex(4)}"  # one that is cancelled runs no job any more
         context.setJobGroup(group, f"{work.pipeline}: batch {work.batch_id}", interruptOnCancel=True)
         self._group = group
         self._require_wanted(work)  # after the group is named: who cancels from here on cancels the group
         try:
-            records = decoded(self._records(work).coalesce(slots), self._folder.pipeline)
-            lines = self._staged(records, writer, work)
-            return lines if self._folder.transform is None else kept(source_lines(dsn, work, slots), lines)
+            return do()
         except PySparkException as error:
             raise self._told(error, work) from error
         except Exception as error:
@@ -154,22 +171,28 @@ class SparkEngine:
         )
 
     def _staged(self, records: DataFrame, writer: Writer, work: StageWork) -> tuple[ManifestLine, ...]:
-        rejected = F.col("_reason").isNotNull()
-        raw_of_rejects = {name: F.when(rejected, F.col(name)) for name in ("_key", "_value", "_headers")}
         if self._folder.transform is None:
-            lines = records.withColumns(raw_of_rejects).mapInArrow(writer.whole, SPARK_LINES)
+            lines = _without_raw(records).mapInArrow(writer.whole, SPARK_LINES)
         else:
-            aside = records.withColumn("_value", F.when(rejected, F.col("_value")))
-            hidden = ("_ordinal", "_deleted", "_reason", "_value", "_bytes")
-            accepted = aside.mapInArrow(writer.intake, aside.drop(*hidden).schema)
-            out = self._transformed(accepted)
-            reserved = {"_stream": "int", "_offset": "bigint"} | (
-                {"_ordinal": "int"} if "_ordinal" in out.columns else {}
-            )
-            casts = [F.col(name).cast(type_).alias(name) for name, type_ in reserved.items()]
-            casts += [F.col(column.name).cast(column.type).alias(column.name) for column in work.columns]
-            lines = out.select(*casts).mapInArrow(writer.outlet, SPARK_LINES)
+            lines = self._through(records, writer.intake, work).mapInArrow(writer.outlet, SPARK_LINES)
         return tuple(_line(row) for row in lines.collect())
+
+    def _committed(self, work: StageWork, writer: RangeWriter) -> DataFrame:
+        """What one task does with its group of ranges."""
+        records = decoded(self._records(work), self._folder.pipeline)
+        if self._folder.transform is None:
+            return with_end(_without_raw(records)).mapInArrow(writer.whole, SPARK_OUTCOMES)
+        return with_end(self._through(records, writer.intake, work)).mapInArrow(writer.outlet, SPARK_OUTCOMES)
+
+    def _through(self, records: DataFrame, intake: Any, work: StageWork) -> DataFrame:
+        """What the transform makes of the records that the intake lets pass, with the types that the target is to get."""
+        aside = records.withColumn("_value", F.when(F.col("_reason").isNotNull(), F.col("_value")))
+        hidden = ("_ordinal", "_deleted", "_reason", "_value", "_bytes")
+        out = self._transformed(aside.mapInArrow(intake, aside.drop(*hidden).schema))
+        reserved = {"_stream": "int", "_offset": "bigint"} | ({"_ordinal": "int"} if "_ordinal" in out.columns else {})
+        casts = [F.col(name).cast(type_).alias(name) for name, type_ in reserved.items()]
+        casts += [F.col(column.name).cast(column.type).alias(column.name) for column in work.columns]
+        return out.select(*casts)
 
     def _transformed(self, records: DataFrame) -> DataFrame:
         spec = importlib.util.spec_from_file_location(
@@ -201,27 +224,17 @@ class SparkEngine:
         """What the JVM's many lines come down to, as one of our own errors."""
         if self._cancelled:
             return Superseded(f"batch {work.batch_id} was taken over while it was being read")
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        if any("Failed to find data source: kafka" in line for line in lines):
-            return Refusal(f"{self._where}: Spark was started without its Kafka connector", next_command="make jars")
-        away = next((line for line in lines if any(kind in line for kind in AWAY)), None)
-        if away:
-            return Unreachable(f"{self._where}: batch {work.batch_id} could not be read: {away[:300]}")
-        if any("ArithmeticException: long overflow" in line for line in lines):
-            ranges = ", ".join(str(item.offsets) for item in work.ranges)
-            return BadData(
-                f"{self._where}: a record in {ranges} cannot be read by Spark: its timestamp lies past the year 294246",
-                next_command=f"lockstep skip {self._where} --to PARTITION:OFFSET --reason ...",
-            )
-        python = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "JVM ", "^"))]
-        cause = next(
-            (line for line in reversed(python) if "Error" in line or "Exception" in line), (python or ["?"])[0]
-        )
-        return BadData(f"{self._where}: batch {work.batch_id} could not be staged: {cause[:300]}")
+        return told(error, self._where, work)
 
     @property
     def _where(self) -> str:
         return self._folder.pipeline.name
+
+
+def _without_raw(records: DataFrame) -> DataFrame:
+    """A record's bytes are kept of rejects only."""
+    rejected = F.col("_reason").isNotNull()
+    return records.withColumns({name: F.when(rejected, F.col(name)) for name in ("_key", "_value", "_headers")})
 
 
 def _moment(timestamp: SparkColumn) -> SparkColumn:

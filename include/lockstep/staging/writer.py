@@ -41,7 +41,7 @@ class Writer:
 
     def outlet(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages what a transform yields and counts it as written; what was delivered the intake has counted."""
-        yield from self._write((_as_staged(batch) for batch in batches), Tally(_task(), self.from_offsets))
+        yield from self._write((as_staged(batch) for batch in batches), Tally(_task(), self.from_offsets))
 
     def intake(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Counts what is delivered, keeps rejects and deletions to itself and yields the rest to the transform.
@@ -52,7 +52,7 @@ class Writer:
         for batch in _counted(batches, tally.delivered):
             aside = pc.or_(pc.is_valid(batch.column("_reason")), batch.column("_deleted"))
             kept.append(self._stageable(batch.filter(aside)))
-            yield _accepted(batch.filter(pc.invert(aside)))
+            yield accepted(batch.filter(pc.invert(aside)))
         tally.untouched()
         rows = [batch for batch in kept if batch.num_rows]
         for batch in rows:
@@ -131,12 +131,13 @@ def _with_task(batch: pa.RecordBatch) -> pa.RecordBatch:
     return kept.append_column("_task", pa.array([_task()] * batch.num_rows, pa.int64()))
 
 
-def _accepted(batch: pa.RecordBatch) -> pa.RecordBatch:
+def accepted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """What a transform is given: decoded columns and the reserved ones that it may read."""
     hidden = {"_ordinal", "_deleted", "_reason", "_value", "_bytes"}
     return batch.select([name for name in batch.schema.names if name not in hidden])
 
 
-def _as_staged(batch: pa.RecordBatch) -> pa.RecordBatch:
+def as_staged(batch: pa.RecordBatch) -> pa.RecordBatch:
     """What left a transform, with the reserved columns it need not know of filled in.
 
     Raises `ValueError` for a row that does not say which record it comes from.
