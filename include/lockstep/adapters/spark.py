@@ -81,7 +81,7 @@ class SparkEngine:
             + [f"`{column.name}` {column.type}" for column in declared]
         )
         if commit_unit(self._folder.pipeline.guarantee) == EACH_STREAM:
-            require_no_shuffle(self._transformed(probe(session(), schema)), self._where)
+            require_no_shuffle(with_end(self._transformed(probe(session(), schema))), self._where)
         frame = self._transformed(session().createDataFrame([], schema))
         for name in ("_stream", "_offset"):
             if name not in frame.columns:

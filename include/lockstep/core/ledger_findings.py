@@ -25,6 +25,7 @@ HISTORY = (
     "verdict",
     "result",
     "commit",
+    "task_backend",
     "decision",
     "boundary",
     "migration",
@@ -43,6 +44,7 @@ PLANS = (
     "coverage",
 )
 STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result")
+RANGES = ("task_backend", "manifest", "result", "commit", "coverage", "reject", "tombstone")
 COMMITS = ("commit", "coverage", "reject", "outbox", "tombstone", "decision")
 # (role, privilege, table): what a run cannot do without.
 GRANTS = (
@@ -52,6 +54,8 @@ GRANTS = (
     *(("lockstep_stager", "INSERT", table) for table in STAGES),
     *(("lockstep_committer", "INSERT", table) for table in COMMITS),
     *(("lockstep_committer", "DELETE", table) for table in ("coverage", "claim", "reject", "tombstone")),
+    *(("lockstep_partition", "INSERT", table) for table in RANGES),
+    *(("lockstep_partition", "DELETE", table) for table in ("coverage", "claim", "reject", "tombstone")),
 )
 
 
