@@ -46,11 +46,12 @@ class World:
         home: Path,
         *,
         keyed: bool = False,
+        by_partition: bool = False,
         records: int = 40,
         anew: bool = False,
         restart: Callable[[], None] | None = None,
     ) -> None:
-        self.folder = folder_of(home, keyed=keyed, records=records)
+        self.folder = folder_of(home, keyed=keyed, records=records, by_partition=by_partition)
         self.pipeline = self.folder.pipeline
         self.key = "id" if keyed else None
         self.dsn, self.home = dsn, home

@@ -78,7 +78,10 @@ class RangeCommits:
 
     def copy(self, stream_id: int, names: Sequence[str], rows: BinaryIO) -> None:
         """Copies a piece of the range's rows, in a transaction that writes nothing else."""
-        reach("range.copy_mid" if self._copied else "range.before_copy")
+        if stream_id in self._copied:
+            reach("range.copy_mid")
+        else:
+            reach("range.before_copy")
         with transaction(self._conn, PARTITION) as cur, refused_by_target(self._task.pipeline, self._task.attempt):
             if stream_id not in self._copied:
                 ranges.create_rows(cur, stream_id, self._task.columns)

@@ -9,6 +9,7 @@ import pytest
 from crash.matrix.cells import CELLS, KINDS, LANES, ONCE, PRODUCT, points_in, strike
 from house.world import World
 from lockstep.adapters import postgres
+from lockstep.core.guarantees import EACH_STREAM, WHOLE_BATCH, commit_unit
 
 TIMES = 30
 ENGINE = PRODUCT.parents[1] / "tests" / "house" / "engine.py"
@@ -16,15 +17,17 @@ ENGINE = PRODUCT.parents[1] / "tests" / "house" / "engine.py"
 
 @pytest.fixture(scope="module")
 def worlds(servers, tmp_path_factory, worker_id):
-    """`worlds()`: the world of this file; a new one after the old has broken."""
+    """`worlds()`: the world of this file; a new one after the old has broken, or where tasks are to commit by themselves."""
     name = f"matrix_{worker_id}_{os.getpid()}"
     servers.drop(name)  # servers that are kept may hold one of a process that had this pid and was killed
     with servers.database(name) as dsn:
         made: list[World] = []
 
-        def current(*, anew: bool = False) -> World:
-            if anew or not made:
-                made.append(World(dsn, tmp_path_factory.mktemp("matrix"), anew=True))
+        def current(lane: str = "live", *, anew: bool = False) -> World:
+            unit = commit_unit(made[-1].pipeline.guarantee) if made else None
+            if anew or unit != (EACH_STREAM if lane == "partition" else WHOLE_BATCH):
+                home, by_partition = tmp_path_factory.mktemp("matrix"), lane == "partition"
+                made.append(World(dsn, home, by_partition=by_partition, anew=True))
                 made[-1].run()  # its streams are open
             return made[-1]
 
@@ -51,9 +54,9 @@ def test_each_point_meets_each_kind_in_ci():
 
 @pytest.mark.parametrize(("lane", "point", "kind"), ONCE)
 def test_what_was_struck_is_finished_once(worlds, lane, point, kind):
-    found = strike(worlds(), lane, point, kind)
+    found = strike(worlds(lane), lane, point, kind)
     if found:
-        worlds(anew=True)
+        worlds(lane, anew=True)
     assert found == []
 
 
@@ -61,6 +64,6 @@ def test_what_was_struck_is_finished_once(worlds, lane, point, kind):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("lane", "point", "kind"), CELLS)
 def test_what_was_struck_is_finished_once_each_of_many_times(worlds, lane, point, kind):
-    world = worlds(anew=True)
+    world = worlds(lane, anew=True)
     found = [what for _ in range(TIMES) for what in strike(world, lane, point, kind)]
     assert found == []
