@@ -55,9 +55,9 @@ def outcomes(frames: Sequence[DataFrame], pipeline: str) -> tuple[RangeOutcome, 
 
 
 def probe(session: SparkSession, schema: str) -> DataFrame:
-    """Two rows in two partitions that no optimizer knows the values of: what runs over them is planned as over records."""
+    """Rows without end in two partitions, of values that no optimizer knows: what runs over them is planned as over records."""
     record = F.from_json(F.col("id").cast("string"), schema)
-    return session.range(0, 2, 1, 2).select(record.alias("_record")).select("_record.*")
+    return session.range(0, 2**60, 1, 2).select(record.alias("_record")).select("_record.*")
 
 
 def require_no_shuffle(frame: DataFrame, pipeline: str) -> None:

@@ -15,12 +15,16 @@ class PerPartition:
     """Transactional per partition: each task commits the rows and the offsets of each range it reads in one transaction.
 
     Nothing is staged, and readers see a batch come stream by stream. Takes `Append` or `Upsert`, no transform that shuffles
-    and expectations about single rows only, for no task ever sees the whole batch.
+    and no suite of expectations, for no task ever sees the whole batch.
     """
 
 
 Guarantee = PerBatch | PerPartition
 
+NO_SUITE = (
+    "a suite is judged on the staged rows of a whole batch, and under guarantee PerPartition none are staged: "
+    "refuse rows in transform.py or by constraints in target.sql, or take PerBatch"
+)
 WHOLE_BATCH, EACH_STREAM = "batch", "stream"
 
 

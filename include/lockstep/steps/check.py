@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.definition import Upsert
+from lockstep.core.guarantees import EACH_STREAM, NO_SUITE, commit_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +25,7 @@ def faults(folder: PipelineFolder, columns: Sequence[Column], place: str) -> lis
     return [
         *(f"{place}/__init__.py: {fault}" for fault in _of_target(folder, names)),
         *(f"{place}/expectations.json: {fault}" for fault in _of_suite(folder.expectations, names)),
+        *(f"{place}/expectations.json: {fault}" for fault in _of_guarantee(folder)),
         *(f"{place}/target.sql: {fault}" for fault in _of_ddl(folder)),
     ]
 
@@ -36,6 +38,11 @@ def _of_target(folder: PipelineFolder, names: Sequence[str]) -> Iterator[str]:
             for column in columns:
                 if column not in names:
                     yield f"{field}: {column!r} is no column ({', '.join(names)})"
+
+
+def _of_guarantee(folder: PipelineFolder) -> Iterator[str]:
+    if folder.expectations is not None and commit_unit(folder.pipeline.guarantee) == EACH_STREAM:
+        yield NO_SUITE
 
 
 def _of_suite(suite: dict[str, Any] | None, names: Sequence[str]) -> Iterator[str]:

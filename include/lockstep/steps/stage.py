@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.adapters.processes import is_gone
 from lockstep.core.accounting import counted_once
-from lockstep.core.errors import BadData, Refusal, Superseded
-from lockstep.core.guarantees import EACH_STREAM, WHOLE_BATCH, commit_unit
+from lockstep.core.errors import BadData, BadDefinition, Refusal, Superseded
+from lockstep.core.guarantees import EACH_STREAM, NO_SUITE, WHOLE_BATCH, commit_unit
 from lockstep.core.staging import AttemptId, StageWork
 from lockstep.faults import reach
 from lockstep.ledger import attempts
@@ -73,6 +73,8 @@ def stage(
 def _open(
     at: Surroundings, folder: PipelineFolder, batch_id: int, caller: Caller, columns: Sequence[Column], unit: str
 ) -> tuple[AttemptId, tuple[StreamRange, ...]]:
+    if unit == EACH_STREAM and folder.expectations is not None:
+        raise BadDefinition(f"{folder.pipeline.name}: expectations.json: {NO_SUITE}")
     starts = log_starts(at, folder.pipeline.name, batch_id)
     with transaction(at.conn, STAGER) as cur:
         require_fit(cur, folder.pipeline, columns)

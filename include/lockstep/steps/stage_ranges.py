@@ -37,6 +37,7 @@ def commit_ranges(
     if not ranges:
         return
     with transaction(at.conn, STAGER) as cur:
+        attempts.require_newest(cur, attempt)  # another one may have committed these ranges meanwhile
         lane = attempts.lane_of(cur, attempt.batch_id)
         (log,) = attempts.logs(cur, attempt.batch_id)
         starts = attempts.newest_attempt(cur, attempt.batch_id).log_starts
