@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from house.storm import ON_THE_WAY, Storm
+from house.storm import ON_THE_WAY, REPLAYS_ONLY, Storm
 from house.world import World
 from lockstep.core.definition import Idempotent
 
@@ -17,7 +17,7 @@ COMMITS = int(os.environ.get("LOCKSTEP_DELIVERED_STORM", "20"))
 class DeliveredStorm(Storm):
     """Crashes, zombies and replays; nobody gives a batch up whose results have been delivered already."""
 
-    points = (*(point for point in ON_THE_WAY if point != "commit.published"), *APART, *APART, *APART)
+    points = (*(point for point in ON_THE_WAY if point != "commit.published"), *REPLAYS_ONLY, *APART, *APART, *APART)
 
     def something_happens(self) -> None:
         kind = self.rng.choices(["data", "garbage", "aborted"], [80, 5, 10])[0]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PLANNER = "lockstep_planner"
 STAGER = "lockstep_stager"
 COMMITTER = "lockstep_committer"
+PARTITION = "lockstep_partition"
 READER = "lockstep_reader"
 OWNER = "lockstep_owner"
 LOCK_SECONDS = 10.0

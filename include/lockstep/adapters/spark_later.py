@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.accounting import ManifestLine
     from lockstep.core.columns import Column
-    from lockstep.core.staging import Engine, StageWork
+    from lockstep.core.staging import Engine, RangeOutcome, RangeTask, StageWork
 
 
 class SparkLater:
@@ -30,6 +30,10 @@ class SparkLater:
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
         """Stages every visible record of the ranges."""
         return self._engine().read(work)
+
+    def commit_ranges(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
+        """Reads the ranges in tasks that commit them."""
+        return self._engine().commit_ranges(work, task)
 
     def cancel(self) -> None:
         """Stops the read that is under way; an attempt that can be cancelled has begun."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.core.columns import IDENTIFIER
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats import Avro, Custom, Envelope, Format, Json, Raw, columns_of
-from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Guarantee, Idempotent, PerBatch
+from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Guarantee, Idempotent, PerBatch, PerPartition
 from lockstep.core.stores import Files, Postgres, Store, refuse_misfit
 from lockstep.core.targets import Accumulate, Append, Count, Max, Min, Sum, Target, Upsert
 from lockstep.core.violations import ON_VIOLATION, REFUSE
@@ -34,6 +34,7 @@ __all__ = [
     "Max",
     "Min",
     "PerBatch",
+    "PerPartition",
     "Pipeline",
     "Postgres",
     "Raw",

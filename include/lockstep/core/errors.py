@@ -42,7 +42,8 @@ class Unreachable(Refusal):
 def said_in(line: str) -> Refusal | None:
     """One of our own errors again, from the line by which a traceback in another process names it."""
     head, colon, rest = line.partition(": ")
-    kind = {f"{__name__}.{each.__name__}": each for each in (BadData, BadDefinition, Unreachable)}.get(head)
+    kinds = (BadData, BadDefinition, PositionMoved, Refusal, Superseded, Unreachable)
+    kind = {f"{__name__}.{each.__name__}": each for each in kinds}.get(head)
     if kind is None or not colon:
         return None
     message, _, next_command = rest.partition("  Next: ")

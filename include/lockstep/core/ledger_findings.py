@@ -26,6 +26,7 @@ HISTORY = (
     "result",
     "target_rows",
     "commit",
+    "task_backend",
     "decision",
     "boundary",
     "migration",
@@ -45,6 +46,7 @@ PLANS = (
     "coverage",
 )
 STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result", "target_rows")
+RANGES = ("task_backend", "manifest", "result", "commit", "coverage", "reject", "tombstone")
 COMMITS = ("commit", "coverage", "contribution", "reject", "outbox", "tombstone", "decision", "delivery", "arrival")
 # (role, privilege, table): what a run cannot do without.
 GRANTS = (
@@ -57,6 +59,8 @@ GRANTS = (
         ("lockstep_committer", "DELETE", table)
         for table in ("coverage", "contribution", "claim", "reject", "tombstone", "arrival")
     ),
+    *(("lockstep_partition", "INSERT", table) for table in RANGES),
+    *(("lockstep_partition", "DELETE", table) for table in ("coverage", "claim", "reject", "tombstone")),
 )
 
 

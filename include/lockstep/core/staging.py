@@ -7,6 +7,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+    from typing import BinaryIO
+
     from lockstep.core.accounting import ManifestLine
     from lockstep.core.columns import Column
     from lockstep.core.offsets import StreamRange
@@ -109,6 +113,35 @@ class StageWork:
         return AttemptId(self.batch_id, self.token).raw_table
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class RangeOutcome:
+    """What became of one range in its task: `committed` now, `found` committed before, `refused` or `moved` with the reason."""
+
+    stream_id: int
+    what: str
+    reason: str | None = None
+
+
+class RangeSession(Protocol):
+    """One task's connection to the ledger: a range's rows come in piece by piece, and are committed with its offsets."""
+
+    def is_committed(self, stream_id: int) -> bool:
+        """Whether the range's commit row is there: its COMMIT may have been acknowledged to nobody."""
+
+    def copy(self, stream_id: int, names: Sequence[str], rows: BinaryIO) -> None:
+        """Takes rows of the range, as CSV with these columns; nobody else sees them."""
+
+    def commit(self, line: ManifestLine) -> RangeOutcome:
+        """Commits the range that the line is about, read to its end, with all rows that were copied of it."""
+
+
+class RangeTask(Protocol):
+    """What a task needs to commit ranges; it travels to executors by value."""
+
+    def session(self) -> AbstractContextManager[RangeSession]:
+        """Connects, and records the connection so that a newer attempt can end it."""
+
+
 class Engine(Protocol):
     """Whatever reads ranges and stages rows: Spark in the product, plain Python in tests of what surrounds it."""
 
@@ -120,6 +153,12 @@ class Engine(Protocol):
 
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
         """Reads every visible record of the ranges and returns the lines of the tasks that won."""
+
+    def commit_ranges(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
+        """Reads every visible record of the ranges in tasks that commit each range by themselves; what became of each.
+
+        A range that delivered nothing is not among them. Returns only when every task came to the end of its input.
+        """
 
     def cancel(self) -> None:
         """Stops a read that is under way; called from the lease's thread."""

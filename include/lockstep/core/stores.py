@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Delivered, Idempotent
+from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Delivered, Idempotent, PerBatch, PerPartition
 from lockstep.core.targets import Append, Upsert
 
 if TYPE_CHECKING:
@@ -85,12 +85,17 @@ def connection_of(store: Store) -> str:
 def refuse_misfit(targets: Sequence[Target], guarantee: Guarantee, store: Store | None) -> None:
     """A guarantee that cannot be kept for these targets, or in this store, is refused with the reason."""
     name = f"{type(guarantee).__name__}()"
-    if isinstance(guarantee, Delivered) and len(targets) > 1:
+    if not isinstance(guarantee, PerBatch) and len(targets) > 1:
         raise BadDefinition(
             f"target: {name} brings the results of one target, here are {len(targets)}, and only PerBatch() has one "
             "transaction for them all: make a pipeline of each"
         )
     target = targets[0]
+    if isinstance(guarantee, PerPartition) and not isinstance(target, Append | Upsert):
+        raise BadDefinition(
+            f"target is {type(target).__name__}, and guarantee PerPartition takes Append or Upsert: "
+            "others need the whole batch in one transaction, as with PerBatch"
+        )
     if store is not None and not isinstance(guarantee, Delivered):
         raise BadDefinition(
             f"store: {name} moves results and offsets in one transaction, and no one transaction spans two stores: "

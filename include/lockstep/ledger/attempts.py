@@ -9,8 +9,9 @@ from psycopg2.extras import Json, execute_values
 
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import Refusal, Superseded
+from lockstep.core.guarantees import WHOLE_BATCH
 from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA, AttemptId
-from lockstep.ledger.plan import DOUBLINGS, HAND_OVER_SECONDS, LEASE_SECONDS, stream_ranges
+from lockstep.ledger.plan import DOUBLINGS, HAND_OVER_SECONDS, LEASE_SECONDS, stream_ranges, uncommitted
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
 
@@ -56,11 +57,11 @@ def open_attempt(
     batch_id: int,
     folder: PipelineFolder,
     caller: Caller,
-    columns: Sequence[Column],
     log_starts: Mapping[int, int],
     code_version: str,
+    unit: str = WHOLE_BATCH,
 ) -> AttemptId:
-    """Draws a token, fences out older attempts and creates the staging table, all in the caller's transaction."""
+    """Draws a token and fences out older attempts; `unit` says what one commit of the new one moves."""
     cur.execute(Q["draw_token"])
     attempt = AttemptId(batch_id, one(cur).token)
     facts = {
@@ -77,16 +78,16 @@ def open_attempt(
         "task_instance_id": caller.task_run.task_instance_id,
         "try_number": caller.task_run.try_number,
         "log_starts": Json(dict(log_starts)),
+        "unit": unit,
         "error": f"superseded by attempt {attempt.token}",
     }
     for statement in ("fence_batch", "supersede_older", "insert_definition", "insert_attempt"):
         cur.execute(Q[statement], facts)
-    create_staging(cur, attempt, 0, columns)
     return attempt
 
 
 def create_staging(cur: cursor, attempt: AttemptId, place: int, columns: Sequence[Column]) -> None:
-    """The staging table of the target at this place; in the transaction that opens the attempt, as the first one is."""
+    """A target's staging table, in the transaction that opens the attempt: one made later could outlive `reap` (T3)."""
     reserved = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in RESERVED_COLUMNS]
     decoded = [sql.SQL("{} {}").format(sql.Identifier(c.name), sql.SQL(c.postgres_type)) for c in columns]
     create = sql.SQL(Q["create_staging"])
@@ -94,15 +95,19 @@ def create_staging(cur: cursor, attempt: AttemptId, place: int, columns: Sequenc
 
 
 def ranges(cur: cursor, batch_id: int) -> tuple[StreamRange, ...]:
-    """Everything the batch was planned to read."""
-    cur.execute(Q["batch_ranges"], {"batch_id": batch_id})
-    return stream_ranges(every(cur))
+    """Everything the batch still has to read: what no commit row stands for."""
+    return stream_ranges(uncommitted(cur, batch_id))
+
+
+def lane_of(cur: cursor, batch_id: int) -> str:
+    """Why the batch exists; that never changes."""
+    cur.execute(Q["lane_of"], {"batch_id": batch_id})
+    return str(one(cur).lane)
 
 
 def logs(cur: cursor, batch_id: int) -> set[tuple[str, str]]:
-    """The (cluster id, topic id) pairs of the streams of a batch: one, unless the ledger is wrong."""
-    cur.execute(Q["batch_ranges"], {"batch_id": batch_id})
-    return {(row.cluster_id, row.topic_id) for row in every(cur)}
+    """The (cluster id, topic id) pairs of the streams that a batch still has to read: one, unless the ledger is wrong."""
+    return {(row.cluster_id, row.topic_id) for row in uncommitted(cur, batch_id)}
 
 
 def renew_lease(cur: cursor, attempt: AttemptId) -> bool:

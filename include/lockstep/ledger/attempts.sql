@@ -3,9 +3,13 @@
 select batch_id, pipeline, lane, state, token, owner, planned_at, lease_until > clock_timestamp() as lease_is_live
 from lockstep.batch where batch_id = %(batch_id)s for no key update
 
+-- name: lane_of
+-- Why a batch exists.
+select lane from lockstep.batch where batch_id = %(batch_id)s
+
 -- name: newest_attempt
 -- The attempt whose token is the batch's, whose it is, and whether somebody holds it.
-select a.token, a.state, a.error, a.owner, a.dag_id, a.dag_run_id, a.try_number, a.log_starts,
+select a.token, a.state, a.error, a.owner, a.dag_id, a.dag_run_id, a.try_number, a.log_starts, a.unit,
     a.closed_at is null and a.lease_until > clock_timestamp() as lease_is_live
 from lockstep.attempt a join lockstep.batch b using (batch_id, token) where b.batch_id = %(batch_id)s
 
@@ -30,18 +34,13 @@ values (%(definition_hash)s, %(pipeline)s, %(document)s, %(code_version)s) on co
 -- name: insert_attempt
 -- One try at a batch.
 insert into lockstep.attempt (batch_id, token, definition_hash, owner, lease_until,
-    dag_id, dag_run_id, task_instance_id, try_number, log_starts)
+    dag_id, dag_run_id, task_instance_id, try_number, log_starts, unit)
 values (%(batch_id)s, %(token)s, %(definition_hash)s, %(owner)s, clock_timestamp() + make_interval(secs => %(lease)s),
-    %(dag_id)s, %(dag_run_id)s, %(task_instance_id)s, %(try_number)s, %(log_starts)s)
+    %(dag_id)s, %(dag_run_id)s, %(task_instance_id)s, %(try_number)s, %(log_starts)s, %(unit)s)
 
 -- name: create_staging
 -- The attempt's own table, in the transaction that opens it: a table made later could outlive reap.
 create table {table} ({columns})
-
--- name: batch_ranges
--- Everything a batch was planned to read.
-select s.stream_id, s.topic, s.topic_id, s.cluster_id, s.partition, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset
-from lockstep.batch_range r join lockstep.stream s using (stream_id) where r.batch_id = %(batch_id)s order by s.stream_id
 
 -- name: renew_lease
 -- The holder is alive; not one row means that a newer attempt, or a decision, has taken the batch away.

@@ -12,6 +12,7 @@ from psycopg2 import errors, sql
 
 from lockstep.adapters.postgres import OWNER, READER, last_line, transaction
 from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.guarantees import EACH_STREAM, commit_unit
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import one
 
@@ -96,7 +97,10 @@ def migrate_target(conn: connection, folder: PipelineFolder) -> None:
             cur.execute(folder.target_sql)
             for target in pipeline.targets:
                 table = target.table
-                cur.execute(sql.SQL(Q["grant_target"]).format(target=sql.Identifier(*table.split("."))))
+                identifier = sql.Identifier(*table.split("."))
+                cur.execute(sql.SQL(Q["grant_target"]).format(target=identifier))
+                if commit_unit(pipeline.guarantee) == EACH_STREAM:
+                    cur.execute(sql.SQL(Q["grant_target_to_tasks"]).format(target=identifier))
         except psycopg2.ProgrammingError as error:
             raise BadDefinition(
                 f"{pipeline.name}: target.sql does not give a table {table}: {str(error).splitlines()[0]}",

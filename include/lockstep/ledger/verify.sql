@@ -35,20 +35,23 @@ from lockstep.claim k join lockstep.batch b using (batch_id) join lockstep.strea
 where s.pipeline = %(pipeline)s and b.state <> 'planned' order by s.partition, k.offsets
 
 -- name: commits_not_by_newest
--- Per batch one attempt committed, the newest, and none was opened after it closed.
+-- A batch was committed by its newest attempt; a range that a task committed, by the attempt that was newest then.
 select s.topic, s.partition, 'batch ' || c.batch_id || ' was committed by attempt ' || c.token
     || ', and attempt ' || a.token || ' is newer' as what
 from lockstep.commit c join lockstep.stream s using (stream_id)
-join lockstep.attempt a on a.batch_id = c.batch_id and a.token > c.token
+join lockstep.attempt m on m.batch_id = c.batch_id and m.token = c.token
+join lockstep.attempt a on a.batch_id = c.batch_id and a.token > c.token and (m.unit = 'batch' or a.opened_at < c.at)
 where s.pipeline = %(pipeline)s order by c.batch_id, s.partition
 
 -- name: commits_not_whole
--- A committed batch has a commit row for each of its ranges, an unfinished one has none.
+-- A committed batch has a commit row for each of its ranges, another one has none that an attempt at the whole wrote.
 select s.topic, s.partition, 'batch ' || b.batch_id || ' is ' || b.state || ', its range ' || r.offsets
     || case when c.token is null then ' has no commit row' else ' has one' end as what
 from lockstep.batch b join lockstep.batch_range r using (batch_id) join lockstep.stream s using (stream_id)
 left join lockstep.commit c using (batch_id, stream_id)
-where b.pipeline = %(pipeline)s and (b.state = 'committed') = (c.token is null) order by b.batch_id, s.partition
+left join lockstep.attempt m on m.batch_id = c.batch_id and m.token = c.token
+where b.pipeline = %(pipeline)s
+  and case when b.state = 'committed' then c.token is null else coalesce(m.unit = 'batch', false) end order by b.batch_id, s.partition
 
 -- name: counts_not_reconciled
 -- delivered = written + filtered + rejected, and the manifests add up to it: what was quarantined they call written.

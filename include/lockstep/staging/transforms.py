@@ -80,11 +80,15 @@ class Transforms:
                 raise BadDefinition(f"{self._where}: the transform drops {name}, and every row answers for its record")
         return tuple(self._column(name, type_) for name, type_ in frame.dtypes if name not in RESERVED)
 
+    @property
+    def given(self) -> str:
+        """The schema of what a transform is given."""
+        declared = [f"`{column.name}` {column.type}" for column in self._folder.pipeline.columns]
+        return ", ".join([GIVEN, *declared])
+
     def on_nothing(self, target: Target, spark: SparkSession) -> DataFrame:
         """What the target's function makes of an empty frame."""
-        declared = [f"`{column.name}` {column.type}" for column in self._folder.pipeline.columns]
-        empty = spark.createDataFrame([], ", ".join([GIVEN, *declared]))
-        return self.applied(target, empty, Run(self._where))
+        return self.applied(target, spark.createDataFrame([], self.given), Run(self._where))
 
     def applied(self, target: Target, records: DataFrame, run: Run) -> DataFrame:
         """The target's rows, made of decoded records; `run` is given to a function that takes a second parameter."""

@@ -45,11 +45,11 @@ class Writer:
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages decoded records and counts them as delivered and written: the way of a pipeline without a transform."""
         tally = Tally(_task(), self.from_offsets)
-        yield from self._write(map(_unfiltered, _counted(batches, tally.delivered)), tally)
+        yield from self._write(map(unfiltered, _counted(batches, tally.delivered)), tally)
 
     def outlet(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages what a transform yields and counts it as written; what was delivered the intake has counted."""
-        yield from self._write((_as_staged(batch) for batch in batches), Tally(_task(), self.from_offsets))
+        yield from self._write((as_staged(batch) for batch in batches), Tally(_task(), self.from_offsets))
 
     def intake(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Counts what is delivered, keeps rejects and deletions to itself and yields the rest to the transform.
@@ -59,7 +59,7 @@ class Writer:
         """
         task = -1 - _task()
         tally, kept, raw = Tally(task, self.from_offsets), [], []
-        for batch in map(_unfiltered, _counted(batches, tally.delivered)):
+        for batch in map(unfiltered, _counted(batches, tally.delivered)):
             aside = pc.or_(pc.is_valid(batch.column("_reason")), batch.column("_deleted"))
             kept.append(batch.filter(aside))
             given = batch.filter(pc.invert(aside))
@@ -68,7 +68,7 @@ class Writer:
                 if sum(part.nbytes for part in raw) >= BYTES_HELD:
                     self._keep_beside(self.beside, raw)
                     raw = []
-            yield _accepted(given)
+            yield accepted(given)
         if self.beside and raw:
             self._keep_beside(self.beside, raw)
         tally.untouched()
@@ -154,7 +154,7 @@ def _counted(batches: Iterable[pa.RecordBatch], count: Any) -> Iterator[pa.Recor
         yield batch
 
 
-def _unfiltered(batch: pa.RecordBatch) -> pa.RecordBatch:
+def unfiltered(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Without what the format itself let go: it was delivered, and is neither written nor rejected."""
     if "_filtered" not in batch.schema.names:
         return batch
@@ -177,12 +177,13 @@ def _with_task(batch: pa.RecordBatch, task: int) -> pa.RecordBatch:
     return kept.append_column("_task", pa.array([task] * batch.num_rows, pa.int64()))
 
 
-def _accepted(batch: pa.RecordBatch) -> pa.RecordBatch:
+def accepted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """What a transform is given: decoded columns and the reserved ones that it may read."""
     hidden = {"_ordinal", "_deleted", "_reason", "_value", *NOT_STAGED}
     return batch.select([name for name in batch.schema.names if name not in hidden])
 
 
-def _as_staged(batch: pa.RecordBatch) -> pa.RecordBatch:
+def as_staged(batch: pa.RecordBatch) -> pa.RecordBatch:
     """What left a transform, with the reserved columns it need not know of filled in.
 
     Raises `ValueError` for a row that does not say which record it comes from.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.core.definition import Accumulate, Custom, Files, Upsert
 from lockstep.core.errors import BadDefinition
+from lockstep.core.guarantees import EACH_STREAM, NO_SUITE, commit_unit
 from lockstep.core.totals import misfits
 from lockstep.core.violations import ON_VIOLATION, QUARANTINE
 from lockstep.formats.own_code import function_of
@@ -31,6 +32,7 @@ def faults(folder: PipelineFolder, columns: Sequence[Sequence[Column]], place: s
         *(f"{place}/__init__.py: {fault}" for target, its in targets for fault in _of_target(target, its)),
         *(f"{place}/__init__.py: {fault}" for fault in _of_violations(folder)),
         *(f"{place}/expectations.json: {fault}" for fault in _of_suite(folder.expectations, names)),
+        *(f"{place}/expectations.json: {fault}" for fault in _of_guarantee(folder)),
         *(f"{place}/target.sql: {fault}" for fault in _of_ddl(folder)),
         *(f"{place}/{fault}" for fault in _of_decoder(folder)),
     ]
@@ -60,6 +62,11 @@ def _of_decoder(folder: PipelineFolder) -> Iterator[str]:
 def _of_violations(folder: PipelineFolder) -> Iterator[str]:
     if folder.pipeline.on_violation == QUARANTINE and folder.expectations is None:
         yield "on_violation: 'quarantine', and there is no expectations.json that could be violated"
+
+
+def _of_guarantee(folder: PipelineFolder) -> Iterator[str]:
+    if folder.expectations is not None and commit_unit(folder.pipeline.guarantee) == EACH_STREAM:
+        yield NO_SUITE
 
 
 def _of_suite(suite: dict[str, Any] | None, names: Sequence[str]) -> Iterator[str]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
 
 from lockstep.adapters.postgres import COMMITTER, PLANNER, LockTimeout, transaction
-from lockstep.core.definition import AtLeastOnce, AtMostOnce, Idempotent, PerBatch
+from lockstep.core.definition import AtLeastOnce, AtMostOnce, Idempotent, PerBatch, PerPartition
 from lockstep.core.errors import BadData, CoverageMoved, Refusal, Unreachable
+from lockstep.core.guarantees import EACH_STREAM
 from lockstep.faults import reach
 from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger
 from lockstep.ledger import delivery as deliveries
+from lockstep.ledger.ranges import require_whole
 from lockstep.ledger.target_rows import require_target_rows
 from lockstep.steps.deliver import bring, bring_once, taken
 from lockstep.steps.failure import TRY_AGAIN, recorded
@@ -23,7 +26,7 @@ from lockstep.targets import publish, withdraw
 from lockstep.targets.rows import staged_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from psycopg2.extensions import cursor
 
@@ -43,8 +46,8 @@ def commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
     """
     with Lease(at.dsn, attempt), recorded(at, attempt, but=TRY_AGAIN):
         match pipeline.guarantee:
-            case PerBatch():
-                _move(at, pipeline, attempt)  # results and offsets, in one transaction
+            case PerBatch() | PerPartition():
+                _move(at, pipeline, attempt)  # results and offsets, in one transaction; or tasks have moved both
             case Idempotent() | AtLeastOnce():
                 with taken(at, pipeline, attempt) as delivery:
                     if delivery:
@@ -92,6 +95,12 @@ def _commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, effect: Ma
         reach("commit.locked")
         ledger.require_validated(cur, attempt)
         reach("commit.fence_ok")
+        if attempts.newest_attempt(cur, attempt.batch_id).unit == EACH_STREAM:
+            # Its tasks have moved results and offsets; what is left is to say that nothing of the batch is missing.
+            require_whole(cur, attempt.batch_id)
+            ledger.close(cur, attempt, {})
+            reach("commit.closed")
+            return
         if batch.lane == "live":
             # No gap: every position stands where this batch begins, and stays locked there.
             ledger.require_positions(cur, attempt)
@@ -127,18 +136,24 @@ def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: str,
     """
     counts = require_target_rows(cur, attempt, pipeline.targets, rows)
     effects: dict[str, dict[str, int]] = {}
-    table = pipeline.first.table
-    try:
-        ledger.publish_rejects(cur, attempt)
-        for place, target in enumerate(pipeline.targets):
-            table = target.table
-            if place:
-                reach("commit.between_targets")
+    ledger.publish_rejects(cur, attempt)
+    for place, target in enumerate(pipeline.targets):
+        if place:
+            reach("commit.between_targets")
+        with refused_by_target(pipeline, attempt, target.table):
             withdrawn = {}
             if lane == "replay":
                 withdrawn = withdraw(cur, target, attempt.batch_id)
                 reach("replay.old_deleted")
-            effects[table] = withdrawn | publish(cur, target, staged_rows(attempt, counts[place], place))
+            effects[target.table] = withdrawn | publish(cur, target, staged_rows(attempt, counts[place], place))
+    return effects if len(effects) > 1 else effects[pipeline.first.table]
+
+
+@contextmanager
+def refused_by_target(pipeline: Pipeline, attempt: AttemptId, table: str) -> Iterator[None]:
+    """What the database says against rows, in one line that names table and constraint."""
+    try:
+        yield
     except psycopg2.OperationalError:
         raise  # the connection or a lock: nothing that the rows have done
     except psycopg2.DatabaseError as error:
@@ -148,7 +163,6 @@ def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: str,
             f"{error.diag.message_primary} {error.diag.message_detail or ''}".strip(),
             next_command=f"lockstep batch {attempt.batch_id}",
         ) from None
-    return effects if len(effects) > 1 else effects[table]
 
 
 def _give_up(at: Surroundings, attempt: AttemptId, reason: str) -> None:

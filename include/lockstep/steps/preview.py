@@ -88,7 +88,7 @@ def preview(
             if not isinstance(planned.decision, Start | Resume) or planned.batch_id is None:
                 return found, planned.decision
             say(f"batch {planned.batch_id}: reading")
-            attempt = stage(at, engine, folder, planned.batch_id, caller)
+            attempt = stage(at, engine, folder, planned.batch_id, caller, whole=True)
             say(f"batch {planned.batch_id}: validating")
             validate(at, folder, attempt)
             say(f"batch {planned.batch_id}: comparing")

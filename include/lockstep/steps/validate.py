@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.core.accounting import too_many_rejects
 from lockstep.core.errors import BadData
+from lockstep.core.guarantees import EACH_STREAM
 from lockstep.core.violations import Judgement
 from lockstep.faults import reach
-from lockstep.ledger import attempts
+from lockstep.ledger import attempts, ranges
 from lockstep.ledger.quarantine import put_aside
 from lockstep.ledger.target_rows import require_target_rows
 from lockstep.steps.failure import TRY_AGAIN, recorded
@@ -32,6 +33,10 @@ def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, ha
     `hands_over` keeps the batch for another process that is to commit.
     """
     with Lease(at.dsn, attempt, hands_over=hands_over), recorded(at, attempt, but=TRY_AGAIN):
+        if _is_by_stream(at, attempt):
+            _judge_committed(at, attempt)
+            reach("validate.after")
+            return
         after = log_starts(at, folder.pipeline.name, attempt.batch_id)
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)  # what was superseded may have been swept away
@@ -60,6 +65,31 @@ def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, ha
                 f"{folder.pipeline.name}: batch {attempt.batch_id} is refused: {refusals[0]}{more}",
                 next_command=f"lockstep batch {attempt.batch_id}",
             )
+
+
+def _is_by_stream(at: Surroundings, attempt: AttemptId) -> bool:
+    with transaction(at.conn, STAGER) as cur:
+        newest = attempts.newest_attempt(cur, attempt.batch_id)
+    return bool(newest and newest.unit == EACH_STREAM)
+
+
+def _judge_committed(at: Surroundings, attempt: AttemptId) -> None:
+    """What tasks have committed is looked at once more: every range is there, and as many rejects as were recorded."""
+    with transaction(at.conn, STAGER) as cur:
+        attempts.require_newest(cur, attempt)
+        ranges.require_whole(cur, attempt.batch_id)
+        found = ranges.recorded(cur, attempt.batch_id)
+        for row in found:
+            if row.rejects_kept != row.rejected:
+                raise BadData(
+                    f"{row.topic}-{row.partition}: batch {attempt.batch_id} recorded {row.rejected} rejects, "
+                    f"{row.rejects_kept} are there"
+                )
+        told = {
+            name: int(sum(getattr(row, name) for row in found)) for name in ("delivered", "written", "rejected", "rows")
+        }
+        attempts.insert_verdict(cur, attempt, None, success=True, result={"success": True, "committed_by_tasks": told})
+        attempts.mark_validated(cur, attempt)
 
 
 def _require_counts(totals: Sequence[Any], staged: Mapping[int, Any]) -> None:

@@ -25,13 +25,13 @@ def publish(cur: cursor, target: Target, rows: Rows) -> dict[str, int]:
             return accumulate.publish(cur, target, rows)
 
 
-def withdraw(cur: cursor, target: Target, batch_id: int) -> dict[str, int]:
-    """Takes out what the segments that the batch replaces have left in the target."""
+def withdraw(cur: cursor, target: Target, batch_id: int, stream_id: int | None = None) -> dict[str, int]:
+    """Takes out what the segments that the batch replaces, of one stream where it is named, have left in the target."""
     match target:
         case Append():
-            return append.withdraw(cur, target, batch_id)
+            return append.withdraw(cur, target, batch_id, stream_id)
         case Upsert():
-            return upsert.withdraw(cur, target, batch_id)
+            return upsert.withdraw(cur, target, batch_id, stream_id)
         case Accumulate():
             return accumulate.withdraw(cur, target, batch_id)
 

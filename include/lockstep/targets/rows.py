@@ -10,6 +10,7 @@ from psycopg2 import sql
 from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.ledger.attempts import staging
 from lockstep.ledger.queries import queries
+from lockstep.ledger.ranges import rows_of
 
 if TYPE_CHECKING:
     from psycopg2.sql import Composable
@@ -27,6 +28,12 @@ class Rows:
     count: int
     table: str
     source: Composable
+
+
+def range_rows(attempt: AttemptId, stream_id: int, count: int) -> Rows:
+    """The rows that a task has copied of one range, rejects left out."""
+    table = rows_of(stream_id)
+    return Rows(attempt.batch_id, count, ".".join(table.strings), sql.SQL(Q["of_range"]).format(table=table))
 
 
 def staged_rows(attempt: AttemptId, count: int, place: int = 0) -> Rows:

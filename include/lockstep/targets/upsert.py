@@ -107,11 +107,12 @@ def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
     }
 
 
-def withdraw(cur: cursor, target: Upsert, batch_id: int) -> dict[str, int]:
+def withdraw(cur: cursor, target: Upsert, batch_id: int, stream_id: int | None = None) -> dict[str, int]:
     """Deletes the rows, and forgets the deletions, that are the work of a replayed record; publishing does them again."""
     table = sql.Identifier(*target.table.split("."))
     cur.execute(Q["lock_target"], {"table": target.table})
-    cur.execute(sql.SQL(Q["withdraw_rows"]).format(target=table), {"batch_id": batch_id})
+    replaced = {"batch_id": batch_id, "stream_id": stream_id}
+    cur.execute(sql.SQL(Q["withdraw_rows"]).format(target=table), replaced)
     withdrawn = cur.rowcount
-    cur.execute(Q["withdraw_tombstones"], {"batch_id": batch_id, "target": target.table})
+    cur.execute(Q["withdraw_tombstones"], replaced | {"target": target.table})
     return {"withdrawn": withdrawn}

@@ -67,11 +67,12 @@ drop table newest
 -- name: withdraw_rows
 -- Rows whose newest record lies in a segment that is replayed: whether they come back, and how, is up to today's code.
 delete from {target} t using lockstep.claim k
-where k.batch_id = %(batch_id)s and k.expects = 'batch'
+where k.batch_id = %(batch_id)s and k.expects = 'batch' and (%(stream_id)s is null or k.stream_id = %(stream_id)s)
   and t._stream = k.stream_id and t._offset >= lower(k.offsets) and t._offset < upper(k.offsets)
 
 -- name: withdraw_tombstones
 -- Deletions by a replayed record.
 delete from lockstep.tombstone d using lockstep.claim k
 where d.target = %(target)s and k.batch_id = %(batch_id)s and k.expects = 'batch'
+  and (%(stream_id)s is null or k.stream_id = %(stream_id)s)
   and d.stream_id = k.stream_id and d."offset" >= lower(k.offsets) and d."offset" < upper(k.offsets)

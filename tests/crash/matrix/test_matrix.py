@@ -9,7 +9,7 @@ import pytest
 from crash.matrix.cells import CELLS, KINDS, LANES, OF_SEVERAL_TARGETS, ONCE, PRODUCT, points_in, strike
 from house.world import World
 from lockstep.adapters import postgres
-from lockstep.core.definition import Idempotent, PerBatch
+from lockstep.core.definition import Idempotent, PerBatch, PerPartition
 
 TIMES = 30
 ENGINE = PRODUCT.parents[1] / "tests" / "house" / "engine.py"
@@ -24,7 +24,7 @@ def worlds(servers, tmp_path_factory, worker_id):
         made: list[World] = []
 
         def current(lane: str, *, anew: bool = False) -> World:
-            guarantee = Idempotent() if lane == "apart" else PerBatch()
+            guarantee = {"apart": Idempotent(), "partition": PerPartition()}.get(lane, PerBatch())
             if anew or not made or made[-1].pipeline.guarantee != guarantee:
                 made.append(World(dsn, tmp_path_factory.mktemp("matrix"), anew=True, guarantee=guarantee))
                 made[-1].run()  # its streams are open
