@@ -48,7 +48,8 @@ class Transforms:
     @property
     def straight(self) -> bool:
         """Whether the decoded columns go through to the one target: then a task reads, counts and stages in one pass."""
-        return self._folder.transform is None and len(self._folder.pipeline.targets) == 1
+        targets = self._folder.pipeline.targets
+        return self._folder.transform is None and len(targets) == 1 and targets[0].transform is None
 
     def function(self, target: Target) -> Callable[..., DataFrame] | None:
         """What makes the target's rows; None where the decoded columns go through."""
