@@ -14,7 +14,7 @@ from lockstep.core.definition import AtLeastOnce, AtMostOnce
 from lockstep.core.errors import Refusal, Superseded, Unreachable
 from lockstep.faults import reach
 from lockstep.targets import parquet
-from lockstep.targets.parts import Part, parts_of
+from lockstep.targets.parts import Part, parts_of, parts_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -112,7 +112,7 @@ class Folder:
         ]
 
     def _parts(self, pipeline: Pipeline, stream: int, begin: int, end: int) -> list[Part]:
-        return sorted(p for p in parts_of(self.path / pipeline.name, stream) if p.begin < end and begin < p.end)
+        return parts_on(self.path / pipeline.name, (stream, begin, end))
 
 
 def _put(place: Path, delivery: Delivery) -> dict[str, int]:
@@ -143,7 +143,7 @@ def _there(place: Path, delivery: Delivery, new: Part) -> list[Part]:
     """
     for half in (place / str(new.stream)).glob(".*.parquet.*"):
         half.unlink(missing_ok=True)
-    found = [p for p in parts_of(place, new.stream) if p.begin < new.end and new.begin < p.end]
+    found = parts_on(place, (new.stream, new.begin, new.end))
     least = delivery.attempt.token + (0 if isinstance(delivery.pipeline.guarantee, AtMostOnce) else 1)
     for part in found:
         if part.token >= least and not isinstance(delivery.pipeline.guarantee, AtLeastOnce):

@@ -39,10 +39,16 @@ class Part:
         return cls(stream, begin, end, delivery.attempt.batch_id, token, path)
 
 
-def parts_of(place: Path, stream: int | None = None) -> Iterator[Part]:
+def parts_on(place: Path, item: Range) -> list[Part]:
+    """The files that lie on these offsets of a stream, in order; the others are told apart by their names, unread."""
+    stream, begin, end = item
+    return sorted(parts_of(place, stream, begin, end))
+
+
+def parts_of(place: Path, stream: int | None = None, begin: int = 0, end: int = 2**63) -> Iterator[Part]:
     """The files that are there, of one stream or of all."""
     for path in sorted(place.glob(f"{'*' if stream is None else stream}/*.parquet")):
         match = _NAME.match(path.name)
-        if match and path.parent.name.isdigit():
+        if match and path.parent.name.isdigit() and int(match[1]) < end and begin < int(match[2]):
             batch_id, token = parquet.origin(path)
             yield Part(int(path.parent.name), int(match[1]), int(match[2]), batch_id, token, path)
