@@ -54,6 +54,7 @@ def test_every_link_leads_somewhere():
         assert (PAGE.parent / link).exists(), link
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("recipe", RUNS)
 def test_a_recipe_does_what_it_says(pipeline, topic, produce, recipe):
     columns, ddl, records, rows = RUNS[recipe]
