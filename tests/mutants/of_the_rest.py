@@ -21,6 +21,27 @@ MUTANTS = [
         ),
     ),
     one(
+        "quarantined_are_rejected dropped",
+        "what was quarantined is counted among the rejects",
+        f"{CONSTRAINT}[quarantined_are_rejected-0]",
+        Drop("alter table lockstep.result drop constraint quarantined_are_rejected"),
+        long=True,
+    ),
+    one(
+        "a record that breaks an expectation is published all the same",
+        "a verdict that passes would say nothing of its rows",
+        ("tests/kafka/test_quarantine.py::test_records_that_break_it_are_put_aside_and_the_others_go_on[by default]",),
+        Edit("steps/validate.py", "if suite.violators and not refusals:", "if suite.violators and refusals:"),
+        long=True,
+    ),
+    one(
+        "a record is put aside without its other rows",
+        "what was turned away would be there in part",
+        "tests/spark/test_quarantine.py::test_a_record_of_several_rows_in_several_tasks_is_put_aside_whole",
+        Edit("ledger/quarantine.sql", "and t._task = w.task and", "and t._task = w.task and t._ordinal = 0 and"),
+        long=True,
+    ),
+    one(
         "loss_stays dropped",
         "an accepted loss is no coverage that somebody may replace",
         f"{CONSTRAINT}[loss_stays-0] {CONSTRAINT}[loss_stays-1]",
