@@ -160,7 +160,7 @@ MUTANTS = [
         "rows_counted",
         STAGED,
         "as many rows come in as were staged",
-        Edit("targets/append.py", "if cur.rowcount != rows:", "if rows < 0:"),
+        Edit("targets/append.py", "if cur.rowcount != rows.count:", "if rows.count < 0:"),
         long=True,
     ),
     alone(
@@ -168,7 +168,7 @@ MUTANTS = [
         "target_key",
         ("a_row_is_there_already",),
         "a row that stands there already is an error, and is named",
-        Edit("targets/append.sql", "where t._reason is null\n\n", "where t._reason is null on conflict do nothing\n\n"),
+        Edit("targets/append.sql", "from {rows} t\n\n", "from {rows} t on conflict do nothing\n\n"),
     ),
     alone(
         "covered_by_commit dropped",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import ALONE, Drop, Edit, alone, one
 
 STEPS = "tests/house/test_step_by_step.py::"
-LOCK_BATCH = "from lockstep.batch where batch_id = %(batch_id)s for no key update\n\n-- name: newest_attempt"
+LOCK_BATCH = "from lockstep.batch where batch_id = %(batch_id)s for no key update\n\n-- name: lane_of"
 LOST_ACK = "the_acknowledgement_is_lost"
 
 
@@ -171,7 +171,7 @@ MUTANTS = [
         "rows of losing tries are appended",
         "a task may run twice, and one of the two counts",
         f"{STEPS}test_rows_of_a_try_that_lost_are_not_published[scene]",
-        Edit("targets/append.sql", "    on w.task = t._task\nwhere t._reason", "    on w.task >= 0\nwhere t._reason"),
+        Edit("targets/rows.sql", "w on w.task = s._task", "w on w.task >= 0"),
         long=True,
     ),
     one(
