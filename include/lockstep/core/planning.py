@@ -118,7 +118,7 @@ def changed_definition(
     now = pipeline.document()
     for document in bound_by:
         for part in ("topic", "target", "guarantee", "store"):
-            if _essence(document.get(part)) != _essence(now[part]):
+            if _essence(document.get(part)) != _essence(now.get(part)):
                 remedy = "lockstep new ANOTHER_NAME"
                 if unfinished:
                     remedy = f"lockstep abandon {unfinished.batch_id} --reason ..., then {remedy}"
