@@ -8,6 +8,7 @@ import time
 import psutil
 import pytest
 
+from drill import said
 from here import into_two
 from lockstep.steps.verify import verify
 
@@ -31,7 +32,7 @@ def test_a_task_that_dies_for_one_of_two_targets_is_tried_again_for_that_one(dri
     monkeypatch.setenv("SPARK_MASTER", "local[2,3]")
     here = into_two(drill)
 
-    answer = drill.run("--spark", fault=fault)
+    answer = said(drill.start("--spark", fault=fault), seconds=240)
 
     assert answer["committed"], answer
     assert not list(drill.home.glob("armed-*")), "the fault never happened"
