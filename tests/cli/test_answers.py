@@ -7,7 +7,7 @@ import pytest
 from ledger_rows import LedgerRows, SayingBroker, view
 from lockstep.adapters.postgres import connect, transaction
 
-RANGE = {"topic", "partition", "from_offset", "until_offset", "delivered", "written", "rejected", "filtered"}
+RANGE = {"topic", "partition", "from_offset", "until_offset", "delivered", "written", "rejected", "filtered", "attempt"}
 
 
 @pytest.fixture

@@ -7,10 +7,14 @@ from datetime import UTC, datetime
 import pytest
 
 from lockstep.core.columns import Column, parse_columns
-from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert, start_of
+from lockstep.core.definition import Append, Json, Limits, PerPartition, Pipeline, Upsert, start_of
 from lockstep.core.errors import BadDefinition
 
 GOOD = {"name": "orders", "topic": "orders.v1", "format": Json("id string"), "target": Append("public.orders")}
+
+
+class Sums(Append):
+    """A target that needs the whole batch in one transaction."""
 
 
 @pytest.mark.parametrize(
@@ -23,6 +27,10 @@ GOOD = {"name": "orders", "topic": "orders.v1", "format": Json("id string"), "ta
         (lambda: Pipeline(**GOOD | {"format": "json"}), "format"),
         (lambda: Pipeline(**GOOD | {"target": "public.orders"}), "target"),
         (lambda: Pipeline(**GOOD | {"guarantee": "exactly_once"}), "guarantee"),
+        (
+            lambda: Pipeline(**GOOD | {"target": Sums("public.sums")}, guarantee=PerPartition()),
+            "takes Append or Upsert",
+        ),
         (lambda: Pipeline(**GOOD, max_reject_share=1.5), "max_reject_share"),
         (lambda: Pipeline(**GOOD, start="yesterday"), "start"),
         (lambda: Limits(records=0), "limits.records"),

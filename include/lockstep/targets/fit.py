@@ -9,6 +9,7 @@ from psycopg2 import sql
 
 from lockstep.core.definition import Upsert
 from lockstep.core.errors import Refusal
+from lockstep.core.guarantees import EACH_STREAM, commit_unit
 from lockstep.core.staging import RESERVED_COLUMNS
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
@@ -92,9 +93,11 @@ def _require_key_and_grants(cur: cursor, pipeline: Pipeline) -> None:
             f"{name}: target {table} has no unique index on ({', '.join(sorted(key))}): a duplicate could not be refused",
             next_command=f"add one to target.sql, then lockstep migrate {name}",
         )
-    cur.execute(Q["may_publish"], {"table": table})
-    if not one(cur).granted:
-        raise Refusal(f"{name}: lockstep_committer may not write to {table}", next_command=f"lockstep migrate {name}")
+    tasks = ("lockstep_partition",) if commit_unit(pipeline.guarantee) == EACH_STREAM else ()
+    for role in ("lockstep_committer", *tasks):
+        cur.execute(Q["may_publish"], {"table": table, "role": role})
+        if not one(cur).granted:
+            raise Refusal(f"{name}: {role} may not write to {table}", next_command=f"lockstep migrate {name}")
 
 
 def _columns(cur: cursor, table: str) -> list[Any]:
