@@ -8,7 +8,7 @@ from ledger_rows import LedgerRows, SayingBroker, view
 from lockstep.adapters.postgres import connect, transaction
 from lockstep.ledger.migrate import known
 
-RANGE = {"topic", "partition", "from_offset", "until_offset", "delivered", "written", "rejected", "filtered"}
+RANGE = {"topic", "partition", "from_offset", "until_offset", "delivered", "written", "rejected", "filtered", "attempt"}
 
 
 @pytest.fixture

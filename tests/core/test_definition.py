@@ -19,6 +19,7 @@ from lockstep.core.definition import (
     Limits,
     Min,
     PerBatch,
+    PerPartition,
     Pipeline,
     Postgres,
     Sum,
@@ -47,6 +48,10 @@ KEYED = GOOD | {"target": Upsert("public.orders", key=("id",))}
         (lambda: Pipeline(**GOOD | {"target": (Append("public.a"), Upsert("public.a", ("id",)))}), "public.a"),
         (lambda: Append("public.a", transform="no name"), "target.transform"),
         (lambda: Pipeline(**GOOD | {"guarantee": "exactly_once"}), "guarantee"),
+        (
+            lambda: Pipeline(**GOOD | {"target": Accumulate("a.b", ("id",), (Count("n"),))}, guarantee=PerPartition()),
+            "takes Append or Upsert",
+        ),
         (lambda: Pipeline(**GOOD, max_reject_share=1.5), "max_reject_share"),
         (lambda: Pipeline(**GOOD, on_violation="ignore"), "on_violation"),
         (lambda: Pipeline(**GOOD, store="WAREHOUSE"), "store"),

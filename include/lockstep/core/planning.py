@@ -123,7 +123,7 @@ def changed_definition(
                 if unfinished:
                     remedy = f"lockstep abandon {unfinished.batch_id} --reason ..., then {remedy}"
                 return Blocked(
-                    f"{pipeline.name}: its {part} was {_essence(document.get(part))} and is now {_essence(now[part])}; "
+                    f"{pipeline.name}: its {part} was {_essence(document.get(part))} and is now {_essence(now.get(part))}; "
                     "a pipeline keeps both for good",
                     f"put it back, or {remedy}",
                 )

@@ -68,9 +68,9 @@ select b.batch_id, b.pipeline, b.lane, b.state, b.planned_at, b.closed_at,
 from lockstep.batch b where b.batch_id = any(%(batches)s::bigint[]) order by b.batch_id
 
 -- name: ranges
--- What each batch was planned to read, and what its committed attempt made of it.
+-- What each batch was planned to read, and what was made of it by the attempt that committed it, none where nobody has.
 select r.batch_id, s.topic, s.partition, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset,
-    t.delivered, t.written, t.rejected, t.filtered
+    t.delivered, t.written, t.rejected, t.filtered, m.token as attempt
 from lockstep.batch_range r join lockstep.stream s using (stream_id)
 left join lockstep.commit m on m.batch_id = r.batch_id and m.stream_id = r.stream_id
 left join lockstep.result t on t.batch_id = m.batch_id and t.token = m.token and t.stream_id = m.stream_id

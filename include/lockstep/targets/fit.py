@@ -10,6 +10,7 @@ from psycopg2 import sql
 
 from lockstep.core.definition import Accumulate, Append
 from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.guarantees import EACH_STREAM, commit_unit
 from lockstep.core.staging import RESERVED_COLUMNS
 from lockstep.core.totals import Count, Sum, misfits
 from lockstep.ledger.queries import queries
@@ -71,12 +72,14 @@ def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> N
     """Refuses a target that is missing, lacks a column, holds another type, or does not keep its key unique."""
     require_columns(cur, pipeline, columns)
     require_key(cur, pipeline)
-    cur.execute(Q["may_publish"], {"table": pipeline.first.table})
-    if not one(cur).granted:
-        raise Refusal(
-            f"{pipeline.name}: lockstep_committer may not write to {pipeline.first.table}",
-            next_command=f"lockstep migrate {pipeline.name}",
-        )
+    tasks = ("lockstep_partition",) if commit_unit(pipeline.guarantee) == EACH_STREAM else ()
+    for role in ("lockstep_committer", *tasks):
+        cur.execute(Q["may_publish"], {"table": pipeline.first.table, "role": role})
+        if not one(cur).granted:
+            raise Refusal(
+                f"{pipeline.name}: {role} may not write to {pipeline.first.table}",
+                next_command=f"lockstep migrate {pipeline.name}",
+            )
 
 
 def require_columns(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> None:
