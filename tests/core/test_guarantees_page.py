@@ -22,7 +22,7 @@ def test_each_quoted_block_stands_in_one_file_of_the_code(block):
 
 
 def test_each_guarantee_has_a_quoted_block():
-    assert len(QUOTED) == 6
+    assert len(QUOTED) == 7
 
 
 def test_each_file_and_constraint_that_is_named_is_there():

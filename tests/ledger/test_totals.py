@@ -112,7 +112,6 @@ def replaces(cur, streams: list[int], batch: int, old: int, place: int) -> None:
             (stream, 10 * place, 10 * place + 10, batch, old),
         )
     accumulate.withdraw(cur, TARGET, batch)
-    cur.execute("drop table touched")
 
 
 def wanted(rows: list[tuple]) -> dict[tuple, tuple]:

@@ -139,7 +139,7 @@ def recorded(cur: cursor, batch_id: int) -> list[Any]:
 def _total(line: ManifestLine) -> SimpleNamespace:
     names = ("stream_id", "delivered", "written", "rejected", "rows", "bytes", "first_offset", "last_offset")
     fields = {name: getattr(line, name) for name in (*names, "min_timestamp", "max_timestamp")}
-    return SimpleNamespace(**fields, digest_sum=line.digest.sum, digest_squares=line.digest.squares)
+    return SimpleNamespace(**fields, quarantined=0, digest_sum=line.digest.sum, digest_squares=line.digest.squares)
 
 
 def _named(attempt: AttemptId) -> dict[str, int]:
