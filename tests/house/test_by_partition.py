@@ -11,13 +11,13 @@ from house.storm import BY_PARTITION, Storm
 from house.world import World
 
 
-@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("keyed", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.timeout(900)
 def test_a_storm_of_crashes_loses_and_doubles_nothing(database, tmp_path, keyed):
     seed = int.from_bytes(os.urandom(4))
     storm = Storm(World(database, tmp_path, keyed=keyed, by_partition=True), seed, points=BY_PARTITION)
 
-    figures = storm.rage(commits=50)
+    figures = storm.rage(commits=20)
 
     assert figures.violations == [], f"seed {seed}"
 
