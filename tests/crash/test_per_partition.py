@@ -27,7 +27,11 @@ def partitioned(drill):
     return drill
 
 
-@pytest.mark.parametrize("point", RANGES)
+IN_CI = ("range.before_commit", "range.done_unacknowledged", "validate.after")  # the matrix strikes the others there
+POINTS = [pytest.param(point, marks=() if point in IN_CI else pytest.mark.long) for point in RANGES]
+
+
+@pytest.mark.parametrize("point", POINTS)
 def test_killed_anywhere_committed_ranges_stay_as_they_are_and_the_others_follow_once(partitioned, point):
     assert partitioned.run(fault=f"{point}=kill") == {"killed": "SIGKILL"}
     before = committed_ranges(partitioned)

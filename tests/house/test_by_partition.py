@@ -12,13 +12,13 @@ from house.world import World
 from lockstep.core.definition import PerPartition
 
 
-@pytest.mark.parametrize("kind", ["appended", "keyed"])
+@pytest.mark.parametrize("kind", ["appended", pytest.param("keyed", marks=pytest.mark.long)])
 @pytest.mark.timeout(900)
 def test_a_storm_of_crashes_loses_and_doubles_nothing(database, tmp_path, kind):
     seed = int.from_bytes(os.urandom(4))
     storm = Storm(World(database, tmp_path, kind=kind, guarantee=PerPartition()), seed, points=BY_PARTITION)
 
-    figures = storm.rage(commits=50)
+    figures = storm.rage(commits=20)
 
     assert figures.violations == [], f"seed {seed}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import ALONE, Drop, Edit, alone, one
 
 STEPS = "tests/house/test_step_by_step.py::"
-LOCK_BATCH = "from lockstep.batch where batch_id = %(batch_id)s for no key update\n\n-- name: lane_of"
+LOCK_BATCH = "from lockstep.batch where batch_id = %(batch_id)s for no key update\n\n-- name: newest_attempt"
 LOST_ACK = "the_acknowledgement_is_lost"
 
 

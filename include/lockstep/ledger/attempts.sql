@@ -3,15 +3,15 @@
 select batch_id, pipeline, lane, state, token, owner, planned_at, lease_until > clock_timestamp() as lease_is_live
 from lockstep.batch where batch_id = %(batch_id)s for no key update
 
--- name: lane_of
--- Why a batch exists.
-select lane from lockstep.batch where batch_id = %(batch_id)s
-
 -- name: newest_attempt
 -- The attempt whose token is the batch's, whose it is, and whether somebody holds it.
 select a.token, a.state, a.error, a.owner, a.dag_id, a.dag_run_id, a.try_number, a.log_starts, a.unit,
     a.closed_at is null and a.lease_until > clock_timestamp() as lease_is_live
 from lockstep.attempt a join lockstep.batch b using (batch_id, token) where b.batch_id = %(batch_id)s
+
+-- name: lane_of
+-- Why a batch exists.
+select lane from lockstep.batch where batch_id = %(batch_id)s
 
 -- name: draw_token
 -- A token that no attempt has had: sequences never go back, not even after a crash.

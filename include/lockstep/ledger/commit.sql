@@ -61,8 +61,8 @@ select (select count(*) from lockstep.claim where batch_id = %(batch_id)s and ex
     (select count(*) from lockstep.claim k cross join lateral (
         select c.offsets from lockstep.coverage c
         where c.stream_id = k.stream_id and lower(c.offsets) < upper(k.offsets) order by lower(c.offsets) desc limit 1) c
-     where k.batch_id = %(batch_id)s and (%(stream_id)s is null or k.stream_id = %(stream_id)s)
-       and c.offsets && k.offsets) as in_the_way
+     where k.batch_id = %(batch_id)s and c.offsets && k.offsets
+       and (%(stream_id)s is null or k.stream_id = %(stream_id)s)) as in_the_way
 
 -- name: remove_replaced_rejects
 -- A replay judges its records again.
