@@ -180,5 +180,7 @@ def test_the_ledger_and_every_pipeline_with_a_dag_are_migrated_before_anything_r
     assert said.split("; ") == [
         "airflow db migrate",
         "lockstep migrate",
-        *(f"lockstep migrate {name}" for name in sorted(pipelines, reverse=True)),
+        f"for name in {' '.join(sorted(pipelines))}",
+        "do lockstep migrate $$name",
+        "done",
     ]
