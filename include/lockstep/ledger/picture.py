@@ -68,7 +68,7 @@ def first_covered(cur: cursor, stream_ids: Sequence[int]) -> int | None:
 
 
 def blocks(cur: cursor, view: View) -> list[Block]:
-    """Who owns what in the view, at most some hundred blocks of each stream, by stream and offset."""
+    """Which batch owns what in the view, at most some hundred blocks of each stream, by stream and offset."""
     cur.execute(Q["segments"], _named(view) | {"most": MOST_SEGMENTS})
     by_stream = {stream: list(rows) for stream, rows in groupby(every(cur), key=lambda row: row.stream_id)}
     dense = [stream for stream, rows in by_stream.items() if len(rows) > MOST_SEGMENTS]
@@ -85,6 +85,12 @@ def uncovered(cur: cursor, view: View, logs: Mapping[int, tuple[int, int]]) -> l
     known = {"streams": list(logs), "starts": [l for l, _ in logs.values()], "positions": [p for _, p in logs.values()]}
     cur.execute(Q["uncovered"], _named(view) | known)
     return [Block(row.stream_id, row.from_offset, row.until_offset, "hole") for row in every(cur)]
+
+
+def decided(cur: cursor, view: View) -> list[Block]:
+    """The losses and skips in the view, every one."""
+    cur.execute(Q["decided"], _named(view))
+    return [_block(row) for row in every(cur)]
 
 
 def rejects(cur: cursor, view: View) -> list[Any]:
@@ -132,7 +138,7 @@ def _with_batches(cur: cursor, found: list[Block]) -> list[Block]:
 
 
 def _block(row: Any) -> Block:
-    return Block(row.stream_id, row.from_offset, row.until_offset, row.kind, row.batch_id)
+    return Block(row.stream_id, row.from_offset, row.until_offset, row.kind, getattr(row, "batch_id", None))
 
 
 def _named(view: View) -> dict[str, Any]:

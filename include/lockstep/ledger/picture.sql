@@ -22,7 +22,7 @@ from unnest(%(streams)s::int[]) s (stream_id)
 cross join lateral (
     select lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.kind, c.batch_id
     from lockstep.coverage c
-    where c.stream_id = s.stream_id and lower(c.offsets) < %(until)s
+    where c.stream_id = s.stream_id and c.kind = 'batch' and lower(c.offsets) < %(until)s
       and lower(c.offsets) >= coalesce((
           select lower(o.offsets) from lockstep.coverage o
           where o.stream_id = s.stream_id and lower(o.offsets) <= %(from)s order by lower(o.offsets) desc limit 1), 0)
@@ -38,7 +38,7 @@ cross join generate_series(%(from)s::bigint, %(until)s::bigint - 1, %(step)s::bi
 cross join lateral (
     select lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.kind, c.batch_id
     from lockstep.coverage c
-    where c.stream_id = s.stream_id and lower(c.offsets) < g.place + %(step)s
+    where c.stream_id = s.stream_id and c.kind = 'batch' and lower(c.offsets) < g.place + %(step)s
     order by lower(c.offsets) desc limit 1) c
 where c.until_offset > g.place
 order by s.stream_id, g.place
@@ -59,6 +59,13 @@ cross join lateral (
         and o.partition = t.partition and o.incarnation = t.incarnation
     where c.offsets && int8range(%(from)s, %(until)s)) h
 order by s.stream_id, from_offset
+
+-- name: decided
+-- What somebody decided to skip or to accept as lost, exactly, however narrow.
+select c.stream_id, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.kind
+from lockstep.coverage c
+where c.stream_id = any(%(streams)s) and c.kind <> 'batch' and lower(c.offsets) < %(until)s and upper(c.offsets) > %(from)s
+order by c.stream_id, lower(c.offsets)
 
 -- name: rejects_of_picture
 -- How many rejects lie at each place.

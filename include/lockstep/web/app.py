@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from airflow.api_fastapi.core_api.security import requires_access_dag
+from airflow.api_fastapi.core_api.security import ReadableDagsFilterDep, requires_access_dag
 from fastapi import Depends, FastAPI, Query
 from fastapi.responses import HTMLResponse
 
 from lockstep.web.batch_page import batch_page
 from lockstep.web.coverage_page import COLOURS, Asked, coverage_page
+from lockstep.web.pipelines_page import pipelines_page
 
 Offset = Annotated[int | None, Query(ge=0, lt=2**63)]
 
@@ -17,6 +18,7 @@ Offset = Annotated[int | None, Query(ge=0, lt=2**63)]
 def app() -> FastAPI:
     """The routes, without the documentation that FastAPI would serve to everybody."""
     made = FastAPI(title="Lockstep", docs_url=None, redoc_url=None, openapi_url=None)
+    made.get("/", response_class=HTMLResponse)(_pipelines)
     may_read = [Depends(requires_access_dag(method="GET"))]
     for path, endpoint in {
         "/dags/{dag_id}/coverage": _coverage,
@@ -24,6 +26,10 @@ def app() -> FastAPI:
     }.items():
         made.get(path, dependencies=may_read, response_class=HTMLResponse)(endpoint)
     return made
+
+
+def _pipelines(readable: ReadableDagsFilterDep) -> str:
+    return pipelines_page(readable.value or set())
 
 
 def _coverage(

@@ -41,7 +41,7 @@ def coverage_page(dag_id: str, asked: Asked) -> str:
     with ledger() as cur:
         view = _view(rows, bounds, picture.first_covered(cur, [row.stream_id for row in rows]), asked)
         logs = {r.stream_id: (max(b.log_start, 0) if (b := bounds.get(r.stream_id)) else r.start_offset, r.position) for r in rows}
-        blocks = picture.blocks(cur, view) + picture.uncovered(cur, view, logs)
+        blocks = picture.blocks(cur, view) + picture.decided(cur, view) + picture.uncovered(cur, view, logs)
         dots = picture.rejects(cur, view)
     lanes = drawing.lanes(view, rows, bounds, blocks, dots)
     return page(

@@ -6,6 +6,7 @@ import threading
 import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fastapi import HTTPException
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.offsets import TopicView
+    from lockstep.ledger.reading import Document
 
 POSTGRES, KAFKA = "postgres_default", "kafka_default"
 SECONDS_KEPT = 5
@@ -44,36 +46,69 @@ def pipeline_of(dag_id: str) -> str:
 
 @dataclass(slots=True)
 class Remembered:
-    """Answers that are asked for again only when they are some seconds old; one asks while others wait."""
+    """Answers of some seconds ago: what is older is shown once more while it is asked for anew."""
 
     seconds: float = SECONDS_KEPT
     _kept: dict[str, tuple[float, Any]] = field(default_factory=dict)
+    _asking: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def get(self, name: str, ask: Callable[[], Any]) -> Any:
-        """The answer of that name."""
+        """The answer of that name; waits for it only where there is none yet."""
         with self._lock:
-            at, answer = self._kept.get(name, (0.0, None))
-            if not at or time.monotonic() - at > self.seconds:
-                answer = ask()
+            at, answer = self._kept.get(name, (None, None))
+            due = at is not None and time.monotonic() - at > self.seconds and name not in self._asking
+            if due:
+                self._asking.add(name)
+        if at is None:
+            return self._ask(name, ask)
+        if due:
+            threading.Thread(target=self._ask, args=(name, ask), daemon=True).start()
+        return answer
+
+    def _ask(self, name: str, ask: Callable[[], Any]) -> Any:
+        try:
+            answer = ask()
+            with self._lock:
                 self._kept[name] = (time.monotonic(), answer)
             return answer
+        finally:
+            with self._lock:
+                self._asking.discard(name)
 
 
-VIEWS = Remembered()
+KNOWN = Remembered()
 
 
 def view_of(topic: str) -> tuple[TopicView | None, str | None]:
     """A topic's bounds as of some seconds ago, or why nobody knows them."""
-    found: tuple[TopicView | None, str | None] = VIEWS.get(topic, lambda: _asked(topic))
+    found: tuple[TopicView | None, str | None] = KNOWN.get(f"topic {topic}", lambda: _view(topic))
     return found
 
 
-def _asked(topic: str) -> tuple[TopicView | None, str | None]:
+def status_of(name: str) -> tuple[Document | None, str | None]:
+    """What `lockstep status` says of a pipeline as of some seconds ago, or why it cannot."""
+    found: tuple[Document | None, str | None] = KNOWN.get(f"status {name}", lambda: _status(name))
+    return found
+
+
+def _view(topic: str) -> tuple[TopicView | None, str | None]:
     from lockstep.cli.surroundings import broker
 
     try:
         with led(environment(POSTGRES, KAFKA)):
             return broker().view(topic), None
+    except Refusal as refusal:
+        return None, refusal.message
+
+
+def _status(name: str) -> tuple[Document | None, str | None]:
+    from lockstep.adapters.folders import load
+    from lockstep.cli.surroundings import broker
+    from lockstep.steps.status import status
+
+    try:
+        with led(environment(POSTGRES, KAFKA)), closing(connect(dsn(POSTGRES), name="lockstep pages")) as conn:
+            return status(conn, broker(), load(name).pipeline, datetime.now(UTC)), None
     except Refusal as refusal:
         return None, refusal.message
