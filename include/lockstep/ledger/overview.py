@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lockstep.ledger.queries import queries
-from lockstep.ledger.rows import every
+from lockstep.ledger.rows import every, one
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -28,4 +28,18 @@ def recent(cur: cursor, names: Collection[str]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {name: [] for name in names}
     for row in every(cur):
         found[row.pipeline].append(row)
+    return found
+
+
+def batches_before(cur: cursor, pipeline: str, lane: str | None, before: int | None, most: int) -> list[int]:
+    """The ids of the newest batches older than `before`, the newest first."""
+    cur.execute(Q["batches_before"], {"pipeline": pipeline, "lane": lane, "before": before, "most": most})
+    return [row.batch_id for row in every(cur)]
+
+
+def batch_of_run(cur: cursor, pipeline: str, dag_id: str, run_id: str) -> int | None:
+    """The batch that a DAG run stands for; None where it planned none."""
+    owner = f"{dag_id} run {run_id}"
+    cur.execute(Q["batch_of_run"], {"pipeline": pipeline, "run_id": run_id, "owner": owner})
+    found: int | None = one(cur).batch_id
     return found

@@ -30,3 +30,17 @@ cross join lateral (
     select coalesce(sum(t.written), 0)::bigint as written from lockstep.result t
     where t.batch_id = b.batch_id and t.token = b.token) w
 order by b.pipeline, b.batch_id
+
+-- name: batches_before
+-- A pipeline's batches, the newest first, of one lane or of all.
+select batch_id from lockstep.batch
+where pipeline = %(pipeline)s and batch_id < coalesce(%(before)s, 9223372036854775807) and lane = coalesce(%(lane)s, lane)
+order by batch_id desc limit %(most)s
+
+-- name: batch_of_run
+-- The newest batch that a DAG run has tried, or that its key stands for.
+select max(batch_id) as batch_id from (
+    select batch_id from lockstep.call where pipeline = %(pipeline)s and key = %(run_id)s
+    union all
+    select b.batch_id from lockstep.batch b join lockstep.attempt a using (batch_id)
+    where b.pipeline = %(pipeline)s and b.owner = %(owner)s and a.dag_run_id = %(run_id)s and b.state = 'planned') tried

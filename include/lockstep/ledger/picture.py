@@ -102,7 +102,8 @@ def rejects(cur: cursor, view: View) -> list[Any]:
 def _places(rows: list[Any], view: View) -> list[Block]:
     """What was found at each place, as wide as the place."""
     return [
-        Block(r.stream_id, r.place, min(r.place + view.step, view.until_offset), r.kind, r.batch_id, dense=True) for r in rows
+        Block(r.stream_id, r.place, min(r.place + view.step, view.until_offset), r.kind, r.batch_id, dense=True)
+        for r in rows
     ]
 
 

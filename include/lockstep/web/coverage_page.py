@@ -40,7 +40,10 @@ def coverage_page(dag_id: str, asked: Asked) -> str:
     bounds = {row.stream_id: own for row in rows if topic and (own := _bounds(row, topic))}
     with ledger() as cur:
         view = _view(rows, bounds, picture.first_covered(cur, [row.stream_id for row in rows]), asked)
-        logs = {r.stream_id: (max(b.log_start, 0) if (b := bounds.get(r.stream_id)) else r.start_offset, r.position) for r in rows}
+        logs = {
+            r.stream_id: (max(b.log_start, 0) if (b := bounds.get(r.stream_id)) else r.start_offset, r.position)
+            for r in rows
+        }
         blocks = picture.blocks(cur, view) + picture.decided(cur, view) + picture.uncovered(cur, view, logs)
         dots = picture.rejects(cur, view)
     lanes = drawing.lanes(view, rows, bounds, blocks, dots)

@@ -58,7 +58,9 @@ def lanes(view: View, rows: Iterable[Any], bounds: dict[int, Any], blocks: list[
                 "position": row.position,
                 "position_x": scale.at(row.position) if _inside(view, row.position) else None,
                 "log_start": own.log_start if own else None,
-                "trimmed": scale.box(view.from_offset, own.log_start) if own and own.log_start > view.from_offset else None,
+                "trimmed": scale.box(view.from_offset, own.log_start)
+                if own and own.log_start > view.from_offset
+                else None,
                 "waiting": scale.box(row.position, own.stable_end) if own and own.stable_end > row.position else None,
                 "lag": own.stable_end - row.position if own else None,
                 "blocks": [_placed(b, scale, oldest, newest) for b in blocks if b.stream_id == row.stream_id],

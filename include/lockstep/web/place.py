@@ -14,13 +14,14 @@ from fastapi import HTTPException
 from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.airflow.connections import dsn, environment
 from lockstep.airflow.door import led
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import Refusal, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from psycopg2.extensions import cursor
 
+    from lockstep.adapters.kafka import Broker
     from lockstep.core.offsets import TopicView
     from lockstep.ledger.reading import Document
 
@@ -35,8 +36,17 @@ def ledger() -> Iterator[cursor]:
     try:
         with closing(connect(dsn(POSTGRES), name="lockstep pages")) as conn, transaction(conn, READER) as cur:
             yield cur
-    except Refusal as refusal:
-        raise HTTPException(503, str(refusal)) from None
+    except Unreachable as away:
+        raise HTTPException(503, str(away)) from None
+
+
+@contextmanager
+def broker() -> Iterator[Broker]:
+    """The broker, with Airflow's connection behind it."""
+    from lockstep.cli import surroundings
+
+    with led(environment(POSTGRES, KAFKA)):
+        yield surroundings.broker()
 
 
 def pipeline_of(dag_id: str) -> str:
@@ -93,22 +103,19 @@ def status_of(name: str) -> tuple[Document | None, str | None]:
 
 
 def _view(topic: str) -> tuple[TopicView | None, str | None]:
-    from lockstep.cli.surroundings import broker
-
     try:
-        with led(environment(POSTGRES, KAFKA)):
-            return broker().view(topic), None
+        with broker() as kafka:
+            return kafka.view(topic), None
     except Refusal as refusal:
         return None, refusal.message
 
 
 def _status(name: str) -> tuple[Document | None, str | None]:
     from lockstep.adapters.folders import load
-    from lockstep.cli.surroundings import broker
     from lockstep.steps.status import status
 
     try:
-        with led(environment(POSTGRES, KAFKA)), closing(connect(dsn(POSTGRES), name="lockstep pages")) as conn:
-            return status(conn, broker(), load(name).pipeline, datetime.now(UTC)), None
+        with broker() as kafka, closing(connect(dsn(POSTGRES), name="lockstep pages")) as conn:
+            return status(conn, kafka, load(name).pipeline, datetime.now(UTC)), None
     except Refusal as refusal:
         return None, refusal.message

@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 if TYPE_CHECKING:
     from datetime import datetime
 
+NOTHING = "\N{EN DASH}"
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
     autoescape=True,
@@ -26,7 +27,7 @@ def page(template: str, **values: Any) -> str:
 
 def number(value: int | None) -> str:
     """`1,234,567`; a dash where nothing is known."""
-    return "–" if value is None else f"{value:,}"
+    return NOTHING if value is None else f"{value:,}"
 
 
 def moment(at: datetime | None) -> str:
@@ -37,7 +38,7 @@ def moment(at: datetime | None) -> str:
 def seconds(value: float | None) -> str:
     """`0.4 s`, `12 s`, `3 min`, `5 h`, `2 d`."""
     if value is None:
-        return "–"
+        return NOTHING
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if value >= 2 * size:
             return f"{value / size:.0f} {unit}"
