@@ -7,7 +7,7 @@ USER root
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends "$JAVA" \
     && rm -rf /var/lib/apt/lists/* \
-    && install --directory --owner airflow --group root /opt/lockstep
+    && install --directory --owner airflow --group root /opt/lockstep /opt/lockstep/results
 USER airflow
 WORKDIR /opt/lockstep
 ENV LOCKSTEP_JARS=/opt/lockstep/jars \
@@ -31,7 +31,7 @@ ENV UV_PYTHON_INSTALL_DIR=/opt/python
 COPY requirements.txt ./
 RUN uv venv --managed-python --python 3.11 /opt/lockstep \
     && uv pip install --no-cache --python /opt/lockstep/bin/python --constraint requirements.txt \
-        adbc-driver-postgresql numpy pandas pyarrow
+        adbc-driver-postgresql numpy pandas pyarrow fastavro confluent-kafka attrs authlib cachetools certifi httpx2
 
 FROM apache/spark:4.1.1 AS spark-worker
 COPY --from=interpreter /opt/python /opt/python

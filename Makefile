@@ -34,7 +34,7 @@ help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 .PHONY: demo
-demo: $(VENV)/.built jars ## build, start, produce, run both pipelines, verify; leaves the stack up
+demo: $(VENV)/.built jars ## build, start, produce, run orders and clicks, verify; leaves the stack up
 	@$(BIN)/python -m lockstep.dev.demo
 
 .PHONY: test
@@ -51,11 +51,15 @@ soak: $(VENV)/.built-dev jars ## a storm of crashes for MINUTES=n; prints the fi
 
 .PHONY: test-fast
 test-fast: $(VENV)/.built-dev ## the tests that need no server
-	@$(BIN)/python -m pytest tests/core tests/dev --ignore tests/dev/test_embedded_stack.py --ignore tests/dev/test_from_wheels.py -m "not long" $(ARGS)
+	@$(BIN)/python -m pytest tests/core tests/formats tests/dev --ignore tests/dev/test_embedded_stack.py --ignore tests/dev/test_from_wheels.py -m "not long" $(ARGS)
 
 .PHONY: bench-ledger
 bench-ledger: $(VENV)/.built servers ## plan and commit on a full ledger against an empty one, as ratios
 	@$(BIN)/python bench/ledger_growth.py $(ARGS)
+
+.PHONY: guarantees
+guarantees: $(VENV)/.built jars ## all guarantees side by side under the same crashes: what each loses and doubles
+	@LOCKSTEP_JARS=$(CURDIR)/.lockstep/jars $(BIN)/python bench/guarantees.py $(ARGS)
 
 .PHONY: check
 check: $(VENV)/.built-dev ## style, types and import contracts

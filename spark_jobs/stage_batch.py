@@ -8,7 +8,7 @@ import sys
 from lockstep.adapters.folders import load
 from lockstep.adapters.processes import end_with, this_owner
 from lockstep.adapters.spark import SparkEngine
-from lockstep.cli.surroundings import surroundings
+from lockstep.cli.surroundings import registry, surroundings
 from lockstep.core.decisions import Caller, TaskRun
 from lockstep.core.errors import Refusal, Superseded
 from lockstep.steps.stage import stage
@@ -20,7 +20,7 @@ def main(name: str, batch_id: int) -> int:
         end_with(holder)
     try:
         folder, at = load(name), surroundings()
-        engine = SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options)
+        engine = SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options, registry())
         attempt = stage(at, engine, folder, batch_id, _caller())
     except Superseded as answer:
         _say(f"superseded: {answer}")

@@ -14,6 +14,7 @@ import psycopg2
 from confluent_kafka import Consumer, TopicPartition
 
 Log = Callable[[int, list[tuple[int, int]]], dict[int, tuple]]
+Key = str | Callable[[dict[int, dict[int, tuple]], Counter], list[str]] | None
 
 EXAMPLES = {"orders": ("public.orders", "order_id"), "clicks": ("public.clicks", None)}
 # Who owns what: the newest commit over an offset; coverage that was merged below log start names one batch of many.
@@ -23,10 +24,12 @@ OWNED = """(select c.batch_id, c.stream_id, c.token, r.offsets
         where d.stream_id = c.stream_id and d.token > c.token and n.offsets && r.offsets))"""
 LEDGER = {
     "a batch was committed by two attempts": """
-        select batch_id from lockstep.commit group by batch_id having count(distinct token) > 1""",
+        select c.batch_id from lockstep.commit c join lockstep.attempt using (batch_id, token) where unit = 'batch'
+        group by 1 having count(distinct c.token) > 1""",
     "a batch was committed by an attempt that was not its newest": """
-        select c.batch_id, c.token from lockstep.commit c
-        where exists (select 1 from lockstep.attempt a where a.batch_id = c.batch_id and a.token > c.token)""",
+        select c.batch_id, c.token from lockstep.commit c join lockstep.attempt n using (batch_id, token)
+        where exists (select 1 from lockstep.attempt a where a.batch_id = c.batch_id and a.token > c.token
+            and (n.unit = 'batch' or a.opened_at < c.at))""",
     "an attempt was opened after its batch was closed": """
         select a.batch_id, a.token from lockstep.attempt a join lockstep.batch b using (batch_id)
         where b.closed_at < a.opened_at""",
@@ -34,7 +37,8 @@ LEDGER = {
         select r.batch_id, r.stream_id from lockstep.batch b join lockstep.batch_range r using (batch_id)
         left join lockstep.commit c using (batch_id, stream_id) where b.state = 'committed' and c.token is null""",
     "a batch that is not committed has a commit row": """
-        select b.batch_id from lockstep.batch b join lockstep.commit c using (batch_id) where b.state <> 'committed'""",
+        select c.batch_id from lockstep.commit c join lockstep.attempt a using (batch_id, token)
+        join lockstep.batch b on b.batch_id = c.batch_id where b.state <> 'committed' and a.unit = 'batch'""",
     "a closed batch still claims offsets": """
         select k.batch_id from lockstep.claim k join lockstep.batch b using (batch_id) where b.state <> 'planned'""",
     "counts do not reconcile": """
@@ -56,10 +60,11 @@ LEFT_BEHIND = {
 
 
 def check(
-    dsn: str, kafka: str | Log, pipeline: str, table: str | None = None, key: str | None = None, *, rest: bool = False
+    dsn: str, kafka: str | Log, pipeline: str, table: str | None = None, key: Key = None, *, rest: bool = False
 ) -> list[str]:
     """Every promise that does not hold, one line each; `rest`: nothing runs any more, so nothing may be left behind.
 
+    A table without a key is appended to; a function in the key's place is asked about the rows, given what was read.
     `kafka` is a broker's address, or a log that is asked in its place: stream and covered ranges to offset -> (key, value).
     """
     if table is None:
@@ -88,6 +93,8 @@ def check(
         found += _outside(streams, rows, "row") + _outside(streams, rejects, "reject")
         if key is None:
             found += _append(read, rows, rejects) + _rows_per_batch(cur, table, pipeline)
+        elif callable(key):
+            found += key(read, rejects)
         else:
             found += _upsert(cur, table, key, {s[0]: s[3] for s in streams}, read, rejects)
     conn.close()

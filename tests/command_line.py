@@ -56,6 +56,8 @@ class CommandLine:
             "LOCKSTEP_DSN",
             "LOCKSTEP_KAFKA",
             "LOCKSTEP_KAFKA_CONFIG",
+            "LOCKSTEP_REGISTRY",
+            "LOCKSTEP_REGISTRY_CONFIG",
             "LOCKSTEP_PIPELINES",
             "LOCKSTEP_HOME",
         ):
@@ -88,6 +90,7 @@ class CommandLine:
             "target": "target.sql",
             "expectations": "expectations.json",
             "transform": "transform.py",
+            "decode": "decode.py",
         }
         for key, text in texts.items():
             (folder / names[key]).write_text(text)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.kafka import Broker
+from lockstep.cli.surroundings import stores
 from lockstep.core.bounds import parse_bound
 from lockstep.core.decisions import Caller
 from lockstep.core.person import Person
+from lockstep.ledger.migrate import migrate_target
 from lockstep.steps import requests
 from lockstep.steps.plan import plan
 from lockstep.steps.preview import preview
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from drill import Drill
 
 ME = Person("me", "a test")
+NEWEST = """create table if not exists public.newest (id text primary key, n int, _stream int4 not null, _offset int8 not null,
+    _ordinal int4 not null, _batch int8 not null);
+"""
 
 
 class Here:
@@ -30,7 +35,7 @@ class Here:
 
     def __init__(self, drill: Drill) -> None:
         self.drill = drill
-        self.at = Surroundings(drill.dsn, Broker(drill.kafka))
+        self.at = Surroundings(drill.dsn, Broker(drill.kafka), stores())
         self.code = lambda value: value
 
     @property
@@ -83,6 +88,18 @@ class Here:
     def skip(self, to: str | None = None):
         bound = to and parse_bound(to, "--to")
         return skip(self.at.conn, self.at.broker, self.folder.pipeline, bound, ME, datetime.now(UTC))
+
+
+def into_two(drill: Drill) -> Here:
+    """The drill into two targets: every record as it came, and the newest of each id."""
+    here = Here(drill)
+    both = 'target=(Append("public.drill"), Upsert("public.newest", key=("id",)))'
+    here.rewrite("import Append,", "import Append, Upsert,")
+    here.rewrite('target=Append("public.drill")', both)
+    target = drill.home / "drill" / "target.sql"
+    target.write_text(target.read_text() + NEWEST)
+    migrate_target(here.at.conn, here.folder)
+    return here
 
 
 class Told(threading.Thread):

@@ -15,22 +15,38 @@ from confluent_kafka import Consumer, TopicPartition
 from lockstep.adapters.postgres import last_line, staging_dsn
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import BadData, Unreachable
-from lockstep.core.staging import STAGING_SCHEMA
+from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA, RangeOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lockstep.core.columns import Column
     from lockstep.core.folder import PipelineFolder
-    from lockstep.core.staging import StageWork
+    from lockstep.core.staging import RangeTask, StageWork
 
 PATIENCE = 10.0
+
+
+def as_csv(text: str) -> list[str]:
+    """Lines of COPY's text format, without its escapes, as lines of CSV whose empty unquoted fields are null."""
+    out = io.StringIO()
+    for line in text.splitlines():
+        fields = [None if f == "\\N" else f.replace("\\\\", "\\") for f in line.split("\t")]
+        out.write(",".join("" if f is None else '"' + f.replace('"', '""') + '"' for f in fields) + "\n")
+    return out.getvalue().splitlines(keepends=True)
+
+
+def pieces(lines: list[str], number: int) -> list[io.BytesIO]:
+    """The lines in so many pieces, none of them empty."""
+    size = max(1, -(-len(lines) // number))
+    return [io.BytesIO("".join(lines[i : i + size]).encode()) for i in range(0, len(lines), size)]
 
 
 class PlainEngine:
     """Reads JSON objects; anything else, and every value that is no object, is a reject.
 
     `change` stands for a pipeline's code: what it makes of a decoded record is staged; None filters, a ValueError rejects it.
+    Of several targets each is given the same rows; rejects go into the first one's table.
     """
 
     def __init__(
@@ -45,14 +61,57 @@ class PlainEngine:
     def application_id(self) -> str | None:
         return None
 
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self, place: int = 0) -> tuple[Column, ...]:
+        assert place < len(self.folder.pipeline.targets)
         return self.folder.pipeline.format.columns
 
     def cancel(self) -> None:
         self.cancelled = True
 
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
-        consumer = Consumer(
+        consumer = self._consumer()
+        try:
+            rows = io.StringIO()
+            lines = [self._read_one(consumer, item, rows) for item in work.ranges]
+        finally:
+            consumer.close()
+        good = [line for line in rows.getvalue().splitlines(keepends=True) if line.split("\t")[6] == "\\N"]
+        try:
+            dsn = staging_dsn(self.dsn, f"lockstep stage {work.batch_id}.{work.token}")
+            with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
+                for place, (table, _) in enumerate(work.tables):
+                    staged = io.StringIO("".join(good) if place else rows.getvalue())
+                    cur.copy_expert(f"copy {STAGING_SCHEMA}.{table} from stdin", staged)
+        except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+            raise Unreachable(last_line(error)) from None
+        except psycopg2.DatabaseError as error:
+            raise BadData(last_line(error)) from None
+        return tuple(line for line in lines if line.delivered)
+
+    def commit_ranges(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
+        """As one Spark task would that was given every range: one after another, each range's rows in two pieces."""
+        outcomes = []
+        names = [*(name for name, _ in RESERVED_COLUMNS), *(column.name for column in self.columns())]
+        consumer = self._consumer()
+        try:
+            with task.session() as session:
+                for item in work.ranges:
+                    if session.is_committed(item.stream_id):
+                        outcomes.append(RangeOutcome(item.stream_id, "found"))
+                        continue
+                    rows = io.StringIO()
+                    line = self._read_one(consumer, item, rows)
+                    if not line.delivered:
+                        continue
+                    for piece in pieces(as_csv(rows.getvalue()), 2):
+                        session.copy(item.stream_id, names, piece)
+                    outcomes.append(session.commit(line))
+        finally:
+            consumer.close()
+        return tuple(outcomes)
+
+    def _consumer(self) -> Consumer:
+        return Consumer(
             {
                 "bootstrap.servers": self.kafka,
                 "group.id": "plain-engine",
@@ -62,21 +121,6 @@ class PlainEngine:
                 "fetch.wait.max.ms": 20,
             }
         )
-        try:
-            rows = io.StringIO()
-            lines = [self._read_one(consumer, item, rows) for item in work.ranges]
-        finally:
-            consumer.close()
-        rows.seek(0)
-        try:
-            dsn = staging_dsn(self.dsn, f"lockstep stage {work.batch_id}.{work.token}")
-            with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
-                cur.copy_expert(f"copy {STAGING_SCHEMA}.{work.table} from stdin", rows)
-        except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
-            raise Unreachable(last_line(error)) from None
-        except psycopg2.DatabaseError as error:
-            raise BadData(last_line(error)) from None
-        return tuple(line for line in lines if line.delivered)
 
     def _read_one(self, consumer: Consumer, item, rows: io.StringIO) -> ManifestLine:
         range_ = item.offsets
@@ -98,14 +142,15 @@ class PlainEngine:
             became[self._write(rows, item.stream_id, message)] += 1
             if message.offset() == range_.until_offset - 1:
                 break
-        n = len(offsets)
+        n, targets = len(offsets), len(self.folder.pipeline.targets)
         return ManifestLine(
             task=1,
             stream_id=item.stream_id,
             delivered=n,
-            written=became["row"],
+            written=0 if self.folder.transform or targets > 1 else became["row"],  # those the driver counts
             rejected=became["reject"],
-            rows=became["row"],
+            rows=became["row"] * targets,
+            rows_of=(became["row"],) * targets if targets > 1 else (),
             bytes=size,
             digest=Digest.of(offsets, range_.from_offset),
             first_offset=offsets[0] if n else None,
@@ -130,7 +175,7 @@ class PlainEngine:
             if value is None:
                 return "filtered"
         moment = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC).isoformat()
-        raw = [message.key(), message.value()] if reason else [None, None]
+        raw = [message.key(), message.value()] if reason or self.folder.quarantines else [None, None]
         fields = [stream_id, message.offset(), 0, 1, moment, deleted, reason]
         fields += [None if b is None else "\\x" + b.hex() for b in raw] + [None]
         fields += [value.get(column.name) for column in pipeline.format.columns]

@@ -6,6 +6,8 @@ import pytest
 
 from command_line import assert_refused, assert_wrong_call
 from lockstep.adapters import kafka
+from lockstep.cli.surroundings import registry
+from lockstep.core.errors import Refusal
 
 NOWHERE = "host=127.0.0.1 port=1 user=lockstep dbname=lockstep"
 COMMANDS = [
@@ -101,6 +103,22 @@ def test_bad_client_options_are_named_without_being_repeated(lockstep, database,
     said = lockstep("status", "orders")
     assert_refused(said, "LOCKSTEP_KAFKA_CONFIG: ", words)
     assert '{"a"' not in said.err
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "words"),
+    [
+        ("registry:8081", "{}", "LOCKSTEP_REGISTRY is no address"),
+        ("http://r", '{"a": ', "LOCKSTEP_REGISTRY_CONFIG: no JSON"),
+        ("http://r", '{"basic.auth.user.info": "canary"}', "basic.auth.user.info: it must be USER:PASSWORD"),
+        ("http://r", '{"ssl.ca.location": "/nowhere.pem"}', "LOCKSTEP_REGISTRY_CONFIG: /nowhere.pem cannot be read"),
+    ],
+)
+def test_bad_options_of_a_registry_are_named_without_being_repeated(lockstep, address, options, words):
+    lockstep.environ(LOCKSTEP_REGISTRY=address, LOCKSTEP_REGISTRY_CONFIG=options)
+    with pytest.raises(Refusal, match=words) as caught:
+        registry()
+    assert "canary" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

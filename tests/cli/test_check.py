@@ -11,6 +11,8 @@ from lockstep.dev import jars
 
 EXPECTATION = '{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "id"}, "severity": "critical"}'
 
+ACCUMULATE = 'Accumulate("public.orders", key=("id",), totals=(Sum("total", of="n"),))'
+
 
 def suite(*expectations: str) -> str:
     return f'{{"name": "orders", "expectations": [{", ".join(expectations)}]}}'
@@ -39,6 +41,15 @@ def test_a_sound_definition_is_ok(lockstep):
             "[0].severity: 'grave' is not one of critical,",
         ),
         ({"expectations": suite('{"type": "expect_table", "kwargs": []}')}, "[0].kwargs: must be an object"),
+        ({"expectations": suite('{"type": "expect_table", "meta": "x"}')}, "[0].meta: must be an object"),
+        (
+            {"expectations": suite('{"type": "expect_table", "meta": {"on_violation": "ignore"}}')},
+            "[0].meta.on_violation: 'ignore' is not one of refuse, quarantine",
+        ),
+        (
+            {"init": DEFINITION.replace('topic="', 'on_violation="quarantine", topic="')},
+            "__init__.py: on_violation: 'quarantine', and there is no expectations.json",
+        ),
         (
             {"target": "-- create table public.orders (id text);\n"},
             "target.sql: does not create the target public.orders",
@@ -55,10 +66,46 @@ def test_a_fault_is_one_line_with_file_and_field(lockstep, files, fault):
     assert fault in said.err
 
 
+OWN = DEFINITION.replace("Json(", "Custom(").replace(', key="id")', ")").replace("Json,", "Custom, Json,")
+DECODER = "def decode(key, value, headers):\n    return None\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        ({}, "decode.py: missing; it holds decode(key, value, headers)"),
+        ({"decode": "def decode(:\n"}, "decode.py:1: syntax: "),
+        ({"decode": "1 / 0\n"}, "decode.py: ZeroDivisionError: division by zero"),
+        (
+            {"decode": DECODER.replace("decode", "decoded")},
+            "decode.py: it defines no function decode(key, value, headers)",
+        ),
+    ],
+)
+def test_a_decoder_that_cannot_be_used_is_one_line(lockstep, files, fault):
+    lockstep.define(init=OWN, **files)
+    said = lockstep("check", "orders")
+    assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
+    assert f"orders: include/pipelines/orders/{fault}" in said.err
+
+
+def test_an_own_decoder_that_loads_is_ok(lockstep):
+    lockstep.define(init=OWN, decode=DECODER)
+    assert lockstep("check", "orders").out == "orders: ok\n"
+
+
 @pytest.mark.parametrize("table", ['"public"."orders"', "PUBLIC.Orders", "public . orders"])
 def test_the_target_is_found_however_it_is_written(lockstep, table):
     lockstep.define(target=TARGET.replace("public.orders", table))
     assert lockstep("check", "orders").code == 0
+
+
+def test_a_sum_of_floats_is_a_fault_with_its_reason(lockstep):
+    init = DEFINITION.replace("Upsert", "Accumulate, Sum", 1).replace("n int", "n double")
+    lockstep.define(init=init.replace('Upsert("public.orders", key=("id",))', ACCUMULATE))
+    said = lockstep("check", "orders")
+    assert said.code == 1
+    assert "__init__.py: target.totals: Sum('total'): n is double, and a sum of floats depends on the order" in said.err
 
 
 def test_a_missing_target_is_a_fault(lockstep):
@@ -96,13 +143,43 @@ TRANSFORMS = [
     ("def transform(records):\n    return records.drop('_offset')\n", "drops _offset"),
     ("def transform(records):\n    return records.select('_stream', '_offset', 'id', 'nr')\n", "transform"),
     ("def transform(records):\n    return records\n", None),
+    (
+        "from datetime import datetime\n\n\ndef transform(records):\n    datetime.now()\n    return records\n",
+        "transform.py:5: transform: datetime.now() is another at every attempt; use run.planned_at",
+    ),
+    (
+        "def transform(records):\n    return records.where('now() > timestamp_seconds(n)')\n",
+        "transform.py: transform: now() is another at every attempt; use run.planned_at",
+    ),
+    ("def lines(records):\n    return records\n", "transform.py has no function transform"),
 ]
 
 
-@pytest.mark.parametrize(("transform", "fault"), TRANSFORMS, ids=["drops the offset", "unknown column", "identity"])
+@pytest.mark.parametrize(("transform", "fault"), TRANSFORMS, ids=range(len(TRANSFORMS)))
 def test_a_transform_is_proved_on_an_empty_frame(lockstep, transform, fault):
     lockstep.define(transform=transform)
     lockstep.environ(LOCKSTEP_JARS=str(jars.folder()))
     said = lockstep("check", "orders")
     assert (said.code, "Traceback" in said.err) == (1 if fault else 0, False)
     assert (fault or "") in said.err
+
+
+def test_a_definition_may_say_that_its_transform_is_not_repeatable(lockstep):
+    clock = "import time\n\n\ndef transform(records):\n    time.time()\n    return records\n"
+    lockstep.define(transform=clock, init=DEFINITION.replace('name="orders"', 'nondeterministic=True, name="orders"'))
+    lockstep.environ(LOCKSTEP_JARS=str(jars.folder()))
+    assert lockstep("check", "orders").code == 0
+
+
+def test_a_function_without_a_transform_py_is_a_fault(lockstep):
+    lockstep.define(init=DEFINITION.replace('("id",))', '("id",), transform="heads")'))
+    assert "there is no transform.py, and a target names its function heads" in lockstep("check", "orders").err
+
+
+def test_each_of_several_targets_is_looked_at(lockstep):
+    more = 'target=(Append("public.seen"), Upsert("public.orders", key=("nr",)))'
+    several = DEFINITION.replace('target=Upsert("public.orders", key=("id",))', more)
+    lockstep.define(init=several.replace("import Json", "import Append, Json"))
+    said = lockstep("check", "orders").err
+    assert "target.key: 'nr' is no column (id, n)" in said
+    assert "does not create the target public.seen" in said

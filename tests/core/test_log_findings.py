@@ -9,11 +9,12 @@ import pytest
 
 from lockstep.core import broker_findings, log_findings
 from lockstep.core.broker_findings import TopicFacts
-from lockstep.core.definition import Append, Json, Pipeline, Upsert
+from lockstep.core.definition import Accumulate, Append, Count, Json, Pipeline, Upsert
 from lockstep.core.log_findings import LogFacts, OpenTransaction
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ORDERS = Pipeline("orders", "orders.v1", Json("id string, n int"), Append("public.orders"), schedule="*/5 * * * *")
+TOTALS = replace(ORDERS, target=Accumulate("public.orders", key=("id",), totals=(Count("n"),)))
 KEYED = replace(ORDERS, target=Upsert("public.orders", key=("id",)))
 DAY = 86_400_000
 SOUND = {
@@ -78,6 +79,7 @@ def test_in_sync(facts, expected, reason):
         (topic(cleanup_policy="compact"), ORDERS, "warning", "deletes the rows", "an append replay loses rows"),
         (topic(cleanup_policy="compact,delete"), ORDERS, "warning", "deletes the rows", "compact is in it"),
         (topic(cleanup_policy="compact"), KEYED, "warning", "newest of each key", "a keyed target keeps its rows"),
+        (topic(cleanup_policy="compact"), TOTALS, "warning", "out of the totals", "totals lose what is not read again"),
     ],
 )
 def test_cleanup(facts, pipeline, expected, words, reason):

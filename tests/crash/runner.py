@@ -13,6 +13,7 @@ import sys
 from lockstep.adapters.folders import load
 from lockstep.adapters.kafka import Broker
 from lockstep.adapters.processes import this_owner
+from lockstep.cli.surroundings import stores
 from lockstep.core.decisions import Caller
 from lockstep.core.errors import Refusal
 from lockstep.steps.run import run, until_idle
@@ -24,7 +25,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts us in the background has it ignored
     dsn, kafka = os.environ["LOCKSTEP_DSN"], os.environ["LOCKSTEP_KAFKA"]
     folder = load(sys.argv[1])
-    at = Surroundings(dsn, Broker(kafka))
+    at = Surroundings(dsn, Broker(kafka), stores())
     caller = Caller(this_owner(), take_over="--take-over" in sys.argv)
     engine = _spark(folder, kafka, dsn) if "--spark" in sys.argv else PlainEngine(folder, kafka, dsn)
     try:

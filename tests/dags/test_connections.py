@@ -16,6 +16,7 @@ from psycopg2.extensions import parse_dsn
 
 from lockstep.airflow.connections import environment
 from lockstep.airflow.door import told
+from lockstep.core.definition import Files, Postgres
 from lockstep.core.errors import BadData, BadDefinition, Refusal, Superseded, Unreachable
 
 POSTGRES = Connection(
@@ -28,6 +29,15 @@ POSTGRES = Connection(
     schema="ware house",
     extra=json.dumps({"sslmode": "verify-full", "sslrootcert": "/ca.pem", "cursor": "dictcursor"}),
 )
+STORE = Connection(
+    conn_id="lockstep_store_warehouse",
+    conn_type="postgres",
+    host="w",
+    login="u",
+    password="pw",  # noqa: S106 - nobody's
+    schema="d",
+)
+FOLDER = Connection(conn_id="lockstep_store_files", conn_type="fs", extra=json.dumps({"path": "/results"}))
 KAFKA = Connection(
     conn_id="events",
     conn_type="kafka",
@@ -35,15 +45,38 @@ KAFKA = Connection(
 )
 
 
+REGISTRY = Connection(
+    conn_id="schemas",
+    conn_type="http",
+    schema="https",
+    host="registry.example",
+    port=8443,
+    login="me",
+    password="p@ss:w",  # noqa: S106 - nobody's
+    extra=json.dumps({"timeout": 3}),
+)
+
+
 @pytest.fixture(autouse=True)
 def connections(monkeypatch):
     def get(conn_id: str) -> Connection:
-        for known in (POSTGRES, KAFKA):
+        for known in (POSTGRES, KAFKA, REGISTRY, STORE, FOLDER):
             if known.conn_id == conn_id:
                 return known
         raise AirflowNotFoundException(conn_id)
 
     monkeypatch.setattr(Connection, "get", get)
+
+
+def test_a_stores_connection_becomes_its_variable_and_a_missing_one_is_named():
+    def asked(store) -> dict[str, str]:
+        return environment("ledger", "events", {"LOCKSTEP_DSN": "x", "LOCKSTEP_KAFKA": "y"}, store=store)
+
+    assert asked(Postgres("WAREHOUSE")) == {"LOCKSTEP_STORE_WAREHOUSE": "postgresql://u:pw@w/d"}
+    assert asked(Files("invoices")) == {"LOCKSTEP_STORE_FILES": "/results"}
+    assert asked(None) == asked(Files("/absolute")) == {}
+    with pytest.raises(BadDefinition, match="lockstep_store_lake"):
+        asked(Postgres("LAKE"))
 
 
 def test_a_postgres_connection_becomes_a_dsn_that_libpq_reads_back():
@@ -72,6 +105,17 @@ def test_the_environment_wins_and_its_connection_is_not_even_asked_for():
 def test_a_missing_connection_is_named_with_the_variable_that_would_do_instead():
     with pytest.raises(BadDefinition, match="no connection absent, and LOCKSTEP_DSN is not set"):
         environment("absent", "events", {})
+
+
+def test_a_registrys_connection_is_asked_for_only_where_one_is_named_and_gives_address_and_options():
+    assert "LOCKSTEP_REGISTRY" not in environment("ledger", "events", {})
+    found = environment("ledger", "events", {}, registry_conn_id="schemas")
+    assert found["LOCKSTEP_REGISTRY"] == "https://registry.example:8443"
+    assert json.loads(found["LOCKSTEP_REGISTRY_CONFIG"]) == {"timeout": 3, "basic.auth.user.info": "me:p@ss:w"}
+    set_ = {"LOCKSTEP_DSN": "postgresql://x", "LOCKSTEP_KAFKA": "k:9092", "LOCKSTEP_REGISTRY": "http://r"}
+    assert environment("absent", "absent", set_, registry_conn_id="absent") == {}
+    with pytest.raises(BadDefinition, match="no connection absent, and LOCKSTEP_REGISTRY is not set"):
+        environment("ledger", "events", {}, registry_conn_id="absent")
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def ours(tmp_path_factory):
 
 def test_every_dag_file_parses_without_an_error_and_without_asking_for_a_connection(ours):
     assert ours["errors"] == {}
-    assert {"orders", "clicks"} <= ours["dags"].keys()
+    assert {"orders", "clicks", "spend"} <= ours["dags"].keys()
 
 
 def test_every_dag_has_tags_and_an_owner_and_every_task_at_least_two_retries(ours):

@@ -40,10 +40,14 @@ class Part:
 
 
 class Log:
-    """One topic. Each method is something that happens to topics."""
+    """One topic. Each method is something that happens to topics.
 
-    def __init__(self, topic: str, partitions: int) -> None:
+    With `anywhere` a key stands in any partition; its records come with ranks that repeat, and some with no number.
+    """
+
+    def __init__(self, topic: str, partitions: int, *, anywhere: bool = False) -> None:
         self.topic = topic
+        self.anywhere = anywhere
         self.cluster_id = "cluster"
         self.topic_id = uuid.uuid4().hex
         self.parts = [Part() for _ in range(partitions)]
@@ -55,7 +59,12 @@ class Log:
         for _ in range(n):
             self.made += 1
             key = f"{partition}-{self.made % keys}"  # a key lives in one partition
-            value = json.dumps({"id": key, "n": self.made}).encode()
+            content = {"id": key, "n": self.made}
+            if self.anywhere:
+                drawn = self.made * 2_654_435_761 >> 7
+                key = f"{drawn % keys}"
+                content = {"id": key, "n": None if drawn % 3 == 0 else self.made - 40, "rank": drawn % 11}
+            value = json.dumps(content).encode()
             value = {"deletion": None, "garbage": b"{no json"}.get(kind, value)
             at = BEGINNING + timedelta(seconds=self.made)
             part.records[part.end] = None if kind == "aborted" else Record(key.encode(), value, at)

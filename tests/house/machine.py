@@ -10,27 +10,32 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from house.storm import ON_THE_WAY, REPLAYS_ONLY
+from house.storm import IN_RANGES, ON_THE_WAY, REPLAYS_ONLY
 from house.world import World
 from lockstep.core.errors import Refusal
+from lockstep.core.guarantees import Guarantee, PerBatch
 
+PER_BATCH = PerBatch()
 STEPS_BETWEEN_LOOKS = 6
 PARTITION = st.integers(0, 5)
 KIND = st.sampled_from(["data", "data", "data", "garbage", "deletion", "committed", "aborted", "open"])
 SHARE = st.floats(0, 1)
 LANE = st.sampled_from(["replay", "fill"])
-POINT = st.sampled_from(ON_THE_WAY + REPLAYS_ONLY)
+POINT = st.sampled_from(ON_THE_WAY + REPLAYS_ONLY + IN_RANGES)
 
 
 class Machine(RuleBasedStateMachine):
     """Every rule is one thing that happens; refusals are answers, anything else that is raised is a fault of ours."""
 
-    keyed = False
+    kind = "appended"
+    guarantee: Guarantee = PER_BATCH
     dsn = ""
 
     @initialize()
     def begin(self) -> None:
-        self.world = World(self.dsn, Path(tempfile.mkdtemp()), keyed=self.keyed, records=25, anew=True)
+        self.world = World(
+            self.dsn, Path(tempfile.mkdtemp()), kind=self.kind, guarantee=self.guarantee, records=25, anew=True
+        )
         self.steps = 0
 
     @rule(partition=PARTITION, n=st.integers(1, 15), kind=KIND)
@@ -178,9 +183,9 @@ class Machine(RuleBasedStateMachine):
         return {partition: begin}, {partition: begin + span}
 
 
-def run(database: str, *, keyed: bool, examples: int, steps: int) -> None:
+def run(database: str, *, examples: int, steps: int, kind: str, guarantee: Guarantee = PER_BATCH) -> None:
     """So many examples of so many steps; the first broken promise fails, with the shortest way to it."""
-    machine = type("Machine", (Machine,), {"keyed": keyed, "dsn": database})
+    machine = type("Machine", (Machine,), {"kind": kind, "guarantee": guarantee, "dsn": database})
     run_state_machine_as_test(
         machine,
         settings=settings(

@@ -1,24 +1,52 @@
-"""The house's one pipeline: keyed or appended, over a topic that is only remembered."""
+"""The house's one pipeline, with each kind of target, over a topic that is only remembered."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert
+from lockstep.core.definition import Accumulate, Append, Count, Json, Limits, Max, Min, PerBatch, Pipeline, Sum, Upsert
 from lockstep.core.folder import PipelineFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-COLUMNS = """id text {key}, n bigint, factor int, _stream int4 not null, _offset int8 not null,
-    _ordinal int4 not null, _batch int8 not null"""
-APPENDED = f"create table public.house ({COLUMNS.format(key='')}, primary key (_stream, _offset, _ordinal));"
+    from lockstep.core.guarantees import Guarantee
+
+ORIGIN = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
+COLUMNS = f"id text {{key}}, n bigint, factor int, {ORIGIN}"
 KEYED = f"create table public.house ({COLUMNS.format(key='primary key')});"
+DDL = {
+    "appended": f"create table public.house ({COLUMNS.format(key='')}, primary key (_stream, _offset, _ordinal));",
+    "keyed": KEYED,
+    "ordered": KEYED.replace("n bigint", "n bigint, rank int"),
+    "accumulated": "create table public.house (id text primary key, records bigint, numbers bigint, total numeric, "
+    f"least bigint, most bigint, {ORIGIN});",
+}
+TARGETS = {
+    "appended": Append("public.house"),
+    "keyed": Upsert("public.house", key=("id",)),
+    "ordered": Upsert("public.house", key=("id",), order_by="rank"),
+    "accumulated": Accumulate(
+        "public.house",
+        key=("id",),
+        totals=(
+            Count("records"),
+            Count("numbers", of="n"),
+            Sum("total", of="n"),
+            Min("least", of="n"),
+            Max("most", of="n"),
+        ),
+    ),
+}
+KEYS_ANYWHERE = frozenset({"ordered", "accumulated"})  # targets that do not mind in which partition a key stands
 
 
-def folder_of(home: Path, *, keyed: bool, records: int) -> PipelineFolder:
+def folder_of(home: Path, *, kind: str, records: int, guarantee: Guarantee | None = None) -> PipelineFolder:
     """The pipeline with batches of so many records, and its target."""
-    fmt = Json("id string, n bigint, factor int", key="id" if keyed else None)
-    target = Upsert("public.house", key=("id",)) if keyed else Append("public.house")
-    pipeline = Pipeline("house", "house.v1", fmt, target, limits=Limits(records=records), max_reject_share=1.0)
-    return PipelineFolder(pipeline, home, None, None, KEYED if keyed else APPENDED)
+    rank = ", rank int" if kind == "ordered" else ""
+    fmt = Json(f"id string, n bigint{rank}, factor int", key="id" if kind == "keyed" else None)
+    limits, guarantee = Limits(records=records), guarantee or PerBatch()
+    pipeline = Pipeline(
+        "house", "house.v1", fmt, TARGETS[kind], limits=limits, max_reject_share=1.0, guarantee=guarantee
+    )
+    return PipelineFolder(pipeline, home, None, None, DDL[kind])

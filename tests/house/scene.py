@@ -41,8 +41,8 @@ def told(act: Callable[[], object]) -> str:
 class Scene(World):
     """A world with a connection that is kept; `me` is who acts."""
 
-    def __init__(self, dsn: str, home: Path, *, keyed: bool = False) -> None:
-        super().__init__(dsn, home, keyed=keyed)
+    def __init__(self, dsn: str, home: Path, *, kind: str = "appended") -> None:
+        super().__init__(dsn, home, kind=kind)
         self.at = Surroundings(dsn, SayingLog(self.log))
         self.other = Surroundings(dsn, SayingLog(self.log))
 

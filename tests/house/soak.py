@@ -22,6 +22,7 @@ from rich.console import Console
 
 from drill import Drill, write_folder
 from house.dying_drivers import real_storm
+from house.pipeline import DDL
 from house.storm import Storm
 from house.world import World
 from lockstep.adapters.folders import load
@@ -62,7 +63,7 @@ class Tally:
 
 
 def core_storm(seed: int, home: Path, until: float) -> tuple[int, dict[str, int], list[str]]:
-    """Over a remembered log, on a Postgres of this process's own that is restarted now and then; odd seeds are keyed."""
+    """Over a remembered log, on a Postgres of this process's own that is restarted now and then; a kind of target by seed."""
     servers = Servers(home / str(os.getpid()), keep=True)
     servers.join()
     place, port = servers.home / "postgres", servers.postgres().port
@@ -73,7 +74,7 @@ def core_storm(seed: int, home: Path, until: float) -> tuple[int, dict[str, int]
         postgres.start(place, port)
 
     with servers.database(f"soak_{seed}") as dsn, tempfile.TemporaryDirectory() as folder:
-        world = World(dsn, Path(folder), keyed=seed % 2 == 1, restart=restart)
+        world = World(dsn, Path(folder), kind=list(DDL)[seed % len(DDL)], restart=restart)
         storm = Storm(world, seed)
         figures = storm.rage(COMMITS_OF_A_STORM, until)
         struck = len(storm.committed_and_struck())

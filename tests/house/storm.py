@@ -31,6 +31,14 @@ ON_THE_WAY = (
     "commit.done_unacknowledged",
     "announce.before",
 )
+IN_RANGES = (
+    "range.before_copy",
+    "range.copy_mid",
+    "range.published",
+    "range.before_commit",
+    "range.done_unacknowledged",
+)
+BY_PARTITION = (*ON_THE_WAY[:4], *IN_RANGES, *ON_THE_WAY[8:12], "commit.closed", *ON_THE_WAY[-2:])
 REPLAYS_ONLY = ("replay.old_deleted",)
 HOLDING_LOCKS = frozenset(
     point
@@ -58,7 +66,10 @@ class Figures:
 class Storm:
     """Draws from one seed; `until` so many committed batches were struck, or the first violation."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    points = ON_THE_WAY + REPLAYS_ONLY
+
+    def __init__(self, world: World, seed: int, points: tuple[str, ...] | None = None) -> None:
+        self.points = points or self.points
         self.world = world
         self.rng = random.Random(seed)  # noqa: S311 - a seed that can be told is the point
         self.figures = Figures()
@@ -106,7 +117,7 @@ class Storm:
         if self.world.restart and self.rng.random() < RESTARTS:
             self._restarted(act, arguments)
             return
-        points = ON_THE_WAY + (REPLAYS_ONLY if act == "redo" else ())
+        points = [point for point in self.points if act == "redo" or point not in REPLAYS_ONLY]
         point = self.rng.choice(points)
         kind = self.rng.choices(["kill", "raise", "stop"], [80, 15, 5])[0]
         if kind == "stop" and point in HOLDING_LOCKS and self.rng.random() < 0.8:

@@ -14,12 +14,12 @@ from lockstep.adapters import postgres
 ROUNDS = int(os.environ.get("LOCKSTEP_HISTORIES", "12"))
 
 
-@pytest.mark.parametrize(("keyed", "width"), [(False, 4), (True, 6), (False, 8)])
+@pytest.mark.parametrize(("kind", "width"), [("appended", 4), ("keyed", 6), ("appended", 8)])
 @pytest.mark.timeout(1800)
-def test_whatever_they_were_told_is_so(database, tmp_path, monkeypatch, keyed, width):
+def test_whatever_they_were_told_is_so(database, tmp_path, monkeypatch, kind, width):
     monkeypatch.setattr(postgres, "IDLE_SECONDS", 0.7)
     seed = int.from_bytes(os.urandom(4))
-    history = History(World(database, tmp_path, keyed=keyed), seed, width)
+    history = History(World(database, tmp_path, kind=kind), seed, width)
 
     found = history.play(ROUNDS)
 

@@ -14,7 +14,7 @@ from house.world import World
 @pytest.mark.timeout(900)
 def test_a_storm_of_crashes_loses_and_doubles_nothing(database, tmp_path):
     seed = int.from_bytes(os.urandom(4))
-    storm = Storm(World(database, tmp_path, keyed=True), seed)
+    storm = Storm(World(database, tmp_path, kind="keyed"), seed)
 
     figures = storm.rage(commits=500)
 
@@ -25,10 +25,10 @@ def test_a_storm_of_crashes_loses_and_doubles_nothing(database, tmp_path):
 
 @pytest.mark.timeout(900)
 def test_whatever_happens_in_whatever_order_every_promise_holds(database):
-    machine.run(database, keyed=True, examples=100, steps=50)
+    machine.run(database, kind="keyed", examples=100, steps=50)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_it_holds_for_ten_times_as_many_and_longer_ways(database):
-    machine.run(database, keyed=True, examples=1_000, steps=100)
+    machine.run(database, kind="keyed", examples=1_000, steps=100)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from house.log import BEGINNING, Record
-from house.scene import COMMITTED
+from house.scene import COMMITTED, told
 
 
 def put(scene, *records: tuple[str, int | None]) -> None:
@@ -45,3 +49,49 @@ def test_in_one_batch_the_newest_record_of_a_key_wins(keyed):
     put(keyed, ("a", 1), ("b", 1), ("a", 3), ("b", None))
     assert by_key(keyed) == {"a": 3}
     assert keyed.violations() == []
+
+
+def ranked(scene, partition: int, *records: tuple[str, int, int | None]) -> None:
+    """Records (key, n, rank) of a partition, and a batch that reads them."""
+    part = scene.log.parts[partition]
+    for key, n, rank in records:
+        value = json.dumps({"id": key, "n": n, "rank": rank}).encode()
+        part.records[part.end] = Record(key.encode(), value, BEGINNING)
+        part.end = part.stable_end = part.end + 1
+
+
+def test_with_order_by_a_replay_of_a_lower_rank_leaves_the_row(ordered):
+    ranked(ordered, 0, ("a", 1, 5), ("b", 1, 1))
+    ordered.done()
+    ranked(ordered, 0, ("a", 2, 3), ("b", 2, 1))
+    ordered.done()
+    ordered.factor = 10
+
+    assert ordered.on(ordered.plan_request(ordered.asked("replay", {0: 0}, {0: 2}))) == COMMITTED
+
+    assert by_key(ordered) == {"a": 10, "b": 2}
+    assert ordered.violations() == []
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_records_of_one_rank_at_one_offset_of_two_partitions_have_one_winner_whichever_came_first(ordered, first):
+    for partition in (first, 1 - first):
+        ranked(ordered, partition, ("a", partition, 7))
+        ordered.done()
+
+    assert by_key(ordered) == {"a": 1}  # of the later stream, in whatever batch it was read
+    assert ordered.violations() == []
+
+
+def test_in_one_batch_as_well_the_later_stream_wins_a_tie(ordered):
+    ranked(ordered, 1, ("a", 1, 7))
+    ranked(ordered, 0, ("a", 0, 7))
+    ordered.done()
+    assert by_key(ordered) == {"a": 1}
+    assert ordered.violations() == []
+
+
+def test_a_record_without_a_rank_is_refused_and_named(ordered):
+    ranked(ordered, 2, ("a", 1, 4), ("a", 2, None))
+    assert "rank of the record at house.v1-2 offset 1 is null" in told(ordered.done)
+    assert by_key(ordered) == {}

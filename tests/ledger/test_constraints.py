@@ -59,8 +59,69 @@ def closed_request(ledger) -> dict[str, object]:
     return known
 
 
+TARGET_ROWS = """insert into lockstep.target_rows (batch_id, token, place, target, stream_id, rows, records)
+    values (%(b)s, %(t)s, {place}, 'public.t{place}', %(s)s, {rows}, {records})"""
+
+
+def for_several(ledger) -> dict[str, object]:
+    """Two targets were told five and three rows; the result says nothing of them."""
+    known = opened(ledger)
+    for place, rows in enumerate((5, 3)):
+        ledger.ask(TARGET_ROWS.format(place=place, rows=rows, records=3) + " returning 1", **known)
+    ledger.ask(RESULT.format(delivered=0, written=0, before=0, after=0) + " returning 1", **known)
+    return known
+
+
+def guaranteed(ledger, guarantee: str) -> dict[str, object]:
+    """An attempt whose definition names this guarantee, ready to commit."""
+    known = opened(ledger)
+    ledger.ask(
+        """insert into lockstep.definition (definition_hash, pipeline, document, code_version)
+           select %(g)s, pipeline, jsonb_build_object('guarantee', jsonb_build_object('kind', %(g)s)), '1'
+           from lockstep.definition limit 1 returning 1""",
+        g=guarantee,
+    )
+    ledger.ask("update lockstep.attempt set definition_hash = %(g)s returning 1", g=guarantee)
+    ledger.ask(RESULT.format(delivered=0, written=0, before=0, after=0) + " returning 1", **known)
+    return known
+
+
+CONTRIBUTE = """insert into lockstep.contribution (target, key, batch_id, stream_id, records, "offset", ordinal, totals)
+    values ('public.spend', '{key}', %(b)s, {stream}, {records}, 9, 0, '{{}}')"""
+
+
+def contributed(ledger) -> dict[str, object]:
+    known = opened(ledger)
+    ledger.ask(CONTRIBUTE.format(key='["c-1"]', stream="%(s)s", records=3) + " returning 1", **known)
+    return known
+
+
+def taken_over(ledger) -> dict[str, object]:
+    """A batch that contributed and is committed, and a replay of it that has its commit row and nothing else."""
+    known = contributed(ledger)
+    ledger.committed(known["b"], known["t"])
+    replay = ledger.planned({known["s"]: (0, 10)}, lane="replay")
+    token = ledger.opened(replay)
+    with transaction(ledger.conn, OWNER) as cur:
+        cur.execute(
+            RESULT.format(delivered=0, written=0, before=0, after=0), {"b": replay, "t": token, "s": known["s"]}
+        )
+        cur.execute(
+            "insert into lockstep.commit (batch_id, stream_id, token) values (%s, %s, %s)", (replay, known["s"], token)
+        )
+    return known | {"r": replay}
+
+
+COMMIT = "insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)"
+DELIVERED = "insert into lockstep.delivery (batch_id, token, effect) values (%(b)s, %(t)s, '{}')"
+
+
 # constraint → where it stands → what must be refused
 REFUSED = [
+    ("results_first", lambda ledger: guaranteed(ledger, "Idempotent"), COMMIT),
+    ("results_first", lambda ledger: guaranteed(ledger, "AtLeastOnce"), COMMIT),
+    ("offsets_first", lambda ledger: guaranteed(ledger, "AtMostOnce"), DELIVERED),
+    ("half_open", stream, "insert into lockstep.arrival values ('t', %(s)s, int8range(5, 5), 1, 1)"),
     ("name_is_identifier", stream, "insert into lockstep.pipeline (name) values ('Robert; drop')"),
     ("not_before_start", stream, "update lockstep.stream set position = -1 where stream_id = %(s)s"),
     (
@@ -108,7 +169,26 @@ REFUSED = [
         select b, %(t)s, 'd1', 'me', now() from (insert_other()) as o (b)""",
     ),
     ("reconciles", opened, RESULT.format(delivered=5, written=4, before=0, after=0)),
+    ("records_have_rows", opened, TARGET_ROWS.format(place=0, rows=1, records=2)),
+    (
+        "every_target",
+        for_several,
+        "insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)",
+    ),
+    (
+        "quarantined_are_rejected",
+        opened,
+        RESULT.format(delivered=0, written=0, before=0, after=0)
+        .replace("rejected, rows", "rejected, rows, quarantined", 1)
+        .replace("0, 0, 0, 0, 0, 0, 0, 0)", "0, 0, 0, 1, 0, 0, 0, 0, 0)"),
+    ),
     ("nothing_trimmed", opened, RESULT.format(delivered=0, written=0, before=5, after=4)),
+    ("contributes_once", contributed, CONTRIBUTE.format(key='["c-1"]', stream="%(s)s", records=3)),
+    ("key_is_whole", opened, CONTRIBUTE.format(key='["c-1", null]', stream="%(s)s", records=3)),
+    ("contribution_records_check", opened, CONTRIBUTE.format(key='["c-1"]', stream="%(s)s", records=0)),
+    ("contributes_what_it_claims", opened, CONTRIBUTE.format(key='["c-1"]', stream="%(s)s + 1", records=3)),
+    ("contributes_what_it_claims", done, CONTRIBUTE.format(key='["c-1"]', stream="%(s)s", records=3)),
+    ("withdrawn_whole", taken_over, "update lockstep.coverage set batch_id = %(r)s where batch_id = %(b)s"),
     ("claimed_once", planned, CLAIM.format(low=9, high=12, e="nothing")),
     ("expects_whom", planned, CLAIM.format(low=10, high=12, e="batch")),
     ("batch_is_named", stream, "insert into lockstep.coverage values (%(s)s, int8range(0, 5), 'batch')"),
@@ -192,6 +272,17 @@ def test_what_was_trimmed_while_it_was_read_has_no_commit(ledger, conn):
         cur.execute("insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)", known)
 
 
+def test_what_one_of_two_targets_was_never_told_of_has_no_commit(ledger, conn):
+    one, other = ledger.stream(0), ledger.stream(1)
+    batch = ledger.planned({one: (0, 4), other: (0, 4)})
+    token = ledger.opened(batch)
+    known = {"b": batch, "t": token}
+    for place, stream in ((0, one), (0, other), (1, one)):  # the second target's rows of the other stream are missing
+        ledger.ask(TARGET_ROWS.format(place=place, rows=2, records=2) + " returning 1", **known, s=stream)
+    with pytest.raises(errors.CheckViolation, match="every_target"), transaction(conn, OWNER) as cur:
+        commit_in(cur, batch, token, delivered=4)
+
+
 HISTORY = [
     "definition",
     "batch_range",
@@ -200,8 +291,10 @@ HISTORY = [
     "source_manifest",
     "verdict",
     "result",
+    "target_rows",
     "commit",
     "decision",
+    "delivery",
 ]
 
 
@@ -222,6 +315,20 @@ def test_history_is_insert_only_for_everybody(conn, table, role):
         assert cur.fetchone()[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("guarantee", "first", "then"),
+    [("Idempotent", DELIVERED, COMMIT), ("AtMostOnce", COMMIT, DELIVERED)],
+    ids=["results first", "offsets first"],
+)
+def test_the_moves_of_a_guarantee_pass_in_their_order(ledger, conn, guarantee, first, then):
+    known = guaranteed(ledger, guarantee)
+    with transaction(conn, OWNER) as cur:
+        cur.execute(first, known)
+        cur.execute(then, known)
+        assert cur.rowcount == 1
+        conn.rollback()
+
+
 MAY_NOT = [
     ("lockstep_planner", "insert into lockstep.commit (batch_id, stream_id, token) values (1, 1, 1)"),
     ("lockstep_planner", "insert into lockstep.attempt (batch_id) values (1)"),
@@ -230,6 +337,8 @@ MAY_NOT = [
     ("lockstep_stager", "insert into lockstep.coverage values (1, int8range(0, 1), 'skipped')"),
     ("lockstep_committer", "insert into lockstep.batch (pipeline) values ('x')"),
     ("lockstep_committer", "update lockstep.batch set token = 9"),
+    ("lockstep_committer", "update lockstep.contribution set records = 1"),
+    ("lockstep_planner", "delete from lockstep.contribution"),
     ("lockstep_committer", "insert into lockstep.result (batch_id) values (1)"),
     ("lockstep_reader", "update lockstep.pipeline set paused = true"),
     ("lockstep_reader", "create table lockstep_staging.x (i int)"),

@@ -205,6 +205,7 @@ def test_batches_are_told_oldest_first_with_what_they_wrote(conn, ledger):
         "written": 7,
         "rejected": 2,
         "filtered": 1,
+        "attempt": token,
     }
     assert (told[1]["committed_at"], told[1]["rows_written"], told[1]["ranges"][0]["delivered"]) == (None, 0, None)
     assert [document["batch"] for document in read(conn, reading.batches, "orders", last=1)] == [planned]

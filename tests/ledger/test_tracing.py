@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
+from house.world import World
 from ledger_rows import read
-from lockstep.adapters.postgres import transaction
+from lockstep.adapters.postgres import connect, transaction
 from lockstep.core.definition import Append, Json, Pipeline, Upsert
 from lockstep.core.errors import Refusal
 from lockstep.ledger import tracing
@@ -124,6 +127,24 @@ def test_blame_leads_from_a_key_to_its_record(conn, ledger, target):
     told = read(conn, tracing.blame, ORDERS, ["o'1"])
     assert (told["partition"], told["offset"], told["batch"], told["attempt"]) == (1, 4, batch, token)
     assert (told["row"]["n"], told["deleted"]) == (5, False)
+
+
+def test_blame_of_an_accumulated_row_tells_what_adds_up_to_it_the_newest_first(database, tmp_path):
+    world = World(database, tmp_path, kind="accumulated")
+    world.log.produce(0, 5, keys=1)
+    world.run()
+    world.log.produce(0, 2, keys=1)
+    world.log.produce(1, 4, keys=1)
+    world.run()
+    with closing(connect(database)) as conn:
+        told = read(conn, tracing.blame, world.pipeline, ["0"])
+
+    assert (told["partition"], told["offset"], told["batch"]) == (1, 3, 2)
+    segments = [(c["batch"], c["partition"], c["from_offset"], c["until_offset"]) for c in told["contributions"]]
+    assert segments == [(2, 1, 0, 4), (2, 0, 5, 7), (1, 0, 0, 5)]
+    assert told["row"]["records"] == sum(c["records"] for c in told["contributions"]) == 11
+    assert told["row"]["total"] == sum(c["totals"]["total"] or 0 for c in told["contributions"])
+    world.close()
 
 
 @pytest.mark.usefixtures("target")

@@ -30,12 +30,12 @@ PIECE = st.tuples(
 )
 
 
-def history(tmp_path, database, *, keyed: bool = False) -> World:
+def history(tmp_path, database, *, kind: str = "appended") -> World:
     """Four batches of five offsets in each of three partitions, the second and third of partition 0 replayed as one."""
-    world = World(database, tmp_path, keyed=keyed)
-    for kind in ("data", "garbage", "deletion", "data"):
+    world = World(database, tmp_path, kind=kind)
+    for content in ("data", "garbage", "deletion", "data"):
         for partition in range(3):
-            world.log.produce(partition, 5, kind=kind if partition == 0 else "data")
+            world.log.produce(partition, 5, kind=content if partition == 0 else "data")
         world.run()
     world.redo("replay", {0: 5}, {0: 15})
     return world
@@ -68,7 +68,8 @@ def answers(world: World) -> dict:
             for offset in range(position):
                 told[partition, offset] = tracing.lineage(cur, world.pipeline, partition, offset)
             for key in range(7) if world.key else ():
-                told[key] = tracing.blame(cur, world.pipeline, [f"{partition}-{key}"])
+                name = str(key) if world.log.anywhere else f"{partition}-{key}"
+                told[name] = tracing.blame(cur, world.pipeline, [name])
     return told
 
 
@@ -79,9 +80,9 @@ def unkept(world: World) -> list[str]:
     return [f"{check.name}: {check.detail}" for check in checks if not check.ok] + world.violations()
 
 
-@pytest.mark.parametrize("keyed", [False, True], ids=["append", "upsert"])
-def test_what_lies_below_log_start_becomes_one_row_and_every_answer_stays(database, tmp_path, keyed):
-    world = trimmed(history(tmp_path, database, keyed=keyed), 17, 0)
+@pytest.mark.parametrize("kind", ["appended", "keyed", "accumulated"])
+def test_what_lies_below_log_start_becomes_one_row_and_every_answer_stays(database, tmp_path, kind):
+    world = trimmed(history(tmp_path, database, kind=kind), 17, 0)
     before, positions, others = answers(world), world.positions(), coverage(world, 1)
 
     assert kept(world) == Upkept(merged=1, streams=1)

@@ -6,5 +6,6 @@ from mutants.of_the_edges import MUTANTS as EDGES
 from mutants.of_the_ledger import MUTANTS as LEDGER
 from mutants.of_the_rest import MUTANTS as REST
 from mutants.of_the_steps import MUTANTS as STEPS
+from mutants.of_totals import MUTANTS as TOTALS
 
-MUTANTS = [*LEDGER, *STEPS, *REST, *EDGES]
+MUTANTS = [*LEDGER, *STEPS, *REST, *TOTALS, *EDGES]

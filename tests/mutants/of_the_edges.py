@@ -17,7 +17,7 @@ MUTANTS = [
     Mutant(
         "failOnDataLoss=false",
         "Spark would go on with what is left",
-        (Edit("adapters/spark.py", '"failOnDataLoss": "true"', '"failOnDataLoss": "false"'),),
+        (Edit("adapters/spark_source.py", '"failOnDataLoss": "true"', '"failOnDataLoss": "false"'),),
         (f"{SPARK}test_records_that_are_deleted_before_the_read_fail_it",),
         (SPARK.removesuffix("::"),),
         long=True,
@@ -25,7 +25,13 @@ MUTANTS = [
     Mutant(
         "Spark stops one offset early",
         "a range ends where the next one begins",
-        (Edit("adapters/spark.py", "str(p): i.offsets.until_offset for", "str(p): i.offsets.until_offset - 1 for"),),
+        (
+            Edit(
+                "adapters/spark_source.py",
+                "str(p): i.offsets.until_offset for",
+                "str(p): i.offsets.until_offset - 1 for",
+            ),
+        ),
         (f"{SPARK}test_every_record_of_the_range_is_read_and_none_beside_it",),
         (SPARK.removesuffix("::"),),
         long=True,

@@ -9,7 +9,7 @@ TWICE, CLAIMED = ("the_same_offsets_are_planned_twice",), ("two_replays_take_the
 STALE, LOST = ("coverage_changes_owner_under_a_plan",), ("a_fill_takes_what_is_lost",)
 BACK, HALF = ("a_replay_writes_positions",), ("half_a_batch_is_committed",)
 STAGED, TRIMMED = ("staged_rows_disappear",), ("records_are_trimmed_under_the_read",)
-GUARDS = "ledger/migrations/0006_lanes.sql"
+GUARDS = "ledger/migrations/0010_per_partition.sql"
 
 MUTANTS = [
     # Who may commit.
@@ -40,7 +40,7 @@ MUTANTS = [
         "newest_attempt",
         ZOMBIE,
         "the token is what tells two attempts of a planned batch apart",
-        Edit(GUARDS, "b.token = new.token and b.state = 'planned'", "b.state = 'planned'"),
+        Edit(GUARDS, "if newest is distinct from new.token or found is", "if found is"),
         long=True,
     ),
     # Where a batch may begin.
@@ -160,7 +160,7 @@ MUTANTS = [
         "rows_counted",
         STAGED,
         "as many rows come in as were staged",
-        Edit("targets/append.py", "if cur.rowcount != rows:", "if rows < 0:"),
+        Edit("targets/append.py", "if cur.rowcount != rows.count:", "if rows.count < 0:"),
         long=True,
     ),
     alone(
@@ -168,7 +168,7 @@ MUTANTS = [
         "target_key",
         ("a_row_is_there_already",),
         "a row that stands there already is an error, and is named",
-        Edit("targets/append.sql", "where t._reason is null\n\n", "where t._reason is null on conflict do nothing\n\n"),
+        Edit("targets/append.sql", "from {rows} t\n\n", "from {rows} t on conflict do nothing\n\n"),
     ),
     alone(
         "covered_by_commit dropped",
@@ -203,9 +203,7 @@ MUTANTS = [
         "stage_looks_at_the_log",
         ("the_log_is_another_one",),
         "a topic may be made anew between plan and read",
-        Edit(
-            "steps/same_log.py", "planned_on != {(view.cluster_id, view.topic_id)} or bounds is None", "bounds is None"
-        ),
+        Edit("steps/same_log.py", "planned_on != (view.cluster_id, view.topic_id) or bounds is None", "bounds is None"),
         long=True,
     ),
     alone(

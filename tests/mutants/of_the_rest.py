@@ -15,10 +15,31 @@ MUTANTS = [
         "whoever commits a preview's batch is refused",
         "tests/ledger/test_constraints.py::test_a_preview_has_no_commit",
         Edit(
-            "ledger/migrations/0006_lanes.sql",
+            "ledger/migrations/0010_per_partition.sql",
             "new.batch_id and r.preview)",
             "new.batch_id and not b.batch_id = b.batch_id)",
         ),
+    ),
+    one(
+        "quarantined_are_rejected dropped",
+        "what was quarantined is counted among the rejects",
+        f"{CONSTRAINT}[quarantined_are_rejected-0]",
+        Drop("alter table lockstep.result drop constraint quarantined_are_rejected"),
+        long=True,
+    ),
+    one(
+        "a record that breaks an expectation is published all the same",
+        "a verdict that passes would say nothing of its rows",
+        ("tests/kafka/test_quarantine.py::test_records_that_break_it_are_put_aside_and_the_others_go_on[by default]",),
+        Edit("steps/validate.py", "if suite.violators and not refusals:", "if suite.violators and refusals:"),
+        long=True,
+    ),
+    one(
+        "a record is put aside without its other rows",
+        "what was turned away would be there in part",
+        "tests/spark/test_quarantine.py::test_a_record_of_several_rows_in_several_tasks_is_put_aside_whole",
+        Edit("ledger/quarantine.sql", "and t._task = w.task and", "and t._task = w.task and t._ordinal = 0 and"),
+        long=True,
     ),
     one(
         "loss_stays dropped",
@@ -59,7 +80,11 @@ MUTANTS = [
         "an upsert does not look at the order",
         "a replay of old records overwrites newer ones",
         f"{KEYS}test_a_replay_of_older_records_leaves_the_newer_row",
-        Edit("targets/upsert.sql", "({target_order} s.epoch, t._offset) > ", "({target_order} s.epoch, t._offset) < "),
+        Edit(
+            "targets/upsert.sql",
+            "({target_order} s.epoch, t._offset, t._stream) > ",
+            "({target_order} s.epoch, t._offset, t._stream) < ",
+        ),
         long=True,
     ),
     one(

@@ -30,7 +30,9 @@ MUTANTS = [
         f"{STEPS}test_a_process_that_dies_in_the_commit_leaves_nothing_to_be_seen[commit.published] "
         f"{STEPS}test_a_process_that_dies_in_the_commit_leaves_nothing_to_be_seen[commit.ledger_written]",
         Edit(
-            "steps/commit.py", 'reach("commit.published")', 'cur.connection.commit()\n        reach("commit.published")'
+            "steps/commit.py",
+            'reach("commit.published")',
+            'cur.connection.commit()\n            reach("commit.published")',
         ),
     ),
     one(
@@ -102,9 +104,8 @@ MUTANTS = [
         "told committed, and it is not",
         Edit(
             "steps/commit.py",
-            "except Unreachable as away:\n                why = away.message\n"
-            "                if not was_committed(at, attempt):",
-            "except Exception as away:\n                why = str(away)\n                if not at.dsn:",
+            "except Unreachable as away:\n            why = away.message\n            if not was_committed(at, attempt):",
+            "except Exception as away:\n            why = str(away)\n            if not at.dsn:",
         ),
     ),
     alone(
@@ -170,7 +171,7 @@ MUTANTS = [
         "rows of losing tries are appended",
         "a task may run twice, and one of the two counts",
         f"{STEPS}test_rows_of_a_try_that_lost_are_not_published[scene]",
-        Edit("targets/append.sql", "    on w.task = t._task\nwhere t._reason", "    on w.task >= 0\nwhere t._reason"),
+        Edit("targets/rows.sql", "w on w.task = s._task", "w on w.task >= 0"),
         long=True,
     ),
     one(

@@ -5,8 +5,10 @@ import os
 os.environ.setdefault("SPARK_MASTER", "local[2,2]")  # a task may be tried twice
 
 import itertools
+import json
+import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psycopg2
 import pytest
@@ -16,16 +18,17 @@ from lockstep.adapters.folders import load
 from lockstep.adapters.kafka import Broker
 from lockstep.adapters.postgres import connect
 from lockstep.adapters.spark import SparkEngine
+from lockstep.cli.surroundings import registry
 from lockstep.core.decisions import Caller
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.run import run, until_idle
 from lockstep.steps.surroundings import Surroundings
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 NUMBERS = itertools.count()
-HEAD = "from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert\n"
+EXAMPLES = Path(__file__).parents[2] / "include" / "pipelines"
+HEAD = """from lockstep.core.definition import (
+    Accumulate, Append, Avro, Count, Custom, Envelope, Json, Limits, Max, Min, PerPartition, Pipeline, Raw, Sum, Upsert)
+"""
 COORDINATES = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 
 
@@ -56,29 +59,42 @@ class Loaded:
 
     def parts(self):
         folder = load(self.name)
-        return Surroundings(self.dsn, Broker(self.kafka)), SparkEngine(folder, self.kafka, self.dsn), folder
+        engine = SparkEngine(folder, self.kafka, self.dsn, registry=registry())
+        return Surroundings(self.dsn, Broker(self.kafka)), engine, folder
 
 
 @pytest.fixture
 def pipeline(database, kafka, tmp_path, monkeypatch):
-    """`pipeline(topic, columns, target=..., ddl=..., transform=...)` writes a folder and makes its target."""
+    """`pipeline(topic, columns, ddl, target=..., transform=..., form=..., suite=[...])` writes a folder, makes its target.
+
+    A target that is more than its name is written out, with TABLE for its table.
+    """
 
     def make(
-        topic: str, columns: str, ddl: str, target: str = "Append", transform: str | None = None, **more: str
+        topic: str,
+        columns: str,
+        ddl: str,
+        target: str = "Append",
+        transform: str | None = None,
+        suite: list[dict] | None = None,
+        **more: str,
     ) -> Loaded:
         name = f"p{next(NUMBERS)}"
         folder: Path = tmp_path / "pipelines" / name
         folder.mkdir(parents=True)
         key = more.pop("key", "")
         made = f'Upsert("public.{name}", key=("{key}",))' if target == "Upsert" else f'Append("public.{name}")'
-        fmt = f'Json("{columns}"{f", key={key!r}" if key else ""})'
+        made = target.replace("TABLE", f"public.{name}") if "TABLE" in target else made
+        fmt = more.pop("form", f'Json("{columns}"{f", key={key!r}" if key else ""})')
         extra = "".join(f", {option}={value}" for option, value in more.items())
         text = f'{HEAD}P = Pipeline(name="{name}", topic="{topic}", format={fmt}, target={made}{extra})\n'
         (folder / "__init__.py").write_text(text)
-        unique = "" if key else ", primary key (_stream, _offset, _ordinal)"
+        unique = "" if "primary key" in ddl else ", primary key (_stream, _offset, _ordinal)"
         (folder / "target.sql").write_text(f"create table public.{name} ({ddl}, {COORDINATES}{unique});")
         if transform:
             (folder / "transform.py").write_text(transform)
+        if suite:
+            (folder / "expectations.json").write_text(json.dumps({"name": name, "expectations": suite}))
         monkeypatch.setenv("LOCKSTEP_PIPELINES", str(folder.parent))
         conn = connect(database)
         migrate_target(conn, load(name))
@@ -86,3 +102,22 @@ def pipeline(database, kafka, tmp_path, monkeypatch):
         return Loaded(name, database, kafka)
 
     return make
+
+
+@pytest.fixture
+def example(database, kafka, topic, tmp_path, monkeypatch):
+    """`example(name)` takes an example as it stands, on a topic of the test's own, and makes its target."""
+
+    def take(name: str) -> tuple[Loaded, str]:
+        source = topic(partitions=2)
+        folder = tmp_path / "pipelines" / name
+        shutil.copytree(EXAMPLES / name, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        init = folder / "__init__.py"
+        init.write_text(init.read_text().replace(f'topic="{load(name).pipeline.topic}"', f'topic="{source}"'))
+        monkeypatch.setenv("LOCKSTEP_PIPELINES", str(folder.parent))
+        conn = connect(database)
+        migrate_target(conn, load(name))
+        conn.close()
+        return Loaded(name, database, kafka), source
+
+    return take

@@ -9,7 +9,7 @@ import pytest
 
 from lockstep.adapters.spark_session import session
 from lockstep.core.definition import Append, Json, Pipeline, Upsert
-from lockstep.formats.json_format import decoded
+from lockstep.formats import decoded
 
 COLUMNS = "id string, amount decimal(12,2), n int, big bigint, at timestamp, share double, yes boolean"
 APPEND = Pipeline("p", "t", Json(COLUMNS), Append("public.p"))

@@ -8,6 +8,10 @@ import time
 import psutil
 import pytest
 
+from drill import said
+from here import into_two
+from lockstep.steps.verify import verify
+
 
 @pytest.mark.parametrize(
     "fault", ["task.read_mid=raise", "task.copy_end=kill", "task.committed=raise", "task.committed=kill"]
@@ -21,6 +25,20 @@ def test_a_task_that_fails_is_tried_again_and_only_the_winner_counts(drill, monk
     assert not list(drill.home.glob("armed-*")), "the fault never happened"
     assert drill.ask("select count(*) from public.drill") == [(150,)]
     assert drill.violations() == []
+
+
+@pytest.mark.parametrize("fault", [pytest.param("task.copy_end=kill", marks=pytest.mark.long), "task.committed=kill"])
+def test_a_task_that_dies_for_one_of_two_targets_is_tried_again_for_that_one(drill, monkeypatch, fault):
+    monkeypatch.setenv("SPARK_MASTER", "local[2,3]")
+    here = into_two(drill)
+
+    answer = said(drill.start("--spark", fault=fault), seconds=240)
+
+    assert answer["committed"], answer
+    assert not list(drill.home.glob("armed-*")), "the fault never happened"
+    assert drill.ask("select (select count(*) from drill), (select count(*) from newest)") == [(150, 150)]
+    checks = verify(here.at.conn, here.at.broker, here.folder, deep=True)
+    assert [check for check in checks if not check.ok] == []
 
 
 def test_an_interrupt_frees_the_batch_and_takes_the_jvm_with_it(drill):

@@ -73,13 +73,19 @@ def load(name: str) -> PipelineFolder:
     source = path / "__init__.py"
     if not source.is_file():
         raise BadDefinition(f"{shown(source)}: missing; it holds the Pipeline", next_command=f"lockstep check {name}")
-    return PipelineFolder(
+    folder = PipelineFolder(
         pipeline=_one_pipeline(_module(name, source), name, source),
         path=path,
         transform=_text(path / "transform.py"),
         expectations=_expectations(path / "expectations.json"),
         target_sql=_text(path / "target.sql"),
+        decode=_text(path / "decode.py"),
     )
+    if folder.quarantines and len(folder.pipeline.targets) > 1:
+        raise _broken(
+            name, source, None, "on_violation: the suite judges the first target alone; with several, it refuses"
+        )
+    return folder
 
 
 def shown(path: Path) -> str:

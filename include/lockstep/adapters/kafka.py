@@ -48,6 +48,10 @@ class Broker:
         }
         self._admin: AdminClient | None = None
 
+    def __reduce__(self) -> tuple[type[Broker], tuple[str, KafkaOptions]]:
+        """It travels to executors by its address; connections stay behind."""
+        return Broker, (self.bootstrap, self.options)
+
     def view(self, topic: str) -> TopicView:
         """Cluster id, topic id and every partition's bounds, all read now.
 

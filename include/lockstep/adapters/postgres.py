@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 PLANNER = "lockstep_planner"
 STAGER = "lockstep_stager"
 COMMITTER = "lockstep_committer"
+PARTITION = "lockstep_partition"
 READER = "lockstep_reader"
 OWNER = "lockstep_owner"
 LOCK_SECONDS = 10.0
@@ -29,30 +31,40 @@ IDLE_SECONDS = 5.0  # who stands still inside a transaction for so long, a lock 
 SILENT_SECONDS = 30  # what was sent is acknowledged by then, or the connection is taken to be dead
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which database is meant, for whoever reads a message: its name, where its address stands, and what to look at."""
+
+    called: str = "the ledger's database"
+    variable: str = "LOCKSTEP_DSN"
+    next_command: str = "lockstep dev status"
+
+
+LEDGER = Place()
+
+
 class LockTimeout(Refusal):
     """Another transaction stood in the way, by a lock or a deadlock; nothing was done, and trying again is right."""
 
 
-def connect(dsn: str, *, name: str = "lockstep") -> connection:
+def connect(dsn: str, *, name: str = "lockstep", place: Place = LEDGER) -> connection:
     """A direct connection whose commits are durable and whose transactions see what was committed before each statement.
 
     Raises `Unreachable` when Postgres is away and `Refusal` when it would forget commits or read old rows.
     """
-    conn = connect_as_is(dsn, name=name)
+    conn = connect_as_is(dsn, name=name, place=place)
     try:
         _assert_promises(conn)
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
         conn.close()
-        raise Unreachable(
-            f"the ledger's database went away: {last_line(error)}", next_command="lockstep dev status"
-        ) from None
+        raise Unreachable(f"{place.called} went away: {last_line(error)}", next_command=place.next_command) from None
     except BaseException:
         conn.close()
         raise
     return conn
 
 
-def connect_as_is(dsn: str, *, name: str = "lockstep") -> connection:
+def connect_as_is(dsn: str, *, name: str = "lockstep", place: Place = LEDGER) -> connection:
     """A direct connection, whatever its settings are worth: for who looks at them; work is done over `connect`.
 
     Raises `Unreachable` when Postgres is away and `Refusal` when the DSN cannot be read; neither says a secret again.
@@ -61,8 +73,8 @@ def connect_as_is(dsn: str, *, name: str = "lockstep") -> connection:
         parts = parse_dsn(dsn)
     except psycopg2.ProgrammingError:
         raise Refusal(
-            "LOCKSTEP_DSN cannot be read as a connection string (it is not shown: it may hold a password)",
-            next_command="set LOCKSTEP_DSN to postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX",
+            f"{place.variable} cannot be read as a connection string (it is not shown: it may hold a password)",
+            next_command=f"set {place.variable} to postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX",
         ) from None
     try:
         conn: connection = psycopg2.connect(
@@ -75,14 +87,15 @@ def connect_as_is(dsn: str, *, name: str = "lockstep") -> connection:
         )
     except psycopg2.OperationalError as error:
         raise Unreachable(
-            f"the ledger's database does not answer: {_without_secrets(error, parts)}",
-            next_command="lockstep dev status",
+            f"{place.called} does not answer: {_without_secrets(error, parts)}", next_command=place.next_command
         ) from None
     return conn
 
 
 @contextmanager
-def transaction(conn: connection, role: str | None, *, lock_seconds: float = LOCK_SECONDS) -> Iterator[Any]:
+def transaction(
+    conn: connection, role: str | None, *, lock_seconds: float = LOCK_SECONDS, place: Place = LEDGER
+) -> Iterator[Any]:
     """One transaction under one role: commits when the block ends, rolls back when it raises.
 
     Raises `LockTimeout` when another transaction stood in the way, `Unreachable` when the connection is lost.
@@ -97,13 +110,13 @@ def transaction(conn: connection, role: str | None, *, lock_seconds: float = LOC
         raise LockTimeout(f"another transaction stood in the way: {last_line(error)}") from None
     except errors.ReadOnlySqlTransaction as error:
         raise Unreachable(
-            f"the ledger's database is read-only, as a standby is: {first_line(error)}",
-            next_command="set default_transaction_read_only to off, or LOCKSTEP_DSN to the primary",
+            f"{place.called} is read-only, as a standby is: {first_line(error)}",
+            next_command=f"set default_transaction_read_only to off, or {place.variable} to the primary",
         ) from None
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
         if isinstance(error, errors.DiskFull | errors.OutOfMemory) and not conn.closed:
-            raise Unreachable(f"the ledger's database has no room: {first_line(error)}") from None
-        raise Unreachable(f"the connection to the ledger's database was lost: {last_line(error)}") from error
+            raise Unreachable(f"{place.called} has no room: {first_line(error)}") from None
+        raise Unreachable(f"the connection to {place.called} was lost: {last_line(error)}") from error
 
 
 def ensure_database(dsn: str, name: str) -> None:

@@ -2,111 +2,135 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import secrets
+from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
 from lockstep.adapters.postgres import staging_dsn
+from lockstep.adapters.spark_errors import told
+from lockstep.adapters.spark_ranges import groups, outcomes, probe, require_no_shuffle, with_end
 from lockstep.adapters.spark_session import session
+from lockstep.adapters.spark_source import records_of
 from lockstep.core.accounting import Digest, ManifestLine
-from lockstep.core.columns import RESERVED, Column
-from lockstep.core.errors import BadData, BadDefinition, Refusal, Superseded, Unreachable
+from lockstep.core.errors import BadData, Superseded
+from lockstep.core.guarantees import EACH_STREAM, commit_unit
+from lockstep.core.staging import Run
 from lockstep.core.tasks import tasks_for
-from lockstep.formats.json_format import decoded
+from lockstep.formats import decoded
+from lockstep.staging.plans import cuts, reads, unrepeatable
+from lockstep.staging.range_writer import SPARK_OUTCOMES, RangeWriter
 from lockstep.staging.source import kept, source_lines
 from lockstep.staging.tally import SPARK_LINES
+from lockstep.staging.transforms import NAME as TRANSFORM
+from lockstep.staging.transforms import Transforms
 from lockstep.staging.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from lockstep.core.columns import Column
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.kafka_options import KafkaOptions
-    from lockstep.core.staging import StageWork
+    from lockstep.core.registry import Registry
+    from lockstep.core.staging import RangeOutcome, RangeTask, StageWork
 
-NO_MOMENT_BEFORE, LAST_DAY = "1970-01-01T00:00:00Z", "9999-12-31T00:00:00Z"
-FETCH_WAIT_MS = "10"  # a range's tail waits this long for bytes that will not come
-# What an error names when an outside system was away or did not let us in: no fault of data or code.
-AWAY = (
-    "ConnectionError",
-    "KAFKA_DATA_LOSS",
-    "OffsetOutOfRange",
-    "TimeoutException",
-    "Disconnect",
-    "AuthenticationException",
-    "AuthorizationException",
-    "SSLHandshakeException",
-)
-SPARK_TYPES = {
-    "string": "string",
-    "boolean": "boolean",
-    "tinyint": "smallint",
-    "smallint": "smallint",
-    "int": "int",
-    "bigint": "bigint",
-    "float": "float",
-    "double": "double",
-    "date": "date",
-    "timestamp": "timestamp",
-    "binary": "binary",
-}
+HIDDEN = ("_ordinal", "_deleted", "_reason", "_value", "_bytes", "_filtered")  # from a transform
 
 
 class SparkEngine:
     """One pipeline's reading by the process's Spark session; nothing is started before the first read needs it."""
 
-    def __init__(self, folder: PipelineFolder, kafka: str, dsn: str, kafka_options: KafkaOptions | None = None) -> None:
+    def __init__(
+        self,
+        folder: PipelineFolder,
+        kafka: str,
+        dsn: str,
+        kafka_options: KafkaOptions | None = None,
+        registry: Registry | None = None,
+    ) -> None:
         self._folder = folder
+        self._registry = registry
         self._kafka = kafka
         self._dsn = dsn
         self._kafka_options = kafka_options.for_java() if kafka_options else {}
         self._group = ""
         self._cancelled = False
+        self._transforms = Transforms(folder)
 
     def application_id(self) -> str | None:
         """How Spark's own pages call this run."""
         return session().sparkContext.applicationId
 
-    def columns(self) -> tuple[Column, ...]:
-        """The columns that reach the target; with a transform, found by running it on an empty frame.
+    def columns(self, place: int = 0) -> tuple[Column, ...]:
+        """The columns that reach the target at this place; with a transform, found by running it on an empty frame.
 
-        An attempt begins by asking for them: what cancelled the one before does not concern it.
+        An attempt begins by asking for the first target's: what cancelled the one before does not concern it.
         """
-        self._group, self._cancelled = "", False
-        declared = self._folder.pipeline.format.columns
-        if self._folder.transform is None:
-            return declared
-        schema = ", ".join(
-            ["_stream int", "_offset bigint", "_timestamp timestamp", "_key binary", "_headers string"]
-            + [f"`{column.name}` {column.type}" for column in declared]
-        )
-        frame = self._transformed(session().createDataFrame([], schema))
-        for name in ("_stream", "_offset"):
-            if name not in frame.columns:
-                raise BadDefinition(f"{self._where}: the transform drops {name}, and every row answers for its record")
-        return tuple(self._column(name, type_) for name, type_ in frame.dtypes if name not in RESERVED)
+        if not place:
+            self._group, self._cancelled = "", False
+            self._transforms = Transforms(self._folder)
+        if self._transforms.straight:
+            return self._folder.pipeline.columns
+        target = self._folder.pipeline.targets[place]
+        if commit_unit(self._folder.pipeline.guarantee) == EACH_STREAM:
+            records = probe(session(), self._transforms.given)
+            require_no_shuffle(with_end(self._transforms.applied(target, records, Run(self._where))), self._where)
+        return self._transforms.columns(target, session())
+
+    def unrepeatable(self) -> dict[str, tuple[str, ...]]:
+        """What each target's function takes from the clock, from chance or from where it runs, as its plan tells."""
+        found: dict[str, tuple[str, ...]] = {}
+        for target in self._folder.pipeline.targets:
+            if self._transforms.function(target) is not None:
+                name = target.transform or TRANSFORM
+                found[name] = unrepeatable(self._transforms.on_nothing(target, session()))
+        return found
 
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
         """Stages every visible record of the ranges; raises `BadData` when data or code is at fault."""
         froms = {item.stream_id: item.offsets.from_offset for item in work.ranges}
         dsn = staging_dsn(self._dsn, f"lockstep stage {work.batch_id}.{work.token}")
-        writer = Writer(dsn, work.table, work.batch_id, work.token, froms, tuple(c.name for c in work.columns))
-        slots = tasks_for([item.offsets.span for item in work.ranges], session().sparkContext.defaultParallelism)
+        tables = [(table, tuple(column.name for column in columns)) for table, columns in work.tables]
+        tombs = tuple(each for each, deletes in zip(tables, self._deleting(), strict=True) if deletes)
+        beside = work.raw_table if self._folder.quarantines and not self._transforms.straight else None
+        writer = Writer(dsn, work.table, work.batch_id, work.token, froms, tables[0][1], tombs, beside)
+        slots = self._tasks(work)
+        return self._done(work, lambda: self._staged(self._decoded(work, slots), writer, work, slots))
+
+    def commit_ranges(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
+        """Reads the ranges in tasks that commit each by themselves; raises `BadData` when data or code is at fault."""
+        names = tuple(column.name for column in work.columns)
+        frames, run = [], secrets.token_hex(8)
+        for slot, group in enumerate(groups(work.ranges, self._tasks(work))):
+            part = replace(work, ranges=group)
+            froms = {item.stream_id: item.offsets.from_offset for item in group}
+            frames.append(self._committed(part, RangeWriter(task, run, slot, froms, names)))
+        return self._done(work, lambda: outcomes(frames, self._where))
+
+    def _tasks(self, work: StageWork) -> int:
+        return tasks_for([item.offsets.span for item in work.ranges], session().sparkContext.defaultParallelism)
+
+    def _decoded(self, work: StageWork, tasks: int | None = None) -> DataFrame:
+        raw = records_of(work, self._kafka, self._kafka_options)
+        raw = raw.coalesce(tasks) if tasks else raw
+        return decoded(raw, self._folder.pipeline, decode=self._folder.decode, registry=self._registry)
+
+    def _done(self, work: StageWork, do: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Does it under a name by which it can be cancelled, and tells what went wrong in one line."""
         context = session().sparkContext
         group = f"{work.table}_{secrets.token_hex(4)}"  # one that is cancelled runs no job any more
         context.setJobGroup(group, f"{work.pipeline}: batch {work.batch_id}", interruptOnCancel=True)
         self._group = group
         self._require_wanted(work)  # after the group is named: who cancels from here on cancels the group
         try:
-            records = decoded(self._records(work).coalesce(slots), self._folder.pipeline)
-            lines = self._staged(records, writer, work)
-            return lines if self._folder.transform is None else kept(source_lines(dsn, work, slots), lines)
+            return do()
         except PySparkException as error:
             raise self._told(error, work) from error
         except Exception as error:
@@ -124,113 +148,93 @@ class SparkEngine:
         if self._group:
             session().sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)  # noqa: SLF001 - Python lacks it
 
-    def _records(self, work: StageWork) -> DataFrame:
-        """The ranges' raw records, coordinates and all: assigned partitions, numeric offsets, committed records only."""
-        topic = work.ranges[0].offsets.topic_partition.topic
-        parts = {item.offsets.topic_partition.partition: item for item in work.ranges}
-        options = {f"kafka.{name}": value for name, value in self._kafka_options.items()} | {
-            "kafka.bootstrap.servers": self._kafka,
-            "kafka.isolation.level": "read_committed",
-            "kafka.fetch.max.wait.ms": FETCH_WAIT_MS,
-            "assign": json.dumps({topic: sorted(parts)}),
-            "startingOffsets": json.dumps({topic: {str(p): i.offsets.from_offset for p, i in parts.items()}}),
-            "endingOffsets": json.dumps({topic: {str(p): i.offsets.until_offset for p, i in parts.items()}}),
-            "failOnDataLoss": "true",
-            "includeHeaders": "true",
-        }
-        raw = session().read.format("kafka").options(**options).load()
-        streams = F.create_map(*[F.lit(value) for p, item in parts.items() for value in (p, item.stream_id)])
-        headers = F.to_json(F.transform("headers", lambda h: F.struct(h["key"], F.base64(h["value"]).alias("value"))))
-        size = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
-        return raw.select(
-            F.element_at(streams, F.col("partition")).alias("_stream"),
-            F.col("offset").alias("_offset"),
-            F.lit(0).alias("_ordinal"),
-            _moment(F.col("timestamp")).alias("_timestamp"),
-            F.col("key").alias("_key"),
-            F.col("value").alias("_value"),
-            headers.alias("_headers"),
-            size.alias("_bytes"),
-        )
+    def _staged(self, records: DataFrame, writer: Writer, work: StageWork, slots: int) -> tuple[ManifestLine, ...]:
+        if self._transforms.straight:
+            return _lines(records.withColumns(self._raw()).mapInArrow(writer.whole, SPARK_LINES))
+        accepted = self._accepted(records, writer.intake)
+        outs = [self._transforms.applied(target, accepted, work.run) for target in self._folder.pipeline.targets]
+        if sum(map(reads, outs)) == 1:
+            lines = _lines(_typed(outs[0], work.columns).mapInArrow(writer.outlet, SPARK_LINES))
+            return kept(source_lines(writer.dsn, work, slots), lines)
+        return self._read_once(accepted, outs, writer, work, slots)
 
-    def _staged(self, records: DataFrame, writer: Writer, work: StageWork) -> tuple[ManifestLine, ...]:
-        rejected = F.col("_reason").isNotNull()
-        raw_of_rejects = {name: F.when(rejected, F.col(name)) for name in ("_key", "_value", "_headers")}
-        if self._folder.transform is None:
-            lines = records.withColumns(raw_of_rejects).mapInArrow(writer.whole, SPARK_LINES)
-        else:
-            aside = records.withColumn("_value", F.when(rejected, F.col("_value")))
-            hidden = ("_ordinal", "_deleted", "_reason", "_value", "_bytes")
-            accepted = aside.mapInArrow(writer.intake, aside.drop(*hidden).schema)
-            out = self._transformed(accepted)
-            reserved = {"_stream": "int", "_offset": "bigint"} | (
-                {"_ordinal": "int"} if "_ordinal" in out.columns else {}
+    def _committed(self, work: StageWork, writer: RangeWriter) -> DataFrame:
+        """What one task does with its group of ranges."""
+        records = self._decoded(work)
+        if self._transforms.straight:
+            return with_end(records.withColumns(self._raw())).mapInArrow(writer.whole, SPARK_OUTCOMES)
+        accepted = self._accepted(records, writer.intake)
+        out = self._transforms.applied(self._folder.pipeline.first, accepted, work.run)
+        return with_end(_typed(out, work.columns)).mapInArrow(writer.outlet, SPARK_OUTCOMES)
+
+    def _accepted(self, records: DataFrame, intake: Any) -> DataFrame:
+        """What a transform is given: the records that the intake lets pass, without what is none of its business."""
+        aside = records.withColumn("_value", self._raw()["_value"])
+        return aside.mapInArrow(intake, aside.drop(*HIDDEN).schema)
+
+    def _raw(self) -> dict[str, SparkColumn]:
+        """Bytes are staged for rejects only, unless an expectation may yet put a record aside."""
+        needed = F.lit(self._folder.quarantines) | F.col("_reason").isNotNull()
+        return {name: F.when(needed, F.col(name)) for name in ("_key", "_value", "_headers")}
+
+    def _read_once(
+        self, accepted: DataFrame, outs: list[DataFrame], writer: Writer, work: StageWork, slots: int
+    ) -> tuple[ManifestLine, ...]:
+        """The way of records that are used several times, by their targets or within one transform.
+
+        They are read from the log before anything is made of them and kept meanwhile, so that nobody reads it twice.
+        """
+        if what := next(filter(None, map(cuts, outs)), None):
+            raise BadData(
+                f"{self._where}: a transform must not use {what}: the records that it leaves are like lost ones",
+                next_command=f"lockstep check {self._where}",
             )
-            casts = [F.col(name).cast(type_).alias(name) for name, type_ in reserved.items()]
-            casts += [F.col(column.name).cast(column.type).alias(column.name) for column in work.columns]
-            lines = out.select(*casts).mapInArrow(writer.outlet, SPARK_LINES)
-        return tuple(_line(row) for row in lines.collect())
-
-    def _transformed(self, records: DataFrame) -> DataFrame:
-        spec = importlib.util.spec_from_file_location(
-            f"pipelines.{self._folder.pipeline.name}.transform", self._folder.path / "transform.py"
-        )
-        if spec is None or spec.loader is None:
-            raise BadDefinition(f"{self._where}: transform.py cannot be loaded")
-        module = importlib.util.module_from_spec(spec)
+        accepted.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            spec.loader.exec_module(module)
-            function: Callable[[DataFrame], DataFrame] = module.transform
-            made = function(records)
-        except Exception as error:
-            line = (str(error).strip().splitlines() or [""])[0]
-            raise BadDefinition(f"{self._where}: transform.py fails: {type(error).__name__}: {line}") from error
-        if not isinstance(made, DataFrame):
-            raise BadDefinition(
-                f"{self._where}: transform.py returns {type(made).__name__}, and must return a DataFrame"
-            )
-        return made
+            accepted.write.format("noop").mode("overwrite").save()
+            source = source_lines(writer.dsn, work, slots, self._deleting())
+            outlets = [_outlet(out, writer, work, place) for place, out in enumerate(outs)]
+            return kept(source, _lines(reduce(DataFrame.unionAll, outlets), len(outs)))
+        finally:
+            accepted.unpersist()
 
-    def _column(self, name: str, type_: str) -> Column:
-        known = type_ if type_.startswith("decimal") else SPARK_TYPES.get(type_)
-        if known is None:
-            raise BadDefinition(f"{self._where}: the transform's column {name} is {type_}; cast it, or use to_json")
-        return Column(name, known)
+    def _deleting(self) -> tuple[int, ...]:
+        """For each target, how many of its rows a tombstone is."""
+        pipeline = self._folder.pipeline
+        return tuple(int(target in pipeline.tombstone_targets) for target in pipeline.targets)
 
     def _told(self, error: Exception, work: StageWork) -> Exception:
         """What the JVM's many lines come down to, as one of our own errors."""
         if self._cancelled:
             return Superseded(f"batch {work.batch_id} was taken over while it was being read")
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        if any("Failed to find data source: kafka" in line for line in lines):
-            return Refusal(f"{self._where}: Spark was started without its Kafka connector", next_command="make jars")
-        away = next((line for line in lines if any(kind in line for kind in AWAY)), None)
-        if away:
-            return Unreachable(f"{self._where}: batch {work.batch_id} could not be read: {away[:300]}")
-        if any("ArithmeticException: long overflow" in line for line in lines):
-            ranges = ", ".join(str(item.offsets) for item in work.ranges)
-            return BadData(
-                f"{self._where}: a record in {ranges} cannot be read by Spark: its timestamp lies past the year 294246",
-                next_command=f"lockstep skip {self._where} --to PARTITION:OFFSET --reason ...",
-            )
-        python = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "JVM ", "^"))]
-        cause = next(
-            (line for line in reversed(python) if "Error" in line or "Exception" in line), (python or ["?"])[0]
-        )
-        return BadData(f"{self._where}: batch {work.batch_id} could not be staged: {cause[:300]}")
+        return told(error, self._where, work)
 
     @property
     def _where(self) -> str:
         return self._folder.pipeline.name
 
 
-def _moment(timestamp: SparkColumn) -> SparkColumn:
-    """A record's time; Kafka writes -1 for none, and what lies past Python's calendar is its last day."""
-    at_most = F.least(timestamp, F.lit(LAST_DAY).cast("timestamp"))
-    return F.when(timestamp >= F.lit(NO_MOMENT_BEFORE).cast("timestamp"), at_most)
+def _outlet(out: DataFrame, writer: Writer, work: StageWork, place: int) -> DataFrame:
+    """The lines of the tasks that stage what one target is to get, each with the target's place."""
+    table, columns = work.tables[place]
+    lines = _typed(out, columns).mapInArrow(replace(writer, table=table).outlet, SPARK_LINES)
+    return lines.withColumn("place", F.lit(place))
 
 
-def _line(row: Any) -> ManifestLine:
-    fields = row.asDict()
+def _typed(out: DataFrame, columns: Sequence[Column]) -> DataFrame:
+    """What a transform has made, with the types that the target is to get."""
+    reserved = {"_stream": "int", "_offset": "bigint"} | ({"_ordinal": "int"} if "_ordinal" in out.columns else {})
+    casts = [F.col(name).cast(type_).alias(name) for name, type_ in reserved.items()]
+    casts += [F.col(column.name).cast(column.type).alias(column.name) for column in columns]
+    return out.select(*casts)
+
+
+def _lines(frame: DataFrame, targets: int = 1) -> tuple[ManifestLine, ...]:
+    return tuple(_line(row.asDict(), targets) for row in frame.collect())
+
+
+def _line(fields: dict[str, Any], targets: int) -> ManifestLine:
+    place = fields.pop("place", 0)
     digest = Digest(fields["delivered"], int(fields.pop("digest_sum")), int(fields.pop("digest_squares")))
-    return ManifestLine(**fields, digest=digest)
+    rows_of = tuple(fields["rows"] if each == place else 0 for each in range(targets)) if targets > 1 else ()
+    return ManifestLine(**fields, digest=digest, rows_of=rows_of)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.accounting import ManifestLine
     from lockstep.core.columns import Column
-    from lockstep.core.staging import Engine, StageWork
+    from lockstep.core.staging import Engine, RangeOutcome, RangeTask, StageWork
 
 
 class SparkLater:
@@ -23,13 +23,17 @@ class SparkLater:
         """How Spark's own pages call this run."""
         return self._engine().application_id()
 
-    def columns(self) -> tuple[Column, ...]:
-        """The columns that reach the target."""
-        return self._engine().columns()
+    def columns(self, place: int = 0) -> tuple[Column, ...]:
+        """The columns that reach the target at this place."""
+        return self._engine().columns(place)
 
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
         """Stages every visible record of the ranges."""
         return self._engine().read(work)
+
+    def commit_ranges(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
+        """Reads the ranges in tasks that commit them."""
+        return self._engine().commit_ranges(work, task)
 
     def cancel(self) -> None:
         """Stops the read that is under way; an attempt that can be cancelled has begun."""

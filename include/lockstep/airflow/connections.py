@@ -13,9 +13,12 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lockstep.core.errors import BadDefinition
 from lockstep.core.kafka_options import from_extra
+from lockstep.core.stores import Files, connection_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from lockstep.core.stores import Store
 
 log = logging.getLogger(__name__)
 # What libpq takes from a connection's extra; the rest is for Airflow's own hook.
@@ -33,13 +36,24 @@ OF_LIBPQ = frozenset(
 )
 
 
-def environment(postgres_conn_id: str, kafka_conn_id: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """LOCKSTEP_DSN, LOCKSTEP_KAFKA and LOCKSTEP_KAFKA_CONFIG from two connections, without those that are set already."""
+def environment(
+    postgres_conn_id: str,
+    kafka_conn_id: str,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    registry_conn_id: str | None = None,
+    store: Store | None = None,
+) -> dict[str, str]:
+    """The servers' addresses, the clients' options and the store's address, without those that are set already."""
     found: dict[str, str] = {}
     if not environ.get("LOCKSTEP_DSN"):
         found["LOCKSTEP_DSN"] = dsn(postgres_conn_id, environ)
     if not environ.get("LOCKSTEP_KAFKA"):
         found |= _kafka(_connection(kafka_conn_id, "LOCKSTEP_KAFKA"))
+    if registry_conn_id and not environ.get("LOCKSTEP_REGISTRY"):
+        found |= _registry(_connection(registry_conn_id, "LOCKSTEP_REGISTRY"))
+    if store and store.variable and not environ.get(store.variable):
+        found[store.variable] = _address(_connection(connection_of(store), store.variable), store)
     return found
 
 
@@ -70,8 +84,23 @@ def _dsn(connection: Connection) -> str:
     return f"postgresql://{login}@{connection.host or ''}{port}/{quote(connection.schema or '', safe='')}{query}"
 
 
+def _address(connection: Connection, store: Store) -> str:
+    """Where a store is: an address of libpq's, or for files the connection's path."""
+    return str(connection.extra_dejson.get("path", "")) if isinstance(store, Files) else _dsn(connection)
+
+
 def _kafka(connection: Connection) -> dict[str, str]:
     bootstrap, options, left_out = from_extra(connection.extra_dejson)
     if left_out:
         log.info("Connection %s: %s are for consumers and not used.", connection.conn_id, ", ".join(left_out))
     return {"LOCKSTEP_KAFKA": bootstrap, "LOCKSTEP_KAFKA_CONFIG": json.dumps(options)}
+
+
+def _registry(connection: Connection) -> dict[str, str]:
+    """An HTTP connection: schema is http or https, login and password are the client's, extra holds its options."""
+    host, options = connection.host or "", dict(connection.extra_dejson)
+    address = host if "://" in host else f"{connection.schema or 'http'}://{host}"
+    if connection.login:
+        options["basic.auth.user.info"] = f"{connection.login}:{connection.password or ''}"
+    port = f":{connection.port}" if connection.port else ""
+    return {"LOCKSTEP_REGISTRY": f"{address}{port}", "LOCKSTEP_REGISTRY_CONFIG": json.dumps(options)}

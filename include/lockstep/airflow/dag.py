@@ -11,11 +11,13 @@ from airflow.sdk import DAG, Asset, Param, task
 from lockstep.airflow import steps, submit
 from lockstep.airflow.door import Door
 from lockstep.airflow.link import BatchLink
+from lockstep.core.formats import Avro
+from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Idempotent
 
 if TYPE_CHECKING:
     from lockstep.core.definition import Pipeline
 
-ABOUT = """Each run moves one batch from Kafka topic `{topic}` to `{table}`: results and offsets commit in one transaction.
+ABOUT = """Each run moves one batch from Kafka topic `{topic}` to `{table}`: {how}.
 
 **Skipped** means that there was nothing to do, that another run does it, or that this run's batch is already committed.
 **Failed without a retry** means that a person must decide; the task's log ends with the command to type.
@@ -38,8 +40,25 @@ PARAMS = {
 
 
 def asset_of(pipeline: Pipeline) -> Asset:
-    """The table that a pipeline fills, for DAGs that are to run after each of its batches."""
-    return Asset(name=pipeline.target.table, uri=f"lockstep://{pipeline.target.table}", group="lockstep")
+    """The table that a pipeline fills, the first of several, for DAGs that are to run after each of its batches."""
+    return assets_of(pipeline)[0]
+
+
+def assets_of(pipeline: Pipeline) -> list[Asset]:
+    """All tables that a pipeline fills: one for each target, in the definition's order."""
+    return [Asset(name=target.table, uri=f"lockstep://{target.table}", group="lockstep") for target in pipeline.targets]
+
+
+def _how(pipeline: Pipeline) -> str:
+    match pipeline.guarantee:
+        case Idempotent():
+            return "results by natural key, then offsets"
+        case AtLeastOnce():
+            return "results, then offsets, so that a crash between them doubles rows"
+        case AtMostOnce():
+            return "offsets, then results, so that a crash between them loses rows"
+        case _:
+            return "results and offsets commit in one transaction"
 
 
 def dag_for(
@@ -48,21 +67,25 @@ def dag_for(
     postgres_conn_id: str = "postgres_default",
     kafka_conn_id: str = "kafka_default",
     spark_conn_id: str = "spark_default",
+    registry_conn_id: str = "lockstep_registry",
     default_args: dict[str, Any] | None = None,
     **settings: Any,
 ) -> DAG:
     """The live DAG of a pipeline, under its name; what is passed on to Airflow's `DAG` wins over what stands here.
 
+    The registry's connection is asked for by a pipeline of Avro alone.
     Safety rests on the ledger alone: `max_active_runs` only saves runs that would find the batch held.
     """
-    door = Door(pipeline.name, postgres_conn_id, kafka_conn_id)
+    registered = registry_conn_id if isinstance(pipeline.format, Avro) else None
+    door = Door(pipeline.name, postgres_conn_id, kafka_conn_id, registered, pipeline.store)
+    tables = " and ".join(target.table for target in pipeline.targets)
     ours: dict[str, Any] = {
         "start_date": EPOCH,
         "catchup": False,
         "max_active_runs": 1,
         "tags": ["lockstep", pipeline.topic],
-        "description": f"Kafka topic {pipeline.topic} to {pipeline.target.table}, one gap-checked batch a run",
-        "doc_md": ABOUT.format(topic=pipeline.topic, table=pipeline.target.table),
+        "description": f"Kafka topic {pipeline.topic} to {tables}, one gap-checked batch a run",
+        "doc_md": ABOUT.format(topic=pipeline.topic, table=tables.replace(" and ", "` and `"), how=_how(pipeline)),
         "params": PARAMS,
         "user_defined_macros": submit.MACROS,
         "default_args": {"owner": pipeline.owner or "lockstep", "retries": 2, "retry_delay": timedelta(seconds=30)}
@@ -99,10 +122,10 @@ def dag_for(
             """Moves results and offsets together, in one transaction."""
             steps.commit(door, batch_id, token)
 
-        @task(outlets=[asset_of(pipeline)])
+        @task(outlets=assets_of(pipeline))
         def announce(batch_id: int, token: int) -> None:
             """Says what is already true: asset event, lineage, metrics, consumer group."""
-            steps.announce(door, asset_of(pipeline), batch_id, token)
+            steps.announce(door, assets_of(pipeline), batch_id, token)
 
         batch_id = plan()
         token = validate(batch_id)  # type: ignore[arg-type]  # TaskFlow hands the value over at run time

@@ -20,20 +20,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lockstep.core.folder import PipelineFolder
+    from lockstep.core.stores import Store
     from lockstep.steps.surroundings import Surroundings
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Which pipeline a DAG runs, and the connections that lead to its servers."""
+    """Which pipeline a DAG runs, the connections that lead to its servers, and the store whose connection leads to results."""
 
     pipeline: str
     postgres_conn_id: str
     kafka_conn_id: str
+    registry_conn_id: str | None = None
+    store: Store | None = None
 
     def environment(self) -> dict[str, str]:
         """What leads a process to the servers; a variable that is set already wins over a connection."""
-        return environment(self.postgres_conn_id, self.kafka_conn_id)
+        return environment(
+            self.postgres_conn_id, self.kafka_conn_id, registry_conn_id=self.registry_conn_id, store=self.store
+        )
 
     def folder(self) -> PipelineFolder:
         """The pipeline as it lies on disk now."""

@@ -11,8 +11,11 @@ from lockstep.airflow import witness
 from lockstep.airflow.door import caller, push
 from lockstep.core.decisions import Blocked, Busy, Done, Idle, Resume, Start
 from lockstep.core.staging import AttemptId
+from lockstep.core.stores import require_address
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from airflow.sdk import Asset
 
     from lockstep.airflow.door import Door
@@ -25,7 +28,9 @@ def plan(door: Door) -> int:
     from lockstep.steps import plan as step
 
     with door.opened("plan") as at:
-        planned = step.plan(at.conn, at.broker, door.folder(), caller(), datetime.now(UTC))
+        folder = door.folder()
+        require_address(folder.pipeline.name, folder.pipeline.store, at.stores)
+        planned = step.plan(at.conn, at.broker, folder, caller(), datetime.now(UTC))
         batch_id = _batch_to_do(planned)
         ranges = _ranges(at, batch_id)
     push(ranges=[f"{row['topic']}-{row['partition']} [{row['from_offset']}, {row['until_offset']})" for row in ranges])
@@ -54,7 +59,7 @@ def commit(door: Door, batch_id: int, token: int) -> None:
     push(**witness.counts(ranges))
 
 
-def announce(door: Door, asset: Asset, batch_id: int, token: int) -> None:
+def announce(door: Door, assets: Sequence[Asset], batch_id: int, token: int) -> None:
     """Everything that the commit made true is said where others listen; what cannot be said undoes nothing."""
     from lockstep.steps import announce as step
     from lockstep.steps import status
@@ -64,7 +69,8 @@ def announce(door: Door, asset: Asset, batch_id: int, token: int) -> None:
         step.announce(at, pipeline, AttemptId(batch_id, token))
         ranges = _ranges(at, batch_id)
         progress = status.status(at.conn, at.broker, pipeline, datetime.now(UTC))
-        witness.say_to_consumers(asset, batch_id, token, ranges)
+        for asset in assets:
+            witness.say_to_consumers(asset, batch_id, token, ranges)
         witness.measure(pipeline.name, ranges, progress["streams"])
         witness.trace(at, pipeline, batch_id, token, ranges)
 

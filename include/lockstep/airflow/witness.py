@@ -9,12 +9,14 @@ from airflow.sdk import get_current_context
 from airflow.sdk.observability import stats
 from openlineage.client.facet_v2 import RunFacet
 
+from lockstep.core.stores import Files, Postgres
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from airflow.sdk import Asset
 
-    from lockstep.core.definition import Pipeline
+    from lockstep.core.definition import Pipeline, Target
     from lockstep.steps.surroundings import Surroundings
 
 GAUGES: dict[str, Callable[[Any], float]] = {
@@ -64,7 +66,7 @@ def measure(pipeline: str, ranges: Sequence[Mapping[str, Any]], streams: Sequenc
 
 
 def trace(at: Surroundings, pipeline: Pipeline, batch_id: int, token: int, ranges: Sequence[Mapping[str, Any]]) -> None:
-    """An OpenLineage event from the topic to the table; where OpenLineage is off, nothing happens."""
+    """An OpenLineage event from the topic to the tables; where OpenLineage is off, nothing happens."""
     from airflow.providers.openlineage.api import emit_dataset_lineage
     from openlineage.client.event_v2 import Dataset
 
@@ -72,15 +74,23 @@ def trace(at: Surroundings, pipeline: Pipeline, batch_id: int, token: int, range
     facet = OffsetsRunFacet(pipeline.name, batch_id, token, lane, _plain(ranges))
     emit_dataset_lineage(
         inputs=[Dataset(namespace=f"kafka://{at.broker.bootstrap.split(',')[0]}", name=pipeline.topic)],
-        outputs=[Dataset(*_table(at, pipeline))],
+        outputs=[Dataset(*_table(at, pipeline, target)) for target in pipeline.targets],
         additional_run_facets={"lockstep_offsets": facet},
     )
 
 
-def _table(at: Surroundings, pipeline: Pipeline) -> tuple[str, str]:
-    """The table as OpenLineage names it, with the server's address as the connection itself knows it."""
+def _table(at: Surroundings, pipeline: Pipeline, target: Target) -> tuple[str, str]:
+    """The table as OpenLineage names it, with the server's address as the connection itself knows it.
+
+    Another store goes by its name: its address stays where it is kept.
+    """
+    match pipeline.store:
+        case Postgres(name):
+            return f"lockstep://{name.lower()}", target.table
+        case Files(path):
+            return "file", f"{path}/{pipeline.name}"
     known = at.conn.info
-    return f"postgres://{known.host}:{known.port}", f"{known.dbname}.{pipeline.target.table}"
+    return f"postgres://{known.host}:{known.port}", f"{known.dbname}.{target.table}"
 
 
 def _plain(ranges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lockstep.adapters import folders
 from lockstep.cli.options import OFFSETS, BatchId, MaybeReason, Name, OneName, OnePartition, Partition, Reason, bound
 from lockstep.cli.output import AsJson, cell, offsets, print_ranges, range_document, say, show
-from lockstep.cli.surroundings import broker, database, ledger, person
+from lockstep.cli.surroundings import broker, database, dsn, ledger, person, stores
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection
+
+    from lockstep.core.folder import PipelineFolder
 
 From = Annotated[
     int, typer.Option("--from", help="The first lost offset: the position.", min=0, max=OFFSETS, show_default=False)
@@ -150,15 +155,28 @@ def migrate(name: OneName = None, as_json: AsJson = False) -> None:
     if name is not None:
         folder = folders.load(name)
         with database() as conn:
-            migrations.migrate_target(conn, folder)
-        table = folder.pipeline.target.table
-        show({"pipeline": name, "target": table}, as_json, lambda: say(f"{name}: {table} is there"))
+            tables = _make_targets(conn, folder)
+        shown = f"{', '.join(tables)} {'is' if len(tables) == 1 else 'are'} there"
+        show({"pipeline": name, "target": tables[0], "targets": tables}, as_json, lambda: say(f"{name}: {shown}"))
         return
     with database() as conn:
         applied = migrations.migrate(conn)
     document = {"applied": [{"version": step.version, "name": step.name} for step in applied]}
     what = ", ".join(f"{step.version:04} {step.name}" for step in applied) or "nothing to apply"
     show(document, as_json, lambda: say(f"ledger: {what}"))
+
+
+def _make_targets(conn: connection, folder: PipelineFolder) -> list[str]:
+    """The tables, or the folder, that the results go to, in whichever store they live."""
+    from lockstep.ledger import migrate as migrations
+
+    if folder.pipeline.store is None:
+        migrations.migrate_target(conn, folder)
+        return [target.table for target in folder.pipeline.targets]
+    from lockstep.targets.stores import results_of
+
+    migrations.require_migrated(conn)
+    return [results_of(folder.pipeline, dsn(), stores()).make(folder)]
 
 
 def reap(as_json: AsJson = False) -> None:

@@ -12,8 +12,9 @@ import typer
 from lockstep.adapters import folders
 from lockstep.cli.options import Name, OneName
 from lockstep.cli.output import AsJson, say, show
-from lockstep.core.columns import IDENTIFIER, parse_columns
+from lockstep.core.columns import IDENTIFIER
 from lockstep.core.definition import Append, Json, Pipeline, Upsert
+from lockstep.core.determinism import doubts, unseen
 from lockstep.core.errors import BadData, BadDefinition, Refusal
 
 if TYPE_CHECKING:
@@ -107,25 +108,39 @@ def _faults(name: str) -> list[str]:
 
     try:
         folder = folders.load(name)
-        return faults(folder, _columns(folder), folders.shown(folder.path))
+        place = folders.shown(folder.path)
+        return [*faults(folder, _columns(folder), place), *_doubts(folder, place)]
     except (BadDefinition, BadData) as fault:
         return [fault.message]
 
 
-def _columns(folder: PipelineFolder) -> Sequence[Column]:
-    """The columns that reach the target; a transform is asked on an empty frame, which also proves what it keeps."""
-    if folder.transform is None:
-        return folder.pipeline.format.columns
+def _columns(folder: PipelineFolder) -> Sequence[Sequence[Column]]:
+    """The columns that reach each target; a transform is asked on an empty frame, which also proves what it keeps."""
+    targets = folder.pipeline.targets
+    if folder.transform is None and not any(target.transform for target in targets):
+        return [folder.pipeline.columns] * len(targets)
     from lockstep.adapters.spark import SparkEngine
 
-    columns: Sequence[Column] = SparkEngine(folder, "", "").columns()
-    return columns
+    engine = SparkEngine(folder, "", "")
+    return [engine.columns(place) for place in range(len(targets))]
+
+
+def _doubts(folder: PipelineFolder, place: str) -> list[str]:
+    """What the transforms take from elsewhere than their records, by their source and by Spark's plan of them."""
+    if folder.transform is None or folder.pipeline.nondeterministic:
+        return []
+    from lockstep.adapters.spark import SparkEngine
+
+    found = list(doubts(folder.transform))
+    for function, expressions in SparkEngine(folder, "", "").unrepeatable().items():
+        found += unseen(found, function, expressions)
+    return [f"{place}/{doubt}; or say nondeterministic=True" for doubt in found]
 
 
 def _texts(pipeline: Pipeline) -> dict[str, str]:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    columns = parse_columns(pipeline.format.schema)
+    columns = pipeline.format.columns
     # A line may end behind a column only, so what stands between name and type is no space until the lines are cut.
     pairs = ", ".join(f"{column.name}\0{column.type}" for column in columns)
     lines = [line.replace("\0", " ") for line in textwrap.wrap(pairs, SCHEMA_WIDTH)]
@@ -135,9 +150,9 @@ def _texts(pipeline: Pipeline) -> dict[str, str]:
     values = {
         "name": pipeline.name,
         "topic": pipeline.topic,
-        "table": pipeline.target.table,
-        "quoted_table": ".".join(f'"{part}"' for part in pipeline.target.table.split(".")),
-        "target": type(pipeline.target).__name__,
+        "table": pipeline.first.table,
+        "quoted_table": ".".join(f'"{part}"' for part in pipeline.first.table.split(".")),
+        "target": type(pipeline.first).__name__,
         "columns": columns,
         "schema": [*(f"{line} " for line in lines[:-1]), lines[-1]],
         "key": pipeline.format.key,

@@ -34,7 +34,8 @@ def doctor(name: OneName = None, as_json: AsJson = False) -> None:
     from lockstep.steps.doctor import doctor as examine
 
     pipelines, broken = ([folders.load(name).pipeline], []) if name else _all()
-    report = examine(pipelines, broken, Places(surroundings.dsn, _broker), machine_facts(), datetime.now(UTC))
+    places = Places(surroundings.dsn, _broker)
+    report = examine(pipelines, broken, places, machine_facts(), datetime.now(UTC), named=name is not None)
     document = {
         "ok": report.ok,
         "pipelines": [pipeline.name for pipeline in pipelines],

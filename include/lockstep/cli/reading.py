@@ -10,8 +10,9 @@ import typer
 from lockstep.adapters import folders
 from lockstep.cli.options import BatchId, Name, OneName
 from lockstep.cli.output import AsJson, cell, print_batch, say, say_table, say_warnings, show
-from lockstep.cli.surroundings import broker, ledger
+from lockstep.cli.surroundings import broker, ledger, results_elsewhere
 from lockstep.core.errors import Refusal, Unreachable
+from lockstep.core.violations import columns_of
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
@@ -73,7 +74,7 @@ def verify(name: Name, deep: Deep = False, as_json: AsJson = False) -> None:
 
     folder = folders.load(name)
     with ledger() as conn:
-        checks = prove(conn, broker(), folder, deep=deep)
+        checks = prove(conn, broker(), folder, deep=deep, results=results_elsewhere(folder.pipeline))
     ok = all(check.ok for check in checks)
     listed = [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in checks]
 
@@ -154,8 +155,16 @@ def _say_batch(found: Document) -> None:
     for attempt in found["attempts"]:
         if attempt["error"]:
             say(f"  attempt {attempt['attempt']}: {attempt['error']}")
+    if found["guarantee"] == "AtMostOnce" and found["state"] == "committed" and not found["delivered_at"]:
+        say("  the store never confirmed the results: those of the offsets above may be lost.")
+        say(f"  Next: lockstep replay {found['pipeline']} --batch {found['batch']}")
     if verdict := found["verdict"]:
         say(f"  verdict of attempt {verdict['attempt']}: {'passed' if verdict['success'] else 'refused'}")
+        for result in verdict["result"].get("results", []):
+            if verdict["success"] and result.get("quarantined"):
+                config = result["expectation_config"]
+                where = ", ".join(columns_of(config["kwargs"]))
+                say(f"  {result['quarantined']} records quarantined by {config['type']}({where})")
 
 
 def _took(begin: datetime, document: Document) -> str | None:

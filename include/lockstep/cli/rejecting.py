@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -45,19 +46,14 @@ def rejects(
 ) -> None:
     """List rejects with their reasons, or run them again.
 
-    --redrive is a replay of every segment that holds such a reject: rows out, rows in, the position untouched.
+    --redrive is a replay of every segment that holds such a reject: rows out, rows in, the position untouched. What passes
+    today's code and suite is a reject no more, and what does not stays with today's reason.
     """
     if redrive:
         if limit is not None:
             raise typer.BadParameter("a redrive runs whole segments again", param_hint="--limit")
         how = How(Caller(this_owner(), take_over=take_over, retry=retry), wait, as_json)
-        do(
-            name,
-            "replay",
-            how,
-            lambda folder, at: _again(folder, at, partition, batch, reason, preview),
-            preview=preview,
-        )
+        _again(name, partition, batch, reason, how, preview=preview)
         return
     if preview or reason:
         raise typer.BadParameter("a list changes nothing", param_hint="--preview" if preview else "--reason")
@@ -65,18 +61,35 @@ def rejects(
     show(document, as_json, lambda: _say_rejects(document))
 
 
-def _again(
-    folder: PipelineFolder,
-    at: Surroundings,
-    partition: int | None,
-    batch: int | None,
-    reason: str | None,
-    preview: bool,
-) -> Asked:
-    from lockstep.steps.requests import Held, redrive
+def _again(name: str, partition: int | None, batch: int | None, reason: str | None, how: How, *, preview: bool) -> None:
+    """Runs the segments again; what cannot be read again is said before, what is left of the rejects behind."""
+    from lockstep.steps import redrive
 
-    why = person(reason or "redrive of rejects")
-    return redrive(at.conn, at.broker, folder, Held(partition, batch), why, preview=preview)
+    found: list[redrive.Redrive] = []
+
+    def asks(folder: PipelineFolder, at: Surroundings) -> Asked:
+        why, held = person(reason or "redrive of rejects"), redrive.Held(partition, batch)
+        found.append(redrive.redrive(at.conn, at.broker, folder, held, why, preview=preview))
+        for stretch in [] if how.as_json else found[0].unreadable:
+            say(f"left as they are: {stretch}")
+        return found[0].asked
+
+    def adds(at: Surroundings) -> Document:
+        unreadable = [asdict(stretch) for stretch in found[0].unreadable]
+        if preview:
+            return {"unreadable": unreadable}
+        reasons = [row._asdict() for row in redrive.left(at.conn, found[0].asked.windows)]
+        left = sum(each["count"] for each in reasons)
+        counts = {"before": found[0].before, "cleared": max(0, found[0].before - left), "left": left}
+        return {"unreadable": unreadable, "rejects": counts, "reasons": reasons}
+
+    document = do(name, "replay", how, asks, preview=preview, adds=adds)
+    if how.as_json or preview or document["request"] is None:
+        return
+    counts = document["rejects"]
+    say(f"rejects: {counts['cleared']} of {counts['before']} cleared, {counts['left']} left")
+    if document["reasons"]:
+        say_table(["count>", "reason"], [[each["count"], _line(each["reason"])] for each in document["reasons"]])
 
 
 def _listed(name: str, partition: int | None, batch: int | None, limit: int) -> Document:

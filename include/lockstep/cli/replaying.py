@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lockstep.core.decisions import Decision
+    from lockstep.core.definition import Pipeline
     from lockstep.core.folder import PipelineFolder
     from lockstep.steps.preview import Difference
     from lockstep.steps.requests import Asked, Wanted
@@ -117,11 +118,18 @@ class _HowFar:
 
 
 def do(
-    name: str, lane: str, how: How, asks: Callable[[PipelineFolder, Surroundings], Asked], *, preview: bool = False
-) -> None:
-    """Writes the request down, says what it means, does or previews its batches, and says what came of it."""
-    from lockstep.targets import replay_means
+    name: str,
+    lane: str,
+    how: How,
+    asks: Callable[[PipelineFolder, Surroundings], Asked],
+    *,
+    preview: bool = False,
+    adds: Callable[[Surroundings], dict[str, Any]] = lambda _: {},
+) -> dict[str, Any]:
+    """Writes the request down, says what it means, does or previews its batches, and says what came of it.
 
+    `adds` is asked at the end for what else the answer holds.
+    """
     folder, at = load(name), surroundings()
     asked = asks(folder, at)
     document: dict[str, Any] = {
@@ -130,16 +138,16 @@ def do(
         "request": asked.request_id,
         "goes_on": asked.goes_on,
         "preview": preview,
-        "means": replay_means(folder.pipeline.target) if lane == "replay" else FILL,
+        "means": _means(folder.pipeline) if lane == "replay" else FILL,
         "windows": [range_document(item) for item in asked.windows],
     }
     if not how.as_json:
         _say_beginning(document)
     if asked.request_id is None:
         idle = Idle("nothing in these bounds is to be done")
-        document |= decision_document(idle) | _batches([])
+        document |= decision_document(idle) | _batches([]) | adds(at)
         _finish(idle, document, how)
-        return
+        return document
     with progress() as tell:
         far = _HowFar(tell, sum(item.offsets.span for item in asked.windows))
         if preview:
@@ -157,8 +165,9 @@ def do(
                 reports.append(report)
             decision = reports[-1].decision
             document |= _batches(reports)
-    document |= _outcome(at, asked.request_id, decision)
+    document |= _outcome(at, asked.request_id, decision) | adds(at)
     _finish(decision, document, how)
+    return document
 
 
 def _wanted(lane: str, begin: str | None, end: str | None, partition: int | None, *, preview: bool) -> Wanted:
@@ -200,8 +209,17 @@ def _batches(reports: list[Report]) -> dict[str, Any]:
     }
 
 
+def _means(pipeline: Pipeline) -> str:
+    """What a replay does to the rows already written, of each target where there are several."""
+    from lockstep.targets import replay_means
+
+    if len(pipeline.targets) == 1:
+        return replay_means(pipeline.first)
+    return "; ".join(f"{target.table}: {replay_means(target)}" for target in pipeline.targets)
+
+
 def _difference(found: Difference) -> dict[str, Any]:
-    return {**found.counts, "rejects": found.rejects, "samples": found.samples}
+    return {**found.counts, "targets": found.targets, "rejects": found.rejects, "samples": found.samples}
 
 
 def _say_beginning(document: dict[str, Any]) -> None:
@@ -227,6 +245,9 @@ def _say_end(document: dict[str, Any]) -> None:
         print_batch(batch)
     if difference := document.get("difference"):
         say(", ".join(f"{difference[kind]} {kind}" for kind in ("added", "changed", "removed", "unchanged")))
+        if len(difference["targets"]) > 1:
+            for table, counts in difference["targets"].items():
+                say(f"  {table}: " + ", ".join(f"{number} {kind}" for kind, number in counts.items()))
         before, after = difference["rejects"]["before"], difference["rejects"]["after"]
         say(f"rejects: {before} before, {after} after")
         if difference["samples"]:

@@ -14,9 +14,10 @@ from lockstep.adapters.processes import this_owner
 from lockstep.cli import output
 from lockstep.cli.options import Name
 from lockstep.cli.output import AsJson
-from lockstep.cli.surroundings import surroundings
+from lockstep.cli.surroundings import registry, surroundings
 from lockstep.core.decisions import Blocked, Busy, Caller, Idle, Start
 from lockstep.core.errors import Refusal
+from lockstep.core.stores import require_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,6 +47,7 @@ def plan(
     from lockstep.steps.warn import known_partitions, warn
 
     folder, at = load(name), surroundings()
+    require_address(name, folder.pipeline.store, at.stores)
     known = known_partitions(at.conn, folder.pipeline)
     caller = Caller(this_owner(), key, take_over, retry)
     planned = plan_step(at.conn, at.broker, folder, caller, datetime.now(UTC), dry_run=dry_run)
@@ -105,7 +107,7 @@ def spark_engine(folder: PipelineFolder, at: Surroundings) -> Engine:
     def spark() -> Engine:
         from lockstep.adapters.spark import SparkEngine
 
-        return SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options)
+        return SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options, registry())
 
     return SparkLater(spark)
 

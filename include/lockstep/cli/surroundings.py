@@ -7,8 +7,9 @@ import json
 import os
 import socket
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lockstep.core.errors import Refusal
 from lockstep.core.person import Person
@@ -19,10 +20,14 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection
 
     from lockstep.adapters.kafka import Broker
+    from lockstep.core.definition import Pipeline
     from lockstep.core.kafka_options import KafkaOptions
+    from lockstep.core.registry import Registry
     from lockstep.steps.surroundings import Surroundings
+    from lockstep.targets.delivery import Results
 
 START = "lockstep dev up"
+KAFKA_OPTIONS, REGISTRY_OPTIONS = "LOCKSTEP_KAFKA_CONFIG", "LOCKSTEP_REGISTRY_CONFIG"
 
 
 def dsn() -> str:
@@ -40,21 +45,17 @@ def kafka_options() -> KafkaOptions:
 
     The files that they name are read here, so that whoever is given the options needs none.
     """
-    from lockstep.core.kafka_options import KafkaOptions, kafka_options
+    from lockstep.core.kafka_options import kafka_options
 
-    given = os.environ.get("LOCKSTEP_KAFKA_CONFIG", "").strip()
-    if not given:
-        return KafkaOptions()
-    try:
-        text = given if given.startswith("{") else Path(given).read_text(encoding="utf-8")
-        options = json.loads(text)
-    except OSError:  # what was given may hold a password, so it is not said again
-        raise _bad_options("it is neither a JSON object nor the path of a file that can be read") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise _bad_options(f"no JSON: {error}") from None
-    if not isinstance(options, dict) or not all(isinstance(v, str | int | float) for v in options.values()):
-        raise _bad_options("it must be one JSON object of options and plain values")
-    return kafka_options(options).inlined(_content)
+    return kafka_options(_options(KAFKA_OPTIONS)).inlined(partial(_content, KAFKA_OPTIONS))
+
+
+def registry() -> Registry | None:
+    """The schema registry of LOCKSTEP_REGISTRY with the client options of LOCKSTEP_REGISTRY_CONFIG; None without one."""
+    from lockstep.core.registry import registry
+
+    address = os.environ.get("LOCKSTEP_REGISTRY", "").strip()
+    return registry(address, _options(REGISTRY_OPTIONS), partial(_content, REGISTRY_OPTIONS)) if address else None
 
 
 def broker() -> Broker:
@@ -69,9 +70,24 @@ def surroundings() -> Surroundings:
     from lockstep.ledger.migrate import require_migrated
     from lockstep.steps.surroundings import Surroundings
 
-    at = Surroundings(dsn(), broker())
+    at = Surroundings(dsn(), broker(), stores())
     require_migrated(at.conn)
     return at
+
+
+def stores() -> dict[str, str]:
+    """The addresses of other stores, by name: what LOCKSTEP_STORE_NAME holds."""
+    from lockstep.core.stores import PREFIX
+
+    return {name.removeprefix(PREFIX): value for name, value in os.environ.items() if name.startswith(PREFIX)}
+
+
+def results_elsewhere(pipeline: Pipeline) -> Results | None:
+    """The place of results that move apart from the offsets; None where one transaction moves both."""
+    from lockstep.core.guarantees import Delivered
+    from lockstep.targets.stores import results_of
+
+    return results_of(pipeline, dsn(), stores()) if isinstance(pipeline.guarantee, Delivered) else None
 
 
 @contextmanager
@@ -116,12 +132,30 @@ def _of_stack(field: str, variable: str, what: str) -> str:
     return address
 
 
-def _content(path: str) -> str:
+def _options(variable: str) -> dict[str, Any]:
+    """What a variable says: a JSON object, or the path of a file that holds one."""
+    given = os.environ.get(variable, "").strip()
+    if not given:
+        return {}
+    try:
+        text = given if given.startswith("{") else Path(given).read_text(encoding="utf-8")
+        options = json.loads(text)
+    except OSError:  # what was given may hold a password, so it is not said again
+        raise _bad_options(variable, "it is neither a JSON object nor the path of a file that can be read") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise _bad_options(variable, f"no JSON: {error}") from None
+    if not isinstance(options, dict) or not all(isinstance(v, str | int | float) for v in options.values()):
+        raise _bad_options(variable, "it must be one JSON object of options and plain values")
+    return options
+
+
+def _content(variable: str, path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise _bad_options(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}") from None
+        why = f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}"
+        raise _bad_options(variable, why) from None
 
 
-def _bad_options(why: str) -> Refusal:
-    return Refusal(f"LOCKSTEP_KAFKA_CONFIG: {why}", next_command="set it to a JSON object, or to the path of one")
+def _bad_options(variable: str, why: str) -> Refusal:
+    return Refusal(f"{variable}: {why}", next_command="set it to a JSON object, or to the path of one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,14 +10,23 @@ import typer
 from lockstep.adapters import folders
 from lockstep.cli.options import OFFSETS, Name, Partition
 from lockstep.cli.output import AsJson, cell, say, say_table, show
-from lockstep.cli.surroundings import ledger
+from lockstep.cli.surroundings import ledger, results_elsewhere
+from lockstep.core.definition import Append
+from lockstep.core.errors import Refusal
+from lockstep.core.targets import Accumulate
 
 if TYPE_CHECKING:
+    from lockstep.core.definition import Pipeline
     from lockstep.ledger.reading import Document
 
+SHOWN = 10
 Offset = Annotated[int, typer.Option(help="The record's offset.", min=0, max=OFFSETS, show_default=False)]
 Key = Annotated[
     list[str], typer.Option(help="The key's value; once per column where the key has several.", show_default=False)
+]
+
+Table = Annotated[
+    str | None, typer.Option("--target", help="The table, where the pipeline has several.", show_default=False)
 ]
 
 
@@ -26,8 +36,10 @@ def lineage(name: Name, partition: Partition, offset: Offset, as_json: AsJson = 
     from lockstep.ledger import tracing
 
     pipeline = folders.load(name).pipeline
+    results = results_elsewhere(pipeline)
+    look = partial(results.rows_of_offset, pipeline) if results else None
     with ledger() as conn, transaction(conn, READER) as cur:
-        document = tracing.lineage(cur, pipeline, partition, offset)
+        document = tracing.lineage(cur, pipeline, partition, offset, look)
 
     def for_people() -> None:
         say(f"{_place(document)}: {document['coverage']}{_by(document)}")
@@ -36,25 +48,73 @@ def lineage(name: Name, partition: Partition, offset: Offset, as_json: AsJson = 
         if document["reject"]:
             say(f"  rejected: {document['reject']['reason']}")
         elif document["coverage"] == "batch" and not document["rows"]:
-            say("  no row of it stands: a newer record, a tombstone or the transform took it")
+            say(f"  no row of it stands: {_taken(pipeline)}")
 
     show(document, as_json, for_people)
 
 
-def blame(name: Name, key: Key, as_json: AsJson = False) -> None:
+def blame(name: Name, key: Key, target: Table = None, as_json: AsJson = False) -> None:
     """Tell which record a row comes from, by the target's key."""
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger import tracing
+    from lockstep.targets.warehouse import Warehouse
 
     pipeline = folders.load(name).pipeline
+    results = results_elsewhere(pipeline) if pipeline.store else None
     with ledger() as conn, transaction(conn, READER) as cur:
-        document = tracing.blame(cur, pipeline, key)
+        keyed = _keyed(pipeline, target)
+        if isinstance(results, Warehouse):
+            with results.reading() as target_cur:
+                document = tracing.blame(cur, keyed, key, target_cur)
+        else:
+            document = tracing.blame(cur, keyed, key)
 
     def for_people() -> None:
         say(f"{_place(document)}{', a tombstone' if document['deleted'] else ''}{_by(document)}")
         _say_row(document["row"] or {})
+        _say_contributions(document["contributions"])
 
     show(document, as_json, for_people)
+
+
+def _keyed(pipeline: Pipeline, table: str | None) -> Pipeline:
+    """The pipeline as the target of this name sees it; without a name, as the first target that has a key."""
+    each = pipeline.each()
+    if table is None:
+        return next((one for one in each if not isinstance(one.first, Append)), each[0])
+    for one in each:
+        if one.first.table == table:
+            return one
+    tables = ", ".join(one.first.table for one in each)
+    raise Refusal(
+        f"{pipeline.name}: {table} is no target of it; there are: {tables}",
+        next_command=f"lockstep blame {pipeline.name} --help",
+    )
+
+
+def _taken(pipeline: Pipeline) -> str:
+    if any(isinstance(target, Accumulate) for target in pipeline.targets):
+        return "a key's row shows the newest record that counts for it; the transform may also have let it go"
+    return "a newer record, a tombstone or the transform took it"
+
+
+def _say_contributions(contributions: list[Document]) -> None:
+    if contributions:
+        say(f"  adds up from {len(contributions)} segments, the newest first:")
+        shown = contributions[:SHOWN]
+        say_table(
+            ["  batch", "partition", "offsets", "records", *shown[0]["totals"]],
+            [
+                [
+                    f"  {c['batch']}",
+                    c["partition"],
+                    f"[{c['from_offset']}, {c['until_offset']})",
+                    c["records"],
+                    *(cell(value) for value in c["totals"].values()),
+                ]
+                for c in shown
+            ],
+        )
 
 
 def _place(document: Document) -> str:

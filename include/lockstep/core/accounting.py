@@ -36,7 +36,8 @@ class Digest:
 class ManifestLine:
     """What one Spark task read and wrote of one stream: counts are records, `rows` are staged rows that are no rejects.
 
-    Behind a shuffle one task reads and another writes: only the sum over a stream reconciles.
+    Behind a shuffle one task reads and another writes: only the sum over a stream reconciles. Of a pipeline with several
+    targets, `rows` are those of all, and `rows_of` has those of each, in the definition's order.
 
     `bytes` is the size of keys and values as delivered; first and last are offsets, None where nothing was delivered.
     """
@@ -53,10 +54,15 @@ class ManifestLine:
     last_offset: int | None = None
     min_timestamp: datetime | None = None
     max_timestamp: datetime | None = None
+    rows_of: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if min(self.delivered, self.written, self.rejected, self.rows) < 0:
             raise BadData(f"stream {self.stream_id}: task {self.task} counted below zero")
+        if self.rows_of and sum(self.rows_of) != self.rows:
+            raise BadData(
+                f"stream {self.stream_id}: task {self.task} staged {self.rows} rows, by target {self.rows_of}"
+            )
         if self.digest.n != self.delivered:
             raise BadData(
                 f"stream {self.stream_id}: the digest has {self.digest.n} records, delivered are {self.delivered}"

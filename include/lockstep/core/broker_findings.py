@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lockstep.core.definition import Append
+from lockstep.core.definition import Accumulate, Append, Upsert
 from lockstep.core.findings import Check, Finding, Judged, problem, warning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lockstep.core.definition import Pipeline
+    from lockstep.core.definition import Pipeline, Target
 
 COPIES = 3
 FUTURE = timedelta(days=1)
@@ -139,17 +139,29 @@ def cleanup(facts: TopicFacts, pipeline: Pipeline) -> Finding | None:
     policy = facts.word("cleanup.policy", "delete")
     if "compact" not in policy:
         return None
-    append = isinstance(pipeline.target, Append)
+    then = "; ".join(dict.fromkeys(_again(target, facts) for target in pipeline.targets))
     return warning(
         Check.CLEANUP,
         f"topic {facts.topic}",
         policy,
-        "compaction takes older records of a key away: a replay deletes the rows of its offsets and reads fewer again"
-        if append
-        else "compaction takes older records of a key away: a replay sees only the newest of each key, and a deletion"
-        f" that is not read within delete.retention.ms ({facts.word('delete.retention.ms', '?')}) is never seen",
+        f"compaction takes older records of a key away: {then}",
         f"{facts.set_to('cleanup.policy=delete')}, or look first: lockstep replay {pipeline.name} --from X --until Y --preview",
     )
+
+
+def _again(target: Target, facts: TopicFacts) -> str:
+    """What a replay does to the target when it reads fewer records than the first run did."""
+    match target:
+        case Append():
+            return "a replay deletes the rows of its offsets and reads fewer again"
+        case Accumulate():
+            return "a replay takes what its offsets added out of the totals and reads fewer of them again"
+        case Upsert():
+            kept = facts.word("delete.retention.ms", "?")
+            return (
+                "a replay sees only the newest of each key, and a deletion that is not read within delete.retention.ms "
+                f"({kept}) is never seen"
+            )
 
 
 def timestamps(facts: TopicFacts) -> Finding | None:

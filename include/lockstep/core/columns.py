@@ -21,6 +21,8 @@ RESERVED = frozenset(
         "_key",
         "_value",
         "_headers",
+        "_filtered",
+        "_partition",
     }
 )
 MAX_PRECISION = 38

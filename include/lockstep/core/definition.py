@@ -3,18 +3,50 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockstep.core.columns import IDENTIFIER
 from lockstep.core.errors import BadDefinition
-from lockstep.core.formats import Format, Json
-from lockstep.core.guarantees import Guarantee, PerBatch
-from lockstep.core.targets import Append, Target, Upsert
+from lockstep.core.formats import Avro, Custom, Envelope, Format, Json, Raw, columns_of
+from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Guarantee, Idempotent, PerBatch, PerPartition
+from lockstep.core.stores import Files, Postgres, Store, refuse_misfit
+from lockstep.core.targets import Accumulate, Append, Count, Max, Min, Sum, Target, Upsert
+from lockstep.core.violations import ON_VIOLATION, REFUSE
 
-__all__ = ["Append", "Json", "Limits", "PerBatch", "Pipeline", "Target", "Upsert", "start_of"]
+if TYPE_CHECKING:
+    from lockstep.core.columns import Column
 
+__all__ = [
+    "Accumulate",
+    "Append",
+    "AtLeastOnce",
+    "AtMostOnce",
+    "Avro",
+    "Count",
+    "Custom",
+    "Envelope",
+    "Files",
+    "Idempotent",
+    "Json",
+    "Limits",
+    "Max",
+    "Min",
+    "PerBatch",
+    "PerPartition",
+    "Pipeline",
+    "Postgres",
+    "Raw",
+    "Sum",
+    "Target",
+    "Upsert",
+    "start_of",
+]
+
+# Options that came later, with what leaving them out means: a definition that does not use them keeps its document and hash.
+ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store"))
+ADDED |= {"strict": False, "nondeterministic": False, "on_violation": REFUSE}
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
 
@@ -35,18 +67,27 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One topic into one target, for good: the name is the pipeline's identity in the ledger."""
+    """One topic into its target, or several, for good: the name is the pipeline's identity in the ledger.
+
+    Several targets are a tuple: each batch is published to all of them in the one transaction, in the tuple's order.
+    Results live in the ledger's own database, unless `store` says where else; `guarantee` says what a crash can cost.
+    A transform whose rows hang on anything but its records is a fault of `check`, unless `nondeterministic` says that it may.
+    """
 
     name: str
     topic: str
     format: Format
-    target: Target
+    target: Target | tuple[Target, ...]
     start: str = "earliest"
     limits: Limits = field(default_factory=Limits)
     schedule: str | None = None
     owner: str = "lockstep"
     guarantee: Guarantee = field(default_factory=PerBatch)
+    store: Store | None = None
     max_reject_share: float = 0.05
+    nondeterministic: bool = False
+    envelope: Envelope | None = None
+    on_violation: str = REFUSE
 
     def __post_init__(self) -> None:
         if not IDENTIFIER.match(self.name):
@@ -55,26 +96,85 @@ class Pipeline:
             raise BadDefinition(f"topic {self.topic!r} is no legal topic name")
         for attribute, allowed in (
             ("format", Format),
-            ("target", Target),
             ("limits", Limits),
             ("guarantee", Guarantee),
+            ("envelope", Envelope | None),
+            ("store", Store | None),
         ):
             if not isinstance(getattr(self, attribute), allowed):
                 raise BadDefinition(f"{attribute} is {getattr(self, attribute)!r}: not a kind that Lockstep knows")
+        self._refuse_bad_targets()
         if not 0 <= self.max_reject_share <= 1:
             raise BadDefinition(f"max_reject_share is {self.max_reject_share!r}: it must lie between 0 and 1")
+        if self.on_violation not in ON_VIOLATION:
+            raise BadDefinition(f"on_violation is {self.on_violation!r}: it must be {' or '.join(ON_VIOLATION)}")
         start_of(self.start)
+        columns_of(self.format, self.envelope)
+        refuse_misfit(self.targets, self.guarantee, self.store)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that decoding gives, in front of a transform."""
+        return columns_of(self.format, self.envelope)
+
+    def _refuse_bad_targets(self) -> None:
+        if not self.targets or not all(isinstance(target, Target) for target in self.targets):
+            raise BadDefinition(f"target is {self.target!r}: not a kind that Lockstep knows, nor a tuple of them")
+        tables = [target.table for target in self.targets]
+        for table in tables:
+            if tables.count(table) > 1:
+                raise BadDefinition(f"target: {table} stands there twice, and every target has a table of its own")
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """Where the rows go, in the order in which they are published: one target, as a rule."""
+        return self.target if isinstance(self.target, tuple) else (self.target,)
+
+    @property
+    def first(self) -> Target:
+        """The first target: the only one, as a rule. Rejects are staged beside its rows, and the suite judges those."""
+        return self.targets[0]
+
+    def each(self) -> tuple[Pipeline, ...]:
+        """The pipeline as each of its targets sees it: with that one target alone."""
+        return tuple(replace(self, target=target) for target in self.targets)
+
+    @property
+    def tombstone_targets(self) -> tuple[Upsert, ...]:
+        """The targets that a record without a value deletes from: those whose key is the column that the Kafka key holds.
+
+        None, and such a record is a reject, where one of them has an `order_by`: the record has no such value.
+        """
+        several = len(self.targets) > 1
+        named = (self.format.key,)
+        keyed = [t for t in self.targets if isinstance(t, Upsert) and (t.key == named or not several)]
+        if self.format.key is None or any(target.order_by for target in keyed):
+            return ()
+        return tuple(keyed)
 
     @property
     def takes_tombstones(self) -> bool:
         """Whether a record without a value is a deletion here; with `order_by` it is a reject, for it has no such value."""
-        return isinstance(self.target, Upsert) and self.format.key is not None and self.target.order_by is None
+        return bool(self.tombstone_targets)
 
     def document(self) -> dict[str, Any]:
-        """The definition as plain JSON, for the ledger; `kind` keeps the types apart."""
-        parts = {name: {"kind": type(getattr(self, name)).__name__} for name in ("format", "target", "guarantee")}
-        whole = asdict(self)
-        return whole | {name: kind | whole[name] for name, kind in parts.items()}
+        """The definition as plain JSON, for the ledger; `kind` keeps the types apart, what was not said is left out."""
+        whole = asdict(self) | {name: _told(getattr(self, name)) for name in ("format", "guarantee")}
+        targets = [_told(target) for target in self.targets]
+        whole["target"] = targets[0] if len(targets) == 1 else targets
+        whole["store"] = _told(self.store) if self.store else None
+        return _said(whole)
+
+
+def _told(part: Format | Guarantee | Target | Store) -> dict[str, Any]:
+    told = {"kind": type(part).__name__} | _said(asdict(part))
+    if isinstance(part, Accumulate):
+        told["totals"] = [{"kind": type(total).__name__, **asdict(total)} for total in part.totals]
+    return told
+
+
+def _said(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in ADDED or value != ADDED[name]}
 
 
 def start_of(start: str) -> datetime | str:

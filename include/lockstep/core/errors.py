@@ -37,3 +37,14 @@ class CoverageMoved(Refusal):
 
 class Unreachable(Refusal):
     """An outside system did not answer; nothing is known to be wrong with data or code."""
+
+
+def said_in(line: str) -> Refusal | None:
+    """One of our own errors again, from the line by which a traceback in another process names it."""
+    head, colon, rest = line.partition(": ")
+    kinds = (BadData, BadDefinition, PositionMoved, Refusal, Superseded, Unreachable)
+    kind = {f"{__name__}.{each.__name__}": each for each in kinds}.get(head)
+    if kind is None or not colon:
+        return None
+    message, _, next_command = rest.partition("  Next: ")
+    return kind(message, next_command=next_command or None)

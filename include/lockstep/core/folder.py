@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lockstep.core.violations import may_quarantine
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -15,17 +17,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PipelineFolder:
-    """One pipeline with its transform's source (None: the decoded columns go through), its suite and its DDL."""
+    """One pipeline with its transform's source (None: the decoded columns go through), its suite and its DDL.
+
+    `decode` is the source of the decoder of its own that a `Custom` format names.
+    """
 
     pipeline: Pipeline
     path: Path
     transform: str | None
     expectations: dict[str, Any] | None
     target_sql: str | None
+    decode: str | None = None
+
+    @property
+    def quarantines(self) -> bool:
+        """Whether an expectation may put records aside, so that the bytes of all of them are kept until it has looked."""
+        return may_quarantine(self.pipeline.on_violation, self.expectations)
 
     def document(self) -> dict[str, Any]:
         """The whole definition as JSON: what the ledger keeps for every attempt that ran with it."""
-        return self.pipeline.document() | {"transform": self.transform, "expectations": self.expectations}
+        beside = {"transform": self.transform, "expectations": self.expectations}
+        return self.pipeline.document() | beside | ({"decode": self.decode} if self.decode is not None else {})
 
     def content_hash(self) -> str:
         """The name of this definition: equal folders have equal hashes."""

@@ -4,21 +4,108 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lockstep.core.columns import Column, parse_columns
+from lockstep.core.columns import IDENTIFIER, Column, parse_columns
 from lockstep.core.errors import BadDefinition
 
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """JSON objects with this schema; `key` names the column that the Kafka key holds, which a tombstone needs."""
+    """JSON objects with this schema; `key` names the column that the Kafka key holds, which a tombstone needs.
+
+    Fields that the schema has not are ignored, or gathered as JSON text in the string column `rest`; missing ones are
+    null. `strict` rejects a record whose fields are not exactly the schema's.
+    """
 
     schema: str
     key: str | None = None
+    strict: bool = False
+    rest: str | None = None
 
     def __post_init__(self) -> None:
-        names = [column.name for column in self.columns]
-        if self.key is not None and self.key not in names:
-            raise BadDefinition(f"format.key: {self.key!r} is not a column of the schema ({', '.join(names)})")
+        if self.strict and self.rest is not None:
+            raise BadDefinition("format.strict and format.rest: a field that is not in the schema is rejected or kept")
+        _refuse_no_column("format.key", self.key, self.declared)
+        _refuse_bad_rest(self.rest, self.schema)
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """The columns that are fields of the record."""
+        return _declared(self.schema, self.rest)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The decoded columns, in the schema's order."""
+        return _with_rest(self.schema, self.rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Avro:
+    """Avro in Confluent's wire format, read by the schema it was written with; the columns are declared as for `Json`.
+
+    `key` and `rest` are as for `Json`; with `subject`, a schema that was not registered under it is a reject.
+    """
+
+    schema: str
+    key: str | None = None
+    subject: str | None = None
+    rest: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.subject is not None and (not isinstance(self.subject, str) or not self.subject):
+            raise BadDefinition(f"format.subject is {self.subject!r}: it must be a subject's name")
+        _refuse_no_column("format.key", self.key, self.declared)
+        _refuse_bad_rest(self.rest, self.schema)
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """The columns that are fields of the record."""
+        return _declared(self.schema, self.rest)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The decoded columns, in the schema's order."""
+        return _with_rest(self.schema, self.rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """The value's bytes as they are, in one `binary` column; no value is null there."""
+
+    column: str = "value"
+
+    def __post_init__(self) -> None:
+        Column(self.column, "binary")
+
+    @property
+    def key(self) -> None:
+        """No column holds the Kafka key; an `Envelope` gives it one."""
+        return
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The one column."""
+        return (Column(self.column, "binary"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """Whatever the pipeline's own `decode.py` makes of a record: `function(key, value, headers)` gives a dict of these columns.
+
+    None filters the record, a `ValueError` rejects it with that reason.
+    """
+
+    schema: str
+    function: str = "decode"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.function, str) or not self.function.isidentifier():
+            raise BadDefinition(f"format.function is {self.function!r}: it must name a function of decode.py")
+        parse_columns(self.schema)
+
+    @property
+    def key(self) -> None:
+        """The decoder is given the Kafka key, and makes of it what it likes."""
+        return
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -26,4 +113,89 @@ class Json:
         return parse_columns(self.schema)
 
 
-Format = Json
+Format = Json | Avro | Raw | Custom
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What stands around a record's value, as columns of these names; `key` may be typed: `"message_key binary"`.
+
+    `headers` is a JSON list of objects: `key` with `value`, or with `base64` where the bytes are no text.
+    """
+
+    key: str | None = None
+    timestamp: str | None = None
+    headers: str | None = None
+    partition: str | None = None
+    offset: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise BadDefinition("envelope: it names no column")
+        column = self.key_column
+        if column is not None and column.type not in {"string", "binary"}:
+            raise BadDefinition(f"envelope.key: {column.name!r} is {column.type}, and must be string or binary")
+        _refuse_twice("envelope", self.columns)
+
+    @property
+    def key_column(self) -> Column | None:
+        """The column of the Kafka key: a string, unless it says binary."""
+        if self.key is None:
+            return None
+        (column, *more) = parse_columns(self.key if len(self.key.split()) > 1 else f"{self.key} string")
+        if more:
+            raise BadDefinition(f"envelope.key: {self.key!r} is more than one column")
+        return column
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns, in the order of the fields."""
+        typed = (
+            (self.timestamp, "timestamp"),
+            (self.headers, "string"),
+            (self.partition, "int"),
+            (self.offset, "bigint"),
+        )
+        rest = (Column(name, type_) for name, type_ in typed if name is not None)
+        return (*([self.key_column] if self.key_column else []), *rest)
+
+
+def columns_of(format_: Format, envelope: Envelope | None) -> tuple[Column, ...]:
+    """Every column that decoding gives: the format's and, behind them, the envelope's; refuses a name that stands twice."""
+    columns = format_.columns + (envelope.columns if envelope else ())
+    _refuse_twice("envelope", columns)
+    return columns
+
+
+def _declared(schema: str, rest: str | None) -> tuple[Column, ...]:
+    return tuple(column for column in parse_columns(schema) if column.name != rest)
+
+
+def _with_rest(schema: str, rest: str | None) -> tuple[Column, ...]:
+    """With the column of the rest where the schema has it, else behind the others."""
+    columns = parse_columns(schema)
+    known = rest is None or rest in {column.name for column in columns}
+    return columns if known or rest is None else (*columns, Column(rest, "string"))
+
+
+def _refuse_bad_rest(rest: str | None, schema: str) -> None:
+    if rest is None:
+        return
+    if not isinstance(rest, str) or not IDENTIFIER.match(rest):
+        raise BadDefinition(f"format.rest is {rest!r}: it must be a column's name")
+    for column in _with_rest(schema, rest):
+        if column.name == rest and column.type != "string":
+            raise BadDefinition(f"format.rest: column {rest!r} is {column.type}, and must be string")
+
+
+def _refuse_no_column(field: str, name: str | None, columns: tuple[Column, ...]) -> None:
+    names = [column.name for column in columns]
+    if name is not None and name not in names:
+        raise BadDefinition(f"{field}: {name!r} is not a column of the schema ({', '.join(names)})")
+
+
+def _refuse_twice(field: str, columns: tuple[Column, ...]) -> None:
+    names = [column.name for column in columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadDefinition(f"{field}: column {name!r} stands there twice")

@@ -10,4 +10,41 @@ class PerBatch:
     """Transactional per batch: results and offsets of the whole batch move in one Postgres transaction."""
 
 
-Guarantee = PerBatch
+@dataclass(frozen=True, slots=True)
+class PerPartition:
+    """Transactional per partition: each task commits the rows and the offsets of each range it reads in one transaction.
+
+    Nothing is staged, and readers see a batch come stream by stream. Takes `Append` or `Upsert`, no transform that shuffles
+    and no suite of expectations, for no task ever sees the whole batch.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotent:
+    """Results by natural key, then offsets: a crash between them makes the results be written again, over themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeastOnce:
+    """Results, then offsets: a crash between them makes the results be appended again; none is lost, some may be doubled."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtMostOnce:
+    """Offsets, then results: a crash between them leaves the results out; none is doubled, some may be lost."""
+
+
+# Results and offsets move one after the other, so the results may live in any store.
+Delivered = Idempotent | AtLeastOnce | AtMostOnce
+Guarantee = PerBatch | PerPartition | Idempotent | AtLeastOnce | AtMostOnce
+
+NO_SUITE = (
+    "a suite is judged on the staged rows of a whole batch, and under guarantee PerPartition none are staged: "
+    "refuse rows in transform.py or by constraints in target.sql, or take PerBatch"
+)
+WHOLE_BATCH, EACH_STREAM = "batch", "stream"
+
+
+def commit_unit(guarantee: Guarantee) -> str:
+    """What one commit moves: the whole batch, or one stream of it."""
+    return EACH_STREAM if isinstance(guarantee, PerPartition) else WHOLE_BATCH

@@ -24,12 +24,15 @@ HISTORY = (
     "manifest",
     "verdict",
     "result",
+    "target_rows",
     "commit",
+    "task_backend",
     "decision",
     "boundary",
     "migration",
+    "delivery",
 )
-CHANGING = ("coverage", "claim", "stream", "batch", "attempt", "request", "pipeline")
+CHANGING = ("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline", "arrival")
 PLANS = (
     "stream",
     "request",
@@ -42,8 +45,9 @@ PLANS = (
     "boundary",
     "coverage",
 )
-STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result")
-COMMITS = ("commit", "coverage", "reject", "outbox", "tombstone", "decision")
+STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result", "target_rows")
+RANGES = ("task_backend", "manifest", "result", "commit", "coverage", "reject", "tombstone")
+COMMITS = ("commit", "coverage", "contribution", "reject", "outbox", "tombstone", "decision", "delivery", "arrival")
 # (role, privilege, table): what a run cannot do without.
 GRANTS = (
     *((role, "SELECT", table) for role in OF_A_RUN for table in (*HISTORY, *CHANGING)),
@@ -51,7 +55,12 @@ GRANTS = (
     *(("lockstep_planner", "DELETE", table) for table in ("claim", "coverage")),
     *(("lockstep_stager", "INSERT", table) for table in STAGES),
     *(("lockstep_committer", "INSERT", table) for table in COMMITS),
-    *(("lockstep_committer", "DELETE", table) for table in ("coverage", "claim", "reject", "tombstone")),
+    *(
+        ("lockstep_committer", "DELETE", table)
+        for table in ("coverage", "contribution", "claim", "reject", "tombstone", "arrival")
+    ),
+    *(("lockstep_partition", "INSERT", table) for table in RANGES),
+    *(("lockstep_partition", "DELETE", table) for table in ("coverage", "claim", "reject", "tombstone")),
 )
 
 

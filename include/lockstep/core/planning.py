@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import Stream, TopicView
 
 FAILURES_THAT_BLOCK = 3
+TUNING = ("order_by", "transform")
 K = TypeVar("K", bound="Hashable")
 
 
@@ -116,13 +117,13 @@ def changed_definition(
     """A topic, target or guarantee that is not what was committed so far is refused (T8)."""
     now = pipeline.document()
     for document in bound_by:
-        for part in ("topic", "target", "guarantee"):
-            if _essence(document[part]) != _essence(now[part]):
+        for part in ("topic", "target", "guarantee", "store"):
+            if _essence(document.get(part)) != _essence(now.get(part)):
                 remedy = "lockstep new ANOTHER_NAME"
                 if unfinished:
                     remedy = f"lockstep abandon {unfinished.batch_id} --reason ..., then {remedy}"
                 return Blocked(
-                    f"{pipeline.name}: its {part} was {_essence(document[part])} and is now {_essence(now[part])}; "
+                    f"{pipeline.name}: its {part} was {_essence(document.get(part))} and is now {_essence(now.get(part))}; "
                     "a pipeline keeps both for good",
                     f"put it back, or {remedy}",
                 )
@@ -130,8 +131,10 @@ def changed_definition(
 
 
 def _essence(part: Any) -> Any:
-    """What must not change: the kind and the table and key, not the tuning."""
-    return {k: _plain(v) for k, v in part.items() if k != "order_by"} if isinstance(part, dict) else part
+    """What must not change: the kind and the table and key of each target, not the tuning and not the code."""
+    if isinstance(part, list):
+        return [_essence(each) for each in part]
+    return {k: _plain(v) for k, v in part.items() if k not in TUNING} if isinstance(part, dict) else part
 
 
 def _plain(value: Any) -> Any:

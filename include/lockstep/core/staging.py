@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+    from typing import BinaryIO
+
     from lockstep.core.accounting import ManifestLine
     from lockstep.core.columns import Column
     from lockstep.core.offsets import StreamRange
 
 STAGING_SCHEMA = "lockstep_staging"
+NO_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)  # where there is no batch, as on the empty frame that `check` asks
 
 # Every staging table begins with these; the decoded columns follow. `_task` is Spark's task attempt id: rows of tasks
-# that are in no kept manifest are never published. The last four are filled for rejects only.
+# that are in no kept manifest are never published. The last four are filled for rejects only, and the bytes for every record
+# where an expectation may yet put it aside.
 RESERVED_COLUMNS = (
     ("_stream", "integer"),
     ("_offset", "bigint"),
@@ -25,6 +32,13 @@ RESERVED_COLUMNS = (
     ("_key", "bytea"),
     ("_value", "bytea"),
     ("_headers", "text"),
+)
+
+# What a transform does not pass on, kept beside it where an expectation may put a record aside.
+RAW_COLUMNS = tuple(
+    (name, type_)
+    for name, type_ in RESERVED_COLUMNS
+    if name in {"_stream", "_offset", "_task", "_timestamp", "_key", "_value", "_headers"}
 )
 
 
@@ -40,21 +54,92 @@ class AttemptId:
         """The staging table of this attempt and no other."""
         return f"attempt_{self.batch_id}_{self.token}"
 
+    def beside(self, place: int) -> str:
+        """The staging table of the target at this place; the first target's has no number."""
+        return f"{self.table}_{place + 1}" if place else self.table
+
+    @property
+    def raw_table(self) -> str:
+        """Where the bytes of what a transform was given stand, if they are kept."""
+        return f"{self.table}_raw"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a transform may know of the batch it works for: the same at every attempt, so that a retry gives the same rows.
+
+    `planned_at` is when the batch was written down, in UTC: a replay's is the replaying batch's own.
+    """
+
+    pipeline: str
+    batch_id: int = 0
+    planned_at: datetime = NO_MOMENT
+
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """One attempt's reading: these ranges, exactly, into this staging table with these decoded columns."""
+    """One attempt's reading: these ranges, exactly, into this staging table with these decoded columns.
+
+    `beside` has the columns of the targets behind the first, each of which has a staging table of its own.
+    """
 
     pipeline: str
     batch_id: int
     token: int
     ranges: tuple[StreamRange, ...]
     columns: tuple[Column, ...]
+    beside: tuple[tuple[Column, ...], ...] = ()
+    planned_at: datetime = NO_MOMENT
 
     @property
     def table(self) -> str:
         """The name of the attempt's own staging table, inside `STAGING_SCHEMA`."""
         return AttemptId(self.batch_id, self.token).table
+
+    @property
+    def tables(self) -> tuple[tuple[str, tuple[Column, ...]], ...]:
+        """Each target's staging table and columns, in the definition's order."""
+        attempt = AttemptId(self.batch_id, self.token)
+        return tuple((attempt.beside(place), columns) for place, columns in enumerate((self.columns, *self.beside)))
+
+    @property
+    def run(self) -> Run:
+        """What the transform may know of it."""
+        return Run(self.pipeline, self.batch_id, self.planned_at)
+
+    @property
+    def raw_table(self) -> str:
+        """The name of the table for the bytes of what a transform is given."""
+        return AttemptId(self.batch_id, self.token).raw_table
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RangeOutcome:
+    """What became of one range in its task: `committed` now, `found` committed before, `refused` or `moved` with the reason."""
+
+    stream_id: int
+    what: str
+    reason: str | None = None
+
+
+class RangeSession(Protocol):
+    """One task's connection to the ledger: a range's rows come in piece by piece, and are committed with its offsets."""
+
+    def is_committed(self, stream_id: int) -> bool:
+        """Whether the range's commit row is there: its COMMIT may have been acknowledged to nobody."""
+
+    def copy(self, stream_id: int, names: Sequence[str], rows: BinaryIO) -> None:
+        """Takes rows of the range, as CSV with these columns; nobody else sees them."""
+
+    def commit(self, line: ManifestLine) -> RangeOutcome:
+        """Commits the range that the line is about, read to its end, with all rows that were copied of it."""
+
+
+class RangeTask(Protocol):
+    """What a task needs to commit ranges; it travels to executors by value."""
+
+    def session(self) -> AbstractContextManager[RangeSession]:
+        """Connects, and records the connection so that a newer attempt can end it."""
 
 
 class Engine(Protocol):
@@ -63,11 +148,17 @@ class Engine(Protocol):
     def application_id(self) -> str | None:
         """How the engine's own pages call this run."""
 
-    def columns(self) -> tuple[Column, ...]:
-        """The columns that leave the transform, found on an empty frame."""
+    def columns(self, place: int = 0) -> tuple[Column, ...]:
+        """The columns that reach the target at this place of the definition, found on an empty frame."""
 
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
         """Reads every visible record of the ranges and returns the lines of the tasks that won."""
+
+    def commit_ranges(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
+        """Reads every visible record of the ranges in tasks that commit each range by themselves; what became of each.
+
+        A range that delivered nothing is not among them. Returns only when every task came to the end of its input.
+        """
 
     def cancel(self) -> None:
         """Stops a read that is under way; called from the lease's thread."""

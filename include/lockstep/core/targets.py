@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lockstep.core.columns import IDENTIFIER
+from lockstep.core.columns import IDENTIFIER, RESERVED
 from lockstep.core.errors import BadDefinition
+from lockstep.core.totals import Count, Max, Min, Sum, Total
+
+__all__ = ["Accumulate", "Append", "Count", "Max", "Min", "Sum", "Target", "Total", "Upsert"]
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Every record becomes its own row, keyed by (_stream, _offset, _ordinal)."""
+    """Every record becomes its own row, keyed by (_stream, _offset, _ordinal).
+
+    `transform` names the function of transform.py that makes these rows; without it, it is the one called transform.
+    """
 
     table: str
+    transform: str | None = None
 
     def __post_init__(self) -> None:
         _refuse_bad_table(self.table)
+        _refuse_bad_transform(self.transform)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +33,54 @@ class Upsert:
     table: str
     key: tuple[str, ...]
     order_by: str | None = None
+    transform: str | None = None
 
     def __post_init__(self) -> None:
         _refuse_bad_table(self.table)
-        if isinstance(self.key, str) or not self.key:
-            raise BadDefinition("target.key must be a tuple of column names, such as ('order_id',)")
-        for name in (*self.key, *([self.order_by] if self.order_by else [])):
-            if not IDENTIFIER.match(name):
-                raise BadDefinition(f"target: {name!r} is not a column name")
+        _refuse_bad_transform(self.transform)
+        _refuse_bad_key(self.key, *([self.order_by] if self.order_by else []))
 
 
-Target = Append | Upsert
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """A key's row holds totals over its records; what each segment added is kept, so that a replay takes it out again."""
+
+    table: str
+    key: tuple[str, ...]
+    totals: tuple[Total, ...]
+    transform: str | None = None
+
+    def __post_init__(self) -> None:
+        _refuse_bad_table(self.table)
+        _refuse_bad_transform(self.transform)
+        _refuse_bad_key(self.key)
+        if not isinstance(self.totals, tuple) or not self.totals:
+            raise BadDefinition("target.totals must be a tuple of totals, such as (Count('orders'),)")
+        for total in self.totals:
+            if not isinstance(total, Total):
+                raise BadDefinition(f"target.totals: {total!r} is no Count, Sum, Min or Max")
+        names = [*self.key, *(total.name for total in self.totals)]
+        for name in names:
+            if name in RESERVED:
+                raise BadDefinition(f"target.totals: the column {name!r} is reserved: Lockstep fills it")
+            if names.count(name) > 1:
+                raise BadDefinition(f"target.totals: the column {name!r} is there twice")
+
+
+Target = Append | Upsert | Accumulate
+
+
+def _refuse_bad_key(key: tuple[str, ...], *others: str) -> None:
+    if isinstance(key, str) or not key:
+        raise BadDefinition("target.key must be a tuple of column names, such as ('order_id',)")
+    for name in (*key, *others):
+        if not IDENTIFIER.match(name):
+            raise BadDefinition(f"target: {name!r} is not a column name")
+
+
+def _refuse_bad_transform(name: str | None) -> None:
+    if name is not None and not (isinstance(name, str) and name.isidentifier()):
+        raise BadDefinition(f"target.transform {name!r}: it must be the name of a function in transform.py")
 
 
 def _refuse_bad_table(table: str) -> None:

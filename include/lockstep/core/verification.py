@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})  # whose text in a record is their text in a row
+
 
 @dataclass(frozen=True, slots=True)
 class Check:

@@ -1,1 +1,45 @@
 """Formats: bytes to columns, and the reason where that fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockstep.core.formats import Avro, Custom, Json, Raw
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.registry import Registry
+
+
+def decoded(
+    records: DataFrame, pipeline: Pipeline, *, decode: str | None = None, registry: Registry | None = None
+) -> DataFrame:
+    """Adds the pipeline's columns, `_deleted` and `_reason` to raw records; a reject has only nulls.
+
+    A format may add `_filtered`, too. `decode` is the source of the pipeline's own decoder.
+    """
+    from lockstep.formats.envelope import finished
+
+    return finished(_of_format(records, pipeline, decode, registry), pipeline)
+
+
+def _of_format(records: DataFrame, pipeline: Pipeline, decode: str | None, registry: Registry | None) -> DataFrame:
+    match pipeline.format:
+        case Json() as format_:
+            from lockstep.formats import json_format
+
+            return json_format.decoded(records, pipeline, format_)
+        case Avro() as format_:
+            from lockstep.formats import avro_format
+
+            return avro_format.decoded(records, pipeline, format_, registry)
+        case Raw() as format_:
+            from lockstep.formats import raw_format
+
+            return raw_format.decoded(records, format_)
+        case Custom() as format_:
+            from lockstep.formats import custom_format
+
+            return custom_format.decoded(records, pipeline, format_, decode)

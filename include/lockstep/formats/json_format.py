@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
-from lockstep.core.definition import Upsert
+from lockstep.formats.json_rest import gatherer
+from lockstep.formats.tombstones import key_as, why_no_key
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from lockstep.core.columns import Column as Declared
     from lockstep.core.definition import Pipeline
+    from lockstep.core.formats import Json
 
 CORRUPT = "_corrupt"
 OPTIONS = {
@@ -24,41 +26,62 @@ OPTIONS = {
 }
 WHITESPACE = r" \t\r\n"
 PRECISION, SCALE = 38, 18
+NAME_LENGTH = 100  # as much of a field's name as a reason repeats
 FIRST_MOMENT, LAST_MOMENT = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
 
 
-def decoded(records: DataFrame, pipeline: Pipeline) -> DataFrame:
+def decoded(records: DataFrame, pipeline: Pipeline, format_: Json) -> DataFrame:
     """Adds the declared columns, `_deleted` and `_reason` to raw records (`_key`, `_value`); a reject has only nulls.
 
     Wide numbers are parsed wide and then narrowed, so that a digit too many is a reject and never a rounding.
     """
-    columns = pipeline.format.columns
-    schema = ", ".join(f"`{c.name}` {_parsed_type(c)}" for c in columns)
+    schema = ", ".join(f"`{c.name}` {_parsed_type(c)}" for c in format_.declared)
     raw = records.withColumn("_text", F.col("_value").cast("string"))
     raw = raw.withColumn("_parsed", F.from_json("_text", f"{schema}, `{CORRUPT}` string", OPTIONS))
+    if format_.rest is not None:
+        gather = gatherer(frozenset(column.name for column in format_.declared))
+        valid = F.when(F.is_valid_utf8("_text"), F.col("_text"))
+        raw = raw.withColumn("_gathered", F.udf(gather, "text string, fault string", useArrow=True)(valid))
     deleted = F.col("_value").isNull() if pipeline.takes_tombstones else F.lit(False)  # noqa: FBT003 - a literal
-    judged = raw.withColumn("_deleted", deleted).withColumn("_reason", _reason(pipeline))
-    values = [_value(c, pipeline).alias(c.name) for c in columns]
-    return judged.select(*[F.col(name) for name in judged.columns if name not in {"_text", "_parsed"}], *values)
+    judged = raw.withColumn("_deleted", deleted).withColumn("_reason", _reason(pipeline, format_))
+    values = [_value(c, pipeline, format_).alias(c.name) for c in format_.columns]
+    passing = {"_text", "_parsed", "_gathered"}
+    return judged.select(*[F.col(name) for name in judged.columns if name not in passing], *values)
 
 
-def _reason(pipeline: Pipeline) -> Column:
+def _reason(pipeline: Pipeline, format_: Json) -> Column:
     text = F.col("_text")
     live = F.when(text.isNull(), F.lit("null value"))
     live = live.when(~F.is_valid_utf8(text), F.lit("not valid UTF-8"))
-    live = live.when(F.col("_parsed").isNull() | F.col(f"_parsed.{CORRUPT}").isNotNull(), _why_corrupt(pipeline))
+    live = live.when(F.col("_parsed").isNull() | F.col(f"_parsed.{CORRUPT}").isNotNull(), _why_corrupt(format_))
     live = live.when(~_ends_once(text), F.lit("not one JSON object: something follows it"))
-    for column in pipeline.format.columns:
+    for column in format_.declared:
         for bad, reason in _misfits(column):
             live = live.when(bad, F.lit(f"column {column.name}: {reason}"))
-    for name in _required(pipeline):
-        live = live.when(
-            F.col(f"_parsed.{name}").isNull(), F.lit(f"column {name}: null, and the target's key or order needs it")
-        )
-    return F.when(F.col("_deleted"), _why_no_key(pipeline)).otherwise(live)
+    for bad, why in _other_fields(format_):
+        live = live.when(bad, why)
+    return F.when(F.col("_deleted"), why_no_key(pipeline)).otherwise(live)
 
 
-def _why_corrupt(pipeline: Pipeline) -> Column:
+def _other_fields(format_: Json) -> list[tuple[Column, Column]]:
+    """What a strict schema does not allow, and what cannot be kept of the rest."""
+    if format_.rest is not None:
+        fault = F.col("_gathered.fault")
+        return [(fault.isNotNull(), F.concat(F.lit(f"column {format_.rest}: "), fault))]
+    if not format_.strict:
+        return []
+    fields, declared = F.json_object_keys("_text"), F.array(*[F.lit(column.name) for column in format_.declared])
+    faults = []
+    for odd, what in (
+        (F.array_except(fields, declared), "not in the schema"),
+        (F.array_except(declared, fields), "missing"),
+    ):
+        name = F.substring(F.regexp_replace(F.element_at(odd, 1), r"\p{Cntrl}", "?"), 1, NAME_LENGTH)
+        faults.append((F.size(odd) > 0, F.concat(F.lit("column "), name, F.lit(f": {what}"))))
+    return faults
+
+
+def _why_corrupt(format_: Json) -> Column:
     """Names the first column whose value is not of its type; asked of rejects only, so it may cost."""
     text = F.col("_text")
 
@@ -67,7 +90,7 @@ def _why_corrupt(pipeline: Pipeline) -> Column:
 
     no_object = F.from_json(text, f"`{CORRUPT}` string", OPTIONS)
     reason = F.when(no_object.isNull() | no_object[CORRUPT].isNotNull(), F.lit("not a JSON object"))
-    for column in pipeline.format.columns:
+    for column in format_.declared:
         wrong = alone(f"`{column.name}` {_parsed_type(column)}").isNotNull()
         reason = reason.when(wrong, F.lit(f"column {column.name}: not a {column.type}"))
     return reason.otherwise(F.lit("not a JSON object"))
@@ -104,28 +127,12 @@ def _misfits(column: Declared) -> list[tuple[Column, str]]:
     return []
 
 
-def _why_no_key(pipeline: Pipeline) -> Column:
-    if pipeline.format.key is None:
-        return F.lit(None).cast("string")
-    key = F.col("_key").cast("string")
-    type_ = next(c.type for c in pipeline.format.columns if c.name == pipeline.format.key)
-    bad = key.isNull() | ~F.is_valid_utf8(key) | F.contains(key, F.lit("\x00")) | key.try_cast(type_).isNull()
-    return F.when(bad, F.lit(f"tombstone: its key is not a {type_}"))
-
-
-def _value(column: Declared, pipeline: Pipeline) -> Column:
-    parsed = F.col(f"_parsed.{column.name}").cast(column.type)
-    if column.name == pipeline.format.key and pipeline.takes_tombstones:
-        parsed = F.when(F.col("_deleted"), F.col("_key").cast("string").try_cast(column.type)).otherwise(parsed)
+def _value(column: Declared, pipeline: Pipeline, format_: Json) -> Column:
+    field = F.col("_gathered.text") if column.name == format_.rest else F.col(f"_parsed.{column.name}")
+    parsed = field.cast(column.type)
+    if column.name == format_.key and pipeline.takes_tombstones:
+        parsed = F.when(F.col("_deleted"), key_as(column.type)).otherwise(parsed)
     return F.when(F.col("_reason").isNull(), parsed)
-
-
-def _required(pipeline: Pipeline) -> tuple[str, ...]:
-    target = pipeline.target
-    if not isinstance(target, Upsert):
-        return ()
-    declared = {column.name for column in pipeline.format.columns}
-    return tuple(n for n in (*target.key, *([target.order_by] if target.order_by else [])) if n in declared)
 
 
 def _parsed_type(column: Declared) -> str:

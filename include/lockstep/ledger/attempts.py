@@ -9,8 +9,9 @@ from psycopg2.extras import Json, execute_values
 
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import Refusal, Superseded
+from lockstep.core.guarantees import WHOLE_BATCH
 from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA, AttemptId
-from lockstep.ledger.plan import DOUBLINGS, HAND_OVER_SECONDS, LEASE_SECONDS, stream_ranges
+from lockstep.ledger.plan import DOUBLINGS, HAND_OVER_SECONDS, LEASE_SECONDS, stream_ranges, uncommitted
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
 
@@ -56,11 +57,11 @@ def open_attempt(
     batch_id: int,
     folder: PipelineFolder,
     caller: Caller,
-    columns: Sequence[Column],
     log_starts: Mapping[int, int],
     code_version: str,
+    unit: str = WHOLE_BATCH,
 ) -> AttemptId:
-    """Draws a token, fences out older attempts and creates the staging table, all in the caller's transaction."""
+    """Draws a token and fences out older attempts; `unit` says what one commit of the new one moves."""
     cur.execute(Q["draw_token"])
     attempt = AttemptId(batch_id, one(cur).token)
     facts = {
@@ -77,27 +78,36 @@ def open_attempt(
         "task_instance_id": caller.task_run.task_instance_id,
         "try_number": caller.task_run.try_number,
         "log_starts": Json(dict(log_starts)),
+        "unit": unit,
         "error": f"superseded by attempt {attempt.token}",
     }
     for statement in ("fence_batch", "supersede_older", "insert_definition", "insert_attempt"):
         cur.execute(Q[statement], facts)
-    reserved = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in RESERVED_COLUMNS]
-    decoded = [sql.SQL("{} {}").format(sql.Identifier(c.name), sql.SQL(c.postgres_type)) for c in columns]
-    create = sql.SQL(Q["create_staging"])
-    cur.execute(create.format(table=staging(attempt), columns=sql.SQL(", ").join([*reserved, *decoded])))
     return attempt
 
 
+def create_staging(cur: cursor, attempt: AttemptId, place: int, columns: Sequence[Column]) -> None:
+    """A target's staging table, in the transaction that opens the attempt: one made later could outlive `reap` (T3)."""
+    reserved = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in RESERVED_COLUMNS]
+    decoded = [sql.SQL("{} {}").format(sql.Identifier(c.name), sql.SQL(c.postgres_type)) for c in columns]
+    create = sql.SQL(Q["create_staging"])
+    cur.execute(create.format(table=staging(attempt, place), columns=sql.SQL(", ").join([*reserved, *decoded])))
+
+
 def ranges(cur: cursor, batch_id: int) -> tuple[StreamRange, ...]:
-    """Everything the batch was planned to read."""
-    cur.execute(Q["batch_ranges"], {"batch_id": batch_id})
-    return stream_ranges(every(cur))
+    """Everything the batch still has to read: what no commit row stands for."""
+    return stream_ranges(uncommitted(cur, batch_id))
+
+
+def lane_of(cur: cursor, batch_id: int) -> str:
+    """Why the batch exists; that never changes."""
+    cur.execute(Q["lane_of"], {"batch_id": batch_id})
+    return str(one(cur).lane)
 
 
 def logs(cur: cursor, batch_id: int) -> set[tuple[str, str]]:
-    """The (cluster id, topic id) pairs of the streams of a batch: one, unless the ledger is wrong."""
-    cur.execute(Q["batch_ranges"], {"batch_id": batch_id})
-    return {(row.cluster_id, row.topic_id) for row in every(cur)}
+    """The (cluster id, topic id) pairs of the streams that a batch still has to read: one, unless the ledger is wrong."""
+    return {(row.cluster_id, row.topic_id) for row in uncommitted(cur, batch_id)}
 
 
 def renew_lease(cur: cursor, attempt: AttemptId) -> bool:
@@ -169,13 +179,20 @@ def stream_totals(cur: cursor, attempt: AttemptId) -> list[Any]:
 
 def staged_totals(cur: cursor, attempt: AttemptId) -> dict[int, Any]:
     """What the winners' staged rows really are, per stream: counted by the database, not reported by tasks."""
-    cur.execute(sql.SQL(Q["staged_totals"]).format(table=staging(attempt)), _named(attempt))
+    cur.execute(Q["staging_tables"], _named(attempt))
+    tables = _together(attempt, range(one(cur).tables))
+    cur.execute(sql.SQL(Q["staged_totals"]).format(table=tables), _named(attempt))
     return {row.stream_id: row for row in every(cur)}
 
 
-def staged_records(cur: cursor, attempt: AttemptId, tasks: Sequence[int]) -> dict[int, int]:
-    """How many records have rows among these tasks', per stream; tombstones, which no transform sees, are not counted."""
-    cur.execute(sql.SQL(Q["staged_records"]).format(table=staging(attempt)), {"tasks": list(tasks)})
+def staged_records(
+    cur: cursor, attempt: AttemptId, tasks: Sequence[int], places: Sequence[int] = (0,)
+) -> dict[int, int]:
+    """How many records have rows among these tasks', per stream; tombstones, which no transform sees, are not counted.
+
+    A record that has rows for several of the targets at these places is one.
+    """
+    cur.execute(sql.SQL(Q["staged_records"]).format(table=_together(attempt, places)), {"tasks": list(tasks)})
     return {row.stream_id: row.written for row in every(cur)}
 
 
@@ -193,7 +210,16 @@ def insert_results(
                 t.written,
                 t.delivered - t.written - t.rejected,
             ),
-            *(t.rejected, t.rows, t.bytes, t.first_offset, t.last_offset, t.min_timestamp, t.max_timestamp),
+            *(
+                t.rejected,
+                t.quarantined,
+                t.rows,
+                t.bytes,
+                t.first_offset,
+                t.last_offset,
+                t.min_timestamp,
+                t.max_timestamp,
+            ),
             *(t.digest_sum, t.digest_squares, *starts[t.stream_id]),
         )
         for t in totals
@@ -208,14 +234,22 @@ def insert_verdict(
     cur.execute(Q["insert_verdict"], _named(attempt, suite=suite, success=success, result=Json(result)))
 
 
-def staging(attempt: AttemptId) -> sql.Identifier:
-    """The attempt's staging table, quoted."""
-    return sql.Identifier(STAGING_SCHEMA, attempt.table)
+def staging(attempt: AttemptId, place: int = 0) -> sql.Identifier:
+    """The attempt's staging table for the target at this place, quoted."""
+    return sql.Identifier(STAGING_SCHEMA, attempt.beside(place))
 
 
 def digest_of(total: Any) -> Digest:
     """The digest in a row of totals or results."""
     return Digest(total.delivered, int(total.digest_sum), int(total.digest_squares))
+
+
+def _together(attempt: AttemptId, places: Sequence[int]) -> sql.Composable:
+    """The staging tables of these places as one, for a FROM clause."""
+    if len(places) == 1:
+        return staging(attempt, places[0])
+    each = [sql.SQL(Q["staged_in"]).format(table=staging(attempt, place)) for place in places]
+    return sql.SQL("({})").format(sql.SQL(" union all ").join(each))
 
 
 def _must_move(cur: cursor, statement: str, attempt: AttemptId) -> None:

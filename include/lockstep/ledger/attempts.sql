@@ -1,13 +1,17 @@
 -- name: lock_batch
 -- The row lock under which an attempt is opened, validated, committed or resolved.
-select batch_id, pipeline, lane, state, token, owner, lease_until > clock_timestamp() as lease_is_live
+select batch_id, pipeline, lane, state, token, owner, planned_at, lease_until > clock_timestamp() as lease_is_live
 from lockstep.batch where batch_id = %(batch_id)s for no key update
 
 -- name: newest_attempt
 -- The attempt whose token is the batch's, whose it is, and whether somebody holds it.
-select a.token, a.state, a.error, a.owner, a.dag_id, a.dag_run_id, a.try_number, a.log_starts,
+select a.token, a.state, a.error, a.owner, a.dag_id, a.dag_run_id, a.try_number, a.log_starts, a.unit,
     a.closed_at is null and a.lease_until > clock_timestamp() as lease_is_live
 from lockstep.attempt a join lockstep.batch b using (batch_id, token) where b.batch_id = %(batch_id)s
+
+-- name: lane_of
+-- Why a batch exists.
+select lane from lockstep.batch where batch_id = %(batch_id)s
 
 -- name: draw_token
 -- A token that no attempt has had: sequences never go back, not even after a crash.
@@ -30,18 +34,13 @@ values (%(definition_hash)s, %(pipeline)s, %(document)s, %(code_version)s) on co
 -- name: insert_attempt
 -- One try at a batch.
 insert into lockstep.attempt (batch_id, token, definition_hash, owner, lease_until,
-    dag_id, dag_run_id, task_instance_id, try_number, log_starts)
+    dag_id, dag_run_id, task_instance_id, try_number, log_starts, unit)
 values (%(batch_id)s, %(token)s, %(definition_hash)s, %(owner)s, clock_timestamp() + make_interval(secs => %(lease)s),
-    %(dag_id)s, %(dag_run_id)s, %(task_instance_id)s, %(try_number)s, %(log_starts)s)
+    %(dag_id)s, %(dag_run_id)s, %(task_instance_id)s, %(try_number)s, %(log_starts)s, %(unit)s)
 
 -- name: create_staging
 -- The attempt's own table, in the transaction that opens it: a table made later could outlive reap.
 create table {table} ({columns})
-
--- name: batch_ranges
--- Everything a batch was planned to read.
-select s.stream_id, s.topic, s.topic_id, s.cluster_id, s.partition, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset
-from lockstep.batch_range r join lockstep.stream s using (stream_id) where r.batch_id = %(batch_id)s order by s.stream_id
 
 -- name: renew_lease
 -- The holder is alive; not one row means that a newer attempt, or a decision, has taken the batch away.
@@ -101,7 +100,7 @@ where batch_id = %(batch_id)s and token = %(token)s and closed_at is null
 -- The kept manifests of an attempt, added up per stream; streams that delivered nothing stand there with zeros.
 select r.stream_id, s.partition, s.topic, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset,
     coalesce(sum(m.delivered), 0)::bigint as delivered, coalesce(sum(m.written), 0)::bigint as written,
-    coalesce(sum(m.rejected), 0)::bigint as rejected, coalesce(sum(m.rows), 0)::bigint as rows,
+    coalesce(sum(m.rejected), 0)::bigint as rejected, 0::bigint as quarantined, coalesce(sum(m.rows), 0)::bigint as rows,
     coalesce(sum(m.bytes), 0)::bigint as bytes,
     coalesce(sum(m.digest_sum), 0) as digest_sum, coalesce(sum(m.digest_squares), 0) as digest_squares,
     min(m.first_offset) as first_offset, max(m.last_offset) as last_offset,
@@ -110,6 +109,14 @@ from lockstep.batch_range r join lockstep.stream s using (stream_id)
 left join lockstep.manifest m on m.batch_id = r.batch_id and m.token = %(token)s and m.stream_id = r.stream_id
 where r.batch_id = %(batch_id)s
 group by r.stream_id, s.partition, s.topic, r.offsets order by r.stream_id
+
+-- name: staging_tables
+-- How many staging tables an attempt has filled: one, unless something is said of others.
+select coalesce(max(place), 0) + 1 as tables from lockstep.target_rows where batch_id = %(batch_id)s and token = %(token)s
+
+-- name: staged_in
+-- What all staging tables of an attempt have in common.
+select _stream, _offset, _task, _reason, _deleted from {table}
 
 -- name: staged_totals
 -- What the winners' staged rows really are, per stream.
@@ -128,7 +135,7 @@ group by t._stream
 
 -- name: insert_result
 -- What this attempt read of one stream, reconciled.
-insert into lockstep.result (batch_id, token, stream_id, delivered, written, filtered, rejected, rows, bytes,
+insert into lockstep.result (batch_id, token, stream_id, delivered, written, filtered, rejected, quarantined, rows, bytes,
     first_offset, last_offset, min_timestamp, max_timestamp, digest_sum, digest_squares, log_start_before, log_start_after)
 values %s
 

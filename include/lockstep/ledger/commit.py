@@ -64,14 +64,14 @@ def require_positions(cur: cursor, attempt: AttemptId) -> None:
             )
 
 
-def give_way(cur: cursor, attempt: AttemptId) -> None:
+def give_way(cur: cursor, attempt: AttemptId, stream_id: int | None = None) -> None:
     """The coverage that a fill or replay was planned to replace makes room, and not a row more; what it leaves of a skip stays.
 
-    Raises `CoverageMoved` when anything else lies under the batch's claims.
+    With `stream_id` only what lies under that stream's claims. Raises `CoverageMoved` when anything else lies under them.
     """
     gone = 0
     for _ in range(2):  # a neighbour's commit may have cut the same skipped stretch while the first look waited for it
-        cur.execute(Q["give_way"], _named(attempt))
+        cur.execute(Q["give_way"], _named(attempt) | {"stream_id": stream_id})
         removed = every(cur)
         gone += len(removed)
         for row in removed:
@@ -79,7 +79,7 @@ def give_way(cur: cursor, attempt: AttemptId) -> None:
                 if begin < end:
                     rest = {"stream_id": row.stream_id, "from_offset": begin, "until_offset": end}
                     cur.execute(Q["keep_skipped"], rest)
-    cur.execute(Q["not_as_expected"], _named(attempt))
+    cur.execute(Q["not_as_expected"], _named(attempt) | {"stream_id": stream_id})
     found = one(cur)
     if found.expected != gone or found.in_the_way:
         raise CoverageMoved(
@@ -104,12 +104,17 @@ def require_counts(cur: cursor, attempt: AttemptId) -> int:
 
 def publish_rejects(cur: cursor, attempt: AttemptId) -> int:
     """Rejects travel in the same transaction, those of replaced segments first out; returns how many come in."""
-    cur.execute(Q["remove_replaced_rejects"], _named(attempt))
+    remove_replaced_rejects(cur, attempt)
     cur.execute(sql.SQL(Q["publish_rejects"]).format(table=staging(attempt)), _named(attempt))
     return cur.rowcount
 
 
-def write_ledger(cur: cursor, attempt: AttemptId, lane: str, effect: Mapping[str, int]) -> None:
+def remove_replaced_rejects(cur: cursor, attempt: AttemptId, stream_id: int | None = None) -> None:
+    """A replay judges its records again: what it replaces takes its rejects along."""
+    cur.execute(Q["remove_replaced_rejects"], _named(attempt) | {"stream_id": stream_id})
+
+
+def write_ledger(cur: cursor, attempt: AttemptId, lane: str, effect: Mapping[str, Any]) -> None:
     """Commit rows, coverage, in the live lane positions by compare-and-set, claims released, attempt and batch closed."""
     cur.execute(Q["insert_commits"], _named(attempt))
     ranges = cur.rowcount
@@ -123,6 +128,11 @@ def write_ledger(cur: cursor, attempt: AttemptId, lane: str, effect: Mapping[str
             raise PositionMoved(
                 f"batch {attempt.batch_id}: {ranges - cur.rowcount} of {ranges} positions are not where it begins"
             )
+    close(cur, attempt, effect)
+
+
+def close(cur: cursor, attempt: AttemptId, effect: Mapping[str, int]) -> None:
+    """Attempt and batch are closed as committed, and no offsets are claimed any more."""
     cur.execute(Q["close_attempt"], _named(attempt) | {"effect": Json(dict(effect))})
     if cur.rowcount != 1:
         raise BadData(f"attempt {attempt.token} of batch {attempt.batch_id} could not be closed as committed")
@@ -147,9 +157,15 @@ def staging_left(cur: cursor) -> list[sql.Identifier]:
     return [sql.Identifier(STAGING_SCHEMA, row.table_name) for row in every(cur)]
 
 
+def staging_of(cur: cursor, attempt: AttemptId) -> list[sql.Identifier]:
+    """Every table that the attempt has staged into."""
+    cur.execute(Q["staging_of"], {"table": attempt.table})
+    return [sql.Identifier(STAGING_SCHEMA, row.table_name) for row in every(cur)]
+
+
 def end_stagers(cur: cursor, table: sql.Identifier) -> None:
     """Ends the sessions that stage into this table; must be asked as the login itself."""
-    _, batch_id, token = table.strings[-1].split("_")
+    _, batch_id, token, *_ = table.strings[-1].split("_")
     cur.execute(Q["end_stagers"], {"name": f"lockstep stage {batch_id}.{token}"})
 
 

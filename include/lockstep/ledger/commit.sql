@@ -8,8 +8,9 @@ update lockstep.attempt set backend_pid = %(pid)s, backend_start = %(backend_sta
 where batch_id = %(batch_id)s and token = %(token)s and closed_at is null
 
 -- name: committed_by
--- The witness: who committed this batch, if anybody.
-select distinct token from lockstep.commit where batch_id = %(batch_id)s
+-- The witness: who committed the last of this batch, if anybody; ranges that tasks committed do not close it.
+select distinct b.token from lockstep.batch b join lockstep.commit c using (batch_id)
+where b.batch_id = %(batch_id)s and b.state = 'committed'
 
 -- name: attempt_to_commit
 -- The attempt's state and whether its verdict let it pass.
@@ -38,6 +39,7 @@ where t._reason is not null
 -- The coverage that plan has seen under the claims of a fill or replay, and exactly that, makes room for it.
 delete from lockstep.coverage c using lockstep.claim k
 where k.batch_id = %(batch_id)s and k.expects <> 'nothing' and c.stream_id = k.stream_id
+  and (%(stream_id)s is null or k.stream_id = %(stream_id)s)
   -- a segment begins where its claim does; a skipped stretch is the last row that begins at or before it
   and lower(c.offsets) = case k.expects when 'batch' then lower(k.offsets) else (
     select lower(p.offsets) from lockstep.coverage p
@@ -54,16 +56,19 @@ values (%(stream_id)s, int8range(%(from_offset)s, %(until_offset)s), 'skipped')
 
 -- name: not_as_expected
 -- Claims whose coverage has not given way: how many were to, and under how many something still lies.
-select (select count(*) from lockstep.claim where batch_id = %(batch_id)s and expects <> 'nothing') as expected,
+select (select count(*) from lockstep.claim where batch_id = %(batch_id)s and expects <> 'nothing'
+        and (%(stream_id)s is null or stream_id = %(stream_id)s)) as expected,
     (select count(*) from lockstep.claim k cross join lateral (
         select c.offsets from lockstep.coverage c
         where c.stream_id = k.stream_id and lower(c.offsets) < upper(k.offsets) order by lower(c.offsets) desc limit 1) c
-     where k.batch_id = %(batch_id)s and c.offsets && k.offsets) as in_the_way
+     where k.batch_id = %(batch_id)s and c.offsets && k.offsets
+       and (%(stream_id)s is null or k.stream_id = %(stream_id)s)) as in_the_way
 
 -- name: remove_replaced_rejects
 -- A replay judges its records again.
 delete from lockstep.reject j using lockstep.claim k
 where k.batch_id = %(batch_id)s and k.expects = 'batch' and j.stream_id = k.stream_id
+  and (%(stream_id)s is null or k.stream_id = %(stream_id)s)
   and j."offset" >= lower(k.offsets) and j."offset" < upper(k.offsets)
 
 -- name: insert_commits
@@ -116,9 +121,14 @@ select c.relname as table_name from pg_class c join pg_namespace n on n.oid = c.
 where n.nspname = 'lockstep_staging' and c.relkind = 'r'
   and not exists (
     select 1 from lockstep.attempt a join lockstep.batch b using (batch_id)
-    where c.relname = 'attempt_' || a.batch_id || '_' || a.token
+    where starts_with(c.relname || '_', 'attempt_' || a.batch_id || '_' || a.token || '_')
       and b.state = 'planned' and a.closed_at is null and a.token = b.token)
 order by 1
+
+-- name: staging_of
+-- The tables of one attempt that are there.
+select c.relname as table_name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname = 'lockstep_staging' and c.relkind = 'r' and starts_with(c.relname || '_', %(table)s || '_') order by 1
 
 -- name: end_stagers
 -- Sessions that still write an attempt's staging table: no time-out of the server ends a COPY whose client stands still.

@@ -80,11 +80,11 @@ def ledger_facts(conn: connection) -> LedgerFacts:
 
 
 def target_facts(cur: cursor, pipeline: Pipeline) -> TargetFacts:
-    """The pipeline's table."""
-    schema, name = pipeline.target.table.split(".")
+    """The pipeline's table, the first of several."""
+    schema, name = pipeline.first.table.split(".")
     cur.execute(Q["target"], {"schema": schema, "name": name})
     row = maybe(cur)
-    return TargetFacts(pipeline.target.table, row is not None, bool(row and row.logged), bool(row and row.writable))
+    return TargetFacts(pipeline.first.table, row is not None, bool(row and row.logged), bool(row and row.writable))
 
 
 def flow(cur: cursor, pipeline: str) -> Flow:

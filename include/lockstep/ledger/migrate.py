@@ -12,6 +12,7 @@ from psycopg2 import errors, sql
 
 from lockstep.adapters.postgres import OWNER, READER, last_line, transaction
 from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.guarantees import EACH_STREAM, commit_unit
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import one
 
@@ -85,19 +86,24 @@ def require_migrated(conn: connection) -> None:
 
 
 def migrate_target(conn: connection, folder: PipelineFolder) -> None:
-    """Runs the pipeline's target.sql as the owner and grants the committer what publishing takes."""
+    """Runs the pipeline's target.sql as the owner and grants the committer what publishing into each target takes."""
     pipeline = folder.pipeline
     if folder.target_sql is None:
         raise BadDefinition(f"{pipeline.name}: {folder.path.name}/target.sql is missing")
     require_migrated(conn)
-    target = sql.Identifier(*pipeline.target.table.split("."))
+    table = pipeline.first.table
     with transaction(conn, OWNER) as cur:
         try:
             cur.execute(folder.target_sql)
-            cur.execute(sql.SQL(Q["grant_target"]).format(target=target))
+            for target in pipeline.targets:
+                table = target.table
+                identifier = sql.Identifier(*table.split("."))
+                cur.execute(sql.SQL(Q["grant_target"]).format(target=identifier))
+                if commit_unit(pipeline.guarantee) == EACH_STREAM:
+                    cur.execute(sql.SQL(Q["grant_target_to_tasks"]).format(target=identifier))
         except psycopg2.ProgrammingError as error:
             raise BadDefinition(
-                f"{pipeline.name}: target.sql does not give a table {pipeline.target.table}: {str(error).splitlines()[0]}",
+                f"{pipeline.name}: target.sql does not give a table {table}: {str(error).splitlines()[0]}",
                 next_command=f"{MIGRATE} {pipeline.name}",
             ) from None
 

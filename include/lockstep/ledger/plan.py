@@ -44,8 +44,7 @@ def unfinished(cur: cursor, pipeline: str, key: str | None) -> list[Unfinished]:
 
 
 def _unfinished(cur: cursor, row: Any) -> Unfinished:
-    cur.execute(Q["uncommitted_ranges"], {"batch_id": row.batch_id})
-    rows = every(cur)
+    rows = uncommitted(cur, row.batch_id)
     return Unfinished(
         batch_id=row.batch_id,
         owner=row.owner,
@@ -58,6 +57,12 @@ def _unfinished(cur: cursor, row: Any) -> Unfinished:
         request_id=row.request_id,
         is_preview=row.preview,
     )
+
+
+def uncommitted(cur: cursor, batch_id: int) -> list[Any]:
+    """The ranges of a batch that no commit row stands for, with the log that they were planned on."""
+    cur.execute(Q["uncommitted_ranges"], {"batch_id": batch_id})
+    return every(cur)
 
 
 def open_streams(cur: cursor, pipeline: str) -> tuple[Stream, ...]:

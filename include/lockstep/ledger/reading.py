@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lockstep.ledger.queries import queries
-from lockstep.ledger.rows import every, maybe
+from lockstep.ledger.rows import every, maybe, one
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -74,6 +74,8 @@ def batch(cur: cursor, batch_id: int) -> Document | None:
     attempts = documents(every(cur), {"token": "attempt"})
     cur.execute(Q["verdict"], {"batch_id": batch_id})
     verdicts = documents(every(cur), {"token": "attempt"})
+    cur.execute(Q["delivery"], {"batch_id": batch_id})
+    delivery = one(cur)
     newest = (
         attempts[-1] if attempts else dict.fromkeys(("opened_at", "staged_at", "validated_at", "closed_at", "effect"))
     )
@@ -82,6 +84,7 @@ def batch(cur: cursor, batch_id: int) -> Document | None:
         "verdict": verdicts[0] if verdicts else None,
         "seconds": _seconds(found[0], newest),
         "effect": newest["effect"],
+        **delivery._asdict(),
     }
 
 

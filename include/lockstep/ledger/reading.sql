@@ -68,9 +68,9 @@ select b.batch_id, b.pipeline, b.lane, b.state, b.planned_at, b.closed_at,
 from lockstep.batch b where b.batch_id = any(%(batches)s::bigint[]) order by b.batch_id
 
 -- name: ranges
--- What each batch was planned to read, and what its committed attempt made of it.
+-- What each batch was planned to read, and what was made of it by the attempt that committed it, none where nobody has.
 select r.batch_id, s.topic, s.partition, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset,
-    t.delivered, t.written, t.rejected, t.filtered
+    t.delivered, t.written, t.rejected, t.filtered, m.token as attempt
 from lockstep.batch_range r join lockstep.stream s using (stream_id)
 left join lockstep.commit m on m.batch_id = r.batch_id and m.stream_id = r.stream_id
 left join lockstep.result t on t.batch_id = m.batch_id and t.token = m.token and t.stream_id = m.stream_id
@@ -81,6 +81,11 @@ where r.batch_id = any(%(batches)s::bigint[]) order by r.batch_id, s.topic, s.pa
 select token, owner, state, lease_until, dag_id, dag_run_id, task_instance_id, try_number, spark_application_id,
     definition_hash, opened_at, staged_at, validated_at, closed_at, error, fault, effect
 from lockstep.attempt where batch_id = %(batch_id)s order by token
+
+-- name: delivery
+-- Whether a batch's results move apart from its offsets, and when the store has confirmed them.
+select lockstep.guarantee_of(b.batch_id, b.token) as guarantee, y.at as delivered_at
+from lockstep.batch b left join lockstep.delivery y using (batch_id) where b.batch_id = %(batch_id)s
 
 -- name: verdict
 -- What validation last said of a batch.
@@ -97,9 +102,9 @@ where s.pipeline = %(pipeline)s and s.partition = coalesce(%(partition)s, s.part
 order by s.partition, s.incarnation, j."offset" limit %(limit)s
 
 -- name: reject_reasons
--- How many records were refused for which reason, the most frequent first.
-select j.reason, count(*) as count
+-- How many records were refused for which reason, the most frequent first; an expectation's are one, whatever it has seen.
+select regexp_replace(j.reason, '^(expectation [a-z0-9_]+\([^)]*\)): .*$', '\1') as reason, count(*) as count
 from lockstep.reject j join lockstep.stream s using (stream_id)
 where s.pipeline = %(pipeline)s and s.partition = coalesce(%(partition)s, s.partition)
   and j.batch_id = coalesce(%(batch)s, j.batch_id)
-group by j.reason order by count(*) desc, j.reason
+group by 1 order by count(*) desc, 1

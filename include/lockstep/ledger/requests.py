@@ -98,8 +98,24 @@ def segments_of(cur: cursor, batches: Iterable[int]) -> list[Any]:
 
 
 def rejected_segments(cur: cursor, streams: Sequence[int], batch_id: int | None = None) -> list[Any]:
-    """The segments with rejects in them, all or one batch's, as rows (stream_id, from_offset, until_offset)."""
+    """The segments with rejects in them, all or one batch's, as rows (stream_id, offsets, batch_id, rejects)."""
     cur.execute(Q["rejected_segments"], {"streams": list(streams), "batch_id": batch_id})
+    return every(cur)
+
+
+def rejects_elsewhere(
+    cur: cursor, pipeline: str, streams: Sequence[int], partition: int | None, batch_id: int | None
+) -> list[Any]:
+    """Rejects of streams that are none of these, as rows (topic, partition, from_offset, until_offset, rejects)."""
+    asked = {"pipeline": pipeline, "streams": list(streams), "partition": partition, "batch_id": batch_id}
+    cur.execute(Q["rejects_elsewhere"], asked)
+    return every(cur)
+
+
+def rejects_within(cur: cursor, windows: Sequence[StreamRange]) -> list[Any]:
+    """Why records of these stretches are rejects now, as rows (reason, count), the most frequent first."""
+    known = columns_of(windows)
+    cur.execute(Q["rejects_within"], known)
     return every(cur)
 
 

@@ -150,11 +150,27 @@ from lockstep.batch_range g join lockstep.batch b using (batch_id) join lockstep
 where b.pipeline = %(pipeline)s and g.batch_id = any(%(batches)s) order by g.batch_id, s.partition, g.stream_id
 
 -- name: rejected_segments
--- The segments that hold rejects of readable offsets: what a redrive runs again.
-select distinct c.stream_id, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset
+-- The segments that hold rejects, and how many: what a redrive runs again.
+select c.stream_id, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.batch_id, count(*) as rejects
 from lockstep.reject j join lockstep.coverage c
   on int4range(c.stream_id, c.stream_id, '[]') && int4range(j.stream_id, j.stream_id, '[]') and c.offsets @> j."offset"
-where c.kind = 'batch' and j.stream_id = any(%(streams)s) and j.batch_id = coalesce(%(batch_id)s, j.batch_id) order by 1, 2
+where c.kind = 'batch' and j.stream_id = any(%(streams)s) and j.batch_id = coalesce(%(batch_id)s, j.batch_id)
+group by c.stream_id, c.offsets, c.batch_id order by 1, 2
+
+-- name: rejects_elsewhere
+-- Rejects of logs that are not there any more: the topic was recreated since.
+select s.topic, s.partition, min(j."offset") as from_offset, max(j."offset") + 1 as until_offset, count(*) as rejects
+from lockstep.reject j join lockstep.stream s using (stream_id)
+where s.pipeline = %(pipeline)s and not s.stream_id = any(%(streams)s) and s.partition = coalesce(%(partition)s, s.partition)
+  and j.batch_id = coalesce(%(batch_id)s, j.batch_id)
+group by s.stream_id, s.topic, s.partition order by s.partition, s.stream_id
+
+-- name: rejects_within
+-- Why records of these stretches are rejects now; what an expectation has seen is left off, so that its records are counted together.
+select regexp_replace(j.reason, '^(expectation [a-z0-9_]+\([^)]*\)): .*$', '\1') as reason, count(*) as count
+from unnest(%(streams)s::int[], %(froms)s::bigint[], %(untils)s::bigint[]) as w (stream_id, from_offset, until_offset)
+join lockstep.reject j on j.stream_id = w.stream_id and j."offset" >= w.from_offset and j."offset" < w.until_offset
+group by 1 order by count(*) desc, 1
 
 -- name: unfinished_of
 -- The batches of a request that are planned and not closed.

@@ -49,3 +49,7 @@ select exists (
 -- What the committer does to a target, and who may read it.
 grant select, insert, update, delete on {target} to lockstep_committer;
 grant select on {target} to lockstep_reader, lockstep_planner, lockstep_stager
+
+-- name: grant_target_to_tasks
+-- What tasks that commit by themselves do to a target.
+grant select, insert, update, delete on {target} to lockstep_partition

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from psycopg2 import DataError, errors, sql
 
-from lockstep.core.definition import Append, Pipeline, Upsert
+from lockstep.core.definition import Accumulate, Append, Pipeline
 from lockstep.core.errors import Refusal
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from psycopg2.extensions import cursor
 
@@ -22,8 +24,16 @@ Q = queries("lockstep.ledger", "tracing")
 GAP = "gap in the log"
 
 
-def lineage(cur: cursor, pipeline: Pipeline, partition: int, offset: int) -> Document:
-    """Who owns an offset, and what became of its record.
+def lineage(
+    cur: cursor,
+    pipeline: Pipeline,
+    partition: int,
+    offset: int,
+    look: Callable[[int, int], list[Document]] | None = None,
+) -> Document:
+    """Who owns an offset, and what became of its record; its rows in several targets say each which it is in.
+
+    `look` finds its rows where they live in another store.
 
     `coverage` is batch, loss, skipped, uncovered, or `gap in the log` where the batch that covers it is known to have
     found no record there.
@@ -38,7 +48,7 @@ def lineage(cur: cursor, pipeline: Pipeline, partition: int, offset: int) -> Doc
             next_command=f"lockstep status {pipeline.name}",
         )
     coordinates = {"stream_id": owner.stream_id, "offset": offset}
-    rows = _target_rows(cur, pipeline, sql.SQL(Q["rows_of_offset"]).format(target=_table(pipeline)), coordinates)
+    rows = look(owner.stream_id, offset) if look else _rows(cur, pipeline, coordinates)
     cur.execute(Q["reject_of_offset"], coordinates)
     reject = maybe(cur)
     known_gap = owner.kind == "batch" and not rows and not reject and _no_record(pipeline, owner, offset)
@@ -49,14 +59,28 @@ def lineage(cur: cursor, pipeline: Pipeline, partition: int, offset: int) -> Doc
     }
 
 
-def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str]) -> Document:
-    """The row of a key and the record and attempt it comes from; without a row, the tombstone that deleted it."""
-    if not isinstance(pipeline.target, Upsert):
+def _rows(cur: cursor, pipeline: Pipeline, coordinates: Mapping[str, int]) -> list[Document]:
+    found: list[Document] = []
+    for one in pipeline.each():
+        statement = sql.SQL(Q["rows_of_offset"]).format(target=_table(one))
+        named = {"_target": one.first.table} if len(pipeline.targets) > 1 else {}
+        found += [named | row for row in _target_rows(cur, one, statement, coordinates)]
+    return found
+
+
+def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cur: cursor | None = None) -> Document:
+    """The row of a key and the record and attempt it comes from; without a row, the tombstone that deleted it.
+
+    Of an accumulated row it is the newest record that counts, and `contributions` are all that add up to it, newest first.
+    `target_cur` asks the store that the rows live in, where it is another.
+    """
+    target = pipeline.first
+    if isinstance(target, Append):
         raise Refusal(
-            f"{pipeline.name}: {pipeline.target.table} is appended to, its rows have no key; each carries _stream and _offset",
+            f"{pipeline.name}: {target.table} is appended to, its rows have no key; each carries _stream and _offset",
             next_command=f"lockstep lineage {pipeline.name} --partition P --offset O",
         )
-    columns = pipeline.target.key
+    columns = target.key
     if len(key) != len(columns):
         raise Refusal(
             f"{pipeline.name}: the key is ({', '.join(columns)}), {len(key)} of {len(columns)} values are given",
@@ -67,24 +91,64 @@ def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str]) -> Document:
         columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
         values=sql.SQL(", ").join(map(sql.Placeholder, columns)),
     )
-    rows = _target_rows(cur, pipeline, statement, dict(zip(columns, key, strict=True)))
+    rows = _target_rows(target_cur or cur, pipeline, statement, dict(zip(columns, key, strict=True)))
+    contributions = _contributions(cur, pipeline, dict(zip(columns, key, strict=True)))
     if rows:
         row: Document | None = rows[0]
+        batch_id = contributions[0].batch_id if contributions else rows[0]["_batch"]
         cur.execute(
             Q["origin_of_row"],
-            {"stream_id": rows[0]["_stream"], "offset": rows[0]["_offset"], "batch_id": rows[0]["_batch"]},
+            {"stream_id": rows[0]["_stream"], "offset": rows[0]["_offset"], "batch_id": batch_id},
         )
     else:
         row = None
-        cur.execute(Q["tombstone_of_key"], {"target": pipeline.target.table, "key": list(key)})
+        _find_tombstone(cur, target.table, key, target_cur)
     origin = maybe(cur)
     if origin is None:
         shown = ", ".join(f"{c} = {k!r}" for c, k in zip(columns, key, strict=True))
         what = "came from no stream of this ledger" if row else "is not there, and no tombstone says that it was"
-        raise Refusal(
-            f"{pipeline.target.table}: the row with {shown} {what}", next_command=f"lockstep status {pipeline.name}"
-        )
-    return {"row": row, "deleted": row is None} | _named(origin)
+        raise Refusal(f"{target.table}: the row with {shown} {what}", next_command=f"lockstep status {pipeline.name}")
+    return {"row": row, "deleted": row is None, "contributions": [_told(c) for c in contributions]} | _named(origin)
+
+
+def _contributions(cur: cursor, pipeline: Pipeline, key: Mapping[str, str]) -> list[Any]:
+    """What segments have added to an accumulated key; nothing for other targets."""
+    target = pipeline.first
+    if not isinstance(target, Accumulate):
+        return []
+    statement = sql.SQL(Q["contributions_of_key"]).format(
+        target=_table(pipeline),
+        table=sql.Literal(target.table),
+        columns=sql.SQL(", ").join(map(sql.Identifier, key)),
+        values=sql.SQL(", ").join(map(sql.Placeholder, key)),
+    )
+    cur.execute(statement, key)
+    return every(cur)
+
+
+def _told(contribution: Any) -> Document:
+    return {
+        "topic": contribution.topic,
+        "partition": contribution.partition,
+        "from_offset": contribution.from_offset,
+        "until_offset": contribution.until_offset,
+        "batch": contribution.batch_id,
+        "attempt": contribution.token,
+        "records": contribution.records,
+        "totals": json.loads(contribution.totals, parse_float=Decimal),
+    }
+
+
+def _find_tombstone(cur: cursor, table: str, key: Sequence[str], target_cur: cursor | None) -> None:
+    """The tombstone's record and its attempt are asked for on `cur`; another store says which record it was."""
+    named = {"target": table, "key": list(key)}
+    if target_cur is None:
+        cur.execute(Q["tombstone_of_key"], named)
+        return
+    target_cur.execute(Q["tombstone_in_store"], named)
+    found = maybe(target_cur)
+    place = {"stream_id": found and found.stream_id, "offset": found and found.offset}
+    cur.execute(Q["record_of_tombstone"], place)
 
 
 def _named(origin: Any) -> Document:
@@ -107,11 +171,11 @@ def _no_record(pipeline: Pipeline, owner: Any, offset: int) -> bool:
     if owner.delivered == owner.span:
         return False
     outside = owner.first_offset is None or not owner.first_offset <= offset <= owner.last_offset
-    return outside or (isinstance(pipeline.target, Append) and owner.filtered == 0)
+    return outside or (all(isinstance(target, Append) for target in pipeline.targets) and owner.filtered == 0)
 
 
 def _table(pipeline: Pipeline) -> sql.Identifier:
-    return sql.Identifier(*pipeline.target.table.split("."))
+    return sql.Identifier(*pipeline.first.table.split("."))
 
 
 def _target_rows(
@@ -126,7 +190,7 @@ def _target_rows(
         errors.InsufficientPrivilege,
     ) as error:
         raise Refusal(
-            f"{pipeline.name}: the target {pipeline.target.table} is not migrated: {str(error).splitlines()[0]}",
+            f"{pipeline.name}: the target {pipeline.first.table} is not migrated: {str(error).splitlines()[0]}",
             next_command=f"lockstep migrate {pipeline.name}",
         ) from None
     except DataError as error:

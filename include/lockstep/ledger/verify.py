@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
-from lockstep.core.definition import Append
+from lockstep.core.definition import Append, Upsert
+from lockstep.core.guarantees import Delivered
 from lockstep.core.verification import Check, Segment
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import connection, cursor
 
-    from lockstep.core.definition import Pipeline, Upsert
+    from lockstep.core.definition import Pipeline, Target
 
 Q = queries("lockstep.ledger", "verify")
 LEDGER = {
@@ -35,9 +36,19 @@ ROWS_AT_ONCE = 10_000
 
 
 def ledger_checks(cur: cursor, pipeline: Pipeline) -> list[Check]:
-    """The ledger against itself, the target against the ledger; each check names its first offence."""
-    target_checks = APPEND if isinstance(pipeline.target, Append) else UPSERT
-    return [_check(cur, pipeline, name, query) for name, query in (LEDGER | target_checks).items()]
+    """The ledger against itself, each target of records against the ledger; each check names its first offence."""
+    checks = [_check(cur, pipeline, name, query) for name, query in LEDGER.items()]
+    if isinstance(pipeline.guarantee, Delivered):
+        return checks  # results move apart from the offsets: who verifies asks the store that they live in
+    for one in pipeline.each():
+        of_target = {Append: APPEND, Upsert: UPSERT}.get(type(one.first), {})
+        checks += [_check(cur, one, name_of(pipeline, one.first, name), query) for name, query in of_target.items()]
+    return checks
+
+
+def name_of(pipeline: Pipeline, target: Target, name: str) -> str:
+    """A check's name, with the table where there are several."""
+    return f"{name}: {target.table}" if len(pipeline.targets) > 1 else name
 
 
 def streams(cur: cursor, pipeline: str) -> list[Any]:
@@ -46,9 +57,12 @@ def streams(cur: cursor, pipeline: str) -> list[Any]:
     return every(cur)
 
 
-def segments(cur: cursor, stream_id: int) -> list[Segment]:
-    """What batches own of a stream, in order; the digest is of distances from the segment's beginning."""
-    cur.execute(Q["segments"], {"stream_id": stream_id})
+def segments(cur: cursor, stream_id: int, target: Target | None = None) -> list[Segment]:
+    """What batches own of a stream, in order; the digest is of distances from the segment's beginning.
+
+    For one target of several, `filtered` are the records that have no row there, nor a reject.
+    """
+    cur.execute(Q["segments"], {"stream_id": stream_id, "target": target.table if target else None})
     return [
         Segment(
             row.batch_id,
@@ -93,10 +107,11 @@ def keyed_rows(cur: cursor, pipeline: Pipeline, target: Upsert) -> dict[tuple[st
 
 
 def _check(cur: cursor, pipeline: Pipeline, name: str, query: str) -> Check:
-    cur.execute(sql.SQL(Q[query]).format(target=_table(pipeline)), {"pipeline": pipeline.name})
+    values = {"pipeline": pipeline.name, "target": pipeline.first.table}
+    cur.execute(sql.SQL(Q[query]).format(target=_table(pipeline)), values)
     row = maybe(cur)
     return Check(name, ok=row is None, detail=f"{row.topic}-{row.partition}: {row.what}" if row else "")
 
 
 def _table(pipeline: Pipeline) -> sql.Identifier:
-    return sql.Identifier(*pipeline.target.table.split("."))
+    return sql.Identifier(*pipeline.first.table.split("."))

@@ -35,23 +35,26 @@ from lockstep.claim k join lockstep.batch b using (batch_id) join lockstep.strea
 where s.pipeline = %(pipeline)s and b.state <> 'planned' order by s.partition, k.offsets
 
 -- name: commits_not_by_newest
--- Per batch one attempt committed, the newest, and none was opened after it closed.
+-- A batch was committed by its newest attempt; a range that a task committed, by the attempt that was newest then.
 select s.topic, s.partition, 'batch ' || c.batch_id || ' was committed by attempt ' || c.token
     || ', and attempt ' || a.token || ' is newer' as what
 from lockstep.commit c join lockstep.stream s using (stream_id)
-join lockstep.attempt a on a.batch_id = c.batch_id and a.token > c.token
+join lockstep.attempt m on m.batch_id = c.batch_id and m.token = c.token
+join lockstep.attempt a on a.batch_id = c.batch_id and a.token > c.token and (m.unit = 'batch' or a.opened_at < c.at)
 where s.pipeline = %(pipeline)s order by c.batch_id, s.partition
 
 -- name: commits_not_whole
--- A committed batch has a commit row for each of its ranges, an unfinished one has none.
+-- A committed batch has a commit row for each of its ranges, another one has none that an attempt at the whole wrote.
 select s.topic, s.partition, 'batch ' || b.batch_id || ' is ' || b.state || ', its range ' || r.offsets
     || case when c.token is null then ' has no commit row' else ' has one' end as what
 from lockstep.batch b join lockstep.batch_range r using (batch_id) join lockstep.stream s using (stream_id)
 left join lockstep.commit c using (batch_id, stream_id)
-where b.pipeline = %(pipeline)s and (b.state = 'committed') = (c.token is null) order by b.batch_id, s.partition
+left join lockstep.attempt m on m.batch_id = c.batch_id and m.token = c.token
+where b.pipeline = %(pipeline)s
+  and case when b.state = 'committed' then c.token is null else coalesce(m.unit = 'batch', false) end order by b.batch_id, s.partition
 
 -- name: counts_not_reconciled
--- delivered = written + filtered + rejected, and the manifests add up to it.
+-- delivered = written + filtered + rejected, and the manifests add up to it: what was quarantined they call written.
 select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || u.delivered || ' delivered, the manifests say '
     || coalesce(m.delivered, 0) as what
 from lockstep.commit c join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
@@ -59,7 +62,7 @@ left join (select batch_id, token, stream_id, sum(delivered) as delivered, sum(w
            from lockstep.manifest group by 1, 2, 3) m using (batch_id, token, stream_id)
 where s.pipeline = %(pipeline)s and (
     u.delivered <> u.written + u.filtered + u.rejected
-    or (u.delivered, u.written, u.rejected) <> (coalesce(m.delivered, 0), coalesce(m.written, 0), coalesce(m.rejected, 0)))
+    or (u.delivered, u.written + u.quarantined, u.rejected - u.quarantined) <> (coalesce(m.delivered, 0), coalesce(m.written, 0), coalesce(m.rejected, 0)))
 order by u.batch_id, s.partition
 
 -- name: rejects_not_counted
@@ -74,13 +77,15 @@ order by u.batch_id, s.partition
 
 -- name: rows_not_counted
 -- Every batch has as many rows in an appended target as it recorded.
-select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || u.rows || ' rows recorded, ' || coalesce(t.rows, 0)
+select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || coalesce(p.rows, u.rows) || ' rows recorded, ' || coalesce(t.rows, 0)
     || ' are in the target' as what
 from lockstep.segment v
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
 left join (select _batch, _stream, count(*) as rows from {target} group by 1, 2) t
     on t._batch = u.batch_id and t._stream = u.stream_id
-where s.pipeline = %(pipeline)s and u.rows <> coalesce(t.rows, 0) order by u.batch_id, s.partition
+left join lockstep.target_rows p
+    on p.batch_id = u.batch_id and p.token = u.token and p.stream_id = u.stream_id and p.target = %(target)s
+where s.pipeline = %(pipeline)s and coalesce(p.rows, u.rows) <> coalesce(t.rows, 0) order by u.batch_id, s.partition
 
 -- name: rows_not_covered
 -- Every row of the target answers for itself: its batch owns its offset.
@@ -97,10 +102,13 @@ from lockstep.stream where pipeline = %(pipeline)s order by partition, stream_id
 
 -- name: segments
 -- What batches own of a stream, and what they recorded of it.
-select v.batch_id, lower(v.offsets) as from_offset, upper(v.offsets) as until_offset, u.delivered, u.filtered,
+select v.batch_id, lower(v.offsets) as from_offset, upper(v.offsets) as until_offset, u.delivered,
+    coalesce(u.delivered - u.rejected - p.records, u.filtered) as filtered,
     u.digest_sum, u.digest_squares, lower(r.offsets) as digest_from
 from lockstep.coverage v join lockstep.commit c using (batch_id, stream_id)
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.batch_range r using (batch_id, stream_id)
+left join lockstep.target_rows p
+    on p.batch_id = u.batch_id and p.token = u.token and p.stream_id = u.stream_id and p.target = %(target)s
 where v.stream_id = %(stream_id)s order by 2
 
 -- name: accounted_offsets

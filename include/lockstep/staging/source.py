@@ -22,8 +22,10 @@ from lockstep.source_manifest where batch_id = $1 and token = $2 order by stream
 """
 
 
-def source_lines(dsn: str, work: StageWork, slots: int) -> list[ManifestLine]:
+def source_lines(dsn: str, work: StageWork, slots: int, deleting: Sequence[int] = (1,)) -> list[ManifestLine]:
     """What the tasks of this attempt wrote down, tries that lost included.
+
+    `deleting` says, for each target, how many of its rows a tombstone is.
 
     Raises `BadData` unless each of the `slots` source tasks came to the end of its input.
     """
@@ -42,44 +44,40 @@ def source_lines(dsn: str, work: StageWork, slots: int) -> list[ManifestLine]:
             delivered=row[3],
             written=row[4],
             rejected=row[5],
-            rows=row[4],
+            rows=row[4] * sum(deleting),
             bytes=row[6],
             digest=Digest(row[3], int(row[7]), int(row[8])),
             first_offset=row[9],
             last_offset=row[10],
             min_timestamp=row[11],
             max_timestamp=row[12],
+            rows_of=tuple(row[4] * deletes for deletes in deleting) if len(deleting) > 1 else (),
         )
         for row in rows
         if row[3]
     ]
 
 
-def kept(source: Iterable[ManifestLine], outlet: Sequence[ManifestLine]) -> tuple[ManifestLine, ...]:
-    """One source line per stream and every winner's outlet line; lines of one task and stream are one.
+def kept(source: Iterable[ManifestLine], outlet: Iterable[ManifestLine]) -> tuple[ManifestLine, ...]:
+    """One source line per stream, and every winner's outlet line; those of one task and stream are one.
 
     What was written stays open but for tombstones: a record's rows may lie with several tasks, and each counts its own.
     Raises `BadData` when two tasks read one stream and tell different stories.
     """
-    winners = {line.task for line in outlet}
     chosen: dict[int, ManifestLine] = {}
     for line in source:
-        other = chosen.get(line.stream_id)
-        if other and (other.delivered, other.rejected, other.digest) != (line.delivered, line.rejected, line.digest):
+        other = chosen.setdefault(line.stream_id, line)
+        if (other.delivered, other.rejected, other.digest) != (line.delivered, line.rejected, line.digest):
             raise BadData(
                 f"stream {line.stream_id}: tasks {other.task} and {line.task} read different records of one range"
             )
-        if other is None or (line.task in winners and other.task not in winners):
-            chosen[line.stream_id] = line
+    staged: dict[tuple[int, int], ManifestLine] = {}
     for line in outlet:
         if line.stream_id not in chosen:
             raise BadData(
                 f"stream {line.stream_id}: rows were staged, but its source was never read to the end (a limit?)"
             )
-    lines = {(line.task, line.stream_id): line for line in chosen.values()}
-    for line in outlet:
-        other = lines.get((line.task, line.stream_id))
-        lines[line.task, line.stream_id] = (
-            replace(other, rows=other.rows + line.rows) if other else replace(line, written=0)
-        )
-    return tuple(lines.values())
+        other = staged.get((line.task, line.stream_id), replace(line, rows=0, rows_of=()))
+        rows_of = tuple(map(sum, zip(line.rows_of, other.rows_of or (0,) * len(line.rows_of), strict=True)))
+        staged[line.task, line.stream_id] = replace(line, written=0, rows=line.rows + other.rows, rows_of=rows_of)
+    return (*chosen.values(), *staged.values())

@@ -68,6 +68,11 @@ class Tally:
             line["rows"] += good.num_rows
             line["_written"].append(np.unique(good.column("_offset").to_numpy(zero_copy_only=False)))
 
+    @property
+    def has_lines(self) -> bool:
+        """Whether anything was counted."""
+        return bool(self._lines)
+
     def untouched(self) -> None:
         """A task that saw no record says so by one line of zeros, so that its end can be told from its absence."""
         if not self._lines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +13,25 @@ from adbc_driver_manager import OperationalError
 from adbc_driver_postgresql import dbapi
 from pyspark import TaskContext
 
-from lockstep.core.staging import STAGING_SCHEMA
+from lockstep.core.staging import RAW_COLUMNS, STAGING_SCHEMA
 from lockstep.faults import reach
 from lockstep.staging.tally import LINES, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-NOT_STAGED = ("_bytes",)
+NOT_STAGED = ("_bytes", "_filtered")
+BYTES_HELD = 32 * 2**20  # of records' bytes, until they are copied beside the transform
+
+RAW = [name for name, _ in RAW_COLUMNS if name != "_task"]
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Where a task's rows go. `dsn` connects as the stager and sets the time-outs of a staging session."""
+    """Where a task's rows go. `dsn` connects as the stager and sets the time-outs of a staging session.
+
+    `tombs` are the staging tables, each with its columns, of the targets that a tombstone deletes from.
+    """
 
     dsn: str = field(repr=False)
     table: str
@@ -33,39 +39,64 @@ class Writer:
     token: int
     from_offsets: Mapping[int, int]
     columns: tuple[str, ...] = ()
+    tombs: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    beside: str | None = None  # the table for the bytes of what a transform is given, where they are to be kept
 
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages decoded records and counts them as delivered and written: the way of a pipeline without a transform."""
         tally = Tally(_task(), self.from_offsets)
-        yield from self._write(_counted(batches, tally.delivered), tally)
+        yield from self._write(map(unfiltered, _counted(batches, tally.delivered)), tally)
 
     def outlet(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages what a transform yields and counts it as written; what was delivered the intake has counted."""
-        yield from self._write((_as_staged(batch) for batch in batches), Tally(_task(), self.from_offsets))
+        yield from self._write((as_staged(batch) for batch in batches), Tally(_task(), self.from_offsets))
 
     def intake(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Counts what is delivered, keeps rejects and deletions to itself and yields the rest to the transform.
 
-        Its lines and its rows are committed together when the input is at its end: no end, no line.
+        Its lines and its rows are committed together when the input is at its end: no end, no line. It goes by a number
+        that no outlet has, also where one task does both: who reads a range and who stages rows win or lose apart.
         """
-        tally, kept = Tally(_task(), self.from_offsets), []
-        for batch in _counted(batches, tally.delivered):
+        task = -1 - _task()
+        tally, kept, raw = Tally(task, self.from_offsets), [], []
+        for batch in map(unfiltered, _counted(batches, tally.delivered)):
             aside = pc.or_(pc.is_valid(batch.column("_reason")), batch.column("_deleted"))
-            kept.append(self._stageable(batch.filter(aside)))
-            yield _accepted(batch.filter(pc.invert(aside)))
+            kept.append(batch.filter(aside))
+            given = batch.filter(pc.invert(aside))
+            if self.beside and given.num_rows:
+                raw.append(given.select(RAW))
+                if sum(part.nbytes for part in raw) >= BYTES_HELD:
+                    self._keep_beside(self.beside, raw)
+                    raw = []
+            yield accepted(given)
+        if self.beside and raw:
+            self._keep_beside(self.beside, raw)
         tally.untouched()
-        rows = [batch for batch in kept if batch.num_rows]
-        for batch in rows:
+        for batch in kept:
             tally.staged(batch)
         with self._transaction() as cursor:
-            if rows:
-                self._copy(cursor, rows[0].schema, rows)
+            for writer, rows in self._aside(kept):
+                writer._copy(cursor, rows[0].schema, rows, task)  # noqa: SLF001 - this writer, for another table
             lines = self._source_lines(tally.lines())
             cursor.adbc_ingest("source_manifest", lines, mode="append", db_schema_name="lockstep")
 
-    def _stageable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Without the columns that the transform takes away: the staging table has only what leaves it."""
-        return batch.select([n for n in batch.schema.names if n in self.columns or n.startswith("_")])
+    def _aside(self, kept: list[pa.RecordBatch]) -> Iterator[tuple[Writer, list[pa.RecordBatch]]]:
+        """Which rows go into which table: rejects into the first, a tombstone into each that it deletes from."""
+        tombs = dict(self.tombs)
+        for table, columns in ({self.table: self.columns} | tombs).items():
+            rows = []
+            for batch in kept:
+                rejected = pc.is_valid(batch.column("_reason"))
+                wanted = batch.filter(pc.invert(rejected)) if table in tombs else batch.slice(0, 0)
+                parts = [wanted, batch.filter(rejected)] if table == self.table else [wanted]
+                rows += [_stageable(part, columns) for part in parts if part.num_rows]
+            if rows:
+                yield replace(self, table=table), rows
+
+    def _keep_beside(self, table: str, raw: list[pa.RecordBatch]) -> None:
+        """A transaction of its own: records do not change, so whichever try has read them, these are their bytes."""
+        with self._transaction() as cursor:
+            replace(self, table=table)._copy(cursor, raw[0].schema, raw)  # noqa: SLF001 - this writer, for another table
 
     def _source_lines(self, lines: pa.RecordBatch) -> pa.Table:
         columns = {name: lines.column(name) for name in LINES.names if name != "rows"}
@@ -79,6 +110,8 @@ class Writer:
     def _write(self, batches: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[pa.RecordBatch]:
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
+            if tally.has_lines:  # every record was filtered
+                yield tally.lines()
             return
         reach("task.read_mid")
         with self._transaction() as cursor:
@@ -87,8 +120,9 @@ class Writer:
         reach("task.committed")
         yield tally.lines()
 
-    def _copy(self, cursor: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        staged = _under_way(_with_task(batch) for batch in batches)
+    def _copy(self, cursor: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch], task: int | None = None) -> None:
+        task = _task() if task is None else task
+        staged = _under_way(_with_task(batch, task) for batch in batches)
         fields = [field for field in schema if field.name not in NOT_STAGED]
         reader = pa.RecordBatchReader.from_batches(pa.schema([*fields, pa.field("_task", pa.int64())]), staged)
         cursor.adbc_ingest(self.table, reader, mode="append", db_schema_name=STAGING_SCHEMA)
@@ -120,23 +154,36 @@ def _counted(batches: Iterable[pa.RecordBatch], count: Any) -> Iterator[pa.Recor
         yield batch
 
 
+def unfiltered(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Without what the format itself let go: it was delivered, and is neither written nor rejected."""
+    if "_filtered" not in batch.schema.names:
+        return batch
+    return batch.filter(pc.invert(batch.column("_filtered")))
+
+
 def _under_way(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield batch
         reach("task.copy_mid")
 
 
-def _with_task(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _stageable(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+    """Without the columns that the transform takes away: the staging table has only what leaves it."""
+    return batch.select([n for n in batch.schema.names if n in columns or n.startswith("_")])
+
+
+def _with_task(batch: pa.RecordBatch, task: int) -> pa.RecordBatch:
     kept = batch.select([name for name in batch.schema.names if name not in NOT_STAGED])
-    return kept.append_column("_task", pa.array([_task()] * batch.num_rows, pa.int64()))
+    return kept.append_column("_task", pa.array([task] * batch.num_rows, pa.int64()))
 
 
-def _accepted(batch: pa.RecordBatch) -> pa.RecordBatch:
-    hidden = {"_ordinal", "_deleted", "_reason", "_value", "_bytes"}
+def accepted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """What a transform is given: decoded columns and the reserved ones that it may read."""
+    hidden = {"_ordinal", "_deleted", "_reason", "_value", *NOT_STAGED}
     return batch.select([name for name in batch.schema.names if name not in hidden])
 
 
-def _as_staged(batch: pa.RecordBatch) -> pa.RecordBatch:
+def as_staged(batch: pa.RecordBatch) -> pa.RecordBatch:
     """What left a transform, with the reserved columns it need not know of filled in.
 
     Raises `ValueError` for a row that does not say which record it comes from.

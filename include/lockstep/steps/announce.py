@@ -11,7 +11,6 @@ from lockstep.adapters.postgres import COMMITTER, READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.faults import reach
 from lockstep.ledger import commit as ledger
-from lockstep.ledger.attempts import staging
 
 if TYPE_CHECKING:
     from lockstep.core.definition import Pipeline
@@ -22,7 +21,7 @@ LOCK_SECONDS = 0.2
 
 
 def announce(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
-    """Shows the positions as a consumer group's and drops the staging table: both best effort, and neither is ever needed.
+    """Shows the positions as a consumer group's and drops what was staged: both best effort, and neither is ever needed.
 
     A group that cannot be written catches up with the next batch.
     """
@@ -39,6 +38,7 @@ def announce(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
 
 
 def drop_staging(at: Surroundings, attempt: AttemptId) -> None:
-    """The attempt's staged rows have done their work; where somebody still holds the table, reap drops it."""
+    """The attempt's staged rows have done their work; where somebody still holds a table, reap drops it."""
     with suppress(Refusal, psycopg2.Error), transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
-        ledger.drop_staging(cur, staging(attempt))
+        for table in ledger.staging_of(cur, attempt):
+            ledger.drop_staging(cur, table)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.definition import Upsert
+from lockstep.core.definition import Accumulate, Custom, Files, Upsert
+from lockstep.core.errors import BadDefinition
+from lockstep.core.guarantees import EACH_STREAM, NO_SUITE, commit_unit
+from lockstep.core.totals import misfits
+from lockstep.core.violations import ON_VIOLATION, QUARANTINE
+from lockstep.formats.own_code import function_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lockstep.core.columns import Column
+    from lockstep.core.definition import Target
     from lockstep.core.folder import PipelineFolder
 
 SEVERITIES = ("critical", "warning", "info")
@@ -18,24 +24,49 @@ _EXPECTATION = re.compile(r"^expect_[a-z0-9_]+\Z")
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
-def faults(folder: PipelineFolder, columns: Sequence[Column], place: str) -> list[str]:
-    """Everything wrong with a definition that loads; `columns` are those that reach the target, `place` its folder."""
-    names = [column.name for column in columns]
+def faults(folder: PipelineFolder, columns: Sequence[Sequence[Column]], place: str) -> list[str]:
+    """Everything wrong with a definition that loads; `columns` are those that reach each target, `place` its folder."""
+    names = [column.name for column in columns[0]]
+    targets = zip(folder.pipeline.targets, columns, strict=True)
     return [
-        *(f"{place}/__init__.py: {fault}" for fault in _of_target(folder, names)),
+        *(f"{place}/__init__.py: {fault}" for target, its in targets for fault in _of_target(target, its)),
+        *(f"{place}/__init__.py: {fault}" for fault in _of_violations(folder)),
         *(f"{place}/expectations.json: {fault}" for fault in _of_suite(folder.expectations, names)),
+        *(f"{place}/expectations.json: {fault}" for fault in _of_guarantee(folder)),
         *(f"{place}/target.sql: {fault}" for fault in _of_ddl(folder)),
+        *(f"{place}/{fault}" for fault in _of_decoder(folder)),
     ]
 
 
-def _of_target(folder: PipelineFolder, names: Sequence[str]) -> Iterator[str]:
-    target = folder.pipeline.target
+def _of_target(target: Target, columns: Sequence[Column]) -> Iterator[str]:
+    if isinstance(target, Accumulate):
+        yield from misfits(target.key, target.totals, {column.name: column.type for column in columns})
+    names = [column.name for column in columns]
     if isinstance(target, Upsert):
         wanted = {"target.key": target.key, "target.order_by": (target.order_by,) if target.order_by else ()}
-        for field, columns in wanted.items():
-            for column in columns:
+        for field, given in wanted.items():
+            for column in given:
                 if column not in names:
                     yield f"{field}: {column!r} is no column ({', '.join(names)})"
+
+
+def _of_decoder(folder: PipelineFolder) -> Iterator[str]:
+    format_ = folder.pipeline.format
+    if isinstance(format_, Custom):
+        try:
+            function_of(format_.function, folder.decode)
+        except BadDefinition as fault:
+            yield fault.message
+
+
+def _of_violations(folder: PipelineFolder) -> Iterator[str]:
+    if folder.pipeline.on_violation == QUARANTINE and folder.expectations is None:
+        yield "on_violation: 'quarantine', and there is no expectations.json that could be violated"
+
+
+def _of_guarantee(folder: PipelineFolder) -> Iterator[str]:
+    if folder.expectations is not None and commit_unit(folder.pipeline.guarantee) == EACH_STREAM:
+        yield NO_SUITE
 
 
 def _of_suite(suite: dict[str, Any] | None, names: Sequence[str]) -> Iterator[str]:
@@ -61,6 +92,11 @@ def _of_expectation(expectation: Any, names: Sequence[str]) -> Iterator[tuple[st
         yield ".type", f"{kind!r} is no expectation, such as expect_column_values_to_not_be_null"
     if "severity" in expectation and expectation["severity"] not in SEVERITIES:
         yield ".severity", f"{expectation['severity']!r} is not one of {', '.join(SEVERITIES)}"
+    meta = expectation.get("meta", {})
+    if not isinstance(meta, dict):
+        yield ".meta", "must be an object"
+    elif "on_violation" in meta and meta["on_violation"] not in ON_VIOLATION:
+        yield ".meta.on_violation", f"{meta['on_violation']!r} is not one of {', '.join(ON_VIOLATION)}"
     kwargs = expectation.get("kwargs", {})
     if not isinstance(kwargs, dict):
         yield ".kwargs", "must be an object"
@@ -72,11 +108,14 @@ def _of_expectation(expectation: Any, names: Sequence[str]) -> Iterator[tuple[st
 
 
 def _of_ddl(folder: PipelineFolder) -> Iterator[str]:
-    table = folder.pipeline.target.table
-    if folder.target_sql is None:
-        yield f"missing; it creates {table}"
+    tables = [target.table for target in folder.pipeline.targets]
+    if isinstance(folder.pipeline.store, Files):
         return
-    schema, name = (rf'(?:"{part}"|{part})' for part in table.split("."))
-    creates = rf"\bcreate\s+(?:unlogged\s+)?table\s+(?:if\s+not\s+exists\s+)?{schema}\s*\.\s*{name}(?![\w$])"
-    if not re.search(creates, _COMMENT.sub(" ", folder.target_sql), re.IGNORECASE):
-        yield f"does not create the target {table}"
+    if folder.target_sql is None:
+        yield f"missing; it creates {' and '.join(tables)}"
+        return
+    for table in tables:
+        schema, name = (rf'(?:"{part}"|{part})' for part in table.split("."))
+        creates = rf"\bcreate\s+(?:unlogged\s+)?table\s+(?:if\s+not\s+exists\s+)?{schema}\s*\.\s*{name}(?![\w$])"
+        if not re.search(creates, _COMMENT.sub(" ", folder.target_sql), re.IGNORECASE):
+            yield f"does not create the target {table}"

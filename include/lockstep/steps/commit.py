@@ -1,16 +1,23 @@
-"""Commit: results and offsets move together, in one transaction, or not at all. This block is the guarantee."""
+"""Commit: in which order results and offsets move is the guarantee, and `commit` is a list of these orders."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import psycopg2
 
 from lockstep.adapters.postgres import COMMITTER, PLANNER, LockTimeout, transaction
+from lockstep.core.definition import AtLeastOnce, AtMostOnce, Idempotent, PerBatch, PerPartition
 from lockstep.core.errors import BadData, CoverageMoved, Refusal, Unreachable
+from lockstep.core.guarantees import EACH_STREAM
 from lockstep.faults import reach
 from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger
+from lockstep.ledger import delivery as deliveries
+from lockstep.ledger.ranges import require_whole
+from lockstep.ledger.target_rows import require_target_rows
+from lockstep.steps.deliver import bring, bring_once, taken
 from lockstep.steps.failure import TRY_AGAIN, recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.plan_request import give_up
@@ -19,6 +26,8 @@ from lockstep.targets import publish, withdraw
 from lockstep.targets.rows import staged_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from psycopg2.extensions import cursor
 
     from lockstep.core.definition import Pipeline
@@ -35,31 +44,48 @@ def commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
     Raises `Superseded` when another attempt owns or has committed the batch, `BadData` when the target refuses the rows,
     `CoverageMoved`, with the batch abandoned, when a fill or replay finds other coverage than it was planned on.
     """
-    why = ""
     with Lease(at.dsn, attempt), recorded(at, attempt, but=TRY_AGAIN):
-        for _ in range(TRIES):
-            try:
-                _record_backend(at, attempt)
-                _commit(at, pipeline, attempt)
-                reach("commit.done_unacknowledged")
-            except LockTimeout as busy:
-                why = busy.message
-                continue  # nothing was written: the whole transaction is tried again, the staging is kept
-            except CoverageMoved as moved:
-                _give_up(at, attempt, str(moved))  # nothing was written, and by this plan nothing ever can be
-                raise
-            except Unreachable as away:
-                why = away.message
-                if not was_committed(at, attempt):
-                    continue  # the witness says no, so the same token may try again (T16)
-            return
+        match pipeline.guarantee:
+            case PerBatch() | PerPartition():
+                _move(at, pipeline, attempt)  # results and offsets, in one transaction; or tasks have moved both
+            case Idempotent() | AtLeastOnce():
+                with taken(at, pipeline, attempt) as delivery:
+                    if delivery:
+                        effect = bring(at, delivery)  # results, by key or simply once more
+                        _move(at, pipeline, attempt, effect)  # then offsets
+            case AtMostOnce():
+                with taken(at, pipeline, attempt) as delivery:
+                    if delivery:
+                        _move(at, pipeline, attempt, {})  # offsets
+                        bring_once(at, delivery)  # then results, and never again
+
+
+def _move(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, effect: Mapping[str, int] | None = None) -> None:
+    """Moves the offsets, and without an `effect` of results elsewhere the results with them, until it is known to be done."""
+    why = ""
+    for _ in range(TRIES):
+        try:
+            _record_backend(at, attempt)
+            _commit(at, pipeline, attempt, effect)
+            reach("commit.done_unacknowledged")
+        except LockTimeout as busy:
+            why = busy.message
+            continue  # nothing was written: the whole transaction is tried again, the staging is kept
+        except CoverageMoved as moved:
+            _give_up(at, attempt, str(moved))  # nothing was written, and by this plan nothing ever can be
+            raise
+        except Unreachable as away:
+            why = away.message
+            if not was_committed(at, attempt):
+                continue  # the witness says no, so the same token may try again (T16)
+        return
     raise Refusal(
         f"{pipeline.name}: batch {attempt.batch_id} could not be committed in {TRIES} tries, nothing of it was written: {why}",
         next_command=f"lockstep run {pipeline.name}",
     )
 
 
-def _commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
+def _commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, effect: Mapping[str, int] | None) -> None:
     with transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
         # Fenced: under the batch's row lock, still planned, and this attempt is the newest.
         batch = attempts.lock_batch(cur, attempt.batch_id)
@@ -69,6 +95,12 @@ def _commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
         reach("commit.locked")
         ledger.require_validated(cur, attempt)
         reach("commit.fence_ok")
+        if attempts.newest_attempt(cur, attempt.batch_id).unit == EACH_STREAM:
+            # Its tasks have moved results and offsets; what is left is to say that nothing of the batch is missing.
+            require_whole(cur, attempt.batch_id)
+            ledger.close(cur, attempt, {})
+            reach("commit.closed")
+            return
         if batch.lane == "live":
             # No gap: every position stands where this batch begins, and stays locked there.
             ledger.require_positions(cur, attempt)
@@ -78,27 +110,53 @@ def _commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
         # Whole: what was validated is still what is staged.
         rows = ledger.require_counts(cur, attempt)
         reach("commit.counts_ok")
-        # Results.
-        effect = publish_rows(cur, pipeline, attempt, batch.lane, rows)
-        reach("commit.published")
+        if effect is None:
+            # Results.
+            effect = publish_rows(cur, pipeline, attempt, batch.lane, rows)
+            reach("commit.published")
+        else:
+            # Results are elsewhere; what was rejected is the ledger's all the same.
+            record_elsewhere(cur, pipeline, attempt, effect)
         # Offsets: commit rows, coverage, positions by compare-and-set; the constraints check them again at COMMIT.
         ledger.write_ledger(cur, attempt, batch.lane, effect)
         reach("commit.ledger_written")
 
 
-def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: str, rows: int) -> dict[str, int]:
-    """The staged rows become results, in place of those of replaced segments; returns what the target did."""
+def record_elsewhere(cur: cursor, pipeline: Pipeline, attempt: AttemptId, effect: Mapping[str, int]) -> None:
+    """Rejects move with the offsets; what a store has confirmed before them is written down, or they are refused."""
+    ledger.publish_rejects(cur, attempt)
+    if not isinstance(pipeline.guarantee, AtMostOnce):
+        deliveries.confirm(cur, attempt, effect)
+
+
+def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: str, rows: int) -> dict[str, Any]:
+    """The staged rows become results, in place of those of replaced segments; returns what the target did.
+
+    Of several targets each is told by its table.
+    """
+    counts = require_target_rows(cur, attempt, pipeline.targets, rows)
+    effects: dict[str, dict[str, int]] = {}
+    ledger.publish_rejects(cur, attempt)
+    for place, target in enumerate(pipeline.targets):
+        if place:
+            reach("commit.between_targets")
+        with refused_by_target(pipeline, attempt, target.table):
+            withdrawn = {}
+            if lane == "replay":
+                withdrawn = withdraw(cur, target, attempt.batch_id)
+                reach("replay.old_deleted")
+            effects[target.table] = withdrawn | publish(cur, target, staged_rows(attempt, counts[place], place))
+    return effects if len(effects) > 1 else effects[pipeline.first.table]
+
+
+@contextmanager
+def refused_by_target(pipeline: Pipeline, attempt: AttemptId, table: str) -> Iterator[None]:
+    """What the database says against rows, in one line that names table and constraint."""
     try:
-        withdrawn = {}
-        if lane == "replay":
-            withdrawn = withdraw(cur, pipeline.target, attempt.batch_id)
-            reach("replay.old_deleted")
-        ledger.publish_rejects(cur, attempt)
-        return withdrawn | publish(cur, pipeline.target, staged_rows(attempt, rows))
+        yield
     except psycopg2.OperationalError:
         raise  # the connection or a lock: nothing that the rows have done
     except psycopg2.DatabaseError as error:
-        table = pipeline.target.table
         constraint = f" by {error.diag.constraint_name}" if error.diag.constraint_name else ""
         raise BadData(
             f"{pipeline.name}: batch {attempt.batch_id}: {table} refuses the rows{constraint}: "

@@ -9,7 +9,7 @@ from lockstep.adapters.postgres import READER, connect_as_is, transaction
 from lockstep.core.broker_findings import broker_findings
 from lockstep.core.database_findings import database_findings
 from lockstep.core.errors import Refusal, Unreachable
-from lockstep.core.findings import Check, Finding, Judged, Report, problem
+from lockstep.core.findings import Check, Finding, Judged, Report, Severity, problem, warning
 from lockstep.core.ledger_findings import ledger_findings, target_findings
 from lockstep.core.log_findings import LogFacts, log_findings
 from lockstep.core.machine_findings import limits_findings, machine_findings
@@ -55,16 +55,39 @@ class _OfLedger:
 
 
 def doctor(
-    pipelines: Sequence[Pipeline], broken: Sequence[Refusal], places: Places, machine: MachineFacts, now: datetime
+    pipelines: Sequence[Pipeline],
+    broken: Sequence[Refusal],
+    places: Places,
+    machine: MachineFacts,
+    now: datetime,
+    *,
+    named: bool = True,
 ) -> Report:
-    """Looks at everything that can be reached; who is away is one finding, and the others are looked at all the same."""
+    """Looks at everything that can be reached; who is away is one finding, and the others are looked at all the same.
+
+    Of pipelines that nobody has `named`, one without topic and table is a warning: nobody has begun with it.
+    """
     judged: Judged = [*machine_findings(machine), *(_away(Check.DEFINITION, "pipelines", each) for each in broken)]
     told: dict[str, _OfLedger] = {}
     judged += _of_postgres(pipelines, places, machine, told)
     for pipeline in pipelines:
         judged += limits_findings(pipeline, machine, told.get(pipeline.name, _OfLedger()).flow.bytes_per_record)
     judged += _of_kafka(pipelines, places, machine, told, now)
-    return Report.of(judged)
+    return Report.of(judged if named else _begun(pipelines, judged))
+
+
+def _begun(pipelines: Sequence[Pipeline], judged: Judged) -> Judged:
+    missing = {
+        (finding.check, finding.subject) for finding in judged if finding and finding.severity is Severity.PROBLEM
+    }
+    rest, why = judged, "it can be run once both are there; until then it is only a definition"
+    for pipeline in pipelines:
+        parts = {(Check.TOPIC, f"topic {pipeline.topic}"), (Check.TARGET, f"table {pipeline.first.table}")}
+        if parts <= missing:
+            rest = [finding for finding in rest if finding is None or (finding.check, finding.subject) not in parts]
+            found, remedy = "neither its topic nor its table is there", f"lockstep migrate {pipeline.name}"
+            rest.append(warning(Check.DEFINITION, f"pipeline {pipeline.name}", found, why, remedy))
+    return rest
 
 
 def _of_postgres(
@@ -79,7 +102,8 @@ def _of_postgres(
             ledger = ledger_facts(conn)
             migrations = {migration.version: migration.checksum for migration in known()}
             judged += ledger_findings(ledger, migrations)
-            for pipeline in pipelines:
+            # what lives in another store is asked for before each read
+            for pipeline in (one for several in pipelines if several.store is None for one in several.each()):
                 judged += target_findings(pipeline.name, _target(conn, pipeline))
             if ledger.lets_read(READER) and set(migrations) <= set(ledger.applied or ()):
                 told |= {pipeline.name: _of_ledger(conn, pipeline) for pipeline in pipelines}

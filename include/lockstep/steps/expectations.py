@@ -16,13 +16,18 @@ from sqlalchemy.engine import URL
 from lockstep.adapters.postgres import STAGER, last_line
 from lockstep.core.errors import BadData
 from lockstep.core.staging import STAGING_SCHEMA
+from lockstep.core.violations import QUARANTINE, Judgement, columns_of, is_critical, on_violation, reason
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.staging import AttemptId
 
 COORDINATES = ["_stream", "_offset"]
 COORDINATES_KEPT = 20
+# So many violating rows of one expectation are looked up at most: what is wrong with more of them is no record.
+ROWS_LOOKED_UP = 100_000
 WINNERS = """
 select t.* from {schema}.{table} t
 where t._reason is null and not coalesce(t._deleted, false)
@@ -30,8 +35,8 @@ where t._reason is null and not coalesce(t._deleted, false)
 """
 
 
-def judge(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> dict[str, Any]:
-    """Runs the suite; `violations` names each failed critical expectation and the coordinates of bad rows."""
+def judge(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> Judgement:
+    """Runs the suite; each failed critical expectation refuses the batch, or names the records to put aside."""
     for name in ("great_expectations", "great_expectations.execution_engine"):
         logging.getLogger(name).setLevel(logging.ERROR)
     context = gx.get_context(mode="ephemeral")
@@ -47,30 +52,49 @@ def judge(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> dict[str, Any
     except Exception as error:  # noqa: BLE001 - GX raises its own kinds without a common parent
         raise BadData(f"{folder.pipeline.name}: expectations.json cannot be run: {last_line(error)}") from None
     outcome = batch.validate(
-        suite, result_format={"result_format": "COMPLETE", "unexpected_index_column_names": COORDINATES}
+        suite,
+        result_format={
+            "result_format": "SUMMARY",
+            "unexpected_index_column_names": COORDINATES,
+            "partial_unexpected_count": ROWS_LOOKED_UP if folder.quarantines else COORDINATES_KEPT,
+        },
     )
-    document: dict[str, Any] = outcome.to_json_dict()  # type: ignore[no-untyped-call]  # GX gives it no type
-    document["violations"] = [
-        _violation(result) for result in document["results"] if not result["success"] and _is_critical(result)
-    ]
-    for result in document["results"]:
-        _keep_few(result.get("result") or {})
-    return document
+    violating = [(result.result or {}).get("partial_unexpected_index_list") or [] for result in outcome.results]
+    for result in outcome.results:
+        _keep_few(result.result or {})  # before they become JSON, which takes longer than to find them
+    found = Judgement(outcome.to_json_dict())  # type: ignore[no-untyped-call]  # GX gives it no type
+    for result, rows in zip(found.document["results"], violating, strict=True):
+        if not result["success"] and is_critical(result.get("expectation_config") or {}):
+            _answer(folder.pipeline.on_violation, result, rows, found)
+    return found
 
 
-def _is_critical(result: dict[str, Any]) -> bool:
-    severity = (result.get("expectation_config") or {}).get("severity") or "critical"
-    return str(severity).endswith("critical")
+def _answer(default: str, result: dict[str, Any], rows: Iterable[dict[str, Any]], found: Judgement) -> None:
+    """A failed expectation's consequence: records put aside where it names them and is to, else a refusal."""
+    config, rows = result["expectation_config"], list(rows)
+    if on_violation(default, config) != QUARANTINE:
+        found.refusals.append(_violation(result))
+        return
+    if not rows:
+        found.refusals.append(f"{_violation(result)}, and it names no records that could be quarantined")
+        return
+    if result["result"]["unexpected_count"] > len(rows):
+        found.refusals.append(f"{_violation(result)}, and more than {ROWS_LOOKED_UP} are not quarantined")
+        return
+    named = {(row["_stream"], row["_offset"]): reason(config["type"], config["kwargs"], row) for row in reversed(rows)}
+    result["quarantined"] = len(named)
+    found.violators = named | found.violators  # the suite's first expectation says why
 
 
 def _violation(result: dict[str, Any]) -> str:
     config = result["expectation_config"]
-    what = f"{config['type']} on {config['kwargs'].get('column', 'the rows')} failed"
+    what = f"{config['type']} on {', '.join(columns_of(config['kwargs'])) or 'the rows'} failed"
     if (result.get("exception_info") or {}).get("raised_exception"):
         return f"{what}: {result['exception_info'].get('exception_message', 'it raised an error')}"
-    rows = (result.get("result") or {}).get("unexpected_index_list") or []
+    outcome = result.get("result") or {}
+    rows = outcome.get("partial_unexpected_index_list") or []
     where = ", ".join(f"stream {row['_stream']} offset {row['_offset']}" for row in rows[:3])
-    return f"{what} for {len(rows)} rows, such as {where}" if rows else what
+    return f"{what} for {outcome['unexpected_count']} rows, such as {where}" if rows else what
 
 
 def _keep_few(result: dict[str, Any]) -> None:

@@ -142,11 +142,17 @@ def _offsets(broker: Broker, piece: _Piece, begin: int, *, committed: bool) -> s
 
 
 def _accounted(conn: connection, pipeline: Pipeline, piece: _Piece) -> set[int]:
-    """Where a row or a reject says that there was a record; a keyed target's rows have no order to be asked in."""
-    if not isinstance(pipeline.target, Append):
-        return set()
-    with transaction(conn, READER) as cur:
-        return ledger.accounted_between(cur, pipeline, piece.stream.stream_id, piece.from_offset, piece.until_offset)
+    """Where a row or a reject says that there was a record.
+
+    A keyed target's rows have no order to be asked in, and those in another store are not asked.
+    """
+    found: set[int] = set()
+    for one in pipeline.each() if pipeline.store is None else ():
+        if isinstance(one.first, Append):
+            with transaction(conn, READER) as cur:
+                stretch = (piece.stream.stream_id, piece.from_offset, piece.until_offset)
+                found |= ledger.accounted_between(cur, one, *stretch)
+    return found
 
 
 def _gaps(stretches: Iterable[Stretch]) -> list[Stretch]:

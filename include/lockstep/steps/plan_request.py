@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.postgres import PLANNER, transaction
 from lockstep.core.decisions import Blocked, Busy, GiveUp, Idle, Resume, Start
 from lockstep.core.errors import Refusal
+from lockstep.core.guarantees import WHOLE_BATCH, commit_unit
 from lockstep.core.lanes import untaken
 from lockstep.core.requests import Request, RequestSituation, decide_request
 from lockstep.faults import reach
@@ -40,8 +41,11 @@ def give_up(cur: cursor, batch_id: int, reason: str) -> None:
 
 
 def mixes_partitions(folder: PipelineFolder) -> bool:
-    """Whether rows of one partition may come from records of another: a transform may do so, and is not asked (T10)."""
-    return folder.transform is not None
+    """Whether rows of one partition may come from records of another: a transform may do so, and is not asked (T10).
+
+    Where tasks commit range by range it cannot.
+    """
+    return folder.transform is not None and commit_unit(folder.pipeline.guarantee) == WHOLE_BATCH
 
 
 def asked_for(cur: cursor, request_id: int, pipeline: str) -> Request:

@@ -36,21 +36,31 @@ COUNTS = ("added", "changed", "removed", "unchanged")
 
 @dataclass(slots=True)
 class Difference:
-    """What would change, in rows of the target and in rejects; `samples` are the first few rows of each kind."""
+    """What would change, in rows of all targets and in rejects; `samples` are the first few rows of each target and kind.
+
+    `targets` has the counts of each table.
+    """
 
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
+    targets: dict[str, dict[str, int]] = field(default_factory=dict)
     rejects: dict[str, int] = field(default_factory=lambda: {"before": 0, "after": 0})
     samples: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, found: dict[str, Any], rejects: dict[str, int]) -> None:
-        """Counts one more batch in."""
+    def add(self, table: str, found: dict[str, Any]) -> None:
+        """Counts what one more batch would do to one target."""
+        counts = self.targets.setdefault(table, dict.fromkeys(COUNTS, 0))
         for name in COUNTS:
             self.counts[name] += found[name]
+            counts[name] += found[name]
+        for sample in found["samples"]:
+            known = [kept for kept in self.samples if (kept["target"], kept["kind"]) == (table, sample["kind"])]
+            if len(known) < SAMPLES:
+                self.samples.append({"target": table} | sample)
+
+    def add_rejects(self, rejects: dict[str, int]) -> None:
+        """Counts the rejects of one more batch."""
         for name, value in rejects.items():
             self.rejects[name] += value
-        for sample in found["samples"]:
-            if sum(kept["kind"] == sample["kind"] for kept in self.samples) < SAMPLES:
-                self.samples.append(sample)
 
 
 def preview(
@@ -65,6 +75,12 @@ def preview(
 
     Nothing is committed: the ledger refuses a preview's commit, whoever tries.
     """
+    if folder.pipeline.store is not None:
+        raise Refusal(
+            f"{folder.pipeline.name}: a preview compares the rows within one transaction of the ledger's database, and these "
+            f"results live in {folder.pipeline.store}: what a replay would change there cannot be shown beforehand",
+            next_command=f"lockstep rejects {folder.pipeline.name}, lockstep verify {folder.pipeline.name}",
+        )
     found = Difference()
     try:
         while True:
@@ -72,7 +88,7 @@ def preview(
             if not isinstance(planned.decision, Start | Resume) or planned.batch_id is None:
                 return found, planned.decision
             say(f"batch {planned.batch_id}: reading")
-            attempt = stage(at, engine, folder, planned.batch_id, caller)
+            attempt = stage(at, engine, folder, planned.batch_id, caller, whole=True)
             say(f"batch {planned.batch_id}: validating")
             validate(at, folder, attempt)
             say(f"batch {planned.batch_id}: comparing")
@@ -90,10 +106,13 @@ def _compare(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, found: Di
         attempts.require_newest(cur, attempt)
         ledger.require_validated(cur, attempt)
         rows = ledger.require_counts(cur, attempt)
-        targets.keep_before(cur, pipeline.target, attempt)
+        for place, target in enumerate(pipeline.targets):
+            targets.keep_before(cur, target, attempt, place)
         rejects = targets.rejects(cur, attempt)
         publish_rows(cur, pipeline, attempt, batch.lane, rows)
-        found.add(targets.difference(cur, pipeline.target, attempt, SAMPLES), rejects)
+        found.add_rejects(rejects)
+        for place, target in enumerate(pipeline.targets):
+            found.add(target.table, targets.difference(cur, target, attempt, SAMPLES, place))
         reach("preview.compared")
         at.conn.rollback()
 

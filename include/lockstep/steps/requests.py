@@ -40,14 +40,6 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Whose rejects are meant: all of them, one partition's, one batch's."""
-
-    partition: int | None = None
-    batch_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Asked:
     """The request as it stands in the ledger, with its stretches; no number when the bounds hold nothing to do."""
 
@@ -76,35 +68,12 @@ def ask(
         streams = streams_of_log(cur, pipeline, view, wanted.partition)
         windows = stretches(streams, begin, end)
         if wanted.lane == "replay":
-            windows = _segments(cur, streams, windows, whole_batches=mixes_partitions(folder))
+            everywhere = streams_of_log(cur, pipeline, view, None)
+            windows = segments(cur, everywhere, windows, whole_batches=mixes_partitions(folder))
             _refuse_below_log_start(pipeline, view, windows)
         else:
             windows = _readable(windows, view)
-    return _written_down(conn, pipeline, wanted.lane, windows, person, view, preview=wanted.preview)
-
-
-def redrive(
-    conn: connection, broker: Broker, folder: PipelineFolder, held: Held, person: Person, *, preview: bool = False
-) -> Asked:
-    """A replay of every segment that holds such a reject and can be read again.
-
-    Raises `Refusal` when there are such segments and none can be read any more.
-    """
-    pipeline = folder.pipeline
-    view = broker.view(pipeline.topic)
-    with transaction(conn, READER) as cur:
-        streams = streams_of_log(cur, pipeline, view, held.partition)
-        partitions = {s.stream_id: s.topic_partition for s in streams}
-        rows = requests.rejected_segments(cur, list(partitions), held.batch_id)
-        segments = [
-            StreamRange(r.stream_id, OffsetRange(partitions[r.stream_id], r.from_offset, r.until_offset)) for r in rows
-        ]
-        readable = [item for item in segments if item.offsets.from_offset >= _log_start(view, item)]
-        if not readable:
-            _refuse_below_log_start(pipeline, view, segments)
-        windows = _segments(cur, streams, readable, whole_batches=mixes_partitions(folder))
-    _refuse_below_log_start(pipeline, view, windows)
-    return _written_down(conn, pipeline, "replay", windows, person, view, preview=preview)
+    return written_down(conn, pipeline, wanted.lane, windows, person, view, preview=wanted.preview)
 
 
 def go_on(conn: connection, pipeline: Pipeline, lane: str, request_id: int) -> Asked:
@@ -127,7 +96,7 @@ def is_complete(conn: connection, request_id: int) -> bool:
     return found is not None and found.is_closed
 
 
-def _written_down(
+def written_down(
     conn: connection,
     pipeline: Pipeline,
     lane: str,
@@ -137,6 +106,7 @@ def _written_down(
     *,
     preview: bool,
 ) -> Asked:
+    """Opens the request for these stretches, or finds the open one for the very same."""
     found = tuple(windows)
     if not found:
         return Asked(None, ())
@@ -156,7 +126,7 @@ def _all_is_read(cur: cursor, request_id: int, windows: Iterable[StreamRange], v
     return not requests.free(cur, request_id, starts) and not requests.taken(cur, request_id)
 
 
-def _segments(
+def segments(
     cur: cursor, streams: Iterable[Stream], windows: Iterable[StreamRange], *, whole_batches: bool
 ) -> list[StreamRange]:
     """The whole segments that the windows touch, adjacent ones as one stretch; or all that their batches own (T10)."""

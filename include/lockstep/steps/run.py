@@ -13,6 +13,7 @@ import psycopg2
 from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
 from lockstep.core.decisions import Busy, Resume, Start
 from lockstep.core.errors import CoverageMoved, Refusal, Superseded
+from lockstep.core.stores import require_address
 from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger
 from lockstep.steps.announce import announce
@@ -62,6 +63,7 @@ def run(
 
     Somebody else having done it is no failure. An interrupt frees the batch and leaves it for the next run.
     """
+    require_address(folder.pipeline.name, folder.pipeline.store, at.stores)
     seconds: dict[str, float] = {}
     with _timed(seconds, "plan"):
         if request_id is None:

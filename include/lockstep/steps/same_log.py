@@ -9,6 +9,7 @@ from lockstep.core.errors import Refusal
 from lockstep.ledger import attempts
 
 if TYPE_CHECKING:
+    from lockstep.core.offsets import StreamRange, TopicView
     from lockstep.steps.surroundings import Surroundings
 
 
@@ -21,20 +22,25 @@ def log_starts(at: Surroundings, pipeline: str, batch_id: int) -> dict[int, int]
         ranges = attempts.ranges(cur, batch_id)
         planned_on = attempts.logs(cur, batch_id)
     if not ranges:
-        raise Refusal(f"batch {batch_id} is not in the ledger", next_command="lockstep status")
+        return {}  # all of it is committed
+    log = planned_on.pop() if len(planned_on) == 1 else ("", "")
     view = at.broker.view(ranges[0].offsets.topic_partition.topic)
-    starts = {}
-    for item in ranges:
-        bounds = view.bounds.get(item.offsets.topic_partition.partition)
-        if planned_on != {(view.cluster_id, view.topic_id)} or bounds is None:
-            raise Refusal(
-                f"{item.offsets}: the log is not the one that batch {batch_id} was planned on",
-                next_command=f"lockstep plan {pipeline}",
-            )
-        if bounds.log_start > item.offsets.from_offset:
-            raise Refusal(
-                f"{item.offsets}: the log now starts at {bounds.log_start}: records of batch {batch_id} were deleted",
-                next_command=f"lockstep plan {pipeline}",
-            )
-        starts[item.stream_id] = bounds.log_start
-    return starts
+    return {item.stream_id: require_same_log(view, log, item, batch_id, pipeline) for item in ranges}
+
+
+def require_same_log(
+    view: TopicView, planned_on: tuple[str, str], item: StreamRange, batch_id: int, pipeline: str
+) -> int:
+    """The log start of one range's partition, on the (cluster id, topic id) that it was planned on."""
+    bounds = view.bounds.get(item.offsets.topic_partition.partition)
+    if planned_on != (view.cluster_id, view.topic_id) or bounds is None:
+        raise Refusal(
+            f"{item.offsets}: the log is not the one that batch {batch_id} was planned on",
+            next_command=f"lockstep plan {pipeline}",
+        )
+    if bounds.log_start > item.offsets.from_offset:
+        raise Refusal(
+            f"{item.offsets}: the log now starts at {bounds.log_start}: records of batch {batch_id} were deleted",
+            next_command=f"lockstep plan {pipeline}",
+        )
+    return bounds.log_start

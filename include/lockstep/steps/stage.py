@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.adapters.processes import is_gone
 from lockstep.core.accounting import counted_once
-from lockstep.core.errors import BadData, Refusal, Superseded
+from lockstep.core.errors import BadData, BadDefinition, Refusal, Superseded
+from lockstep.core.guarantees import EACH_STREAM, NO_SUITE, WHOLE_BATCH, Delivered, commit_unit
 from lockstep.core.staging import AttemptId, StageWork
 from lockstep.faults import reach
-from lockstep.ledger import attempts
+from lockstep.ledger import attempts, target_rows
+from lockstep.ledger.quarantine import create_raw
+from lockstep.ledger.ranges import end_older_tasks
 from lockstep.steps.failure import recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.same_log import log_starts
+from lockstep.steps.stage_ranges import commit_ranges
 from lockstep.targets.fit import require_fit
+from lockstep.targets.stores import results_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,40 +35,87 @@ if TYPE_CHECKING:
     from lockstep.steps.surroundings import Surroundings
 
 
-def stage(at: Surroundings, engine: Engine, folder: PipelineFolder, batch_id: int, caller: Caller) -> AttemptId:
+def stage(
+    at: Surroundings,
+    engine: Engine,
+    folder: PipelineFolder,
+    batch_id: int,
+    caller: Caller,
+    *,
+    whole: bool = False,
+) -> AttemptId:
     """Opens an attempt at the batch, stages every visible record of its ranges and returns the attempt.
 
+    Under `PerPartition` nothing is staged: the tasks commit each range, unless `whole` asks for the batch in one piece.
     Raises `Superseded` when somebody else holds or has closed the batch; the offsets were fixed by plan.
     """
-    columns = engine.columns()
-    attempt, ranges = _open(at, folder, batch_id, caller, columns)
+    pipeline = folder.pipeline
+    columns = (engine.columns(), *(engine.columns(place) for place in range(1, len(pipeline.targets))))
+    unit = WHOLE_BATCH if whole else commit_unit(pipeline.guarantee)
+    attempt, work = _open(at, folder, batch_id, caller, columns, unit)
     with Lease(at.dsn, attempt, engine.cancel, hands_over=caller.hands_over), recorded(at, attempt):
         application_id = engine.application_id()  # may start a JVM: not inside a transaction
         reach("stage.session_up")
         with transaction(at.conn, STAGER) as cur:
             attempts.name_application(cur, attempt, application_id)
-        lines = engine.read(StageWork(folder.pipeline.name, batch_id, attempt.token, ranges, columns))
-        _require_planned(lines, ranges)
+        if unit == EACH_STREAM:
+            commit_ranges(at, engine, pipeline, attempt, work)
+            lines: Sequence[ManifestLine] = ()
+        else:
+            lines = engine.read(work)
+            _require_planned(lines, work.ranges)
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)
-            if folder.transform is not None:
-                lines = counted_once(lines, attempts.staged_records(cur, attempt, [line.task for line in lines]))
+            places = range(len(pipeline.targets))
+            if lines and (folder.transform is not None or len(places) > 1):
+                records = attempts.staged_records(cur, attempt, [line.task for line in lines], places)
+                lines = counted_once(lines, records)
             attempts.insert_manifest(cur, attempt, lines)
+            streams = [item.stream_id for item in work.ranges]
+            target_rows.insert_target_rows(cur, attempt, pipeline.targets, streams, lines)
             attempts.mark_staged(cur, attempt)
         reach("stage.done")
     return attempt
 
 
 def _open(
-    at: Surroundings, folder: PipelineFolder, batch_id: int, caller: Caller, columns: Sequence[Column]
-) -> tuple[AttemptId, tuple[StreamRange, ...]]:
-    starts = log_starts(at, folder.pipeline.name, batch_id)
+    at: Surroundings,
+    folder: PipelineFolder,
+    batch_id: int,
+    caller: Caller,
+    columns: Sequence[tuple[Column, ...]],
+    unit: str,
+) -> tuple[AttemptId, StageWork]:
+    name = folder.pipeline.name
+    if unit == EACH_STREAM and folder.expectations is not None:
+        raise BadDefinition(f"{name}: expectations.json: {NO_SUITE}")
+    starts = log_starts(at, name, batch_id)
+    first, *beside = columns
+    elsewhere = isinstance(folder.pipeline.guarantee, Delivered)
+    if elsewhere:
+        results_of(folder.pipeline, at.dsn, at.stores).require_fit(folder.pipeline, first)
     with transaction(at.conn, STAGER) as cur:
-        require_fit(cur, folder.pipeline, columns)
+        for one, its_columns in zip(folder.pipeline.each(), columns, strict=True) if not elsewhere else ():
+            require_fit(cur, one, its_columns)
         batch = attempts.lock_batch(cur, batch_id)
         _require_free(batch, attempts.newest_attempt(cur, batch_id), caller)
-        attempt = attempts.open_attempt(cur, batch_id, folder, caller, columns, starts, version("lockstep"))
-        return attempt, attempts.ranges(cur, batch_id)
+        if unit == EACH_STREAM:
+            _end_older_tasks(cur, batch_id)
+        attempt = attempts.open_attempt(cur, batch_id, folder, caller, starts, version("lockstep"), unit)
+        if unit == WHOLE_BATCH:
+            for place, its_columns in enumerate(columns):
+                attempts.create_staging(cur, attempt, place, its_columns)
+            if folder.quarantines and folder.transform is not None:
+                create_raw(cur, attempt)
+        ranges, planned_at = attempts.ranges(cur, batch_id), batch.planned_at.astimezone(UTC)
+    return attempt, StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at)
+
+
+def _end_older_tasks(cur: Any, batch_id: int) -> None:
+    """Tasks of older attempts end here, under the batch's lock: what they hold uncommitted would block the new one's (T15)."""
+    cur.execute("select set_config('role', 'none', true)")  # under a role others' backends may not be ended
+    end_older_tasks(cur, batch_id)
+    cur.execute("select set_config('role', %s, true)", (STAGER,))
 
 
 def _require_free(batch: Any, newest: Any, caller: Caller) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.postgres import connect
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from psycopg2.extensions import connection
 
     from lockstep.adapters.kafka import Broker
@@ -15,10 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Surroundings:
-    """The outside systems of one run; the connection is opened when first needed, and again after it was lost."""
+    """The outside systems of one run; the connection is opened when first needed, and again after it was lost.
+
+    `stores` are the addresses of other stores, by name.
+    """
 
     dsn: str = field(repr=False)
     broker: Broker
+    stores: Mapping[str, str] = field(default_factory=dict, repr=False)
     _conn: connection | None = field(default=None, repr=False)
 
     @property

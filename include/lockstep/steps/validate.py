@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.core.accounting import too_many_rejects
 from lockstep.core.errors import BadData
+from lockstep.core.guarantees import EACH_STREAM
+from lockstep.core.violations import Judgement
 from lockstep.faults import reach
-from lockstep.ledger import attempts
+from lockstep.ledger import attempts, ranges
+from lockstep.ledger.quarantine import put_aside
+from lockstep.ledger.target_rows import require_target_rows
 from lockstep.steps.failure import TRY_AGAIN, recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.same_log import log_starts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from psycopg2.extensions import cursor
 
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.staging import AttemptId
@@ -27,21 +33,29 @@ def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, ha
     `hands_over` keeps the batch for another process that is to commit.
     """
     with Lease(at.dsn, attempt, hands_over=hands_over), recorded(at, attempt, but=TRY_AGAIN):
+        if _is_by_stream(at, attempt):
+            _judge_committed(at, attempt)
+            reach("validate.after")
+            return
         after = log_starts(at, folder.pipeline.name, attempt.batch_id)
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)  # what was superseded may have been swept away
             totals = attempts.stream_totals(cur, attempt)
             _require_counts(totals, attempts.staged_totals(cur, attempt))
+            rows = sum(total.rows for total in totals)
+            require_target_rows(cur, attempt, folder.pipeline.targets, rows, BadData)
             before = attempts.newest_attempt(cur, attempt.batch_id).log_starts
-        refusals = _rejects(folder, totals)
-        suite: dict[str, Any] = _expectations(at, folder, attempt) if folder.expectations else {"success": True}
-        refusals += suite.get("violations", [])
+        suite = _expectations(at, folder, attempt) if folder.expectations else Judgement({"success": True})
+        refusals = _rejects(folder, totals, len(suite.violators)) + suite.refusals
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)
+            if suite.violators and not refusals:
+                totals = _put_aside(cur, folder, attempt, totals, suite.violators)
             starts = {stream: (before[str(stream)], start) for stream, start in after.items()}
             attempts.insert_results(cur, attempt, totals, starts)
             name = folder.expectations.get("name") if folder.expectations else None
-            attempts.insert_verdict(cur, attempt, name, success=not refusals, result=suite | {"refusals": refusals})
+            result = suite.document | {"refusals": refusals, "quarantined": sum(t.quarantined for t in totals)}
+            attempts.insert_verdict(cur, attempt, name, success=not refusals, result=result)
             if not refusals:
                 attempts.mark_validated(cur, attempt)
         reach("validate.after")
@@ -51,6 +65,31 @@ def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, ha
                 f"{folder.pipeline.name}: batch {attempt.batch_id} is refused: {refusals[0]}{more}",
                 next_command=f"lockstep batch {attempt.batch_id}",
             )
+
+
+def _is_by_stream(at: Surroundings, attempt: AttemptId) -> bool:
+    with transaction(at.conn, STAGER) as cur:
+        newest = attempts.newest_attempt(cur, attempt.batch_id)
+    return bool(newest and newest.unit == EACH_STREAM)
+
+
+def _judge_committed(at: Surroundings, attempt: AttemptId) -> None:
+    """What tasks have committed is looked at once more: every range is there, and as many rejects as were recorded."""
+    with transaction(at.conn, STAGER) as cur:
+        attempts.require_newest(cur, attempt)
+        ranges.require_whole(cur, attempt.batch_id)
+        found = ranges.recorded(cur, attempt.batch_id)
+        for row in found:
+            if row.rejects_kept != row.rejected:
+                raise BadData(
+                    f"{row.topic}-{row.partition}: batch {attempt.batch_id} recorded {row.rejected} rejects, "
+                    f"{row.rejects_kept} are there"
+                )
+        told = {
+            name: int(sum(getattr(row, name) for row in found)) for name in ("delivered", "written", "rejected", "rows")
+        }
+        attempts.insert_verdict(cur, attempt, None, success=True, result={"success": True, "committed_by_tasks": told})
+        attempts.mark_validated(cur, attempt)
 
 
 def _require_counts(totals: Sequence[Any], staged: Mapping[int, Any]) -> None:
@@ -73,17 +112,45 @@ def _require_counts(totals: Sequence[Any], staged: Mapping[int, Any]) -> None:
             raise BadData(f"{where}: staged are offsets {found.first_offset} to {found.last_offset}")
 
 
-def _rejects(folder: PipelineFolder, totals: Sequence[Any]) -> list[str]:
-    rejected, delivered = sum(t.rejected for t in totals), sum(t.delivered for t in totals)
+def _put_aside(
+    cur: cursor,
+    folder: PipelineFolder,
+    attempt: AttemptId,
+    totals: Sequence[Any],
+    violators: Mapping[tuple[int, int], str],
+) -> list[Any]:
+    """The totals once these records are rejects, proven against the staging table again."""
+    gone = put_aside(cur, attempt, violators, beside=folder.transform is not None)
+    after = [
+        total._replace(
+            written=total.written - gone[total.stream_id].records,
+            rejected=total.rejected + gone[total.stream_id].records,
+            quarantined=gone[total.stream_id].records,
+            rows=total.rows - gone[total.stream_id].rows,
+        )
+        if total.stream_id in gone
+        else total
+        for total in totals
+    ]
+    found = sum(total.quarantined for total in after)
+    if found != len(violators):
+        raise BadData(f"{found} of {len(violators)} records that an expectation turned away are staged")
+    _require_counts(after, attempts.staged_totals(cur, attempt))
+    return after
+
+
+def _rejects(folder: PipelineFolder, totals: Sequence[Any], violators: int) -> list[str]:
+    rejected, delivered = sum(t.rejected for t in totals) + violators, sum(t.delivered for t in totals)
     share = folder.pipeline.max_reject_share
     if not too_many_rejects(rejected, delivered, share):
         return []
+    by = f" ({violators} of them by an expectation)" if violators else ""
     return [
-        f"{rejected} of {delivered} records were rejected, more than max_reject_share {share:.0%}: is the schema right?"
+        f"{rejected} of {delivered} records were rejected{by}, more than max_reject_share {share:.0%}: is the schema right?"
     ]
 
 
-def _expectations(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> dict[str, Any]:
+def _expectations(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> Judgement:
     from lockstep.steps.expectations import judge  # noqa: PLC0415 - Great Expectations takes seconds to import
 
     return judge(at.dsn, folder, attempt)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from dataclasses import replace
+from heapq import merge
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.accounting import Digest
-from lockstep.core.definition import Append, Upsert
-from lockstep.core.verification import Check, Segment
+from lockstep.core.definition import Accumulate, Append, Json, Upsert
+from lockstep.core.verification import EXACT_KEYS, Check, Segment
 from lockstep.ledger import verify as ledger
+from lockstep.ledger.delivery import undelivered
+from lockstep.steps.verify_results import of_results, reading
+from lockstep.steps.verify_totals import recomputed
+from lockstep.targets import accumulated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,12 +27,16 @@ if TYPE_CHECKING:
     from lockstep.adapters.kafka import Broker
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.offsets import TopicView
+    from lockstep.targets.delivery import Results
 
-EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})
 
+def verify(
+    conn: connection, broker: Broker, folder: PipelineFolder, *, deep: bool, results: Results | None = None
+) -> list[Check]:
+    """Every check with its outcome; `deep` reads the covered offsets again with a consumer that shares nothing with Spark.
 
-def verify(conn: connection, broker: Broker, folder: PipelineFolder, *, deep: bool) -> list[Check]:
-    """Every check with its outcome; `deep` reads the covered offsets again with a consumer that shares nothing with Spark."""
+    `results` is the place of results that move apart from the offsets.
+    """
     pipeline = folder.pipeline
     view = broker.view(pipeline.topic) if deep else None
     with transaction(conn, READER) as cur:
@@ -34,24 +45,55 @@ def verify(conn: connection, broker: Broker, folder: PipelineFolder, *, deep: bo
             "set local enable_nestloop = off"
         )  # these look at whole tables, and a wrong estimate makes hours of it
         checks = ledger.ledger_checks(cur, pipeline)
+        for target in pipeline.targets:
+            if isinstance(target, Accumulate):
+                found = accumulated.checks(cur, pipeline.name, target)
+                checks += [replace(check, name=ledger.name_of(pipeline, target, check.name)) for check in found]
         cur.execute("set local enable_nestloop = on")
+        if results:
+            checks += of_results(cur, pipeline, results)
         if view is None:
             return checks
         streams = [s for s in ledger.streams(cur, pipeline.name) if s.topic_id == view.topic_id]
-        if isinstance(pipeline.target, Append):
-            return checks + [_append(conn, cur, broker, folder, view, stream) for stream in streams]
-        return [*checks, _upsert(cur, broker, folder, pipeline.target, view, streams)]
+        for one in pipeline.each():
+            its = replace(folder, pipeline=one)
+            match one.first:
+                case Append():
+                    found = [_append(conn, cur, broker, its, view, stream, results) for stream in streams]
+                case Upsert() as target:
+                    with reading(results) if results else nullcontext(cur) as target_cur:
+                        rows = ledger.keyed_rows(target_cur, one, target)
+                    deleted = target in pipeline.tombstone_targets
+                    found = [_upsert(cur, broker, its, view, streams, rows, takes_tombstones=deleted)]
+                case Accumulate() as target:
+                    found = [recomputed(cur, broker, its, target, view, streams)]
+            checks += [replace(check, name=ledger.name_of(pipeline, one.first, check.name)) for check in found]
+        return checks
 
 
-def _append(conn: connection, cur: Any, broker: Broker, folder: PipelineFolder, view: TopicView, stream: Any) -> Check:
+def _append(
+    conn: connection,
+    cur: Any,
+    broker: Broker,
+    folder: PipelineFolder,
+    view: TopicView,
+    stream: Any,
+    results: Results | None,
+) -> Check:
     """Kafka's visible records and the target's rows and rejects, merged in offset order."""
     name = f"{stream.topic}-{stream.partition}: every record exactly once"
-    segments = ledger.segments(cur, stream.stream_id)
+    segments = ledger.segments(cur, stream.stream_id, folder.pipeline.first)
     log_start = view.bounds[stream.partition].log_start
-    readable = [segment for segment in segments if segment.from_offset >= log_start]
+    unconfirmed = {row.batch_id for row in undelivered(cur, folder.pipeline.name)}
+    readable = [s for s in segments if s.from_offset >= log_start and s.batch_id not in unconfirmed]
     if not readable:
         return Check(name, ok=True, detail="nothing covered is still in the log")
-    there = _Merge(ledger.accounted_offsets(conn, folder.pipeline, stream.stream_id), readable[0].from_offset)
+    if results:
+        rejected = sorted(ledger.rejected_offsets(cur, stream.stream_id))
+        accounted: Iterator[int] = merge(results.offsets(folder.pipeline, stream.stream_id), rejected)
+    else:
+        accounted = ledger.accounted_offsets(conn, folder.pipeline, stream.stream_id)
+    there = _Merge(accounted, readable[0].from_offset)
     records = 0
     for segment in readable:
         offsets, missing = [], []
@@ -101,14 +143,25 @@ class _Merge:
 
 
 def _upsert(
-    cur: Any, broker: Broker, folder: PipelineFolder, target: Upsert, view: TopicView, streams: list[Any]
+    cur: Any,
+    broker: Broker,
+    folder: PipelineFolder,
+    view: TopicView,
+    streams: list[Any],
+    rows: dict[tuple[str, ...], tuple[int, int]],
+    *,
+    takes_tombstones: bool,
 ) -> Check:
     """Each key's newest accepted record is its row, or the row is absent after a tombstone."""
-    name = "each key's newest record is its row"
+    name, target = "each key's newest record is its row", folder.pipeline.first
+    assert isinstance(target, Upsert)  # noqa: S101 - the caller has looked
     types = {column.name: column.type for column in folder.pipeline.format.columns}
-    if folder.transform or target.order_by or not {types.get(key) for key in target.key} <= EXACT_KEYS:
+    plain = isinstance(folder.pipeline.format, Json) and not folder.transform and not target.order_by
+    if not plain or not {types.get(key) for key in target.key} <= EXACT_KEYS:
         return Check(
-            name, ok=True, detail="not provable from Kafka: a transform, an order_by or a key that is no text or number"
+            name,
+            ok=True,
+            detail="not provable from Kafka: no JSON, a transform, an order_by or a key that is no text or number",
         )
     newest: dict[tuple[str, ...], tuple[int, int, int, bool]] = {}
     records = 0
@@ -118,13 +171,12 @@ def _upsert(
         for segment in ledger.segments(cur, stream.stream_id):
             begin = max(segment.from_offset, log_start)
             for message in broker.records(view.topic, stream.partition, begin, segment.until_offset):
-                if message.offset() in rejected:
+                if message.offset() in rejected or (message.value() is None and not takes_tombstones):
                     continue
                 records += 1
                 order = (stream.epoch, message.offset(), stream.stream_id, message.value() is None)
                 key = _key(message, target)
                 newest[key] = max(newest.get(key, order), order)
-    rows = ledger.keyed_rows(cur, folder.pipeline, target)
     for key, (_, offset, stream_id, dead) in newest.items():
         row = rows.pop(key, None)
         if row != (None if dead else (stream_id, offset)):

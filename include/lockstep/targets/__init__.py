@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockstep.core.definition import Append, Upsert
-from lockstep.targets import append, upsert
+from lockstep.core.definition import Accumulate, Append, Upsert
+from lockstep.targets import accumulate, append, upsert
 
 if TYPE_CHECKING:
     from psycopg2.extensions import cursor
@@ -21,15 +21,19 @@ def publish(cur: cursor, target: Target, rows: Rows) -> dict[str, int]:
             return append.publish(cur, target, rows)
         case Upsert():
             return upsert.publish(cur, target, rows)
+        case Accumulate():
+            return accumulate.publish(cur, target, rows)
 
 
-def withdraw(cur: cursor, target: Target, batch_id: int) -> dict[str, int]:
-    """Takes out what the segments that the batch replaces have left in the target."""
+def withdraw(cur: cursor, target: Target, batch_id: int, stream_id: int | None = None) -> dict[str, int]:
+    """Takes out what the segments that the batch replaces, of one stream where it is named, have left in the target."""
     match target:
         case Append():
-            return append.withdraw(cur, target, batch_id)
+            return append.withdraw(cur, target, batch_id, stream_id)
         case Upsert():
-            return upsert.withdraw(cur, target, batch_id)
+            return upsert.withdraw(cur, target, batch_id, stream_id)
+        case Accumulate():
+            return accumulate.withdraw(cur, target, batch_id)
 
 
 def replay_means(target: Target) -> str:
@@ -39,3 +43,5 @@ def replay_means(target: Target) -> str:
             return append.REPLAY
         case Upsert():
             return upsert.REPLAY
+        case Accumulate():
+            return accumulate.REPLAY

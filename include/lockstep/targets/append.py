@@ -35,8 +35,8 @@ def publish(cur: cursor, target: Append, rows: Rows) -> dict[str, int]:
     return {"inserted": rows.count}
 
 
-def withdraw(cur: cursor, target: Append, batch_id: int) -> dict[str, int]:
+def withdraw(cur: cursor, target: Append, batch_id: int, stream_id: int | None = None) -> dict[str, int]:
     """Deletes the rows of every record that is replayed."""
     statement = sql.SQL(Q["withdraw_rows"]).format(target=sql.Identifier(*target.table.split(".")))
-    cur.execute(statement, {"batch_id": batch_id})
+    cur.execute(statement, {"batch_id": batch_id, "stream_id": stream_id})
     return {"withdrawn": cur.rowcount}

@@ -7,5 +7,5 @@ from {rows} t
 -- name: withdraw_rows
 -- The rows of the segments that a replay replaces, found by where they were read.
 delete from {target} t using lockstep.claim k
-where k.batch_id = %(batch_id)s and k.expects = 'batch'
+where k.batch_id = %(batch_id)s and k.expects = 'batch' and (%(stream_id)s is null or k.stream_id = %(stream_id)s)
   and t._stream = k.stream_id and t._offset >= lower(k.offsets) and t._offset < upper(k.offsets)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
-from lockstep.core.definition import Upsert
+from lockstep.core.definition import Accumulate, Append
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
-from lockstep.targets.fit import payload
+from lockstep.targets.fit import columns_of
 from lockstep.targets.rows import staged_rows
+from lockstep.targets.totals import written
 
 if TYPE_CHECKING:
     from psycopg2.extensions import cursor
@@ -22,14 +23,14 @@ Q = queries("lockstep.targets", "difference")
 COORDINATES = ("_stream", "_offset", "_ordinal")
 
 
-def keep_before(cur: cursor, target: Target, attempt: AttemptId) -> None:
+def keep_before(cur: cursor, target: Target, attempt: AttemptId, place: int = 0) -> None:
     """Remembers, until the transaction ends, every row that publishing the attempt may change."""
-    cur.execute(sql.SQL(Q["keep_before"]).format(**_parts(cur, target, attempt)), _named(attempt))
+    cur.execute(sql.SQL(Q["keep_before"]).format(**_parts(cur, target, attempt, place)), _named(attempt))
 
 
-def difference(cur: cursor, target: Target, attempt: AttemptId, samples: int) -> dict[str, Any]:
+def difference(cur: cursor, target: Target, attempt: AttemptId, samples: int, place: int = 0) -> dict[str, Any]:
     """What has become of those rows: `added`, `changed`, `removed`, `unchanged`, and the first few that differ."""
-    parts = _parts(cur, target, attempt)
+    parts = _parts(cur, target, attempt, place)
     parts["after"] = sql.SQL(Q["rows_after"]).format(**parts)
     cur.execute(sql.SQL(Q["count_differences"]).format(**parts), _named(attempt))
     counts: dict[str, Any] = one(cur)._asdict()
@@ -44,23 +45,30 @@ def rejects(cur: cursor, attempt: AttemptId) -> dict[str, int]:
     return {"before": row.before, "after": int(row.after or 0)}
 
 
-def _parts(cur: cursor, target: Target, attempt: AttemptId) -> dict[str, Any]:
-    key = target.key if isinstance(target, Upsert) else COORDINATES
+def _parts(cur: cursor, target: Target, attempt: AttemptId, place: int) -> dict[str, Any]:
+    key = COORDINATES if isinstance(target, Append) else target.key
     parts: dict[str, Any] = {
         "target": sql.Identifier(*target.table.split(".")),
+        "before": sql.Identifier(f"before_{place}"),
         "same_key": sql.SQL(" and ").join(sql.SQL("b.{0} = a.{0}").format(sql.Identifier(name)) for name in key),
         "or_of_staged_keys": sql.SQL(""),
+        "or_of_replaced_keys": sql.SQL(""),
+        "or_of_kept_keys": sql.SQL(""),
     }
-    if isinstance(target, Upsert):
-        rows = staged_rows(attempt, 0)
-        staged = payload(cur, target.table, rows.table)
+    if not isinstance(target, Append):
+        rows = staged_rows(attempt, 0, place)
+        types = columns_of(cur, target.table)
         parts["rows"] = rows.source
-        types = dict(zip(staged.names, staged.types, strict=True))
         parts["keys"] = sql.SQL(", ").join(sql.SQL("t.{}").format(sql.Identifier(name)) for name in key)
         parts["staged_keys"] = sql.SQL(", ").join(
             sql.SQL("t.{}::{}").format(sql.Identifier(name), sql.SQL(types[name])) for name in key
         )
         parts["or_of_staged_keys"] = sql.SQL(Q["of_staged_keys"]).format(**parts)
+    if isinstance(target, Accumulate):
+        parts["kept_keys"] = written(cur, target)["kept_keys"]
+        parts["before_keys"] = sql.SQL(", ").join(sql.SQL("b.{}").format(sql.Identifier(name)) for name in key)
+        parts["or_of_replaced_keys"] = sql.SQL(Q["of_replaced_keys"]).format(**parts, table=sql.Literal(target.table))
+        parts["or_of_kept_keys"] = sql.SQL(Q["of_kept_keys"]).format(**parts)
     return parts
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
-from lockstep.core.definition import Upsert
-from lockstep.core.errors import Refusal
+from lockstep.core.definition import Accumulate, Append
+from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.guarantees import EACH_STREAM, commit_unit
 from lockstep.core.staging import RESERVED_COLUMNS
+from lockstep.core.totals import Count, Sum, misfits
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from psycopg2.extensions import cursor
 
@@ -24,6 +27,15 @@ if TYPE_CHECKING:
 Q = queries("lockstep.targets", "fit")
 COORDINATES = {"_stream": "integer", "_offset": "bigint", "_ordinal": "integer", "_batch": "bigint"}
 READ_FROM_TEXT = frozenset({"uuid", "json", "jsonb"})
+# What holds every value of a type as it is, beside the type itself.
+WIDER = {
+    "smallint": ("integer", "bigint", "numeric"),
+    "integer": ("bigint", "numeric"),
+    "bigint": ("numeric",),
+    "text": ("character varying",),
+}
+AS_POSTGRES_WRITES = {"timestamptz": "timestamp with time zone"}
+_NUMERIC = re.compile(r"^numeric\((\d+),(\d+)\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +61,7 @@ class Payload:
 
 def payload(cur: cursor, table: str, staged: str) -> Payload:
     """The columns of the table `staged`, reserved ones left out, with the target's types for them."""
-    types = {row.name: row.type for row in _columns(cur, table)}
+    types = columns_of(cur, table)
     reserved = [name for name, _ in RESERVED_COLUMNS]
     cur.execute(Q["staged_columns"], {"table": staged, "reserved": reserved})
     names = tuple(row.name for row in every(cur))
@@ -58,7 +70,21 @@ def payload(cur: cursor, table: str, staged: str) -> Payload:
 
 def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> None:
     """Refuses a target that is missing, lacks a column, holds another type, or does not keep its key unique."""
-    table, name = pipeline.target.table, pipeline.name
+    require_columns(cur, pipeline, columns)
+    require_key(cur, pipeline)
+    tasks = ("lockstep_partition",) if commit_unit(pipeline.guarantee) == EACH_STREAM else ()
+    for role in ("lockstep_committer", *tasks):
+        cur.execute(Q["may_publish"], {"table": pipeline.first.table, "role": role})
+        if not one(cur).granted:
+            raise Refusal(
+                f"{pipeline.name}: {role} may not write to {pipeline.first.table}",
+                next_command=f"lockstep migrate {pipeline.name}",
+            )
+
+
+def require_columns(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> None:
+    """Refuses a table that is missing, lacks a column, or holds another type."""
+    table, name = pipeline.first.table, pipeline.name
     found = {row.name: row for row in _columns(cur, table)}
     migrate = f"lockstep migrate {name}"
     if not found:
@@ -66,7 +92,11 @@ def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> N
     for coordinate, type_ in COORDINATES.items():
         if coordinate not in found or found[coordinate].type != type_:
             raise Refusal(f"{name}: target {table} needs a column {coordinate} of type {type_}", next_command=migrate)
-    given = {column.name for column in columns} | COORDINATES.keys()
+    if isinstance(pipeline.first, Accumulate):
+        given = _require_totals(pipeline.name, pipeline.first, columns, found) | COORDINATES.keys()
+        columns = ()
+    else:
+        given = {column.name for column in columns} | COORDINATES.keys()
     for column in columns:
         if column.name not in found:
             raise Refusal(
@@ -80,21 +110,76 @@ def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> N
     for row in found.values():
         if row.must_be_given and row.name not in given:
             raise Refusal(f"{name}: target {table}.{row.name} is not null, and the definition does not decode it")
-    _require_key_and_grants(cur, pipeline)
 
 
-def _require_key_and_grants(cur: cursor, pipeline: Pipeline) -> None:
-    table, name = pipeline.target.table, pipeline.name
-    key = set(pipeline.target.key) if isinstance(pipeline.target, Upsert) else {"_stream", "_offset", "_ordinal"}
+def require_key(cur: cursor, pipeline: Pipeline) -> None:
+    """Refuses a table that does not keep the target's key unique."""
+    target, name = pipeline.first, pipeline.name
+    table = target.table
+    key = {"_stream", "_offset", "_ordinal"} if isinstance(target, Append) else set(target.key)
     cur.execute(Q["unique_keys"], {"table": table})
     if not any(set(row.columns) == key for row in every(cur)):
         raise Refusal(
             f"{name}: target {table} has no unique index on ({', '.join(sorted(key))}): a duplicate could not be refused",
             next_command=f"add one to target.sql, then lockstep migrate {name}",
         )
-    cur.execute(Q["may_publish"], {"table": table})
-    if not one(cur).granted:
-        raise Refusal(f"{name}: lockstep_committer may not write to {table}", next_command=f"lockstep migrate {name}")
+
+
+def refuse_key(cur: cursor, pipeline: Pipeline) -> None:
+    """Refuses a table with a unique index: what is appended again after a crash would be refused, for ever."""
+    cur.execute(Q["unique_keys"], {"table": pipeline.first.table})
+    for row in every(cur):
+        raise Refusal(
+            f"{pipeline.name}: target {pipeline.first.table} is unique on ({', '.join(row.columns)}), and at least once "
+            "appends a row again after a crash",
+            next_command="take the index out of target.sql and out of the table, or name another guarantee in another pipeline",
+        )
+
+
+def _require_totals(name: str, target: Accumulate, columns: Sequence[Column], found: Mapping[str, Any]) -> set[str]:
+    """Refuses a total that cannot be exact, and a column that does not hold it to the digit; returns the columns it fills."""
+    for fault in misfits(target.key, target.totals, {column.name: column.type for column in columns}):
+        raise BadDefinition(f"{name}: {fault}")
+    types = {column.name: column.postgres_type for column in columns}
+    wanted = {key: types[key] for key in target.key}
+    for total in target.totals:
+        if total.of is None or isinstance(total, Count):
+            wanted[total.name] = "bigint"
+        else:
+            # a sum outgrows its terms' type
+            wanted[total.name] = "numeric" if isinstance(total, Sum) else types[total.of]
+    for column, type_ in wanted.items():
+        migrate = f"lockstep migrate {name}"
+        if column not in found:
+            raise Refusal(
+                f"{name}: target {target.table} has no column {column}; it takes {type_}", next_command=migrate
+            )
+        if not _holds_exactly(found[column].type, type_, is_key=column in target.key):
+            raise Refusal(
+                f"{name}: target {target.table}.{column} is {found[column].type}; only {type_} holds it exactly",
+                next_command=f"change target.sql, then {migrate}",
+            )
+    return set(wanted)
+
+
+def _holds_exactly(held: str, wanted: str, *, is_key: bool) -> bool:
+    """Whether a column of one type holds every value of the other as it is."""
+    if held in {AS_POSTGRES_WRITES.get(wanted, wanted), *WIDER.get(wanted, ())} or (
+        is_key and (wanted, held) == ("text", "uuid")
+    ):
+        return True
+    needed, room = _NUMERIC.match(wanted), _NUMERIC.match(held)
+    if needed is None:
+        return False
+    digits, scale = int(needed[1]), int(needed[2])
+    if room is None:
+        return held == "numeric"
+    return int(room[2]) >= scale and int(room[1]) - int(room[2]) >= digits - scale
+
+
+def columns_of(cur: cursor, table: str) -> dict[str, str]:
+    """The target's columns, with their types as Postgres writes them."""
+    return {row.name: row.type for row in _columns(cur, table)}
 
 
 def _columns(cur: cursor, table: str) -> list[Any]:

@@ -21,6 +21,6 @@ where a.attrelid = to_regclass(%(table)s) and a.attnum > 0 and not a.attisdroppe
 order by a.attnum
 
 -- name: may_publish
--- Whether the committer was granted what publishing takes.
-select has_table_privilege('lockstep_committer', to_regclass(%(table)s), 'select')
-    and has_table_privilege('lockstep_committer', to_regclass(%(table)s), 'insert') as granted
+-- Whether who publishes was granted what it takes.
+select has_table_privilege(%(role)s, to_regclass(%(table)s), 'select')
+    and has_table_privilege(%(role)s, to_regclass(%(table)s), 'insert') as granted

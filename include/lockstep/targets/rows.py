@@ -10,6 +10,7 @@ from psycopg2 import sql
 from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.ledger.attempts import staging
 from lockstep.ledger.queries import queries
+from lockstep.ledger.ranges import rows_of
 
 if TYPE_CHECKING:
     from psycopg2.sql import Composable
@@ -29,8 +30,14 @@ class Rows:
     source: Composable
 
 
-def staged_rows(attempt: AttemptId, count: int) -> Rows:
-    """The rows that the attempt's winners have staged, rejects left out."""
+def range_rows(attempt: AttemptId, stream_id: int, count: int) -> Rows:
+    """The rows that a task has copied of one range, rejects left out."""
+    table = rows_of(stream_id)
+    return Rows(attempt.batch_id, count, ".".join(table.strings), sql.SQL(Q["of_range"]).format(table=table))
+
+
+def staged_rows(attempt: AttemptId, count: int, place: int = 0) -> Rows:
+    """The rows that the attempt's winners have staged for the target at this place, rejects left out."""
     named = {"batch_id": sql.Literal(attempt.batch_id), "token": sql.Literal(attempt.token)}
-    source = sql.SQL(Q["of_winners"]).format(table=staging(attempt), **named)
-    return Rows(attempt.batch_id, count, f"{STAGING_SCHEMA}.{attempt.table}", source)
+    source = sql.SQL(Q["of_winners"]).format(table=staging(attempt, place), **named)
+    return Rows(attempt.batch_id, count, f"{STAGING_SCHEMA}.{attempt.beside(place)}", source)

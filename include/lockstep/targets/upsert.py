@@ -39,12 +39,16 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         for query in ("moved_within", "moved_since"):
             run(query)
             _refuse_moved_key(cur, target)
+    else:
+        run("without_order")
+        _refuse_no_order(cur, target)
     older = run("drop_superseded") + run("drop_dead")
     run("insert_tombstones")
     deleted = run("delete_rows")
     run("count_existing")
     existing: int = one(cur).existing
     written = run("upsert_rows")
+    run("forget_newest")
     return {
         "inserted": written - existing,
         "updated": existing,
@@ -59,6 +63,15 @@ def _refuse_moved_key(cur: cursor, target: Upsert) -> None:
         raise BadData(
             f"{target.table}: key {row.key} stands in two partitions (streams {row.one} and {row.other}) and nothing says "
             "which record is newer; name a column with order_by, or partition the topic by this key"
+        )
+
+
+def _refuse_no_order(cur: cursor, target: Upsert) -> None:
+    row = maybe(cur)
+    if row is not None:
+        raise BadData(
+            f"{target.table}: {target.order_by} of the record at {row.topic}-{row.partition} offset {row.offset} is null, and "
+            "nothing else says which record of its key is newer; drop such records in the transform"
         )
 
 
@@ -85,6 +98,7 @@ def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
         ),
         "same_key": each("t.{0} = n.{0}", keys, " and "),
         "order": each("{} desc,", order, " "),
+        "no_order": each("n.{} is null", order, " and "),
         "target_order": each("t.{},", order, " "),
         "newest_order": each("n.{},", order, " "),
         "assignments": each(
@@ -93,11 +107,12 @@ def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
     }
 
 
-def withdraw(cur: cursor, target: Upsert, batch_id: int) -> dict[str, int]:
+def withdraw(cur: cursor, target: Upsert, batch_id: int, stream_id: int | None = None) -> dict[str, int]:
     """Deletes the rows, and forgets the deletions, that are the work of a replayed record; publishing does them again."""
     table = sql.Identifier(*target.table.split("."))
     cur.execute(Q["lock_target"], {"table": target.table})
-    cur.execute(sql.SQL(Q["withdraw_rows"]).format(target=table), {"batch_id": batch_id})
+    replaced = {"batch_id": batch_id, "stream_id": stream_id}
+    cur.execute(sql.SQL(Q["withdraw_rows"]).format(target=table), replaced)
     withdrawn = cur.rowcount
-    cur.execute(Q["withdraw_tombstones"], {"batch_id": batch_id, "target": target.table})
+    cur.execute(Q["withdraw_tombstones"], replaced | {"target": target.table})
     return {"withdrawn": withdrawn}

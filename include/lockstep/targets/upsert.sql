@@ -8,7 +8,12 @@ create temp table newest on commit drop as
 select distinct on ({keys}) * from (
     select {staged}, t._stream, t._offset, t._ordinal, coalesce(t._deleted, false) as _deleted, s.epoch as _epoch
     from {rows} t join lockstep.stream s on s.stream_id = t._stream) staged
-order by {keys}, {order} _epoch desc, _offset desc, _ordinal desc
+order by {keys}, {order} _epoch desc, _offset desc, _stream desc, _ordinal desc
+
+-- name: without_order
+-- A record without a value to order it by: sorted first of its key, it would win within a batch and lose elsewhere.
+select s.topic, s.partition, n._offset as "offset" from newest n join lockstep.stream s on s.stream_id = n._stream
+where {no_order} order by n._stream, n._offset limit 1
 
 -- name: moved_within
 -- A key in two partitions of one epoch: nothing says which record is newer.
@@ -25,7 +30,8 @@ join lockstep.stream s on s.stream_id = t._stream and s.epoch = n._epoch limit 1
 -- name: drop_superseded
 -- Records older than the row that is there change nothing.
 delete from newest n using {target} t, lockstep.stream s
-where {same_key} and s.stream_id = t._stream and ({target_order} s.epoch, t._offset) > ({newest_order} n._epoch, n._offset)
+where {same_key} and s.stream_id = t._stream
+  and ({target_order} s.epoch, t._offset, t._stream) > ({newest_order} n._epoch, n._offset, n._stream)
 
 -- name: drop_dead
 -- Records older than a tombstone do not raise the dead.
@@ -54,14 +60,19 @@ on conflict ({keys}) do update set {assignments},
 -- How many of the keys already have a row.
 select count(*) as existing from newest n join {target} t on {same_key} where not n._deleted
 
+-- name: forget_newest
+-- The next target of the same transaction has newest records of its own.
+drop table newest
+
 -- name: withdraw_rows
 -- Rows whose newest record lies in a segment that is replayed: whether they come back, and how, is up to today's code.
 delete from {target} t using lockstep.claim k
-where k.batch_id = %(batch_id)s and k.expects = 'batch'
+where k.batch_id = %(batch_id)s and k.expects = 'batch' and (%(stream_id)s is null or k.stream_id = %(stream_id)s)
   and t._stream = k.stream_id and t._offset >= lower(k.offsets) and t._offset < upper(k.offsets)
 
 -- name: withdraw_tombstones
 -- Deletions by a replayed record.
 delete from lockstep.tombstone d using lockstep.claim k
 where d.target = %(target)s and k.batch_id = %(batch_id)s and k.expects = 'batch'
+  and (%(stream_id)s is null or k.stream_id = %(stream_id)s)
   and d.stream_id = k.stream_id and d."offset" >= lower(k.offsets) and d."offset" < upper(k.offsets)

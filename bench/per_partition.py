@@ -1,0 +1,108 @@
+"""The guarantee per partition beside the guarantee per batch: the same topic, the same table's shape, in turns, as a ratio."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+import psycopg2
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lockstep.adapters.folders import load
+from lockstep.adapters.kafka import Broker
+from lockstep.adapters.postgres import connect
+from lockstep.adapters.spark import SparkEngine
+from lockstep.core.decisions import Caller
+from lockstep.dev import kafka, ports, postgres
+from lockstep.ledger.migrate import migrate, migrate_target
+from lockstep.steps.run import run
+from lockstep.steps.surroundings import Surroundings
+
+TOPIC = "bench.v1"
+GUARANTEES = ("PerBatch", "PerPartition")
+DEFINITION = """from lockstep.core.definition import Append, Json, Limits, PerBatch, PerPartition, Pipeline
+P = Pipeline("{name}", "bench.v1", Json("id string, n bigint, amount decimal(12,2), at timestamp"), Append("public.{name}"),
+    limits=Limits(records=100_000_000), guarantee={guarantee}())
+"""
+TARGET = """create table public.{name} (id text, n bigint, amount numeric(12,2), at timestamptz, _stream int4 not null,
+    _offset int8 not null, _ordinal int4 not null, _batch int8 not null, primary key (_stream, _offset, _ordinal));"""
+
+
+def produce(bootstrap: str, records: int, partitions: int) -> None:
+    """So many records, as many in each partition."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(20)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 10_000_000})
+    for i in range(records):
+        value = {"id": f"record-{i}", "n": i, "amount": f"{i % 1000}.25", "at": "2026-05-01T12:00:00Z"}
+        producer.produce(TOPIC, json.dumps(value), partition=i % partitions)
+        if i % 10_000 == 0:
+            producer.poll(0)
+    producer.flush(60)
+
+
+def seconds(dsn: str, bootstrap: str, folder: Path, guarantee: str, number: int) -> float:
+    """From plan to announce, over the whole topic into an empty table, by a session that is warm."""
+    name = f"{guarantee.lower()}_{number}"
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").write_text(DEFINITION.format(name=name, guarantee=guarantee))
+    (folder / name / "target.sql").write_text(TARGET.format(name=name))
+    loaded = load(name)
+    with closing(connect(dsn)) as conn:
+        migrate_target(conn, loaded)
+    at = Surroundings(dsn, Broker(bootstrap))
+    begin = time.perf_counter()
+    run(at, SparkEngine(loaded, bootstrap, dsn), loaded, Caller("bench"))
+    took = time.perf_counter() - begin
+    at.close()
+    with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute("set role lockstep_owner")
+        cur.execute(f"drop table public.{name}")
+    return took
+
+
+def main() -> int:
+    """Prints rows per second of both and the median of the pairs' ratios."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    options.add_argument("--records", type=int, default=400_000)
+    options.add_argument("--partitions", type=int, default=4)
+    options.add_argument("--rounds", type=int, default=5)
+    given = options.parse_args()
+    home = Path(tempfile.mkdtemp(prefix="lockstep-bench-"))
+    pipelines = home / "pipelines"
+    pipelines.mkdir()
+    os.environ["LOCKSTEP_PIPELINES"] = str(pipelines)
+    try:
+        server, broker = postgres.start(home), kafka.start(home, ports.choose(home))
+        with closing(connect(server.dsn)) as conn:
+            migrate(conn)
+        produce(broker.bootstrap, given.records, given.partitions)
+        took: dict[str, list[float]] = {name: [] for name in GUARANTEES}
+        for number in range(given.rounds + 1):
+            for name in GUARANTEES if number % 2 else reversed(GUARANTEES):
+                one = seconds(server.dsn, broker.bootstrap, pipelines, name, number)
+                took[name] += [one] if number else []  # the first round warms Spark up
+    finally:
+        if started := kafka.running(home):
+            kafka.kill(started)
+        postgres.remove(home)
+    for name, each in took.items():
+        rates = [round(given.records / one) for one in each]
+        print(f"{name:<14}{round(statistics.median(rates)):>10} rows/s   {rates}")
+    pairs = [whole / ranged for whole, ranged in zip(*(took[name] for name in GUARANTEES), strict=True)]
+    print(
+        f"PerPartition : PerBatch  {statistics.median(pairs):.2f}   {[round(p, 2) for p in pairs]}  load {os.getloadavg()}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

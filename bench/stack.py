@@ -1,0 +1,99 @@
+"""A broker, a ledger and a warehouse of their own, with one topic, and `lockstep` called as a person would."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from contextlib import closing, suppress
+from pathlib import Path
+from signal import SIGKILL
+
+import psycopg2
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lockstep.adapters.postgres import connect
+from lockstep.dev import kafka, postgres
+from lockstep.ledger.migrate import migrate
+
+TOPIC, PARTITIONS = "guarantees.v1", 4
+SECONDS = 400
+
+
+class Stack:
+    """Servers below one folder, which end with it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        server = postgres.start(home)
+        self.kafka = kafka.start(home / "kafka").bootstrap
+        self.addresses = {name: self._database(server, name) for name in ("ledger", "warehouse")}
+        with closing(connect(self.addresses["ledger"])) as conn:
+            migrate(conn)
+        self.environ = os.environ | {
+            "LOCKSTEP_DSN": self.addresses["ledger"],
+            "LOCKSTEP_KAFKA": self.kafka,
+            "LOCKSTEP_STORE_WAREHOUSE": self.addresses["warehouse"],
+            "LOCKSTEP_PIPELINES": str(home / "pipelines"),
+        }
+        self.groups: list[int] = []
+
+    def end(self) -> None:
+        """Nothing that was started outlives the bench."""
+        for group in self.groups:
+            with suppress(ProcessLookupError):
+                os.killpg(group, SIGKILL)
+        if broker := kafka.running(self.home / "kafka"):
+            kafka.stop(broker)
+        postgres.remove(self.home)
+
+    def fill(self, records: int) -> Counter[tuple[int, int]]:
+        """The topic's records, and which (partition, offset) a reader of its own finds there."""
+        admin = AdminClient({"bootstrap.servers": self.kafka})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+        producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 20})
+        for n in range(records):
+            producer.produce(TOPIC, json.dumps({"id": f"r{n}", "n": n}), f"k{n}", partition=n % PARTITIONS)
+            producer.poll(0)
+        producer.flush(60)
+        options = {"bootstrap.servers": self.kafka, "group.id": "bench", "enable.partition.eof": True}
+        consumer = Consumer(options | {"auto.offset.reset": "error", "enable.auto.commit": False})
+        consumer.assign([TopicPartition(TOPIC, p, 0) for p in range(PARTITIONS)])
+        found: Counter[tuple[int, int]] = Counter()
+        ends = 0
+        while ends < PARTITIONS:
+            for message in consumer.consume(10_000, 1):
+                if message.error():
+                    ends += 1
+                else:
+                    found[message.partition(), message.offset()] += 1
+        consumer.close()
+        return found
+
+    def call(self, *words: str, fault: str = "") -> str:
+        """What the command printed; files and no pipes, for Spark's workers outlive a killed driver by a while."""
+        out, err = self.home / "out", self.home / "err"
+        with out.open("wb") as to_out, err.open("wb") as to_err:
+            process = subprocess.Popen(
+                [str(Path(sys.executable).with_name("lockstep")), *words],
+                env=self.environ | {"LOCKSTEP_FAULT": fault},
+                stdout=to_out,
+                stderr=to_err,
+                start_new_session=True,
+            )
+            self.groups.append(process.pid)
+            code = process.wait(SECONDS)
+        if code != (-SIGKILL if fault else 0):
+            raise SystemExit(f"lockstep {' '.join(words)} ended with {code}: {err.read_text().strip()}")
+        return out.read_text()
+
+    @staticmethod
+    def _database(server: postgres.Server, name: str) -> str:
+        with closing(psycopg2.connect(server.superuser_dsn)) as admin:
+            admin.autocommit = True
+            admin.cursor().execute(f"create database bench_{name} owner lockstep")
+        return re.sub(r"/\w+$", f"/bench_{name}", server.dsn)

@@ -1,0 +1,43 @@
+"""Spark's errors: what went wrong in the JVM, or in a task, as one of our own errors, in one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockstep.core.errors import BadData, Refusal, Unreachable, said_in
+
+if TYPE_CHECKING:
+    from lockstep.core.staging import StageWork
+
+# What an error names when an outside system was away or did not let us in: no fault of data or code.
+AWAY = (
+    "ConnectionError",
+    "KAFKA_DATA_LOSS",
+    "OffsetOutOfRange",
+    "TimeoutException",
+    "Disconnect",
+    "AuthenticationException",
+    "AuthorizationException",
+    "SSLHandshakeException",
+)
+
+
+def told(error: Exception, where: str, work: StageWork) -> Exception:
+    """What the JVM's many lines about this pipeline's read come down to."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if any("Failed to find data source: kafka" in line for line in lines):
+        return Refusal(f"{where}: Spark was started without its Kafka connector", next_command="make jars")
+    if said := next(filter(None, map(said_in, lines)), None):
+        return said
+    away = next((line for line in lines if any(kind in line for kind in AWAY)), None)
+    if away:
+        return Unreachable(f"{where}: batch {work.batch_id} could not be read: {away[:300]}")
+    if any("ArithmeticException: long overflow" in line for line in lines):
+        ranges = ", ".join(str(item.offsets) for item in work.ranges)
+        return BadData(
+            f"{where}: a record in {ranges} cannot be read by Spark: its timestamp lies past the year 294246",
+            next_command=f"lockstep skip {where} --to PARTITION:OFFSET --reason ...",
+        )
+    python = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "JVM ", "^"))]
+    cause = next((line for line in reversed(python) if "Error" in line or "Exception" in line), (python or ["?"])[0])
+    return BadData(f"{where}: batch {work.batch_id} could not be staged: {cause[:300]}")

@@ -1,0 +1,67 @@
+"""Violations: whether a record that breaks an expectation refuses its batch or is put aside, and how that is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+REFUSE, QUARANTINE = "refuse", "quarantine"
+ON_VIOLATION = (REFUSE, QUARANTINE)
+LONGEST_VALUE = 80
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What a suite found: its own document, why the batch is refused, and the records to put aside with the reason of each.
+
+    `violators` are by (stream, offset).
+    """
+
+    document: dict[str, Any]
+    refusals: list[str] = field(default_factory=list)
+    violators: dict[tuple[int, int], str] = field(default_factory=dict)
+
+
+def is_critical(expectation: Mapping[str, Any]) -> bool:
+    """Whether a violation has consequences at all; warnings are kept in the verdict and nothing else."""
+    return str(expectation.get("severity") or "critical").endswith("critical")
+
+
+def on_violation(default: str, expectation: Mapping[str, Any]) -> str:
+    """What follows a violation of this expectation: its own `meta.on_violation`, else the pipeline's."""
+    meta = expectation.get("meta")
+    return str(meta.get("on_violation", default)) if isinstance(meta, dict) else default
+
+
+def may_quarantine(default: str, suite: Mapping[str, Any] | None) -> bool:
+    """Whether any expectation of the suite may put records aside, so that their bytes must be kept until it has looked."""
+    expectations = (suite or {}).get("expectations")
+    if not isinstance(expectations, list):
+        return False
+    return any(
+        isinstance(each, dict) and is_critical(each) and on_violation(default, each) == QUARANTINE
+        for each in expectations
+    )
+
+
+def columns_of(kwargs: Mapping[str, Any]) -> list[str]:
+    """The columns that an expectation looks at, in its own order; none for one about the whole table."""
+    if listed := kwargs.get("column_list"):
+        return list(listed)
+    return [kwargs[name] for name in ("column", "column_A", "column_B") if kwargs.get(name)]
+
+
+def reason(kind: str, kwargs: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """Why a record was put aside, in one short line: `expectation expect_…(column): the value`."""
+    columns = columns_of(kwargs)
+    return f"expectation {kind}({', '.join(columns)}): {', '.join(_shown(row.get(name)) for name in columns)}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "null"
+    text = bytes(value).hex() if isinstance(value, bytes | memoryview) else str(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."

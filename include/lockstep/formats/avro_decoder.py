@@ -1,0 +1,200 @@
+"""Avro, record by record: Confluent's wire format, decoded by the schema that the record was written with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from fastavro import parse_schema, schemaless_reader
+from fastavro.read import LOGICAL_READERS
+
+from lockstep.core.errors import BadData
+from lockstep.formats.avro_types import converter, name_of, unchanged
+from lockstep.formats.rows import Outcome
+from lockstep.formats.schemas import UnknownSchema
+from lockstep.formats.values import json_text, taker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lockstep.core.columns import Column
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.formats import Avro
+    from lockstep.formats.schemas import Schemas
+
+MAGIC, HEAD = b"\x00", 5
+# What fastavro gives for these is the column's, to the bit: there is nothing left to ask.
+SURE = frozenset({"boolean", "binary", "date", "timestamp"})
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A writer's schema, parsed, with the named types in it."""
+
+    schema_id: int
+    schema: Any
+    named: Mapping[str, Any]
+
+    def read(self, record: bytes) -> Any:
+        """The value behind the head of a record; raises `ValueError` with the reason when it does not decode."""
+        body = BytesIO(record[HEAD:])
+        try:
+            value = schemaless_reader(body, self.schema, None)
+        except Exception as error:  # noqa: BLE001 - bytes that are no Avro make fastavro raise whatever it stumbles over
+            raise ValueError(f"does not decode by schema id {self.schema_id}: {_told(error)}") from None
+        if body.read(1):
+            raise ValueError(f"does not decode by schema id {self.schema_id}: bytes follow the record")
+        return value
+
+    @property
+    def fields(self) -> dict[str, Any] | None:
+        """The fields' types by name; None when this is no record's schema."""
+        if not isinstance(self.schema, dict) or self.schema.get("type") not in {"record", "error"}:
+            return None
+        return {field["name"]: field["type"] for field in self.schema["fields"]}
+
+
+class Decoder:
+    """Judges the records of one task; what a writer's schema means for the columns is decided once per id."""
+
+    def __init__(self, pipeline: Pipeline, format_: Avro, schemas: Schemas) -> None:
+        self._pipeline = pipeline
+        self._format = format_
+        self._schemas = schemas
+        self._writers: dict[int, Writer | UnknownSchema] = {}
+        self._readers: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+        self._key = next((column for column in format_.columns if column.name == format_.key), None)
+
+    def __call__(self, key: bytes | None, value: bytes | None, _headers: str | None) -> Outcome:
+        """What a record comes to; a deletion without values is one whose key is plain text."""
+        try:
+            if value is not None:
+                return Outcome(self._values(value))
+            if not self._pipeline.takes_tombstones:
+                return Outcome(reason="null value")
+            return Outcome(self._key_values(key), deleted=True)
+        except ValueError as error:
+            return Outcome(reason=str(error), deleted=value is None and self._pipeline.takes_tombstones)
+
+    def _values(self, record: bytes) -> dict[str, Any]:
+        if len(record) < HEAD or record[:1] != MAGIC:
+            raise ValueError("not Confluent's wire format: a zero byte, the schema's id, the record")
+        schema_id = int.from_bytes(record[1:HEAD], "big")
+        try:
+            if self._format.subject is not None:
+                self._schemas.require_subject(schema_id, self._format.subject)
+            writer = self._writer(schema_id)
+        except UnknownSchema as unknown:
+            raise ValueError(str(unknown)) from None
+        if schema_id not in self._readers:
+            self._readers[schema_id] = self._reader(writer)
+        return self._readers[schema_id](writer.read(record))
+
+    def _writer(self, schema_id: int) -> Writer:
+        if schema_id not in self._writers:
+            try:
+                self._writers[schema_id] = parsed(schema_id, *self._schemas.writer(schema_id))
+            except UnknownSchema as unknown:  # known to be so for this task only: it may be registered before the next
+                self._writers[schema_id] = unknown
+        found = self._writers[schema_id]
+        if isinstance(found, UnknownSchema):
+            raise found
+        return found
+
+    def _reader(self, writer: Writer) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        """What makes a record of this writer's a row; raises `BadData` when a column cannot take what it writes."""
+        fields = writer.fields
+        if fields is None:
+            raise ValueError(f"schema id {writer.schema_id} is {name_of(writer.schema)}, not a record")
+        takers = [
+            (column.name, self._taker(writer, column, fields[column.name]))
+            for column in self._format.declared
+            if column.name in fields
+        ]
+        rest = self._format.rest
+        others = fields.keys() - {column.name for column in self._format.declared} if rest else ()
+
+        def read(record: dict[str, Any]) -> dict[str, Any]:
+            row = {name: take(record[name]) for name, take in takers}
+            if rest and others:
+                try:
+                    row[rest] = json_text({name: record[name] for name in fields if name in others})
+                except ValueError as error:
+                    raise ValueError(f"column {rest}: {error}") from None
+            return row
+
+        return read
+
+    def _taker(self, writer: Writer, column: Column, type_: Any) -> Callable[[Any], Any]:
+        convert = converter(type_, writer.named, column)
+        if convert is None:
+            raise BadData(
+                f"{self._pipeline.name}: column {column.name} is {column.type}, and schema id {writer.schema_id} writes "
+                f"{name_of(type_)}, which would not keep every value",
+                next_command=f"change the column's type in the definition, then lockstep run {self._pipeline.name}",
+            )
+        if convert is unchanged:
+            return unchanged if column.type in SURE else taker(column)
+        take = taker(column)
+
+        def taken(value: Any) -> Any:
+            try:
+                ready = None if value is None else convert(value)
+            except ValueError as error:
+                raise ValueError(f"column {column.name}: {error}") from None
+            return take(ready)
+
+        return taken
+
+    def _key_values(self, key: bytes | None) -> dict[str, Any]:
+        """The key column of a tombstone whose key is Avro; nothing when it is plain text."""
+        if self._key is None or key is None or len(key) < HEAD or key[:1] != MAGIC:
+            return {}
+        try:
+            writer = self._writer(int.from_bytes(key[1:HEAD], "big"))
+        except UnknownSchema:
+            return {}
+        value, type_, fields = writer.read(key), writer.schema, writer.fields
+        if fields is not None:
+            if self._key.name not in fields:
+                raise ValueError(f"tombstone: its key, schema id {writer.schema_id}, has no field {self._key.name}")
+            value, type_ = value[self._key.name], fields[self._key.name]
+        if value is None:
+            raise ValueError(f"tombstone: its key is not a {self._key.type}")
+        return {self._key.name: self._taker(writer, self._key, type_)(value)}
+
+
+def parsed(schema_id: int, text: str, references: Mapping[str, str]) -> Writer:
+    """A schema's text, parsed behind what it refers to; raises `UnknownSchema` when it is no Avro schema."""
+    named: dict[str, Any] = {}
+    try:
+        for each in references.values():
+            parse_schema(json.loads(each), named_schemas=named)
+        schema = parse_schema(json.loads(text), named_schemas=named)
+    except Exception as error:  # noqa: BLE001 - fastavro raises many kinds for what is no schema
+        raise UnknownSchema(f"schema id {schema_id} cannot be read: {_told(error)}") from None
+    return Writer(schema_id, named.get(schema, schema) if isinstance(schema, str) else schema, named)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _decimal(data: bytes, writer_schema: Any = None, _reader_schema: Any = None) -> Decimal:
+    """To the digit: fastavro's own reader rounds what has more digits than its schema allows."""
+    unscaled = int.from_bytes(data, "big", signed=True)
+    sign, digits, _ = Decimal(unscaled).as_tuple()
+    if len(digits) > writer_schema["precision"]:
+        raise ValueError(f"{len(digits)} digits in a decimal of {writer_schema['precision']}")
+    return Decimal((sign, digits, -writer_schema.get("scale", 0)))
+
+
+def _as_it_stands(data: Any, _writer_schema: Any = None, _reader_schema: Any = None) -> Any:
+    return data
+
+
+LOGICAL_READERS["bytes-decimal"] = LOGICAL_READERS["fixed-decimal"] = _decimal
+LOGICAL_READERS["string-uuid"] = _as_it_stands

@@ -1,0 +1,47 @@
+"""Avro: decoded by the executors' Python, each record by the schema that its writer had."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
+
+from lockstep.core.errors import BadDefinition
+from lockstep.formats.avro_decoder import Decoder
+from lockstep.formats.rows import decoded_in_python
+from lockstep.formats.schemas import schemas
+from lockstep.formats.tombstones import key_as, why_no_key
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.formats import Avro
+    from lockstep.core.registry import Registry
+
+
+def decoded(records: DataFrame, pipeline: Pipeline, format_: Avro, registry: Registry | None) -> DataFrame:
+    """Adds the declared columns, `_deleted`, `_reason` and `_filtered` to raw records (`_key`, `_value`, `_headers`)."""
+    if registry is None:
+        raise BadDefinition(
+            f"{pipeline.name}: its format is Avro, and LOCKSTEP_REGISTRY is not set",
+            next_command="export LOCKSTEP_REGISTRY=http://host:8081",
+        )
+    frame = decoded_in_python(records, format_.columns, partial(_decoder, pipeline, format_, registry))
+    if not pipeline.takes_tombstones or format_.key is None:
+        return frame
+    # What is deleted, without a reason and without a key, has a key of plain text: it is read as for JSON.
+    plain = F.col("_deleted") & F.col("_reason").isNull() & F.col(format_.key).isNull()
+    type_ = next(column.type for column in format_.columns if column.name == format_.key)
+    frame = frame.withColumn("_plain", plain).withColumns(
+        {
+            "_reason": F.when(F.col("_plain"), why_no_key(pipeline)).otherwise(F.col("_reason")),
+            format_.key: F.when(F.col("_plain"), key_as(type_)).otherwise(F.col(format_.key)),
+        }
+    )
+    return frame.drop("_plain")
+
+
+def _decoder(pipeline: Pipeline, format_: Avro, registry: Registry) -> Decoder:
+    return Decoder(pipeline, format_, schemas(registry))

@@ -1,0 +1,26 @@
+"""Custom: the pipeline's own decoder, run by the executors' Python from the very source that the definition's hash names."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lockstep.core.errors import BadDefinition
+from lockstep.formats.own_code import function_of
+from lockstep.formats.own_decoder import OwnDecoder
+from lockstep.formats.rows import decoded_in_python
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.formats import Custom
+
+
+def decoded(records: DataFrame, pipeline: Pipeline, format_: Custom, source: str | None) -> DataFrame:
+    """Adds the declared columns, `_deleted`, `_reason` and `_filtered` to raw records (`_key`, `_value`, `_headers`)."""
+    try:
+        function_of(format_.function, source)  # here first: a decoder that cannot be loaded starts no task
+    except BadDefinition as fault:
+        raise BadDefinition(f"{pipeline.name}: {fault}", next_command=f"lockstep check {pipeline.name}") from None
+    return decoded_in_python(records, format_.columns, partial(OwnDecoder, format_, source))

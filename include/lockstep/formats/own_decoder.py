@@ -1,0 +1,40 @@
+"""A pipeline's own decoder, run where records are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockstep.formats.own_code import function_of
+from lockstep.formats.rows import Outcome, headers_of
+from lockstep.formats.values import taker
+
+if TYPE_CHECKING:
+    from lockstep.core.formats import Custom
+
+
+class OwnDecoder:
+    """Judges records by the pipeline's own function: a dict is a row, None is filtered, a `ValueError` is a reject.
+
+    What else it raises is the code's fault, and ends the task.
+    """
+
+    def __init__(self, format_: Custom, source: str | None) -> None:
+        self._function = function_of(format_.function, source)
+        self._takers = {column.name: taker(column) for column in format_.columns}
+
+    def __call__(self, key: bytes | None, value: bytes | None, headers: str | None) -> Outcome:
+        """What a record comes to."""
+        try:
+            made = self._function(key, value, headers_of(headers))
+        except ValueError as error:
+            return Outcome(reason=str(error) or "refused by the decoder, which gives no reason")
+        if made is None:
+            return Outcome(filtered=True)
+        if not isinstance(made, dict):
+            raise TypeError(f"the decoder returns {type(made).__name__}, and must return a dict or None")
+        if strangers := made.keys() - self._takers.keys():
+            return Outcome(reason=f"column {min(map(str, strangers))}: not in the schema")
+        try:
+            return Outcome({name: take(made.get(name)) for name, take in self._takers.items()})
+        except ValueError as error:
+            return Outcome(reason=str(error))

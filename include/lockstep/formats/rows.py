@@ -1,0 +1,80 @@
+"""Decoding in Python: a function judges one record after another, and its outcomes become Arrow beside what was read."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from lockstep.formats.values import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from lockstep.core.columns import Column
+
+    Headers = list[tuple[str, bytes | None]]
+
+MARKS = "_deleted boolean, _reason string, _filtered boolean"
+REASON_LENGTH = 500
+
+
+class Outcome(NamedTuple):
+    """What one record came to: its values by column name, or the reason why it is a reject."""
+
+    values: dict[str, Any] = {}  # noqa: RUF012 - nobody writes to it
+    reason: str | None = None
+    deleted: bool = False
+    filtered: bool = False
+
+
+def decoded_in_python(
+    records: DataFrame,
+    columns: Sequence[Column],
+    decoder: Callable[[], Callable[[bytes | None, bytes | None, str | None], Outcome]],
+) -> DataFrame:
+    """Adds `_deleted`, `_reason`, `_filtered` and the columns; `decoder` makes, once per task, what judges a record.
+
+    That is given the key, the value and the headers as the JSON text that rejects keep.
+    """
+    names = ", ".join(f"`{column.name}` {column.type}" for column in columns)
+    added = records.sparkSession.createDataFrame([], f"{MARKS}, {names}").schema
+    schema = type(added)([*records.schema.fields, *added.fields])
+
+    def decoded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        judge = decoder()
+        for batch in batches:
+            raw = [batch.column(name).to_pylist() for name in ("_key", "_value", "_headers")]
+            yield _with_outcomes(batch, columns, [judge(*record) for record in zip(*raw, strict=True)])
+
+    return records.mapInArrow(decoded, schema)
+
+
+def headers_of(text: str | None) -> Headers:
+    """The headers again, from the JSON text that rejects keep."""
+    return [
+        (header["key"], b64decode(header["value"]) if "value" in header else None)
+        for header in json.loads(text or "[]")
+    ]
+
+
+def _with_outcomes(batch: pa.RecordBatch, columns: Sequence[Column], outcomes: Sequence[Outcome]) -> pa.RecordBatch:
+    arrays = {name: batch.column(name) for name in batch.schema.names}
+    arrays["_deleted"] = pa.array([outcome.deleted for outcome in outcomes], pa.bool_())
+    arrays["_reason"] = pa.array([_short(outcome.reason) for outcome in outcomes], pa.string())
+    arrays["_filtered"] = pa.array([outcome.filtered for outcome in outcomes], pa.bool_())
+    for column in columns:
+        arrays[column.name] = pa.array([o.values.get(column.name) for o in outcomes], arrow_type(column))
+    return pa.RecordBatch.from_pydict(arrays)
+
+
+def _short(reason: str | None) -> str | None:
+    """One line that Postgres can store, whatever a record or a user's code made of it."""
+    if reason is None:
+        return None
+    line = " ".join(reason.replace("\x00", "\\u0000").encode(errors="replace").decode().split())
+    return line[:REASON_LENGTH] or "no reason given"

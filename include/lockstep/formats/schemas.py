@@ -1,0 +1,105 @@
+"""Writer schemas by id, asked of the registry once per worker process: what an id means never changes."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+from lockstep.core.errors import BadDefinition, Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lockstep.core.registry import Registry
+
+NOT_FOUND = {(404, 40401), (404, 40402), (404, 40403)}  # subject, version, schema; a 404 of no registry has no code
+
+
+class UnknownSchema(LookupError):  # noqa: N818 - it is an answer, not a fault
+    """The registry answers, and has no such Avro schema; `str()` is the reason of a reject."""
+
+
+@cache
+def schemas(registry: Registry) -> Schemas:
+    """The one client of this process for a registry."""
+    return Schemas(registry)
+
+
+class Schemas:
+    """Schemas by id, as JSON text with the texts of what they refer to."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._client = _client(registry)
+        self._known: dict[int, tuple[str, dict[str, str]]] = {}
+        self._subjects: dict[int, frozenset[str]] = {}
+
+    def writer(self, schema_id: int) -> tuple[str, dict[str, str]]:
+        """The Avro schema of an id, and the named schemas that it refers to, in the order of their use.
+
+        Raises `UnknownSchema`, or `Unreachable` when the registry does not answer or does not let us in.
+        """
+        if schema_id not in self._known:
+            found = self._asked(lambda: self._client.get_schema(schema_id), f"schema id {schema_id}")
+            if (found.schema_type or "AVRO") != "AVRO":
+                raise UnknownSchema(f"schema id {schema_id} is {found.schema_type}, not Avro")
+            named: dict[str, str] = {}
+            self._add_references(found.references or (), named, f"schema id {schema_id}")
+            self._known[schema_id] = found.schema_str, named
+        return self._known[schema_id]
+
+    def require_subject(self, schema_id: int, subject: str) -> None:
+        """Raises `UnknownSchema` unless the schema was registered under the subject."""
+        if subject not in self._subjects.get(schema_id, ()):
+            versions = self._asked(lambda: self._client.get_schema_versions(schema_id), f"schema id {schema_id}")
+            self._subjects[schema_id] = frozenset(version.subject for version in versions)
+        if subject not in self._subjects[schema_id]:
+            raise UnknownSchema(f"schema id {schema_id} is not one of subject {subject}")
+
+    def _add_references(self, references: Any, named: dict[str, str], whose: str) -> None:
+        for each in references:
+            if each.name not in named:
+                ask = partial(self._client.get_version, each.subject, each.version)
+                found = self._asked(ask, f"what {whose} refers to")
+                self._add_references(found.schema.references or (), named, whose)
+                named[each.name] = found.schema.schema_str
+
+    def _asked(self, ask: Callable[[], Any], what: str) -> Any:
+        try:
+            return ask()
+        except SchemaRegistryError as error:
+            if (error.http_status_code, error.error_code) in NOT_FOUND:
+                raise UnknownSchema(f"{what} is not in the registry") from None
+            why = f"HTTP {error.http_status_code}, code {error.error_code}"
+        except Exception as error:  # noqa: BLE001 - whatever lies between us and a registry, no record is at fault
+            why = type(error).__name__
+        raise Unreachable(f"schema registry {self._registry.shown} does not answer for {what}: {why}") from None
+
+
+def require_client(registry: Registry) -> None:
+    """Raises `BadDefinition` when the options make no client; the registry is not asked anything."""
+    _client(registry)
+
+
+def _client(registry: Registry) -> Any:
+    settings: Mapping[str, Any] = {"url": registry.url, **dict(registry.options)}
+    with tempfile.TemporaryDirectory(prefix="lockstep-registry-") as folder:  # read while the client is made, then gone
+        try:
+            return SchemaRegistryClient({**settings, **_written(registry, folder)})
+        except Exception as error:  # noqa: BLE001 - the client's own complaint may repeat a secret, so it is not said
+            raise BadDefinition(
+                f"LOCKSTEP_REGISTRY_CONFIG: its options make no client: {type(error).__name__}"
+            ) from None
+
+
+def _written(registry: Registry, folder: str) -> dict[str, str]:
+    paths = {}
+    for name, content in registry.files:
+        paths[name] = f"{folder}/{name}"
+        with open(paths[name], "x", encoding="utf-8") as file:  # noqa: PTH123 - the folder is ours alone
+            file.write(content)
+    return paths

@@ -1,0 +1,27 @@
+"""Tombstones: the Kafka key as plain text becomes the key column of what is deleted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from lockstep.core.definition import Pipeline
+
+
+def key_as(type_: str) -> Column:
+    """The Kafka key's text as the key column's type, null where it is none."""
+    return F.col("_key").cast("string").try_cast(type_)
+
+
+def why_no_key(pipeline: Pipeline) -> Column:
+    """The reason why a tombstone's key names no row; null where it does."""
+    if pipeline.format.key is None:
+        return F.lit(None).cast("string")
+    key = F.col("_key").cast("string")
+    type_ = next(c.type for c in pipeline.format.columns if c.name == pipeline.format.key)
+    bad = key.isNull() | ~F.is_valid_utf8(key) | F.contains(key, F.lit("\x00")) | key.try_cast(type_).isNull()
+    return F.when(bad, F.lit(f"tombstone: its key is not a {type_}"))

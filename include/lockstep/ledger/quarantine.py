@@ -1,0 +1,58 @@
+"""Quarantine: staged records that an expectation turns away become rejects, before anything of them is published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from psycopg2 import sql
+
+from lockstep.core.staging import RAW_COLUMNS, STAGING_SCHEMA
+from lockstep.ledger.attempts import staging
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.staging import AttemptId
+
+Q = queries("lockstep.ledger", "quarantine")
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """How many records of a stream were put aside, and how many staged rows went with them."""
+
+    records: int
+    rows: int
+
+
+def create_raw(cur: cursor, attempt: AttemptId) -> None:
+    """Makes the table that a transform's source keeps its records' bytes in."""
+    columns = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in RAW_COLUMNS]
+    cur.execute(sql.SQL(Q["create_raw"]).format(table=_raw(attempt), columns=sql.SQL(", ").join(columns)))
+
+
+def put_aside(
+    cur: cursor, attempt: AttemptId, violators: Mapping[tuple[int, int], str], *, beside: bool
+) -> dict[int, Aside]:
+    """Makes rejects of these records, (stream, offset) to reason, in the staging table; returns by stream what has gone.
+
+    `beside`: their bytes stand in a table of their own, for a transform has dropped them.
+    """
+    raw = sql.SQL(Q["bytes_beside"]).format(beside=_raw(attempt)) if beside else sql.Identifier("gone")
+    coordinates = {
+        "streams": [stream for stream, _ in violators],
+        "offsets": [offset for _, offset in violators],
+        "reasons": list(violators.values()),
+    }
+    named = {"batch_id": attempt.batch_id, "token": attempt.token}
+    cur.execute(sql.SQL(Q["put_aside"]).format(table=staging(attempt), raw=raw), coordinates | named)
+    return {row.stream_id: Aside(row.records, row.rows) for row in every(cur)}
+
+
+def _raw(attempt: AttemptId) -> sql.Identifier:
+    return sql.Identifier(STAGING_SCHEMA, attempt.raw_table)

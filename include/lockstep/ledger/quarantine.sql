@@ -1,0 +1,25 @@
+-- name: create_raw
+-- The bytes of what a transform is given, in the transaction that opens the attempt, as its staging table is.
+create table {table} ({columns})
+
+-- name: put_aside
+-- The records of these coordinates become rejects among the staged rows: all rows of a record go, one reject with its bytes comes.
+with violator as (
+    select * from unnest(%(streams)s::int[], %(offsets)s::bigint[], %(reasons)s::text[]) as v (stream_id, "offset", reason)),
+winner as (select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s),
+gone as (
+    delete from {table} t using violator v, winner w
+    where t._stream = v.stream_id and t._offset = v."offset" and t._task = w.task and t._reason is null
+    returning t._stream, t._offset, t._task, t._timestamp, t._key, t._value, t._headers, v.reason),
+reject as (
+    insert into {table} (_stream, _offset, _ordinal, _task, _timestamp, _deleted, _reason, _key, _value, _headers)
+    select distinct on (g._stream, g._offset)
+        g._stream, g._offset, 0, g._task, r._timestamp, false, g.reason, r._key, r._value, r._headers
+    from gone g join {raw} r on r._stream = g._stream and r._offset = g._offset
+    order by g._stream, g._offset)
+select _stream as stream_id, count(*) as rows, count(distinct _offset) as records from gone group by _stream
+
+-- name: bytes_beside
+-- Where a transform has dropped the bytes: what its source's tasks, tries that lost included, have read of these records.
+(select distinct on (b._stream, b._offset) b.* from {beside} b
+    join violator v on v.stream_id = b._stream and v."offset" = b._offset order by b._stream, b._offset)

@@ -1,0 +1,146 @@
+"""What the commit of one range reads and writes; the batch it belongs to is only shared, and closed by the driver."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from psycopg2 import errors, sql
+
+from lockstep.core.errors import CoverageMoved, PositionMoved, Refusal, Superseded
+from lockstep.core.staging import RESERVED_COLUMNS
+from lockstep.ledger.attempts import insert_manifest, insert_results
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe, one
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import BinaryIO
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.accounting import ManifestLine
+    from lockstep.core.columns import Column
+    from lockstep.core.offsets import StreamRange
+    from lockstep.core.staging import AttemptId
+
+Q = queries("lockstep.ledger", "ranges")
+STATEMENT_SECONDS = 600
+
+
+def record_task(cur: cursor, attempt: AttemptId, backend: Any) -> None:
+    """Writes down which connection a task commits over, and gives its statements an end."""
+    cur.execute(Q["limit_statements"], {"milliseconds": str(STATEMENT_SECONDS * 1000)})
+    facts = {"pid": backend.pid, "backend_start": backend.backend_start}
+    cur.execute(Q["record_task"], _named(attempt) | facts)
+
+
+def end_older_tasks(cur: cursor, batch_id: int) -> None:
+    """Ends every recorded task of the batch that still runs; must be asked as the login itself (T16)."""
+    cur.execute(Q["end_older_tasks"], {"batch_id": batch_id})
+
+
+def rows_of(stream_id: int) -> sql.Identifier:
+    """The temporary table that holds one range's rows."""
+    return sql.Identifier("pg_temp", f"range_{stream_id}")
+
+
+def create_rows(cur: cursor, stream_id: int, columns: Sequence[Column]) -> None:
+    """Makes the table that a range's rows are copied to, with the columns of a staging table."""
+    typed = [*RESERVED_COLUMNS, *((column.name, column.postgres_type) for column in columns)]
+    made = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in typed]
+    create = sql.SQL(Q["create_rows"])
+    cur.execute(create.format(rows=rows_of(stream_id), columns=sql.SQL(", ").join(made)))
+
+
+def copy_rows(cur: cursor, stream_id: int, names: Sequence[str], rows: BinaryIO) -> None:
+    """Copies CSV into the range's table."""
+    columns = sql.SQL(", ").join(map(sql.Identifier, names))
+    cur.copy_expert(sql.SQL(Q["copy_rows"]).format(rows=rows_of(stream_id), columns=columns), rows)
+
+
+def drop_rows(cur: cursor, stream_id: int) -> None:
+    """The range's rows are published, or not wanted."""
+    cur.execute(sql.SQL(Q["drop_rows"]).format(rows=rows_of(stream_id)))
+
+
+def count_rows(cur: cursor, stream_id: int) -> Any:
+    """What the range's table really holds."""
+    cur.execute(sql.SQL(Q["count_rows"]).format(rows=rows_of(stream_id)), {"stream_id": stream_id})
+    return one(cur)
+
+
+def lock_range(cur: cursor, attempt: AttemptId, stream_id: int) -> None:
+    """Waits until no other try at this range is under way."""
+    cur.execute(Q["lock_range"], _named(attempt) | {"stream_id": stream_id})
+
+
+def committed_by(cur: cursor, batch_id: int, stream_id: int) -> int | None:
+    """The token that committed this range, or None."""
+    cur.execute(Q["range_committed"], {"batch_id": batch_id, "stream_id": stream_id})
+    row = maybe(cur)
+    return row.token if row else None
+
+
+def require_newest(cur: cursor, attempt: AttemptId) -> None:
+    """The fence (T1, T15): goes on only while the batch is planned and its token this attempt's, and keeps it so."""
+    cur.execute(Q["share_batch"], _named(attempt))
+    batch = maybe(cur)
+    if batch is None or batch.state != "planned" or batch.token != attempt.token:
+        found = f"{batch.state}, at attempt {batch.token}" if batch else "not there"
+        raise Superseded(f"attempt {attempt.token} of batch {attempt.batch_id} may not commit: the batch is {found}")
+
+
+def publish_rejects(cur: cursor, attempt: AttemptId, stream_id: int) -> int:
+    """The range's rejects travel in its transaction; returns how many."""
+    cur.execute(sql.SQL(Q["publish_range_rejects"]).format(rows=rows_of(stream_id)), _named(attempt))
+    return cur.rowcount
+
+
+def write_ledger(
+    cur: cursor, attempt: AttemptId, item: StreamRange, line: ManifestLine, starts: tuple[int, int], lane: str
+) -> None:
+    """What was read, commit row, coverage, in the live lane the position by compare-and-set, and the claim released."""
+    named = _named(attempt) | {"stream_id": item.stream_id}
+    if line.delivered:
+        insert_manifest(cur, attempt, [line])
+    insert_results(cur, attempt, [_total(line)], {item.stream_id: starts})
+    cur.execute(Q["insert_range_commit"], named)
+    try:
+        cur.execute(Q["insert_range_coverage"], named)
+    except errors.ExclusionViolation as error:
+        raise CoverageMoved(f"batch {attempt.batch_id}: {error.diag.message_detail}") from None
+    if lane == "live":
+        cur.execute(Q["move_position"], named)
+        if cur.rowcount != 1:
+            raise PositionMoved(f"{item.offsets}: the position of batch {attempt.batch_id} is not where it begins")
+    cur.execute(Q["release_range"], named)
+
+
+def require_whole(cur: cursor, batch_id: int) -> None:
+    """Every range of the batch is committed; raises `Refusal`, naming the first that is not."""
+    cur.execute(Q["ranges_not_committed"], {"batch_id": batch_id})
+    left = every(cur)
+    if left:
+        first = left[0]
+        raise Refusal(
+            f"{first.topic}-{first.partition} [{first.from_offset}, {first.until_offset}): batch {batch_id} has not "
+            f"committed this range ({len(left)} are left)",
+            next_command=f"lockstep batch {batch_id}",
+        )
+
+
+def recorded(cur: cursor, batch_id: int) -> list[Any]:
+    """What was recorded of each committed range, and how many of its rejects are kept."""
+    cur.execute(Q["recorded_ranges"], {"batch_id": batch_id})
+    return every(cur)
+
+
+def _total(line: ManifestLine) -> SimpleNamespace:
+    names = ("stream_id", "delivered", "written", "rejected", "rows", "bytes", "first_offset", "last_offset")
+    fields = {name: getattr(line, name) for name in (*names, "min_timestamp", "max_timestamp")}
+    return SimpleNamespace(**fields, quarantined=0, digest_sum=line.digest.sum, digest_squares=line.digest.squares)
+
+
+def _named(attempt: AttemptId) -> dict[str, int]:
+    return {"batch_id": attempt.batch_id, "token": attempt.token}

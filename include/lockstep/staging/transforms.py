@@ -1,0 +1,147 @@
+"""Transforms: the functions of a pipeline's transform.py, found by name, and run on the records of a batch or on none."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+
+from lockstep.core.columns import RESERVED, Column
+from lockstep.core.errors import BadDefinition
+from lockstep.core.staging import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from pyspark.sql import SparkSession
+
+    from lockstep.core.definition import Target
+    from lockstep.core.folder import PipelineFolder
+
+NAME = "transform"
+GIVEN = "_stream int, _offset bigint, _timestamp timestamp, _key binary, _headers string"
+SPARK_TYPES = {
+    "string": "string",
+    "boolean": "boolean",
+    "tinyint": "smallint",
+    "smallint": "smallint",
+    "int": "int",
+    "bigint": "bigint",
+    "float": "float",
+    "double": "double",
+    "date": "date",
+    "timestamp": "timestamp",
+    "binary": "binary",
+}
+
+
+class Transforms:
+    """A pipeline's transforms as they were when its folder was loaded; a module is run once, when it is first needed."""
+
+    def __init__(self, folder: PipelineFolder) -> None:
+        self._folder = folder
+        self._module: ModuleType | None = None
+
+    @property
+    def straight(self) -> bool:
+        """Whether the decoded columns go through to the one target: then a task reads, counts and stages in one pass."""
+        targets = self._folder.pipeline.targets
+        return self._folder.transform is None and len(targets) == 1 and targets[0].transform is None
+
+    def function(self, target: Target) -> Callable[..., DataFrame] | None:
+        """What makes the target's rows; None where the decoded columns go through."""
+        if target.transform is None and self._folder.transform is None:
+            return None
+        wanted = target.transform or NAME
+        known = vars(self._loaded(wanted)).items()
+        has: dict[str, Callable[..., DataFrame]] = {
+            name: value for name, value in known if callable(value) and not inspect.isclass(value)
+        }
+        if wanted in has:
+            return has[wanted]
+        targets = self._folder.pipeline.targets
+        if target.transform is None and any(each.transform in has for each in targets if each.transform):
+            return None
+        raise BadDefinition(
+            f"{self._where}: transform.py has no function {wanted}, which makes the rows of {target.table}; "
+            f"it has: {', '.join(sorted(name for name in has if not name.startswith('_'))) or 'none'}",
+            next_command=f"lockstep check {self._where}",
+        )
+
+    def columns(self, target: Target, spark: SparkSession) -> tuple[Column, ...]:
+        """The columns that reach the target, found by running its function on an empty frame."""
+        if self.function(target) is None:
+            return self._folder.pipeline.columns
+        frame = self.on_nothing(target, spark)
+        for name in ("_stream", "_offset"):
+            if name not in frame.columns:
+                raise BadDefinition(f"{self._where}: the transform drops {name}, and every row answers for its record")
+        return tuple(self._column(name, type_) for name, type_ in frame.dtypes if name not in RESERVED)
+
+    @property
+    def given(self) -> str:
+        """The schema of what a transform is given."""
+        declared = [f"`{column.name}` {column.type}" for column in self._folder.pipeline.columns]
+        return ", ".join([GIVEN, *declared])
+
+    def on_nothing(self, target: Target, spark: SparkSession) -> DataFrame:
+        """What the target's function makes of an empty frame."""
+        return self.applied(target, spark.createDataFrame([], self.given), Run(self._where))
+
+    def applied(self, target: Target, records: DataFrame, run: Run) -> DataFrame:
+        """The target's rows, made of decoded records; `run` is given to a function that takes a second parameter."""
+        function = self.function(target)
+        if function is None:
+            return records
+        try:
+            made = function(records, run) if _takes_run(function) else function(records)
+        except Exception as error:
+            raise self._fails(error) from error
+        if not isinstance(made, DataFrame):
+            raise BadDefinition(
+                f"{self._where}: transform.py returns {type(made).__name__}, and must return a DataFrame"
+            )
+        return made
+
+    def _loaded(self, wanted: str) -> ModuleType:
+        """The module, from the very source that the definition's hash names."""
+        if self._folder.transform is None:
+            raise BadDefinition(f"{self._where}: there is no transform.py, and a target names its function {wanted}")
+        if self._module is None:
+            path = self._folder.path / "transform.py"
+            spec = importlib.util.spec_from_file_location(f"pipelines.{self._where}.transform", path)
+            if spec is None:
+                raise BadDefinition(f"{self._where}: transform.py cannot be loaded")
+            module = importlib.util.module_from_spec(spec)
+            try:
+                exec(compile(self._folder.transform, path, "exec"), vars(module))  # noqa: S102 - the pipeline's own code
+            except Exception as error:
+                raise self._fails(error) from error
+            self._module = module
+        return self._module
+
+    def _fails(self, error: Exception) -> BadDefinition:
+        line = (str(error).strip().splitlines() or [""])[0]
+        return BadDefinition(f"{self._where}: transform.py fails: {type(error).__name__}: {line}")
+
+    def _column(self, name: str, type_: str) -> Column:
+        known = type_ if type_.startswith("decimal") else SPARK_TYPES.get(type_)
+        if known is None:
+            raise BadDefinition(f"{self._where}: the transform's column {name} is {type_}; cast it, or use to_json")
+        return Column(name, known)
+
+    @property
+    def _where(self) -> str:
+        return self._folder.pipeline.name
+
+
+def _takes_run(function: Callable[..., DataFrame]) -> bool:
+    """Whether the second parameter is the run: it is called so, or nothing else could be meant for it."""
+    _, *more = inspect.signature(function).parameters.values()
+    if not more:
+        return False
+    positional = more[0].kind in {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    return positional and (more[0].name == "run" or more[0].default is inspect.Parameter.empty)

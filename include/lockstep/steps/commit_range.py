@@ -1,0 +1,186 @@
+"""Commit a range: a task's rows, rejects, result and offsets of one stream move in one transaction, or not at all."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import PARTITION, LockTimeout, connect, transaction
+from lockstep.core.accounting import too_many_rejects
+from lockstep.core.errors import BadData, CoverageMoved
+from lockstep.core.staging import RangeOutcome
+from lockstep.faults import reach
+from lockstep.ledger import commit as ledger
+from lockstep.ledger import ranges
+from lockstep.steps.commit import LOCK_SECONDS, TRIES, refused_by_target
+from lockstep.steps.same_log import require_same_log
+from lockstep.targets import publish, withdraw
+from lockstep.targets.rows import range_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Any, BinaryIO
+
+    from psycopg2.extensions import connection, cursor
+
+    from lockstep.adapters.kafka import Broker
+    from lockstep.core.accounting import ManifestLine
+    from lockstep.core.columns import Column
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.offsets import StreamRange
+    from lockstep.core.staging import AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class RangesOfAttempt:
+    """One attempt's ranges and all that committing them takes; it travels to executors by value.
+
+    `log` is the (cluster id, topic id) that the batch was planned on, `log_starts` are per stream and from before the read.
+    """
+
+    dsn: str = field(repr=False)
+    broker: Broker = field(repr=False)
+    pipeline: Pipeline
+    attempt: AttemptId
+    lane: str
+    ranges: Mapping[int, StreamRange]
+    columns: Sequence[Column]
+    log: tuple[str, str]
+    log_starts: Mapping[int, int]
+
+    def refused(self) -> AbstractContextManager[None]:
+        """Within it, what the target's table refuses is data's fault, said in one line."""
+        return refused_by_target(self.pipeline, self.attempt, self.pipeline.first.table)
+
+    @contextmanager
+    def session(self) -> Iterator[RangeCommits]:
+        """Connects; the connection is written down, so that a newer attempt can end it."""
+        conn = connect(self.dsn, name=f"lockstep range {self.attempt.batch_id}.{self.attempt.token}")
+        try:
+            with transaction(conn, None) as cur:
+                backend = ledger.my_backend(cur)
+            with transaction(conn, PARTITION) as cur:
+                ranges.record_task(cur, self.attempt, backend)
+            yield RangeCommits(self, conn)
+        finally:
+            conn.close()
+
+
+class RangeCommits:
+    """One task's connection: rows are copied where nobody else sees them, and each range is committed by itself."""
+
+    def __init__(self, task: RangesOfAttempt, conn: connection) -> None:
+        self._task = task
+        self._conn = conn
+        self._copied: set[int] = set()
+
+    def is_committed(self, stream_id: int) -> bool:
+        """Whether the range's commit row is there: its COMMIT may have been acknowledged to nobody (T15)."""
+        with transaction(self._conn, PARTITION) as cur:
+            return ranges.committed_by(cur, self._task.attempt.batch_id, stream_id) is not None
+
+    def copy(self, stream_id: int, names: Sequence[str], rows: BinaryIO) -> None:
+        """Copies a piece of the range's rows, in a transaction that writes nothing else."""
+        if stream_id in self._copied:
+            reach("range.copy_mid")
+        else:
+            reach("range.before_copy")
+        with (
+            transaction(self._conn, PARTITION) as cur,
+            self._task.refused(),
+        ):
+            if stream_id not in self._copied:
+                ranges.create_rows(cur, stream_id, self._task.columns)
+            ranges.copy_rows(cur, stream_id, names, rows)
+        self._copied.add(stream_id)
+
+    def commit(self, line: ManifestLine) -> RangeOutcome:
+        """Commits the range that the line is about: the log is asked once more, then everything moves in one transaction.
+
+        Raises `Superseded` when a newer attempt has the batch; a range that data refuses stays as it was.
+        """
+        item = self._task.ranges[line.stream_id]
+        try:
+            starts = self._log_starts(item)
+            self._refuse_too_many(item, line)
+            for again in range(TRIES):
+                try:
+                    return self._commit(item, line, starts)
+                except LockTimeout:  # nothing was written, and the rows are still there
+                    if again == TRIES - 1:
+                        raise
+        except BadData as error:
+            return RangeOutcome(item.stream_id, "refused", error.message)
+        except CoverageMoved as error:
+            return RangeOutcome(item.stream_id, "moved", error.message)
+        raise AssertionError(item)
+
+    def _commit(self, item: StreamRange, line: ManifestLine, starts: tuple[int, int]) -> RangeOutcome:
+        task, stream_id = self._task, item.stream_id
+        with transaction(self._conn, PARTITION, lock_seconds=LOCK_SECONDS) as cur:
+            # Once: other tries at this range are over, and none of them has committed it.
+            ranges.lock_range(cur, task.attempt, stream_id)
+            if ranges.committed_by(cur, task.attempt.batch_id, stream_id) is not None:
+                return RangeOutcome(stream_id, "found")
+            # Results.
+            self._publish(cur, item, line)
+            reach("range.published")
+            # Fenced: the batch is planned, this attempt is its newest, and both stay so until the transaction ends.
+            ranges.require_newest(cur, task.attempt)
+            if task.lane != "live":
+                # No overlap: exactly the coverage that was planned to be replaced makes room.
+                ledger.give_way(cur, task.attempt, stream_id)
+            # Offsets: result, commit row, coverage, position by compare-and-set; the constraints check them again at COMMIT.
+            ranges.write_ledger(cur, task.attempt, item, line, starts, task.lane)
+            reach("range.before_commit")
+        reach("range.done_unacknowledged")
+        self._copied.discard(stream_id)
+        return RangeOutcome(stream_id, "committed")
+
+    def _publish(self, cur: cursor, item: StreamRange, line: ManifestLine) -> None:
+        task, stream_id = self._task, item.stream_id
+        with task.refused():
+            if task.lane == "replay":
+                withdraw(cur, task.pipeline.first, task.attempt.batch_id, stream_id)
+                ledger.remove_replaced_rejects(cur, task.attempt, stream_id)
+            if stream_id in self._copied:
+                _require_counts(item, line, ranges.count_rows(cur, stream_id))
+                ranges.publish_rejects(cur, task.attempt, stream_id)
+                publish(cur, task.pipeline.first, range_rows(task.attempt, stream_id, line.rows))
+                ranges.drop_rows(cur, stream_id)
+            elif line.rows or line.rejected:
+                raise BadData(
+                    f"{item.offsets}: {line.rows} rows and {line.rejected} rejects were told, none was copied"
+                )
+
+    def _log_starts(self, item: StreamRange) -> tuple[int, int]:
+        """The log's start before and after the read, on the same log; asked before the transaction, never inside (T6, T7)."""
+        task = self._task
+        view = task.broker.view(item.offsets.topic_partition.topic)
+        after = require_same_log(view, task.log, item, task.attempt.batch_id, task.pipeline.name)
+        return task.log_starts[item.stream_id], after
+
+    def _refuse_too_many(self, item: StreamRange, line: ManifestLine) -> None:
+        share = self._task.pipeline.max_reject_share
+        if too_many_rejects(line.rejected, line.delivered, share):
+            raise BadData(
+                f"{self._task.pipeline.name}: {item.offsets}: {line.rejected} of {line.delivered} records were rejected, "
+                f"more than max_reject_share {share:.0%}: is the schema right?"
+            )
+
+
+def _require_counts(item: StreamRange, line: ManifestLine, found: Any) -> None:
+    """What the task has told is what the database finds copied, all of it of this range."""
+    if (found.rows, found.rejected) != (line.rows, line.rejected):
+        raise BadData(
+            f"{item.offsets}: copied are (rows, rejects) {(found.rows, found.rejected)}, told were {(line.rows, line.rejected)}"
+        )
+    if line.delivered < line.written + line.rejected:
+        raise BadData(
+            f"{item.offsets}: {line.delivered} delivered, {line.written} written and {line.rejected} rejected"
+        )
+    within = item.offsets.from_offset <= found.first_offset <= found.last_offset < item.offsets.until_offset
+    if found.strangers or not within:
+        raise BadData(f"{item.offsets}: rows of other records were copied ({found.strangers} of other streams)")

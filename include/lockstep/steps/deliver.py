@@ -1,0 +1,81 @@
+"""Deliver: results that move apart from the offsets; fenced in the ledger before they move, and in the store while they do."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import COMMITTER, transaction
+from lockstep.core.errors import BadData, Refusal
+from lockstep.faults import reach
+from lockstep.ledger import attempts
+from lockstep.ledger import commit as ledger
+from lockstep.ledger import delivery as deliveries
+from lockstep.targets.delivery import Delivery
+from lockstep.targets.stores import results_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.staging import AttemptId
+    from lockstep.steps.surroundings import Surroundings
+
+LOCK_SECONDS = 60
+
+
+@contextmanager
+def taken(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> Iterator[Delivery | None]:
+    """The attempt's rows, out of the ledger's staging and into a folder that goes with the block.
+
+    They are taken under the batch's row lock, and only where they could be committed now; None when they have been.
+    """
+    with TemporaryDirectory(prefix="lockstep-") as spool:
+        yield _take(at, pipeline, attempt, Path(spool))
+
+
+def bring(at: Surroundings, delivery: Delivery) -> dict[str, int]:
+    """Makes the rows results; when this returns they are durable. No transaction of the ledger is open meanwhile (T6)."""
+    effect = results_of(delivery.pipeline, at.dsn, at.stores).bring(delivery)
+    reach("deliver.done")
+    return effect
+
+
+def bring_once(at: Surroundings, delivery: Delivery) -> None:
+    """Makes the rows results after their offsets; whatever goes wrong is said once, as what no retry can mend."""
+    batch_id = delivery.attempt.batch_id
+    try:
+        effect = bring(at, delivery)
+    except Refusal as refusal:
+        raise BadData(
+            f"{delivery.pipeline.name}: the offsets of batch {batch_id} are committed, its results may be lost: {refusal}",
+            next_command=f"lockstep batch {batch_id}; lockstep replay {delivery.pipeline.name} --batch {batch_id}",
+        ) from None
+    with transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
+        deliveries.confirm(cur, delivery.attempt, effect)
+
+
+def _take(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, spool: Path) -> Delivery | None:
+    with transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
+        batch = attempts.lock_batch(cur, attempt.batch_id)
+        if batch.state == "committed" and ledger.committed_by(cur, attempt.batch_id) == attempt.token:
+            return None
+        attempts.require_newest(cur, attempt)
+        ledger.require_validated(cur, attempt)
+        if batch.lane == "live":
+            ledger.require_positions(cur, attempt)
+        delivery = Delivery(
+            pipeline,
+            attempt,
+            batch.lane,
+            deliveries.ranges(cur, attempt.batch_id),
+            deliveries.epochs(cur, pipeline.name),
+            deliveries.staged_types(cur, attempt),
+            ledger.require_counts(cur, attempt),
+            spool,
+        )
+        results_of(pipeline, at.dsn, at.stores).take(cur, delivery)
+    reach("deliver.taken")
+    return delivery

@@ -1,0 +1,69 @@
+"""Stage, per partition: tasks commit the ranges they read; the driver commits those that delivered nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import PLANNER, STAGER, transaction
+from lockstep.core.accounting import Digest, ManifestLine
+from lockstep.core.errors import BadData, CoverageMoved
+from lockstep.ledger import attempts
+from lockstep.steps.commit_range import RangesOfAttempt
+from lockstep.steps.plan_request import give_up
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.offsets import StreamRange
+    from lockstep.core.staging import AttemptId, Engine, RangeOutcome, StageWork
+    from lockstep.steps.surroundings import Surroundings
+
+
+def commit_ranges(at: Surroundings, engine: Engine, pipeline: Pipeline, attempt: AttemptId, work: StageWork) -> None:
+    """Has every range of the work read and committed by tasks; when it returns each has its commit row.
+
+    Raises `BadData` with the first reason when ranges were refused: the others stay committed, and a resume reads only these.
+    """
+    ranges = work.ranges
+    if not ranges:
+        return
+    with transaction(at.conn, STAGER) as cur:
+        attempts.require_newest(cur, attempt)  # another one may have committed these ranges meanwhile
+        lane = attempts.lane_of(cur, attempt.batch_id)
+        (log,) = attempts.logs(cur, attempt.batch_id)
+        starts = attempts.newest_attempt(cur, attempt.batch_id).log_starts
+    task = RangesOfAttempt(
+        dsn=at.dsn,
+        broker=at.broker,
+        pipeline=pipeline,
+        attempt=attempt,
+        lane=lane,
+        ranges={item.stream_id: item for item in ranges},
+        columns=work.columns,
+        log=log,
+        log_starts={item.stream_id: starts[str(item.stream_id)] for item in ranges},
+    )
+    outcomes = list(engine.commit_ranges(work, task))
+    told = {outcome.stream_id for outcome in outcomes}
+    if silent := [item for item in ranges if item.stream_id not in told]:
+        with task.session() as session:
+            outcomes += [session.commit(_nothing(item)) for item in silent]
+    _refuse(at, attempt, outcomes)
+
+
+def _refuse(at: Surroundings, attempt: AttemptId, outcomes: Sequence[RangeOutcome]) -> None:
+    for outcome in sorted(outcomes):
+        if outcome.what == "moved":
+            with transaction(at.conn, PLANNER) as cur:
+                attempts.require_newest(cur, attempt)
+                give_up(cur, attempt.batch_id, str(outcome.reason))
+            raise CoverageMoved(str(outcome.reason))
+    refused = [outcome for outcome in sorted(outcomes) if outcome.what == "refused"]
+    if refused:
+        more = f" (and {len(refused) - 1} more ranges)" if len(refused) > 1 else ""
+        raise BadData(f"{refused[0].reason}{more}", next_command=f"lockstep batch {attempt.batch_id}")
+
+
+def _nothing(item: StreamRange) -> ManifestLine:
+    return ManifestLine(0, item.stream_id, delivered=0, written=0, rejected=0, rows=0, bytes=0, digest=Digest())

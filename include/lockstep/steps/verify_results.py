@@ -1,0 +1,80 @@
+"""Results that move apart from the offsets, compared with what the ledger recorded: as far as each guarantee goes."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.definition import Append, AtLeastOnce, AtMostOnce
+from lockstep.core.errors import Refusal
+from lockstep.core.verification import Check
+from lockstep.ledger import delivery as ledger
+from lockstep.targets.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.definition import Pipeline
+    from lockstep.targets.delivery import Found, Results
+
+
+def of_results(cur: cursor, pipeline: Pipeline, results: Results) -> list[Check]:
+    """Counts and digests of every segment, looked up in the store; a key's newest record only Kafka can tell.
+
+    The store is looked at later than the ledger, in no common snapshot: what is delivered meanwhile is not yet its batch's.
+    """
+    segments = ledger.recorded_segments(cur, pipeline.name)
+    checks = [_owned(pipeline, segments, results)]
+    if isinstance(pipeline.first, Append):
+        ranges = [(s.stream_id, s.from_offset, s.until_offset) for s in segments]
+        counts = results.counts(pipeline, ranges)
+        checks.append(_counted(pipeline, segments, [counts[each] for each in ranges]))
+    if isinstance(pipeline.guarantee, AtMostOnce):
+        checks.append(_confirmed(ledger.undelivered(cur, pipeline.name)))
+    return checks
+
+
+@contextmanager
+def reading(results: Results) -> Iterator[Any]:
+    """A transaction in a store that is asked in SQL."""
+    if not isinstance(results, Warehouse):
+        raise Refusal("results in files cannot be asked by key")
+    with results.reading() as cur:
+        yield cur
+
+
+def _owned(pipeline: Pipeline, segments: Sequence[Any], results: Results) -> Check:
+    owners = [(s.batch_id, s.stream_id, s.from_offset, s.until_offset) for s in segments]
+    stranger = results.stranger(pipeline, owners)
+    detail = f"{stranger}, which does not own it (or has not committed it yet)" if stranger else ""
+    return Check("every row is its batch's", ok=stranger is None, detail=detail)
+
+
+def _counted(pipeline: Pipeline, segments: Sequence[Any], found: Sequence[Found]) -> Check:
+    """Rows are all there; where no record was filtered, their offsets and those of the rejects are the ones delivered."""
+    name, more = "rows are all there", 0
+    for segment, (rows, records, sum_, squares) in zip(segments, found, strict=True):
+        where = f"batch {segment.batch_id}, {segment.topic}-{segment.partition} [{segment.from_offset}, {segment.until_offset})"
+        if isinstance(pipeline.guarantee, AtMostOnce) and not segment.is_delivered and rows <= segment.rows:
+            continue
+        if rows != segment.rows and not (isinstance(pipeline.guarantee, AtLeastOnce) and rows > segment.rows):
+            return Check(name, ok=False, detail=f"{where}: {segment.rows} rows recorded, {rows} are in the store")
+        more += rows - segment.rows
+        whole = (
+            records + segment.rejected,
+            sum_ + segment.rejected_sum,
+            squares + segment.rejected_squares,
+        )
+        if not segment.filtered and whole != (segment.delivered, segment.digest_sum, segment.digest_squares):
+            return Check(name, ok=False, detail=f"{where}: {segment.delivered} records were read, the store has others")
+    doubled = f", {more} rows more than records: at least once" if more else ""
+    return Check(name, ok=True, detail=f"{len(segments)} segments by count and digest{doubled}")
+
+
+def _confirmed(undelivered: Sequence[Any]) -> Check:
+    """At most once promises no row twice, and that what may be lost is named."""
+    named = [f"batch {r.batch_id} {r.topic}-{r.partition} [{r.from_offset}, {r.until_offset})" for r in undelivered]
+    detail = f"never confirmed, so perhaps lost: {', '.join(named)}" if named else "every delivery was confirmed"
+    return Check("what may be lost is named", ok=True, detail=detail)

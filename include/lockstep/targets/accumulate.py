@@ -1,0 +1,60 @@
+"""Accumulate: a key's row holds totals over its records, whatever batches and lanes bring them in, and in whatever order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from psycopg2 import sql
+
+from lockstep.core.errors import BadData
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import maybe, one
+from lockstep.targets.totals import written
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.targets import Accumulate
+    from lockstep.targets.rows import Rows
+
+Q = queries("lockstep.targets", "accumulate")
+REPLAY = (
+    "what the replayed offsets added to each key is taken out, and what today's code makes of their records is added; "
+    "a key that nothing is left of loses its row"
+)
+
+
+def publish(cur: cursor, target: Accumulate, rows: Rows) -> dict[str, int]:
+    """Keeps what each segment adds to each key, and adds it; no key's history is read."""
+    parts = written(cur, target) | {"rows": rows.source}
+    values = {"batch_id": rows.batch_id, "target": target.table}
+    cur.execute(Q["lock_target"], values)
+    _refuse_null_key(cur, target, parts)
+    cur.execute(sql.SQL(Q["contribute"]).format(**parts), values)
+    cur.execute(sql.SQL(Q["add"]).format(**parts), values)
+    done = one(cur)
+    return {"inserted": done.inserted, "updated": done.updated}
+
+
+def withdraw(cur: cursor, target: Accumulate, batch_id: int) -> dict[str, int]:
+    """Takes out what the replaced segments contributed: totals of the keys they touched are those of what is left."""
+    parts = written(cur, target)
+    values = {"batch_id": batch_id, "target": target.table}
+    cur.execute(Q["lock_target"], values)
+    cur.execute(Q["keep_touched"], values)
+    cur.execute(Q["withdraw_contributions"], values)
+    withdrawn = cur.rowcount
+    cur.execute(sql.SQL(Q["take_anew"]).format(**parts), values)
+    cur.execute(sql.SQL(Q["delete_rows"]).format(**parts), values)
+    cur.execute(Q["forget_touched"])
+    return {"withdrawn": withdrawn}
+
+
+def _refuse_null_key(cur: cursor, target: Accumulate, parts: dict[str, sql.Composable]) -> None:
+    cur.execute(sql.SQL(Q["null_key"]).format(**parts))
+    row = maybe(cur)
+    if row is not None:
+        raise BadData(
+            f"{target.table}: {', '.join(row.names)} of the record at {row.topic}-{row.partition} offset {row.offset} is "
+            "null, and it is the key that the record counts for; drop such records in the transform"
+        )

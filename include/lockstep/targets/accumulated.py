@@ -1,0 +1,60 @@
+"""Whether an accumulated target is what its contributions add up to, and those are of the segments that batches own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from psycopg2 import sql
+
+from lockstep.core.verification import Check
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe
+from lockstep.targets.totals import written
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.targets import Accumulate
+
+Q = queries("lockstep.targets", "accumulated")
+CHECKS = {
+    "every contribution is of a segment its batch owns": "contributions_of_strangers",
+    "every row counts for its key": "contributions_not_counted",
+    "totals are what the contributions add up to": "totals_not_added_up",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one segment adds to one key: so many records, the newest of them, and each total over them, exact."""
+
+    records: int
+    offset: int
+    totals: Mapping[str, Any]
+
+
+def checks(cur: cursor, pipeline: str, target: Accumulate) -> list[Check]:
+    """The target against its contributions, those against the ledger; each check names its first offence."""
+    parts = written(cur, target)
+    found = []
+    for name, query in CHECKS.items():
+        cur.execute(sql.SQL(Q[query]).format(**parts), {"pipeline": pipeline, "target": target.table})
+        row = maybe(cur)
+        found.append(Check(name, ok=row is None, detail=f"{row.topic}-{row.partition}: {row.what}" if row else ""))
+    return found
+
+
+def contributions(
+    cur: cursor, target: Accumulate, batch_id: int, stream_id: int
+) -> dict[tuple[str, ...], Contribution]:
+    """What a segment adds, by key as text."""
+    cur.execute(Q["of_segment"], {"batch_id": batch_id, "stream_id": stream_id, "target": target.table})
+    return {
+        tuple(row.key): Contribution(row.records, row.offset, json.loads(row.totals, parse_float=Decimal))
+        for row in every(cur)
+    }

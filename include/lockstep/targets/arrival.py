@@ -1,0 +1,140 @@
+"""Arrival: one delivery in one transaction of the store, fenced there, and done again over itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg2 import sql
+
+from lockstep.core.definition import Append, AtLeastOnce, Idempotent, Upsert
+from lockstep.core.errors import BadData, Refusal, Superseded
+from lockstep.ledger.delivery import Q as TAKING
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import maybe, one
+from lockstep.targets import append, fit, upsert
+from lockstep.targets.delivery import COORDINATES
+from lockstep.targets.rows import Rows, staged_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.adapters.postgres import Place
+    from lockstep.targets.delivery import Delivery
+
+Q = queries("lockstep.targets", "arrival")
+ARRIVING = "pg_temp.arriving"
+TRAVELS = (*COORDINATES, ("_deleted", "boolean"))
+
+
+def take(cur: cursor, delivery: Delivery) -> None:
+    """Copies the staged rows, as Postgres itself writes them, to a file in the spool."""
+    columns = _names([name for name, _ in (*TRAVELS, *delivery.columns)])
+    rows = staged_rows(delivery.attempt, delivery.count).source
+    with (delivery.spool / "rows").open("wb") as file:
+        cur.copy_expert(sql.SQL(TAKING["take_rows"]).format(columns=columns, rows=rows), file)
+
+
+def bring(cur: cursor, delivery: Delivery, place: Place, *, notes_streams: bool) -> dict[str, int]:
+    """The spooled rows become results, in the caller's transaction; raises `Superseded` behind a newer delivery."""
+    came_before = _hold(cur, delivery)
+    _unpack(cur, delivery)
+    if notes_streams:
+        _note_streams(cur, delivery, place)
+    return _publish(cur, delivery, came_before=came_before)
+
+
+def arrays(ranges: Sequence[Any]) -> dict[str, Any]:
+    """(stream, from, until) as the statements take them: three arrays."""
+    streams, froms, untils = ([item[place] for item in ranges] for place in range(3))
+    return {"streams": streams, "froms": froms, "untils": untils}
+
+
+def _hold(cur: cursor, delivery: Delivery) -> bool:
+    """Locks the target, looks for newer deliveries and notes this one; whether there was an earlier one."""
+    target = delivery.pipeline.first.table
+    cur.execute(Q["lock_target"], {"target": target})
+    cur.execute(Q["keep_ranges"], arrays(delivery.ranges))
+    if isinstance(delivery.pipeline.guarantee, AtLeastOnce):
+        return False
+    cur.execute(Q["arrivals"], {"target": target})
+    newest = maybe(cur)
+    token = delivery.attempt.token
+    may_repeat = isinstance(delivery.pipeline.guarantee, Idempotent)
+    if newest and (newest.token > token or (newest.token == token and not may_repeat)):
+        raise Superseded(
+            f"batch {delivery.attempt.batch_id}: {target} holds what attempt {newest.token} of batch {newest.batch_id} "
+            f"brought for stream {newest.stream_id} [{newest.from_offset}, {newest.until_offset})"
+        )
+    cur.execute(Q["forget_arrivals"], {"target": target})
+    cur.execute(Q["note_arrivals"], {"target": target, "batch_id": delivery.attempt.batch_id, "token": token})
+    return newest is not None
+
+
+def _unpack(cur: cursor, delivery: Delivery) -> None:
+    types = (*TRAVELS, *delivery.columns)
+    typed = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in types]
+    cur.execute(sql.SQL(Q["make_rows"]).format(columns=sql.SQL(", ").join(typed)))
+    with (delivery.spool / "rows").open("rb") as file:
+        cur.copy_expert(sql.SQL(Q["fill_rows"]).format(columns=_names([name for name, _ in types])), file)
+
+
+def _note_streams(cur: cursor, delivery: Delivery, place: Place) -> None:
+    """The store learns which epoch each stream is of; streams of these numbers that are another ledger's are refused."""
+    facts = {
+        "pipeline": delivery.pipeline.name,
+        "streams": list(delivery.epochs),
+        "epochs": list(delivery.epochs.values()),
+    }
+    cur.execute(Q["note_streams"], facts)
+    cur.execute(Q["foreign_stream"], facts)
+    if row := maybe(cur):
+        raise Refusal(
+            f"{delivery.pipeline.name}: stream {row.stream_id} in {place.called} is of {row.pipeline}, by another ledger: "
+            "two ledgers cannot share a store",
+            next_command=f"set {place.variable} to another database",
+        )
+
+
+def _publish(cur: cursor, delivery: Delivery, *, came_before: bool) -> dict[str, int]:
+    """What the guarantee and the target make of the rows; a replay, and a redelivery, first takes out what was there."""
+    target, guarantee = delivery.pipeline.first, delivery.pipeline.guarantee
+    rows = Rows(delivery.attempt.batch_id, delivery.count, ARRIVING, sql.Identifier("pg_temp", "arriving"))
+    parts = {"target": _table(delivery.pipeline)}
+    withdrawn = 0
+    if isinstance(target, Append) and isinstance(guarantee, Idempotent):
+        cur.execute(sql.SQL(Q["withdraw_unbrought"]).format(**parts))
+        return {"withdrawn": cur.rowcount} | _put(cur, target, rows)
+    if came_before or delivery.lane == "replay":
+        cur.execute(sql.SQL(Q["withdraw_rows"]).format(**parts))
+        withdrawn = cur.rowcount
+        cur.execute(Q["withdraw_tombstones"], {"target": target.table})
+    publish = upsert.publish if isinstance(target, Upsert) else append.publish
+    return {"withdrawn": withdrawn} | publish(cur, target, rows)  # type: ignore[arg-type]  # each takes its own
+
+
+def _put(cur: cursor, target: Append, rows: Rows) -> dict[str, int]:
+    columns = fit.payload(cur, target.table, rows.table)
+    statement = sql.SQL(Q["put_rows"]).format(
+        target=sql.Identifier(*target.table.split(".")),
+        columns=columns.columns,
+        staged=columns.staged,
+        rows=rows.source,
+        assignments=sql.SQL(", ").join(
+            sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in columns.names
+        ),
+    )
+    cur.execute(statement, {"batch_id": rows.batch_id})
+    done = one(cur)
+    if done.inserted + done.updated != rows.count:
+        raise BadData(f"{target.table}: {done.inserted + done.updated} rows were brought, {rows.count} are staged")
+    return {"inserted": done.inserted, "updated": done.updated}
+
+
+def _table(pipeline: Any) -> sql.Identifier:
+    return sql.Identifier(*pipeline.first.table.split("."))
+
+
+def _names(names: Sequence[str]) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, names))

@@ -1,0 +1,68 @@
+"""Delivery: what one attempt brings to a store, and what every store must be able to do with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.columns import Column
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.staging import AttemptId
+
+COORDINATES = (("_stream", "integer"), ("_offset", "bigint"), ("_ordinal", "integer"))
+Range = tuple[int, int, int]  # stream, from, until
+Found = tuple[
+    int, int, int, int
+]  # rows, distinct offsets, the sum of their distances from the beginning, and of the squares
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """So many rows for these offsets, by this attempt; they lie in the folder `spool` until they are brought.
+
+    `columns` are the decoded ones with their staged types; `epochs` order the streams; a replay takes old rows out first.
+    """
+
+    pipeline: Pipeline
+    attempt: AttemptId
+    lane: str
+    ranges: tuple[Range, ...]
+    epochs: Mapping[int, int]
+    columns: tuple[tuple[str, str], ...]
+    count: int
+    spool: Path
+
+
+class Results(Protocol):
+    """A place where results live: asked before the read, brought rows to, and looked at by who verifies."""
+
+    def require_fit(self, pipeline: Pipeline, columns: Sequence[Column]) -> None:
+        """Refuses a place that could not take these columns, or could not keep the guarantee."""
+
+    def make(self, folder: PipelineFolder) -> str:
+        """Makes what the pipeline needs there, and says what is there now."""
+
+    def take(self, cur: cursor, delivery: Delivery) -> None:
+        """Copies the staged rows into the spool, within the caller's transaction in the ledger."""
+
+    def bring(self, delivery: Delivery) -> dict[str, int]:
+        """Makes the spooled rows results, durably; returns what was done. Raises `Superseded` behind a newer delivery."""
+
+    def counts(self, pipeline: Pipeline, ranges: Sequence[Range]) -> dict[Range, Found]:
+        """What lies on each of these offset ranges."""
+
+    def stranger(self, pipeline: Pipeline, owners: Sequence[tuple[int, int, int, int]]) -> str | None:
+        """The first row whose batch does not own its offset; `owners` are (batch, stream, from, until)."""
+
+    def offsets(self, pipeline: Pipeline, stream_id: int) -> Iterator[int]:
+        """The offset of every row of a stream, in order."""
+
+    def rows_of_offset(self, pipeline: Pipeline, stream_id: int, offset: int) -> list[dict[str, Any]]:
+        """What one record became."""

@@ -1,0 +1,54 @@
+"""Parts: the files of a pipeline's results, told by their names and by what they say of themselves."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lockstep.core.definition import AtLeastOnce
+from lockstep.targets import parquet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lockstep.targets.delivery import Delivery, Range
+
+_NAME = re.compile(r"^(\d{20})-(\d{20})(?:\.(\d+))?\.parquet\Z")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Part:
+    """One stream's results of one batch: the name says whose offsets, the file says by which batch and attempt."""
+
+    stream: int
+    begin: int
+    end: int
+    batch_id: int
+    token: int
+    path: Path = field(compare=False)
+
+    @classmethod
+    def of(cls, place: Path, delivery: Delivery, item: Range) -> Part:
+        """Where a delivery's rows of one range go. At least once has a name for each attempt, and so keeps them all."""
+        stream, begin, end = item
+        token = delivery.attempt.token
+        again = f".{token}" if isinstance(delivery.pipeline.guarantee, AtLeastOnce) else ""
+        path = place / str(stream) / f"{begin:020}-{end:020}{again}.parquet"
+        return cls(stream, begin, end, delivery.attempt.batch_id, token, path)
+
+
+def parts_on(place: Path, item: Range) -> list[Part]:
+    """The files that lie on these offsets of a stream, in order; the others are told apart by their names, unread."""
+    stream, begin, end = item
+    return sorted(parts_of(place, stream, begin, end))
+
+
+def parts_of(place: Path, stream: int | None = None, begin: int = 0, end: int = 2**63) -> Iterator[Part]:
+    """The files that are there, of one stream or of all."""
+    for path in sorted(place.glob(f"{'*' if stream is None else stream}/*.parquet")):
+        match = _NAME.match(path.name)
+        if match and path.parent.name.isdigit() and int(match[1]) < end and begin < int(match[2]):
+            batch_id, token = parquet.origin(path)
+            yield Part(int(path.parent.name), int(match[1]), int(match[2]), batch_id, token, path)

@@ -1,0 +1,168 @@
+"""Results in a Postgres of their own, or in the ledger's beside its transaction: a delivery is one transaction there."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import psycopg2
+from psycopg2 import sql
+
+from lockstep.adapters.postgres import COMMITTER, LEDGER, Place, connect, first_line, transaction
+from lockstep.core.definition import AtLeastOnce, Idempotent
+from lockstep.core.errors import BadData, BadDefinition, Refusal
+from lockstep.faults import reach
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe, one
+from lockstep.targets import arrival, fit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.columns import Column
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.targets.delivery import Delivery, Found, Range
+
+Q = queries("lockstep.targets", "warehouse")
+LOCK_SECONDS = 60
+ROWS_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Warehouse:
+    """A Postgres that holds results; `role` is who writes them in the ledger's own database, None is the login of another."""
+
+    dsn: str = field(repr=False)
+    place: Place = LEDGER
+    role: str | None = None
+
+    def require_fit(self, pipeline: Pipeline, columns: Sequence[Column]) -> None:
+        """Refuses a store without the table, a column, the key that the guarantee needs, or the rights."""
+        with self._transaction() as cur:
+            cur.execute(Q["has_room"])
+            if not one(cur).yes:
+                raise Refusal(
+                    f"{pipeline.name}: {self.place.called} is not made ready for deliveries",
+                    next_command=f"lockstep migrate {pipeline.name}",
+                )
+            fit.require_columns(cur, pipeline, columns)
+            if isinstance(pipeline.guarantee, Idempotent):
+                fit.require_key(cur, pipeline)
+            elif isinstance(pipeline.guarantee, AtLeastOnce):
+                fit.refuse_key(cur, pipeline)
+            cur.execute(Q["may_write"], {"table": pipeline.first.table})
+            if not one(cur).granted:
+                raise Refusal(
+                    f"{pipeline.name}: this login may not select, insert, update and delete in {pipeline.first.table} "
+                    f"of {self.place.called}",
+                    next_command=f"lockstep migrate {pipeline.name}",
+                )
+
+    def make(self, folder: PipelineFolder) -> str:
+        """Runs target.sql there, and makes room for what a delivery notes beside the results; a ledger is no such place."""
+        pipeline = folder.pipeline
+        if folder.target_sql is None:
+            raise BadDefinition(f"{pipeline.name}: {folder.path.name}/target.sql is missing")
+        with self._transaction() as cur:
+            cur.execute(Q["is_a_ledger"])
+            if one(cur).yes:
+                raise Refusal(
+                    f"{pipeline.name}: {self.place.called} is the database of a ledger, with streams of its own",
+                    next_command=f"set {self.place.variable} to another database, or leave store out of the definition",
+                )
+            try:
+                cur.execute(Q["make_room"])
+                cur.execute(folder.target_sql)
+            except psycopg2.ProgrammingError as error:
+                raise BadDefinition(
+                    f"{pipeline.name}: target.sql does not give a table {pipeline.first.table} in {self.place.called}: "
+                    f"{first_line(error)}",
+                    next_command=f"lockstep migrate {pipeline.name}",
+                ) from None
+        return pipeline.first.table
+
+    def take(self, cur: cursor, delivery: Delivery) -> None:
+        """Copies the staged rows, as Postgres itself writes them, to a file in the spool."""
+        arrival.take(cur, delivery)
+
+    def bring(self, delivery: Delivery) -> dict[str, int]:
+        """The rows become results in one transaction; behind a newer delivery of the same offsets they do not."""
+        with self._refusing(delivery), self._transaction() as cur:
+            effect = arrival.bring(cur, delivery, self.place, notes_streams=self.role is None)
+            reach("deliver.written")
+        return effect
+
+    def counts(self, pipeline: Pipeline, ranges: Sequence[Range]) -> dict[Range, Found]:
+        """Rows, offsets and digest of each range, by one statement."""
+        with self._transaction() as cur:
+            cur.execute(sql.SQL(Q["count_ranges"]).format(target=_table(pipeline)), arrival.arrays(ranges))
+            return {tuple(row[:3]): (row.rows, row.records, int(row.sum), int(row.squares)) for row in every(cur)}
+
+    def stranger(self, pipeline: Pipeline, owners: Sequence[tuple[int, int, int, int]]) -> str | None:
+        """The first row whose batch does not own its offset."""
+        values = arrival.arrays([owner[1:] for owner in owners]) | {"batches": [owner[0] for owner in owners]}
+        values["of_pipeline"] = sorted(set(values["streams"]))
+        with self._transaction() as cur:
+            cur.execute(sql.SQL(Q["strange_row"]).format(target=_table(pipeline)), values)
+            row = maybe(cur)
+        return "stream {} offset {} names batch {}".format(*row) if row else None
+
+    def offsets(self, pipeline: Pipeline, stream_id: int) -> Iterator[int]:
+        """Through a server-side cursor: memory stays flat."""
+        with closing(self._connect()) as conn, conn.cursor() as plain, conn.cursor(name="offsets") as cur:
+            plain.execute("set local idle_in_transaction_session_timeout = 0")  # Kafka is read in between
+            cur.itersize = ROWS_AT_ONCE
+            cur.execute(sql.SQL(Q["offsets_of_stream"]).format(target=_table(pipeline)), {"stream_id": stream_id})
+            for row in cur:
+                yield row[0]
+
+    def rows_of_offset(self, pipeline: Pipeline, stream_id: int, offset: int) -> list[dict[str, Any]]:
+        """What one record became."""
+        with self._transaction() as cur:
+            statement = sql.SQL(Q["rows_of_record"]).format(target=_table(pipeline))
+            cur.execute(statement, {"stream_id": stream_id, "offset": offset})
+            names = [column.name for column in cur.description]
+            return [dict(zip(names, row, strict=True)) for row in every(cur)]
+
+    @contextmanager
+    def reading(self) -> Iterator[cursor]:
+        """A transaction in the store, for who asks it questions of his own."""
+        with self._transaction() as cur:
+            yield cur
+
+    @contextmanager
+    def _refusing(self, delivery: Delivery) -> Iterator[None]:
+        """What the store says against the rows is said in one line; a lost connection is no such thing."""
+        try:
+            yield
+        except psycopg2.DatabaseError as error:
+            constraint = f" by {error.diag.constraint_name}" if error.diag.constraint_name else ""
+            raise BadData(
+                f"{delivery.pipeline.name}: batch {delivery.attempt.batch_id}: {delivery.pipeline.first.table} of "
+                f"{self.place.called} refuses the rows{constraint}: {first_line(error)}",
+                next_command=f"lockstep batch {delivery.attempt.batch_id}",
+            ) from None
+
+    def _connect(self) -> Any:
+        return connect(self.dsn, name="lockstep deliver", place=self.place)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        with (
+            closing(self._connect()) as conn,
+            transaction(conn, self.role, lock_seconds=LOCK_SECONDS, place=self.place) as cur,
+        ):
+            yield cur
+
+
+def own_database(dsn: str) -> Warehouse:
+    """The ledger's own database, written as the committer."""
+    return Warehouse(dsn, LEDGER, COMMITTER)
+
+
+def _table(pipeline: Pipeline) -> sql.Identifier:
+    return sql.Identifier(*pipeline.first.table.split("."))

@@ -1,0 +1,15 @@
+"""Heartbeats: a late or doubled one is worse than a missing one; which were lost, `lockstep verify` names."""
+
+from lockstep.core.definition import Append, AtMostOnce, Json, Limits, Pipeline
+
+HEARTBEATS = Pipeline(
+    name="heartbeats",
+    topic="heartbeats.v1",
+    format=Json("device string, battery smallint, at timestamp"),
+    target=Append("public.heartbeats"),
+    guarantee=AtMostOnce(),
+    start="latest",
+    limits=Limits(records=500_000, seconds=30),
+    schedule="* * * * *",
+    owner="devices",
+)

@@ -1,0 +1,18 @@
+"""Invoices for the accountants: a file for each batch and stream, written over itself when it is delivered again.
+
+The folder lies in LOCKSTEP_STORE_FILES, or where the Airflow connection lockstep_store_files has its path.
+"""
+
+from lockstep.core.definition import Append, Files, Idempotent, Json, Limits, Pipeline
+
+INVOICES = Pipeline(
+    name="invoices",
+    topic="invoices.v1",
+    format=Json("invoice_id string, customer string, total decimal(12,2), issued_at timestamp"),
+    target=Append("files.invoices"),
+    guarantee=Idempotent(),
+    store=Files("invoices"),
+    limits=Limits(records=200_000, seconds=120),
+    schedule="0 * * * *",
+    owner="accounts",
+)

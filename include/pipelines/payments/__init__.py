@@ -1,0 +1,17 @@
+"""Every payment is a row of its own, in Avro as the registry has it; fields that come later are kept in `extra`."""
+
+from lockstep.core.definition import Append, Avro, Envelope, Limits, Pipeline
+
+PAYMENTS = Pipeline(
+    name="payments",
+    topic="payments.v1",
+    format=Avro(
+        "payment_id string, order_id string, amount decimal(12,2), currency string, method string, paid_at timestamp",
+        rest="extra",
+    ),
+    envelope=Envelope(key="account", headers="headers"),
+    target=Append("public.payments"),
+    limits=Limits(records=500_000, seconds=120),
+    schedule="*/5 * * * *",
+    owner="payments",
+)

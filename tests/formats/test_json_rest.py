@@ -1,0 +1,59 @@
+"""What a schema does not name is kept as it was written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lockstep.formats.json_rest import gatherer
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+OBJECTS = st.dictionaries(st.sampled_from(["id", "n", "é"]) | TEXT, VALUES, max_size=6)
+LAYOUTS = st.sampled_from([{}, {"separators": (",", ":")}, {"indent": 1}, {"ensure_ascii": False}])
+
+
+@given(OBJECTS, LAYOUTS, st.sampled_from(["", " ", "\r\n\t"]))
+def test_the_rest_is_the_object_without_the_declared_fields(record, layout, space):
+    text, fault = gatherer(frozenset({"id", "n"}))(f"{space}{json.dumps(record, **layout)}{space}")
+    others = {name: value for name, value in record.items() if name not in {"id", "n"}}
+    assert fault is None
+    assert (json.loads(text) if text else {}) == others
+    assert (text is None) == (not others)
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ('{"id":1,"big":123456789012345678901234567890.10}', '{"big":123456789012345678901234567890.10}'),
+        ('{"x" : 1e400 , "id":"\\u0000"}', '{"x":1e400}'),
+        ('{"a":{"b" : [1, 2]},"a":2}', '{"a":{"b" : [1, 2]},"a":2}'),
+        ('{"\\u0069d":1}', None),
+        ('{"smile":"\\ud83d\\ude00"}', '{"smile":"\\ud83d\\ude00"}'),
+        ('{"path":"C:\\\\u0000"}', '{"path":"C:\\\\u0000"}'),
+        ("{}", None),
+    ],
+)
+def test_numbers_and_escapes_stay_as_they_were_written(text, rest):
+    assert gatherer(frozenset({"id"}))(text) == (rest, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"x":"a\\u0000b"}', "holds \\u0000"),
+        ('{"x":{"\\u0000":1}}', "holds \\u0000"),
+        ('{"x":"\\ud800"}', "half a surrogate pair"),
+    ],
+)
+def test_what_postgres_could_not_store_is_told(text, why):
+    kept, fault = gatherer(frozenset({"id"}))(text)
+    assert kept is None
+    assert why in fault

@@ -1,0 +1,43 @@
+"""Tasks that commit range by range: whatever happens in whatever order, no record is missing and none is doubled."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from house import machine
+from house.storm import BY_PARTITION, Storm
+from house.world import World
+from lockstep.core.definition import PerPartition
+
+
+@pytest.mark.parametrize("kind", ["appended", pytest.param("keyed", marks=pytest.mark.long)])
+@pytest.mark.timeout(900)
+def test_a_storm_of_crashes_loses_and_doubles_nothing(database, tmp_path, kind):
+    seed = int.from_bytes(os.urandom(4))
+    storm = Storm(World(database, tmp_path, kind=kind, guarantee=PerPartition()), seed, points=BY_PARTITION)
+
+    figures = storm.rage(commits=20)
+
+    assert figures.violations == [], f"seed {seed}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["appended", "keyed"])
+@pytest.mark.timeout(7200)
+def test_a_longer_storm_strikes_every_point(database, tmp_path, kind):
+    seed = int.from_bytes(os.urandom(4))
+    storm = Storm(World(database, tmp_path, kind=kind, guarantee=PerPartition()), seed, points=BY_PARTITION)
+
+    figures = storm.rage(commits=500)
+
+    assert figures.violations == [], f"seed {seed}"
+    assert figures.points() == {*BY_PARTITION}, f"seed {seed}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["appended", "keyed"])
+@pytest.mark.timeout(7200)
+def test_whatever_happens_in_whatever_order_every_promise_holds(database, kind):
+    machine.run(database, kind=kind, guarantee=PerPartition(), examples=100, steps=50)

@@ -1,0 +1,65 @@
+"""Whatever was read in whatever lane and order: replayed whole under today's code, a target is that of one clean pass."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+
+import psycopg2
+import pytest
+
+from house.pipeline import DDL
+from house.scene import Scene
+from lockstep.core.errors import Refusal
+
+KINDS = ("data", "data", "data", "garbage", "deletion", "committed", "aborted")
+
+
+def rows(scene) -> list[tuple]:
+    """The target without the batches, which tell the passes apart and nothing else does."""
+    with psycopg2.connect(scene.dsn) as conn, conn.cursor() as cur:
+        cur.execute("select to_jsonb(h) - '_batch' from public.house h")
+        return sorted(map(str, cur.fetchall()))
+
+
+def in_any_order(scene: Scene, drawn: random.Random) -> None:
+    """Produces, reads, leaves out, fills and does again, under one code after another."""
+    for _ in range(14):
+        scene.factor = drawn.randint(1, 9)
+        for partition in range(3):
+            scene.log.produce(partition, drawn.randint(1, 9), kind=drawn.choice(KINDS))
+        positions = scene.positions() or dict.fromkeys(range(3), 0)
+        partition = drawn.randrange(3)
+        begin = drawn.randint(0, positions[partition])
+        act = drawn.choice(["run", "run", "once", "skip", "fill", "replay", "replay"])
+        with suppress(Refusal):  # as when nothing of a stretch can be filled
+            if act == "skip":
+                scene.skip({partition: drawn.randint(positions[partition], scene.log.parts[partition].stable_end)})
+            elif act in {"fill", "replay"}:
+                scene.redo(act, {partition: begin}, {partition: begin + drawn.randint(1, 40)})
+            else:
+                getattr(scene, act)()
+
+
+@pytest.mark.parametrize("kind", DDL)
+def test_replayed_whole_it_is_what_one_clean_pass_gives(servers, tmp_path, kind):
+    seed = random.randrange(1 << 32)  # noqa: S311 - a seed that can be told is the point
+    with servers.database(f"pass_{seed}_{kind}") as one, servers.database(f"clean_{seed}_{kind}") as other:
+        scene = Scene(one, tmp_path, kind=kind)
+        clean = Scene(other, tmp_path, kind=kind)
+        try:
+            in_any_order(scene, random.Random(seed))  # noqa: S311 - as above
+            scene.factor = clean.factor = 7
+            scene.run()
+            positions = scene.positions()
+            scene.redo("fill", dict.fromkeys(positions, 0), positions)
+            scene.redo("replay", dict.fromkeys(positions, 0), positions)
+            clean.log.parts = scene.log.parts
+            clean.run()
+
+            assert rows(scene) == rows(clean), f"seed {seed}"
+            assert rows(scene) != []
+            assert scene.violations() + clean.violations() == [], f"seed {seed}"
+        finally:
+            scene.end()
+            clean.end()

@@ -1,0 +1,36 @@
+"""Whoever dies, whatever is done, in whatever order: with `order_by`, too, the newest record of a key is its row."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from house import machine
+from house.storm import ON_THE_WAY, REPLAYS_ONLY, Storm
+from house.world import World
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_storm_of_crashes_loses_and_doubles_nothing(database, tmp_path):
+    seed = int.from_bytes(os.urandom(4))
+    storm = Storm(World(database, tmp_path, kind="ordered"), seed)
+
+    figures = storm.rage(commits=100)
+
+    assert figures.violations == [], f"seed {seed}"
+    assert len(storm.committed_and_struck()) >= 100
+    assert figures.points() == {*ON_THE_WAY, *REPLAYS_ONLY}, f"seed {seed}"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_whatever_happens_in_whatever_order_every_promise_holds(database):
+    machine.run(database, kind="ordered", examples=25, steps=40)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_it_holds_for_ten_times_as_many_and_longer_ways(database):
+    machine.run(database, kind="ordered", examples=1_000, steps=100)

@@ -1,0 +1,295 @@
+"""Every format through Spark: what is delivered is written, filtered or rejected, and a redrive brings rejects back."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from lockstep.adapters.folders import load
+from lockstep.adapters.kafka import Broker
+from lockstep.adapters.postgres import connect
+from lockstep.adapters.spark_session import session
+from lockstep.cli.app import app
+from lockstep.core.definition import Append, Avro, Custom, Envelope, Json, Pipeline, Raw, Upsert
+from lockstep.core.errors import BadData, BadDefinition, Unreachable
+from lockstep.core.registry import registry as registry_of
+from lockstep.formats import decoded
+from lockstep.steps.verify import verify
+from registry import a_record, a_registry
+
+RAW = "_offset bigint, _timestamp timestamp, _key binary, _value binary, _headers string, _partition int"
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+DECODE = """
+import json
+
+def decode(key, value, headers):
+    if value.startswith(b"#"):
+        return None
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise ValueError("no JSON") from None
+"""
+BOTH = """
+import json
+
+def decode(key, value, headers):
+    if value.startswith(b"{"):
+        return json.loads(value)
+    name, n = value.decode().split(";")
+    return {"id": name, "n": int(n)}
+"""
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    with a_registry() as made:
+        monkeypatch.setenv("LOCKSTEP_REGISTRY", made.url)
+        monkeypatch.setenv("LOCKSTEP_REGISTRY_CONFIG", '{"max.retries": 0}')
+        yield made
+
+
+def decode(format_, *records: object, envelope=None, target=None, headers=None, **more: object):
+    """Each record is a value, or a key and a value."""
+    pairs = [record if isinstance(record, tuple) else (None, record) for record in records]
+    rows = [(i, AT, key, value, headers, 3) for i, (key, value) in enumerate(pairs)]
+    frame = session().createDataFrame(rows, RAW).coalesce(1)
+    pipeline = Pipeline("p", "t", format_, target or Append("public.p"), envelope=envelope)
+    table = decoded(frame, pipeline, **more).toArrow()
+    return table.drop_columns(["_key", "_value", "_headers", "_timestamp", "_offset"]).to_pylist()
+
+
+def totals(report) -> tuple[int, ...]:
+    return tuple(
+        sum(getattr(r, name) for r in report.ranges) for name in ("delivered", "written", "filtered", "rejected")
+    )
+
+
+def redriven(loaded, monkeypatch) -> list[str]:
+    """The reasons that are left, most frequent first."""
+    monkeypatch.setenv("LOCKSTEP_DSN", loaded.dsn)
+    monkeypatch.setenv("LOCKSTEP_KAFKA", loaded.kafka)
+    done = CliRunner().invoke(app, ["rejects", loaded.name, "--redrive", "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    listed = CliRunner().invoke(app, ["rejects", loaded.name, "--json"], catch_exceptions=False)
+    return [each["reason"] for each in json.loads(listed.output)["reasons"]]
+
+
+def test_a_strict_schema_names_the_field_that_differs():
+    strict = Json("id string, n int", strict=True)
+    rows = decode(strict, b'{"n":1,"id":"a"}', b'{"id":"a"}', b'{"id":"a","n":1,"x":2}', b'{"id":"a","n":null}', b"[]")
+    assert [row["_reason"] for row in rows] == [
+        None,
+        "column n: missing",
+        "column x: not in the schema",
+        None,
+        "not a JSON object",
+    ]
+    assert [row["id"] for row in rows] == ["a", None, None, "a", None]
+    odd, long = decode(strict, b'{"id":"a","n":1,"\\u0000\\n":2}', b'{"id":"a","n":1,"' + b"x" * 10**4 + b'":2}')
+    assert odd["_reason"] == "column ??: not in the schema"
+    assert len(long["_reason"]) < 200
+
+
+def test_a_strict_schema_rejects_exactly_the_records_that_differ_from_it():
+    names = st.sampled_from(["id", "n", "Id", "id ", "x", "é", "", '"'])
+    objects = st.dictionaries(names, st.none() | st.just({"id": 1, "n": [2]}), max_size=4)
+    whole = objects.map(lambda other: {"id": "a", "n": 1} | {k: v for k, v in other.items() if k not in {"id", "n"}})
+
+    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(objects | whole | st.just({"n": 1, "id": "a"}), min_size=150, max_size=200))
+    def exactly(records):
+        records = [{k: ({"id": "a", "n": 1}.get(k, v) if v else v) for k, v in record.items()} for record in records]
+        rows = decode(Json("id string, n int", strict=True), *[json.dumps(record).encode() for record in records])
+        for record, row in zip(records, rows, strict=True):
+            assert (row["_reason"] is None) == (record.keys() == {"id", "n"}), (record, row)
+
+    exactly()
+
+
+def test_a_rest_keeps_what_the_schema_does_not_name():
+    rest = Json("id string, extra string", rest="extra")
+    rows = decode(
+        rest, b'{"id":"a"}', b'{"id":"a","n": 1.10,"deep":{"x":[]},"extra":0}', b'{"x":"\\u0000"}', b"{", b"\xff", None
+    )
+    assert [row["extra"] for row in rows] == [None, '{"n":1.10,"deep":{"x":[]},"extra":0}', None, None, None, None]
+    assert [row["_reason"] for row in rows] == [
+        None,
+        None,
+        "column extra: holds \\u0000, which Postgres cannot store",
+        "not a JSON object",
+        "not valid UTF-8",
+        "null value",
+    ]
+
+
+def test_raw_is_the_bytes_and_no_value_is_null():
+    rows = decode(Raw("body"), b"\x00\xff", None, b"")
+    assert [(row["body"], row["_reason"], row["_deleted"]) for row in rows] == [
+        (b"\x00\xff", None, False),
+        (None, None, False),
+        (b"", None, False),
+    ]
+
+
+def test_the_envelope_gives_columns_to_every_format():
+    headers = [("trace", b"abc"), ("odd", b"\xff"), ("nul", b"\x00")]
+    text = json.dumps([{"key": k, "value": b64encode(v).decode()} for k, v in headers] + [{"key": "none"}])
+    envelope = Envelope(key="k", timestamp="produced_at", headers="h", partition="part", offset="nr")
+    good, none, bad, nul = decode(
+        Raw(), (b"o1", b"v"), (None, b"v"), (b"\xff", b"v"), (b"\x00", b"v"), envelope=envelope, headers=text
+    )
+    assert (good["k"], good["produced_at"], good["part"], good["nr"]) == ("o1", AT, 3, 0)
+    assert json.loads(good["h"]) == [
+        {"key": "trace", "value": "abc"},
+        {"key": "odd", "base64": "/w=="},
+        {"key": "nul", "base64": "AA=="},
+        {"key": "none"},
+    ]
+    assert (none["k"], none["_reason"]) == (None, None)
+    assert bad["_reason"] == "column k: the key is not valid UTF-8"
+    assert nul["_reason"].startswith("column k: holds \\u0000")
+    assert {bad[name] for name in ("value", "k", "h", "part", "nr", "produced_at")} == {None}
+    (exact,) = decode(Json("id string"), (b"\xff", b'{"id":"a"}'), envelope=Envelope(key="k binary"))
+    assert (exact["k"], exact["id"], exact["_reason"]) == (b"\xff", "a", None)
+
+
+def test_an_envelopes_key_may_be_what_the_target_needs():
+    rows = decode(Raw(), (b"o1", b"v"), (None, b"v"), envelope=Envelope(key="k"), target=Upsert("public.p", key=("k",)))
+    assert [row["_reason"] for row in rows] == [None, "column k: null, and the target's key or order needs it"]
+
+
+def test_tombstones_of_avro_delete_by_a_key_of_either_kind(registry):
+    text = registry.register("t-key", "long")
+    format_ = Avro("id bigint, n int", key="id")
+    rows = decode(
+        format_,
+        (b"17", None),
+        (registry.encode(text, 18), None),
+        (b"x", None),
+        (b"\x00\x00\x00\x03\xe7x", None),
+        (None, None),
+        target=Upsert("public.p", key=("id",)),
+        envelope=Envelope(key="k"),
+        registry=registry_of(registry.url, {}, str),
+    )
+    assert [(row["_deleted"], row["id"]) for row in rows] == [(True, 17), (True, 18)] + [(True, None)] * 3
+    assert [row["_reason"] for row in rows] == [None, None] + ["tombstone: its key is not a bigint"] * 3
+    assert {row["k"] for row in rows} == {None}
+
+
+def test_avro_without_a_registry_is_refused_before_anything_is_read():
+    with pytest.raises(BadDefinition, match="LOCKSTEP_REGISTRY is not set"):
+        decode(Avro("id string"), b"")
+
+
+def test_an_own_decoder_that_is_not_there_is_refused_before_anything_is_read():
+    with pytest.raises(BadDefinition, match=r"p: decode\.py: missing; it holds decode\(key, value, headers\)"):
+        decode(Custom("id string"), b"")
+
+
+def test_garbage_among_json_is_rejected_to_the_last_record_and_comes_back_by_another_decoder(
+    pipeline, topic, produce, tmp_path, monkeypatch
+):
+    source = topic(partitions=2)
+    records = [f"r{i};{i}" if i % 50 == 7 else json.dumps({"id": f"r{i}", "n": i}) for i in range(1_000)]
+    produce(source, [(f"k{i}", value) for i, value in enumerate(records)])
+    loaded = pipeline(source, "id string, n int", "id text, n int, k text", envelope='Envelope(key="k")')
+
+    assert totals(loaded.run()) == (1_000, 980, 0, 20)
+    kept = loaded.ask("select convert_from(value, 'utf8') from lockstep.reject")
+    assert {value for (value,) in kept} == {value for value in records if ";" in value}
+
+    home = tmp_path / "pipelines" / loaded.name
+    (home / "decode.py").write_text(BOTH)
+    text = (home / "__init__.py").read_text()
+    (home / "__init__.py").write_text(text.replace('Json("id string, n int")', 'Custom("id string, n int")'))
+    assert redriven(loaded, monkeypatch) == []
+    assert loaded.ask(f"select count(*), sum(n), count(distinct k) from {loaded.name}") == [(1_000, 499_500, 1_000)]
+    assert loaded.violations() == []
+
+
+@pytest.mark.parametrize("transform", [None, "def transform(r):\n    return r.where('n < 90')\n"])
+def test_what_an_own_decoder_filters_is_counted_as_filtered(pipeline, topic, produce, tmp_path, transform):
+    source = topic(partitions=2)
+    produce(source, [("k", "#") for _ in range(30)], partition=1)  # one task has nothing else
+    produce(source, [("k", json.dumps({"id": f"r{i}", "n": i})) for i in range(100)] + [("k", "?")] * 5, partition=0)
+    more = {"form": 'Custom("id string, n int")', "envelope": 'Envelope(offset="nr")', "transform": transform}
+    loaded = pipeline(source, "", "id text, n int, nr int8", **more)
+    (tmp_path / "pipelines" / loaded.name / "decode.py").write_text(DECODE)
+
+    written = 90 if transform else 100
+    assert totals(loaded.run()) == (135, written, 130 - written, 5)
+    assert loaded.ask("select distinct reason from lockstep.reject") == [("no JSON",)]
+    assert loaded.ask(f"select count(*) from {loaded.name} where nr = _offset") == [(written,)]
+    checks = verify(connect(loaded.dsn), Broker(loaded.kafka), load(loaded.name), deep=True)
+    assert [check for check in checks if not check.ok] == []
+
+
+def test_payments_of_two_writers_reconcile_in_one_batch_and_an_unknown_schema_comes_back(
+    example, produce, registry, monkeypatch
+):
+    amount = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    at = {"type": "long", "logicalType": "timestamp-millis"}
+    fields = [(name, "string") for name in ("payment_id", "order_id", "currency")] + [
+        ("amount", amount),
+        ("paid_at", at),
+    ]
+    old = registry.register("payments.v1-value", a_record(*fields))
+    new = registry.register("payments.v1-value", a_record(*fields, ("method", ["null", "string"]), ("fee", amount)))
+
+    def payment(i: int, **more: object) -> dict:
+        return {"payment_id": f"p{i}", "order_id": "o", "currency": "EUR", "amount": Decimal(i), "paid_at": AT} | more
+
+    values = [registry.encode(old, payment(i)) for i in range(400)]
+    values += [registry.encode(new, payment(i, method="card", fee=Decimal("0.10"))) for i in range(400, 784)]
+    later = b"\x00" + (new + 1).to_bytes(4, "big") + values[0][5:]
+    loaded, source = example("payments")
+    produce(source, [(f"k{i}", v) for i, v in enumerate(values + [later] * 6 + [b"garbage"] * 10)])
+
+    assert totals(loaded.run()) == (800, 784, 0, 16)
+    assert loaded.ask("select count(*), sum(amount), count(method), count(distinct account) from payments") == [
+        (784, sum(range(784)), 384, 784)
+    ]
+    assert loaded.ask("select distinct extra->>'fee', headers from payments order by 1") == [
+        ("0.10", None),
+        (None, None),
+    ]
+    assert loaded.violations() == []
+
+    registry.register("payments.v1-value", a_record(*fields, name="Later"))
+    (left,) = redriven(loaded, monkeypatch)
+    assert left.startswith("not Confluent's wire format")
+    assert loaded.ask("select count(*) from payments") == [(790,)]
+    assert loaded.ask("select count(*) from lockstep.reject") == [(10,)]
+    assert loaded.violations() == []
+
+
+def test_a_writer_that_would_bend_a_column_stops_the_batch_and_an_absent_registry_blames_nobody(
+    pipeline, topic, produce, registry
+):
+    bent = registry.register("t", a_record(("id", "string"), ("n", "long")))
+    source = topic(partitions=1)
+    produce(source, [("k", registry.encode(bent, {"id": "a", "n": 1}))])
+    loaded = pipeline(source, "", "id text, n int", form='Avro("id string, n int")')
+    words = f"{loaded.name}: column n is int, and schema id {bent} writes long, which would not keep every value"
+    with pytest.raises(BadData) as caught:
+        loaded.run()
+    assert caught.value.message == words
+    registry.trouble = (503, b"")
+    with pytest.raises(
+        Unreachable, match=r"schema registry http://127\.0\.0\.1:\d+ does not answer for schema id"
+    ) as away:
+        loaded.run()
+    assert "\n" not in str(away.value)
+    states = loaded.ask("select state, fault from lockstep.attempt order by token")
+    assert states[0] == ("failed", "data")
+    assert states[1][1] != "data"
+    assert loaded.ask("select count(*) from lockstep.commit") == [(0,)]

@@ -1,0 +1,65 @@
+"""A Spark task that dies while it commits its ranges, or behind that: another try, or another attempt, does the rest."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import psutil
+import pytest
+
+from crash.per_partition import by_partition, committed_ranges, states
+from drill import said
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "range.done_unacknowledged=kill",
+        pytest.param("range.before_copy=kill", marks=pytest.mark.long),
+        pytest.param("range.published=kill", marks=pytest.mark.long),
+        pytest.param("range.before_commit=kill", marks=pytest.mark.long),
+        pytest.param("range.before_commit=raise", marks=pytest.mark.long),
+    ],
+)
+def test_a_worker_that_dies_is_replaced_and_each_range_is_committed_once(drill, monkeypatch, fault):
+    monkeypatch.setenv("SPARK_MASTER", "local[2,3]")
+    by_partition(drill)
+
+    answer = said(drill.start("--spark", fault=fault), seconds=240)
+
+    assert answer["committed"], answer
+    assert not list(drill.home.glob("armed-*")), "the fault never happened"
+    assert len(set(committed_ranges(drill).values())) == 1
+    assert drill.ask("select count(*), count(distinct id) from public.drill") == [(150, 150)]
+    assert drill.violations() == []
+
+
+def test_a_zombie_task_is_ended_by_the_next_attempt_and_its_rows_never_appear(drill):
+    by_partition(drill)
+    driver = drill.start("--spark", fault="range.before_commit=stop")
+    worker = stopped(driver)
+    assert committed_ranges(drill) == {}
+
+    assert drill.run("--take-over")["decision"] == "Resume"  # at once: it need not wait for what the zombie has written
+    before = committed_ranges(drill)
+    os.kill(worker.pid, signal.SIGCONT)
+    driver.communicate(timeout=60)
+
+    assert committed_ranges(drill) == before
+    assert len(before) == 3
+    assert states(drill) == ["committed"]
+    assert drill.ask("select count(*), count(distinct id) from public.drill") == [(150, 150)]
+    assert drill.violations() == []
+
+
+def stopped(process) -> psutil.Process:
+    """The worker of the driver that stands still at its fault point."""
+    until = time.monotonic() + 240
+    while True:
+        tree = psutil.Process(process.pid).children(recursive=True)
+        if found := [member for member in tree if member.status() == psutil.STATUS_STOPPED]:
+            return found[0]
+        assert time.monotonic() < until, "no task was ever stopped"
+        time.sleep(0.1)
