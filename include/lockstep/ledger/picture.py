@@ -82,7 +82,8 @@ def blocks(cur: cursor, view: View) -> list[Block]:
 
 def uncovered(cur: cursor, view: View, logs: Mapping[int, tuple[int, int]]) -> list[Block]:
     """The holes in the view, every one; `logs` are log start and position by stream."""
-    known = {"streams": list(logs), "starts": [l for l, _ in logs.values()], "positions": [p for _, p in logs.values()]}
+    starts, positions = zip(*logs.values(), strict=True) if logs else ((), ())
+    known = {"streams": list(logs), "starts": list(starts), "positions": list(positions)}
     cur.execute(Q["uncovered"], _named(view) | known)
     return [Block(row.stream_id, row.from_offset, row.until_offset, "hole") for row in every(cur)]
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 WIDTH = 1000  # of the lanes, in units of the picture; the page stretches it
 LANE, GAP = 20, 8
 AGES = 6  # shades, the newest the strongest
+TICKS = 8  # along the axis, at most
 NARROW = 0.8  # of a unit: what is narrower cannot be seen
 
 
@@ -35,9 +36,9 @@ class Scale:
         return left, max(round(self.at(until_offset) - left, 2), NARROW)
 
     def ticks(self) -> list[tuple[float, int]]:
-        """Round offsets to write along the axis, eight at most."""
+        """Round offsets to write along the axis."""
         span = max(1, self.until_offset - self.from_offset)
-        step = next(s for e in range(20) for s in (10**e, 2 * 10**e, 5 * 10**e) if span / s <= 8)
+        step = next(s for e in range(20) for s in (10**e, 2 * 10**e, 5 * 10**e) if span / s <= TICKS)
         first = -(-self.from_offset // step) * step
         return [(self.at(offset), offset) for offset in range(first, self.until_offset + 1, step)]
 

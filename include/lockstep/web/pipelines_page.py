@@ -35,7 +35,7 @@ class Line:
 
 
 def pipelines_page(dag_ids: Collection[str]) -> str:
-    """The pipelines of the DAGs that the reader may see; those that never ran are named, too."""
+    """The pipelines of the DAGs that the reader may see, those of them that were ever planned."""
     names = sorted({pipeline_of(dag_id) for dag_id in dag_ids})
     with ledger() as cur:
         rows = overview.pipelines(cur, names)
@@ -66,20 +66,17 @@ def _line(row: Any, recent: list[Any]) -> Line:
 
 
 def _health(row: Any, found: Document | None, unknown: str | None) -> tuple[str, str]:
-    """One word and, where it is not well, the reason in one line."""
-    if row.failing:
-        return "failing", "a batch is refused again and again by data or code"
-    if found is None:
-        return "unknown", unknown or "the broker was not asked"
-    if found["warnings"]:
-        return "warned", found["warnings"][0]["message"]
-    if any(stream["stable_end"] is None for stream in found["streams"]):
-        return "blocked", "a stream's log is not the same log any more"
-    if row.paused:
-        return "paused", "nothing new is planned"
-    if any(stream["holes"] for stream in found["streams"]):
-        return "holes", "offsets below the position are covered by nobody"
-    return "well", ""
+    """One word and, where it is not well, the reason in one line; the worst comes first."""
+    streams = found["streams"] if found else []
+    said = [
+        ("failing", row.failing and "a batch is refused again and again by data or code"),
+        ("unknown", not found and (unknown or "the broker was not asked")),
+        ("warned", found and found["warnings"] and found["warnings"][0]["message"]),
+        ("blocked", any(s["stable_end"] is None for s in streams) and "a stream's log is not the same log any more"),
+        ("paused", row.paused and "nothing new is planned"),
+        ("holes", any(s["holes"] for s in streams) and "offsets below the position are covered by nobody"),
+    ]
+    return next(((health, words) for health, words in said if words), ("well", ""))
 
 
 def _rate(recent: list[Any]) -> float | None:

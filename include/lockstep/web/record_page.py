@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.folders import load
 from lockstep.cli.output import text_of
-from lockstep.core.definition import Upsert
+from lockstep.core.definition import Append
 from lockstep.core.errors import Refusal
 from lockstep.ledger import tracing
 from lockstep.web.place import broker, ledger, pipeline_of
@@ -42,10 +42,11 @@ def record_page(dag_id: str, partition: int | None, offset: int | None, key: Seq
     columns: tuple[str, ...] = ()
     try:
         pipeline = load(name).pipeline
-        columns = pipeline.target.key if isinstance(pipeline.target, Upsert) else ()
-        if key:
+        keyed = next((one for one in pipeline.each() if not isinstance(one.first, Append)), None)
+        columns = keyed.first.key if keyed and not isinstance(keyed.first, Append) else ()
+        if key and keyed:
             with ledger() as cur:
-                by_key = tracing.blame(cur, pipeline, key)
+                by_key = tracing.blame(cur, keyed, key)
             partition, offset = by_key["partition"], by_key["offset"]
         if partition is not None and offset is not None:
             with ledger() as cur:
