@@ -9,4 +9,20 @@ class LockstepPlugin(AirflowPlugin):
     """The pages under /lockstep."""
 
     name = "lockstep"
+    external_views = [  # noqa: RUF012 - Airflow's own form
+        {"name": "Lockstep", "href": "/lockstep/", "url_route": "lockstep", "destination": "nav", "category": "browse"},
+        {"name": "Coverage", "href": "/lockstep/dags/{DAG_ID}/coverage", "url_route": "coverage", "destination": "dag"},
+        {
+            "name": "Batch",
+            "href": "/lockstep/dags/{DAG_ID}/runs/{RUN_ID}",
+            "url_route": "batch",
+            "destination": "dag_run",
+        },
+        {
+            "name": "Batch",
+            "href": "/lockstep/dags/{DAG_ID}/runs/{RUN_ID}",
+            "url_route": "batch",
+            "destination": "task_instance",
+        },
+    ]
     fastapi_apps = [{"app": app(), "url_prefix": "/lockstep", "name": "Lockstep"}]  # noqa: RUF012 - Airflow's own form

@@ -52,7 +52,7 @@ class Door:
         from lockstep.cli.surroundings import surroundings
 
         began = time.perf_counter()
-        with told(), _led(self.environment()):
+        with told(), led(self.environment()):
             at = surroundings()
             try:
                 yield at
@@ -102,7 +102,7 @@ def measure_seconds(pipeline: str, step: str, seconds: float) -> None:
 
 
 @contextmanager
-def _led(environ: Mapping[str, str]) -> Iterator[None]:
+def led(environ: Mapping[str, str]) -> Iterator[None]:
     """These variables for the block only: `dag.test()` runs the tasks of many pipelines in one process."""
     before = {name: os.environ.get(name) for name in environ}
     os.environ.update(environ)

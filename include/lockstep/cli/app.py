@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from lockstep.cli import deciding, defining, doctoring, holes, reading, rejecting, replaying, running, tracing
+from lockstep.cli import deciding, defining, doctoring, holes, reading, rejecting, replaying, running, tracing, watching
 from lockstep.cli.dev import dev_app
 from lockstep.cli.output import print_json
 from lockstep.core.errors import Refusal
@@ -59,6 +59,7 @@ for command in (
     replaying.replay,
     replaying.fill,
     reading.status,
+    watching.watch,
     reading.batches,
     reading.batch,
     tracing.lineage,

@@ -33,7 +33,7 @@ def status(name: OneName = None, as_json: AsJson = False) -> None:
         pipeline = folders.load(name).pipeline
         with ledger() as conn:
             document = ask(conn, broker(), pipeline, now)
-        show(document, as_json, lambda: _say_status(document))
+        show(document, as_json, lambda: say_status(document))
         return
     names = folders.names()
     with ledger() as conn:
@@ -101,10 +101,11 @@ def _status_or_error(conn: connection, kafka: Broker, name: str, now: datetime) 
 
 def _say_each_status(found: list[Document]) -> None:
     for document in found:
-        _say_status(document)
+        say_status(document)
 
 
-def _say_status(document: Document) -> None:
+def say_status(document: Document) -> None:
+    """A pipeline's streams as a table, with what is unfinished, asked for and to be feared."""
     if "error" in document:
         say(f"{document['pipeline']}  {document['error']}  Next: {document['next']}")
         return

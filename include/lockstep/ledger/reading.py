@@ -62,12 +62,12 @@ def rejects(
 def batches(cur: cursor, pipeline: str, last: int | None = None) -> list[Document]:
     """A pipeline's history, the oldest batch first; `last` keeps the newest so many."""
     cur.execute(Q["batch_ids"], {"pipeline": pipeline, "last": last})
-    return _batches(cur, [row.batch_id for row in every(cur)])
+    return batches_of(cur, [row.batch_id for row in every(cur)])
 
 
 def batch(cur: cursor, batch_id: int) -> Document | None:
     """One batch with everything that was tried for it; None when the ledger has no such batch."""
-    found = _batches(cur, [batch_id])
+    found = batches_of(cur, [batch_id])
     if not found:
         return None
     cur.execute(Q["attempts"], {"batch_id": batch_id})
@@ -93,7 +93,8 @@ def documents(rows: Iterable[Any], renamed: Mapping[str, str] = MappingProxyType
     return [{renamed.get(name, name): value for name, value in row._asdict().items()} for row in rows]
 
 
-def _batches(cur: cursor, ids: Sequence[int]) -> list[Document]:
+def batches_of(cur: cursor, ids: Sequence[int]) -> list[Document]:
+    """These batches, the oldest first, each with its ranges and counts."""
     cur.execute(Q["batches"], {"batches": list(ids)})
     found = documents(every(cur), {"batch_id": "batch"})
     cur.execute(Q["ranges"], {"batches": list(ids)})

@@ -2,53 +2,67 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
+from urllib.parse import quote
 
-from airflow.api_fastapi.core_api.security import requires_access_dag
-from fastapi import Depends, FastAPI, HTTPException
-from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from airflow.api_fastapi.core_api.security import ReadableDagsFilterDep, requires_access_dag
+from fastapi import APIRouter, Depends, FastAPI, Query
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from lockstep.adapters.postgres import READER, connect, transaction
-from lockstep.airflow.connections import dsn
-from lockstep.core.errors import Refusal
-from lockstep.ledger import reading
+from lockstep.web.batch_page import batch_page
+from lockstep.web.batches_page import batch_of_run, batches_page
+from lockstep.web.coverage_page import COLOURS, Asked, coverage_page
+from lockstep.web.pipelines_page import pipelines_page
+from lockstep.web.record_page import record_page
+from lockstep.web.render import page
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True, undefined=StrictUndefined
-)
+Offset = Annotated[int | None, Query(ge=0, lt=2**63)]
 
 
 def app() -> FastAPI:
     """The routes, without the documentation that FastAPI would serve to everybody."""
     made = FastAPI(title="Lockstep", docs_url=None, redoc_url=None, openapi_url=None)
-    may_read = [Depends(requires_access_dag(method="GET"))]
-    made.get("/dags/{dag_id}/batches/{batch_id}", dependencies=may_read, response_class=HTMLResponse)(batch_page)
+    made.get("/", response_class=HTMLResponse)(_pipelines)
+    pages = APIRouter(prefix="/dags/{dag_id}", dependencies=[Depends(requires_access_dag(method="GET"))])
+    pages.get("/coverage", response_class=HTMLResponse)(_coverage)
+    pages.get("/batches", response_class=HTMLResponse)(_batches)
+    pages.get("/batches/{batch_id}", response_class=HTMLResponse)(batch_page)
+    pages.get("/record", response_class=HTMLResponse)(_record)
+    pages.get("/runs/{run_id}", response_model=None)(_run)
+    made.include_router(pages)
     return made
 
 
-def batch_page(dag_id: str, batch_id: int) -> str:
-    """One batch of the DAG's pipeline: its ranges, what was tried for it, and what became of it."""
-    try:
-        with closing(connect(dsn("postgres_default"))) as conn, transaction(conn, READER) as cur:
-            found = reading.batch(cur, batch_id)
-    except Refusal as refusal:
-        raise HTTPException(503, str(refusal)) from None
-    if found is None or found["pipeline"] != dag_id:
-        raise HTTPException(404, f"pipeline {dag_id} has no batch {batch_id}")
-    return TEMPLATES.get_template("batch.html.jinja").render(batch=found, moment=_moment, share=_share)
+def _pipelines(readable: ReadableDagsFilterDep) -> str:
+    return pipelines_page(readable.value or set())
 
 
-def _moment(at: datetime | None) -> str:
-    return at.strftime("%Y-%m-%d %H:%M:%S UTC") if at else "not yet"
+def _coverage(
+    dag_id: str,
+    from_: Annotated[int | None, Query(alias="from", ge=0, lt=2**63)] = None,
+    until: Offset = None,
+    first: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+    colour: str = COLOURS[0],
+) -> str:
+    return coverage_page(dag_id, Asked(from_, until, first, colour if colour in COLOURS else COLOURS[0]))
 
 
-def _share(row: dict[str, Any], ranges: list[dict[str, Any]]) -> float:
-    """A range's span in percent of the widest, for its bar."""
-    widest = max(r["until_offset"] - r["from_offset"] for r in ranges)
-    return float(round(100 * (row["until_offset"] - row["from_offset"]) / widest, 1))
+def _batches(dag_id: str, lane: str = "all", before: str = "") -> str:
+    return batches_page(dag_id, lane, int(before) if before.isdecimal() and int(before) < 2**63 else None)
+
+
+def _record(
+    dag_id: str,
+    partition: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
+    offset: Offset = None,
+    key: Annotated[list[str] | None, Query()] = None,
+) -> str:
+    return record_page(dag_id, partition, offset, key or [])
+
+
+def _run(dag_id: str, run_id: str) -> Response:
+    """The tab of a run or task leads to its batch; a run that planned none says so."""
+    batch_id = batch_of_run(run_id, dag_id)
+    if batch_id is None:
+        return HTMLResponse(page("nothing.html.jinja", dag_id=dag_id, run_id=run_id))
+    return RedirectResponse(f"/lockstep/dags/{quote(dag_id)}/batches/{batch_id}")

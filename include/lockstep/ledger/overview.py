@@ -1,0 +1,45 @@
+"""All pipelines at one glance, as far as the ledger knows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, one
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from psycopg2.extensions import cursor
+
+Q = queries("lockstep.ledger", "overview")
+RECENT = 40  # batches
+
+
+def pipelines(cur: cursor, names: Collection[str]) -> list[Any]:
+    """A row for each of these that was ever planned: paused, streams, last batch, what is unfinished, requests, rejects."""
+    cur.execute(Q["pipelines"], {"names": list(names)})
+    return every(cur)
+
+
+def recent(cur: cursor, names: Collection[str]) -> dict[str, list[Any]]:
+    """The newest committed batches of each, the oldest first: `batch_id, closed_at, written`."""
+    cur.execute(Q["recent"], {"names": list(names), "most": RECENT})
+    found: dict[str, list[Any]] = {name: [] for name in names}
+    for row in every(cur):
+        found[row.pipeline].append(row)
+    return found
+
+
+def batches_before(cur: cursor, pipeline: str, lane: str | None, before: int | None, most: int) -> list[int]:
+    """The ids of the newest batches older than `before`, the newest first."""
+    cur.execute(Q["batches_before"], {"pipeline": pipeline, "lane": lane, "before": before, "most": most})
+    return [row.batch_id for row in every(cur)]
+
+
+def batch_of_run(cur: cursor, pipeline: str, dag_id: str, run_id: str) -> int | None:
+    """The batch that a DAG run stands for; None where it planned none."""
+    owner = f"{dag_id} run {run_id}"
+    cur.execute(Q["batch_of_run"], {"pipeline": pipeline, "run_id": run_id, "owner": owner})
+    found: int | None = one(cur).batch_id
+    return found

@@ -1,0 +1,46 @@
+-- name: pipelines
+-- Every pipeline that was ever planned, with what was committed last and what is under way.
+select p.name, p.paused, t.streams, t.topic, last.batch_id as last_batch, last.closed_at as last_at, work.unfinished,
+    work.failing, asked.requests, r.rejects
+from lockstep.pipeline p
+left join lateral (
+    select count(*) as streams, min(topic) as topic from lockstep.stream s
+    where s.pipeline = p.name and s.retired_at is null) t on true
+left join lateral (
+    select b.batch_id, b.closed_at from lockstep.batch b
+    where b.pipeline = p.name and b.state = 'committed' order by b.batch_id desc limit 1) last on true
+left join lateral (
+    select count(*) as unfinished, count(*) filter (where a.state = 'failed' and a.fault = 'data') as failing
+    from lockstep.batch b left join lockstep.attempt a on a.batch_id = b.batch_id and a.token = b.token
+    where b.pipeline = p.name and b.state = 'planned') work on true
+left join lateral (
+    select count(*) as requests from lockstep.request q where q.pipeline = p.name and q.closed_at is null) asked on true
+left join lateral (
+    select count(*) as rejects from lockstep.reject j join lockstep.stream s using (stream_id) where s.pipeline = p.name) r on true
+where p.name = any(%(names)s) order by p.name
+
+-- name: recent
+-- What the newest batches have written, and when, for a rate and its picture.
+select b.pipeline, b.batch_id, b.closed_at, w.written
+from unnest(%(names)s::text[]) p (name)
+cross join lateral (
+    select b.pipeline, b.batch_id, b.closed_at, b.token from lockstep.batch b
+    where b.pipeline = p.name and b.state = 'committed' order by b.batch_id desc limit %(most)s) b
+cross join lateral (
+    select coalesce(sum(t.written), 0)::bigint as written from lockstep.result t
+    where t.batch_id = b.batch_id and t.token = b.token) w
+order by b.pipeline, b.batch_id
+
+-- name: batches_before
+-- A pipeline's batches, the newest first, of one lane or of all.
+select batch_id from lockstep.batch
+where pipeline = %(pipeline)s and batch_id < coalesce(%(before)s, 9223372036854775807) and lane = coalesce(%(lane)s, lane)
+order by batch_id desc limit %(most)s
+
+-- name: batch_of_run
+-- The newest batch that a DAG run has tried, or that its key stands for.
+select max(batch_id) as batch_id from (
+    select batch_id from lockstep.call where pipeline = %(pipeline)s and key = %(run_id)s
+    union all
+    select b.batch_id from lockstep.batch b join lockstep.attempt a using (batch_id)
+    where b.pipeline = %(pipeline)s and b.owner = %(owner)s and a.dag_run_id = %(run_id)s and b.state = 'planned') tried

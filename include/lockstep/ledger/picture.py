@@ -1,0 +1,147 @@
+"""What a picture of the coverage is drawn from: exact where there is room, looked at place by place where there is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, one
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from psycopg2.extensions import cursor
+
+Q = queries("lockstep.ledger", "picture")
+MOST_SEGMENTS = 120  # of one stream; more than that is looked at in `PLACES`
+PLACES = 240
+PARTS = 24  # what is looked at in places is drawn in about so many parts
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A stretch of one stream with one owner; `batch_id` is None of losses and skips.
+
+    Dense: more batches of its lane lie within it, and `batch_id` is the last of them.
+    """
+
+    stream_id: int
+    from_offset: int
+    until_offset: int
+    kind: str
+    batch_id: int | None = None
+    lane: str | None = None
+    committed_at: datetime | None = None
+    dense: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The streams and the half-open stretch of offsets that a picture shows."""
+
+    streams: tuple[int, ...]
+    from_offset: int
+    until_offset: int
+
+    @property
+    def step(self) -> int:
+        """How many offsets one place of the picture stands for."""
+        return max(1, -(-(self.until_offset - self.from_offset) // PLACES))
+
+
+def streams(cur: cursor, pipeline: str, after: int, most: int) -> tuple[list[Any], int]:
+    """So many open streams after the first `after`, and how many there are in all."""
+    cur.execute(Q["streams_of_picture"], {"pipeline": pipeline, "after": after, "most": most})
+    found = every(cur)
+    cur.execute(Q["count_streams"], {"pipeline": pipeline})
+    return found, one(cur).streams
+
+
+def first_covered(cur: cursor, stream_ids: Sequence[int]) -> int | None:
+    """The first offset that anybody ever covered of these streams."""
+    cur.execute(Q["first_covered"], {"streams": list(stream_ids)})
+    first: int | None = one(cur).first
+    return first
+
+
+def blocks(cur: cursor, view: View) -> list[Block]:
+    """Which batch owns what in the view, at most some hundred blocks of each stream, by stream and offset."""
+    cur.execute(Q["segments"], _named(view) | {"most": MOST_SEGMENTS})
+    by_stream = {stream: list(rows) for stream, rows in groupby(every(cur), key=lambda row: row.stream_id)}
+    dense = [stream for stream, rows in by_stream.items() if len(rows) > MOST_SEGMENTS]
+    found = [_block(row) for stream, rows in by_stream.items() if stream not in dense for row in rows]
+    if dense:
+        cur.execute(Q["looks"], _named(view) | {"streams": dense, "step": view.step})
+        for _, rows in groupby(every(cur), key=lambda row: row.stream_id):
+            found += _places(list(rows), view)
+    return _merged(_with_batches(cur, sorted(found, key=lambda block: (block.stream_id, block.from_offset))), view)
+
+
+def uncovered(cur: cursor, view: View, logs: Mapping[int, tuple[int, int]]) -> list[Block]:
+    """The holes in the view, every one; `logs` are log start and position by stream."""
+    starts, positions = zip(*logs.values(), strict=True) if logs else ((), ())
+    known = {"streams": list(logs), "starts": list(starts), "positions": list(positions)}
+    cur.execute(Q["uncovered"], _named(view) | known)
+    return [Block(row.stream_id, row.from_offset, row.until_offset, "hole") for row in every(cur)]
+
+
+def decided(cur: cursor, view: View) -> list[Block]:
+    """The losses and skips in the view, every one."""
+    cur.execute(Q["decided"], _named(view))
+    return [_block(row) for row in every(cur)]
+
+
+def rejects(cur: cursor, view: View) -> list[Any]:
+    """`stream_id, place, rejects, first`: where rejects lie, counted by place."""
+    cur.execute(Q["rejects_of_picture"], _named(view) | {"step": view.step})
+    return every(cur)
+
+
+def _places(rows: list[Any], view: View) -> list[Block]:
+    """What was found at each place, as wide as the place."""
+    return [
+        Block(r.stream_id, r.place, min(r.place + view.step, view.until_offset), r.kind, r.batch_id, dense=True)
+        for r in rows
+    ]
+
+
+def _merged(found: list[Block], view: View) -> list[Block]:
+    """Neighbouring places of one lane are one block, no wider than a part of the view."""
+    widest = (view.until_offset - view.from_offset) // PARTS
+    merged: list[Block] = []
+    for block in found:
+        last = merged[-1] if merged else None
+        if (
+            last
+            and last.dense
+            and block.dense
+            and (last.stream_id, last.kind, last.lane) == (block.stream_id, block.kind, block.lane)
+            and last.until_offset == block.from_offset
+            and (last.batch_id == block.batch_id or block.until_offset - last.from_offset <= widest)
+        ):
+            merged[-1] = replace(block, from_offset=last.from_offset)
+        else:
+            merged.append(block)
+    return merged
+
+
+def _with_batches(cur: cursor, found: list[Block]) -> list[Block]:
+    cur.execute(Q["batches_of_picture"], {"batches": list({b.batch_id for b in found if b.batch_id is not None})})
+    known = {row.batch_id: row for row in every(cur)}
+    return [
+        Block(b.stream_id, b.from_offset, b.until_offset, b.kind, b.batch_id, row.lane, row.closed_at, b.dense)
+        if (row := known.get(b.batch_id))
+        else b
+        for b in found
+    ]
+
+
+def _block(row: Any) -> Block:
+    return Block(row.stream_id, row.from_offset, row.until_offset, row.kind, getattr(row, "batch_id", None))
+
+
+def _named(view: View) -> dict[str, Any]:
+    return {"streams": list(view.streams), "from": view.from_offset, "until": view.until_offset}

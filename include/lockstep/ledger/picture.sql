@@ -1,0 +1,75 @@
+-- name: streams_of_picture
+-- The open streams of some partitions, in the order of their lanes.
+select s.stream_id, s.topic, s.partition, s.incarnation, s.cluster_id, s.topic_id, s.start_offset, s.position
+from lockstep.stream s
+where s.pipeline = %(pipeline)s and s.retired_at is null
+order by s.topic, s.partition limit %(most)s offset %(after)s
+
+-- name: count_streams
+-- How many open streams there are.
+select count(*) as streams from lockstep.stream where pipeline = %(pipeline)s and retired_at is null
+
+-- name: first_covered
+-- Where what is known of these streams begins.
+select min(f.first) as first from unnest(%(streams)s::int[]) s (stream_id)
+cross join lateral (
+    select lower(c.offsets) as first from lockstep.coverage c where c.stream_id = s.stream_id order by lower(c.offsets) limit 1) f
+
+-- name: segments
+-- What covers each stream between two offsets, one segment a row, at most so many of a stream and one more that says so.
+select s.stream_id, c.from_offset, c.until_offset, c.kind, c.batch_id
+from unnest(%(streams)s::int[]) s (stream_id)
+cross join lateral (
+    select lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.kind, c.batch_id
+    from lockstep.coverage c
+    where c.stream_id = s.stream_id and c.kind = 'batch' and lower(c.offsets) < %(until)s
+      and lower(c.offsets) >= coalesce((
+          select lower(o.offsets) from lockstep.coverage o
+          where o.stream_id = s.stream_id and lower(o.offsets) <= %(from)s order by lower(o.offsets) desc limit 1), 0)
+      and upper(c.offsets) > %(from)s
+    order by lower(c.offsets) limit %(most)s + 1) c
+order by s.stream_id, c.from_offset
+
+-- name: looks
+-- The same where there are more segments than a picture has room for: what lies at each of so many places.
+select s.stream_id, g.place, c.from_offset, c.until_offset, c.kind, c.batch_id
+from unnest(%(streams)s::int[]) s (stream_id)
+cross join generate_series(%(from)s::bigint, %(until)s::bigint - 1, %(step)s::bigint) g (place)
+cross join lateral (
+    select lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.kind, c.batch_id
+    from lockstep.coverage c
+    where c.stream_id = s.stream_id and c.kind = 'batch' and lower(c.offsets) < g.place + %(step)s
+    order by lower(c.offsets) desc limit 1) c
+where c.until_offset > g.place
+order by s.stream_id, g.place
+
+-- name: batches_of_picture
+-- Why each batch exists and when it was committed.
+select batch_id, lane, closed_at from lockstep.batch where batch_id = any(%(batches)s::bigint[])
+
+-- name: uncovered
+-- What nobody covers between where a log or pipeline begins and its position, exactly, however narrow.
+select s.stream_id, lower(h.offsets) as from_offset, upper(h.offsets) as until_offset
+from unnest(%(streams)s::int[], %(starts)s::bigint[], %(positions)s::bigint[]) s (stream_id, start, position)
+cross join lateral (
+    select unnest(int8multirange(int8range(least(s.start, s.position), s.position) * int8range(%(from)s, %(until)s))
+        - coalesce(range_agg(c.offsets), '{}')) as offsets
+    from lockstep.coverage c join lockstep.stream o using (stream_id)
+    join lockstep.stream t on t.stream_id = s.stream_id and o.pipeline = t.pipeline and o.topic = t.topic
+        and o.partition = t.partition and o.incarnation = t.incarnation
+    where c.offsets && int8range(%(from)s, %(until)s)) h
+order by s.stream_id, from_offset
+
+-- name: decided
+-- What somebody decided to skip or to accept as lost, exactly, however narrow.
+select c.stream_id, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.kind
+from lockstep.coverage c
+where c.stream_id = any(%(streams)s) and c.kind <> 'batch' and lower(c.offsets) < %(until)s and upper(c.offsets) > %(from)s
+order by c.stream_id, lower(c.offsets)
+
+-- name: rejects_of_picture
+-- How many rejects lie at each place.
+select j.stream_id, (j."offset" - %(from)s) / %(step)s as place, count(*) as rejects, min(j."offset") as first
+from lockstep.reject j
+where j.stream_id = any(%(streams)s) and j."offset" >= %(from)s and j."offset" < %(until)s
+group by 1, 2 order by 1, 2

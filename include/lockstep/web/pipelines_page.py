@@ -1,0 +1,105 @@
+"""All pipelines at one glance: how far behind, how fast, how well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lockstep.ledger import overview
+from lockstep.web.place import ledger, pipeline_of, status_of
+from lockstep.web.render import page
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from lockstep.ledger.reading import Document
+
+BARS = (160, 26)  # width and height of the picture of recent batches
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One pipeline on the page; counts are None where the broker does not say."""
+
+    name: str
+    health: str
+    words: str
+    row: Any
+    lag: int | None
+    lag_seconds: float | None
+    headroom_seconds: float | None
+    holes: int | None
+    rate: float | None
+    bars: tuple[tuple[float, float, float, int, int], ...]
+
+
+def pipelines_page(dag_ids: Collection[str]) -> str:
+    """The pipelines of the DAGs that the reader may see, those of them that were ever planned."""
+    names = sorted({pipeline_of(dag_id) for dag_id in dag_ids})
+    with ledger() as cur:
+        rows = overview.pipelines(cur, names)
+        recent = overview.recent(cur, [row.name for row in rows])
+    lines = [_line(row, recent[row.name]) for row in rows]
+    return page("pipelines.html.jinja", lines=lines, at=datetime.now(UTC), bars=BARS)
+
+
+def _line(row: Any, recent: list[Any]) -> Line:
+    found, unknown = status_of(row.name)
+    streams = found["streams"] if found else []
+    lags = [s["lag_records"] for s in streams if s["lag_records"] is not None]
+    late = [s["lag_seconds"] for s in streams if s["lag_seconds"] is not None]
+    room = [s["headroom_seconds"] for s in streams if s["headroom_seconds"] is not None]
+    health, words = _health(row, found, unknown)
+    return Line(
+        row.name,
+        health,
+        words,
+        row,
+        sum(lags) if lags else None,
+        max(late, default=None),
+        min(room, default=None),
+        sum(s["holes"] for s in streams) if found else None,
+        _rate(recent),
+        _bars(recent),
+    )
+
+
+def _health(row: Any, found: Document | None, unknown: str | None) -> tuple[str, str]:
+    """One word and, where it is not well, the reason in one line; the worst comes first."""
+    streams = found["streams"] if found else []
+    said = [
+        ("failing", row.failing and "a batch is refused again and again by data or code"),
+        ("unknown", not found and (unknown or "the broker was not asked")),
+        ("warned", found and found["warnings"] and found["warnings"][0]["message"]),
+        ("blocked", any(s["stable_end"] is None for s in streams) and "a stream's log is not the same log any more"),
+        ("paused", row.paused and "nothing new is planned"),
+        ("holes", any(s["holes"] for s in streams) and "offsets below the position are covered by nobody"),
+    ]
+    return next(((health, words) for health, words in said if words), ("well", ""))
+
+
+def _rate(recent: list[Any]) -> float | None:
+    """Records a second over the newest batches, from the first of them to the last."""
+    if len(recent) < 2:  # noqa: PLR2004 - one batch has no duration
+        return None
+    seconds = (recent[-1].closed_at - recent[0].closed_at).total_seconds()
+    return sum(row.written for row in recent[1:]) / seconds if seconds > 0 else None
+
+
+def _bars(recent: list[Any]) -> tuple[tuple[float, float, float, int, int], ...]:
+    """x, y, height, batch and records written of each recent batch, the newest at the right edge."""
+    width, height = BARS
+    step = width / overview.RECENT
+    most = max((row.written for row in recent), default=0) or 1
+    first = overview.RECENT - len(recent)
+    return tuple(
+        (
+            round((first + i) * step, 2),
+            round(height - (tall := max(1.0, height * row.written / most)), 2),
+            round(tall, 2),
+            row.batch_id,
+            row.written,
+        )
+        for i, row in enumerate(recent)
+    )

@@ -1,0 +1,106 @@
+"""One record: from its offset or a row's key to batch and rows, and what Kafka still has of it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.folders import load
+from lockstep.cli.output import text_of
+from lockstep.core.definition import Append
+from lockstep.core.errors import Refusal
+from lockstep.ledger import tracing
+from lockstep.web.place import broker, ledger, pipeline_of
+from lockstep.web.render import page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockstep.core.definition import Pipeline
+    from lockstep.ledger.reading import Document
+
+MOST_SHOWN = 20_000  # characters of a value
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A record as Kafka has it, readable: JSON is set out, bytes that are no text are written in hexadecimal."""
+
+    timestamp: datetime | None
+    key: str
+    value: str
+    headers: tuple[tuple[str, str], ...]
+
+
+def record_page(dag_id: str, partition: int | None, offset: int | None, key: Sequence[str]) -> str:
+    """The way of one record, found by its place or by its row's key; what cannot be found is said in one line."""
+    name = pipeline_of(dag_id)
+    values: dict[str, Any] = {"found": None, "rows": [], "raw": None, "no_raw": None, "outcome": "", "refused": None}
+    columns: tuple[str, ...] = ()
+    try:
+        pipeline = load(name).pipeline
+        keyed = next((one for one in pipeline.each() if not isinstance(one.first, Append)), None)
+        columns = keyed.first.key if keyed and not isinstance(keyed.first, Append) else ()
+        if key and keyed:
+            with ledger() as cur:
+                by_key = tracing.blame(cur, keyed, key)
+            partition, offset = by_key["partition"], by_key["offset"]
+        if partition is not None and offset is not None:
+            with ledger() as cur:
+                found = tracing.lineage(cur, pipeline, partition, offset)
+            values |= {"found": found, "rows": found["rows"], "outcome": _outcome(found)}
+            values["raw"], values["no_raw"] = _raw(pipeline, partition, offset)
+    except Refusal as refusal:
+        values["refused"] = str(refusal)
+    return page(
+        "record.html.jinja",
+        dag_id=dag_id,
+        pipeline=name,
+        partition=partition,
+        offset=offset,
+        key=list(key),
+        key_columns=columns,
+        **values,
+    )
+
+
+def _outcome(found: Document) -> str:
+    if found["reject"]:
+        return "rejected"
+    if found["rows"]:
+        return f"{len(found['rows'])} row{'s' if len(found['rows']) > 1 else ''}"
+    if found["coverage"] == "batch":
+        return "no row stands: a newer record, a tombstone or the transform took it"
+    return "nothing was read here"
+
+
+def _raw(pipeline: Pipeline, partition: int, offset: int) -> tuple[Raw | None, str | None]:
+    try:
+        with broker() as kafka:
+            bounds = kafka.view(pipeline.topic).bounds.get(partition)
+            if bounds is None or not bounds.log_start <= offset < bounds.stable_end:
+                return None, "Kafka does not have this offset any more, or not yet."
+            for message in kafka.records(pipeline.topic, partition, offset, offset + 1):
+                return _readable(message), None
+    except Refusal as refusal:
+        return None, refusal.message
+    return None, "No record stands at this offset: the end of a transaction, an aborted or a compacted record."
+
+
+def _readable(message: Any) -> Raw:
+    kind, milliseconds = message.timestamp()
+    at = datetime.fromtimestamp(milliseconds / 1000, UTC) if kind and 0 <= milliseconds < 2**47 else None
+    headers = tuple((name, _shown(value)) for name, value in message.headers() or [])
+    return Raw(at, _shown(message.key()), _shown(message.value()), headers)
+
+
+def _shown(value: bytes | None) -> str:
+    if value is None:
+        return "null"
+    text = text_of(value)
+    with suppress(ValueError):
+        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False) if text[:1] in "{[" else text
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(text):,} characters)"

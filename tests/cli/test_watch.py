@@ -1,0 +1,50 @@
+"""`watch` shows what moves: how fast offsets come and go, and how long it will take."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from lockstep.cli.watching import picture, rates
+
+
+def look(position: int, end: int | None) -> dict:
+    stream = {"partition": 0, "position": position, "log_start": 0, "stable_end": end}
+    lag = None if end is None else end - position
+    return {
+        "pipeline": "orders",
+        "paused": False,
+        "unfinished": [7],
+        "warnings": [],
+        "streams": [stream | {"lag_records": lag}],
+    }
+
+
+def shown(document: dict, speed: dict) -> str:
+    console = Console(width=80)
+    with console.capture() as text:
+        console.print(picture(document, speed))
+    return text.get()
+
+
+def test_speed_is_what_moved_between_two_looks():
+    assert rates(look(100, 1_000), look(300, 1_100), seconds=2) == {0: (100, 50)}
+    assert rates(look(100, 1_000), look(50, None), seconds=2) == {0: (0, 0)}, "a log that was made again"
+
+
+def test_a_line_says_lag_speed_and_how_long_it_will_take_on_eighty_columns():
+    text = shown(look(300, 1_100), {0: (100.0, 50.0)})
+    assert "orders, batch 7 under way, 800 behind, 100/s" in text
+    assert "800" in text
+    assert "16 s" in text, "800 behind, 50 a second more go than come"
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_a_log_that_is_not_the_same_is_said_in_its_line():
+    assert "not the same log" in shown(look(300, None), {})
+
+
+def test_where_there_is_no_terminal_it_is_one_look(lockstep, drill):
+    lockstep.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
+    watched, asked = (lockstep(command, "drill", "--json").document for command in ("watch", "status"))
+    assert watched == asked
+    assert "drill" in lockstep("watch", "drill").out

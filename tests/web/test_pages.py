@@ -1,0 +1,190 @@
+"""The pages say what the ledger says, of empty pipelines and full ones, and to nobody who may not read them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from fastapi.testclient import TestClient
+
+from lockstep.ledger.picture import PLACES, Block, View, _merged
+from lockstep.web import place
+from lockstep.web.app import app
+from lockstep.web.drawing import Scale
+
+PATHS = (
+    "/",
+    "/dags/drill/coverage",
+    "/dags/drill/batches",
+    "/dags/drill/batches/1",
+    "/dags/drill/record",
+    "/dags/drill/runs/r1",
+)
+
+
+@pytest.fixture
+def pages(drill, monkeypatch):
+    """`pages("/dags/drill/coverage")` answers as the server would to somebody who may read these DAGs."""
+    monkeypatch.setenv("LOCKSTEP_DSN", drill.dsn)
+    monkeypatch.setenv("LOCKSTEP_KAFKA", drill.kafka)
+    monkeypatch.setattr(place, "KNOWN", place.Remembered(seconds=0.1))
+    served = app()
+    for guard in guards(served):
+        readable = SimpleNamespace(value={"drill", "drill_history", "never_run"})
+        answer = readable if guard.__name__ == "depends_permitted_dags_filter" else None
+        served.dependency_overrides[guard] = lambda answer=answer: answer
+    return TestClient(served).get
+
+
+def guards(served) -> list:
+    """Whatever the routes ask before they answer."""
+    return [
+        each.call for route in served.routes if hasattr(route, "dependant") for each in route.dependant.dependencies
+    ]
+
+
+def said(answer) -> str:
+    """The page's words, without its marks."""
+    assert answer.status_code == 200, answer.text[:300]
+    body = answer.text.partition("<body>")[2]
+    return " ".join(re.sub(r"<(script|style).*?</\1>|<[^>]+>", " ", body, flags=re.DOTALL).split())
+
+
+def test_every_route_is_guarded_by_airflows_own_permission():
+    served = app()
+    routes = [route for route in served.routes if hasattr(route, "dependant")]
+    assert len(routes) == len(PATHS)
+    assert all(route.dependant.dependencies for route in routes)
+    assert {guard.__module__ for guard in guards(served)} == {"airflow.api_fastapi.core_api.security"}
+
+
+def test_a_pipeline_that_never_ran_has_pages_that_say_so(pages):
+    assert "No pipeline has planned a batch yet" in said(pages("/"))
+    assert "No offset is covered yet" in said(pages("/dags/drill/coverage"))
+    assert "No batch was planned yet" in said(pages("/dags/drill/batches"))
+    assert "has planned no batch" in said(pages("/dags/drill/runs/r1"))
+    assert "nothing was planned yet" in said(
+        pages("/dags/drill/record?partition=0&offset=0")
+    ) or "has no stream" in said(pages("/dags/drill/record?partition=0&offset=0"))
+
+
+def test_the_coverage_shows_each_segment_hole_skip_and_reject(pages, here, produce):
+    here.run()
+    produce(here.drill.topic, [("k", "no json")], partition=0)
+    here.drain()
+    produce(here.drill.topic, [("k", '{"id": "late", "n": 1}')] * 5, partition=1)
+    here.skip()
+    here.replay("0:0", "0:1")
+
+    text = pages("/dags/drill/coverage").text
+
+    batches = {batch for (batch,) in here.drill.ask("select batch_id from lockstep.coverage where kind = 'batch'")}
+    assert {int(each) for each in re.findall(r"/batches/(\d+)", text)} == batches
+    assert 'class="replay"' in text
+    assert 'class="skipped"' in text
+    assert text.count('<circle class="reject"') == 2, "in the lane and in the legend"
+    words = said(pages("/dags/drill/coverage"))
+    assert "No hole." in words
+    assert "1 skipped stretch" in words
+    assert "1 reject." in words
+
+
+def test_a_view_that_ends_before_it_begins_is_refused_with_its_offsets(pages, here):
+    here.drain()
+    answer = pages("/dags/drill/coverage?from=9&until=3")
+    assert answer.status_code == 422
+    assert "[9, 3)" in answer.text
+
+
+def test_all_pipelines_at_one_glance(pages, here, produce):
+    here.drain()
+    produce(here.drill.topic, [("k", '{"id": "late", "n": 1}')] * 7, partition=1)
+
+    words = said(pages("/"))
+
+    assert "drill" in words
+    assert "well 7 " in words, "healthy, and seven records behind"
+    assert "never_run" not in words
+
+
+def test_a_broker_that_is_away_is_said_and_the_rest_is_shown(pages, here, monkeypatch):
+    here.drain()
+    monkeypatch.setenv("LOCKSTEP_KAFKA", "127.0.0.1:1")
+    monkeypatch.setattr("lockstep.adapters.kafka.SECONDS", 1.0)
+
+    assert "unknown" in said(pages("/"))
+    words = said(pages("/dags/drill/coverage"))
+    assert "is not known now" in words
+    assert "partition 0" in words
+
+
+def test_history_is_listed_newest_first_and_page_by_page(pages, here):
+    here.drain()
+    here.replay("0:0", "0:1")
+    ids = [batch for (batch,) in here.drill.ask("select batch_id from lockstep.batch order by 1 desc")]
+
+    text = pages("/dags/drill/batches").text
+    assert [int(each) for each in re.findall(r'/batches/(\d+)">', text)] == ids
+    older = pages(f"/dags/drill/batches?before={ids[0]}").text
+    assert [int(each) for each in re.findall(r'/batches/(\d+)">', older)] == ids[1:]
+    only = pages("/dags/drill/batches?lane=replay").text
+    assert [int(each) for each in re.findall(r'/batches/(\d+)">', only)] == ids[:1]
+
+
+def test_one_batch_shows_its_ranges_attempts_and_time(pages, here):
+    here.run()
+    text = pages("/dags/drill/batches/1").text
+    words = said(pages("/dags/drill/batches/1"))
+
+    assert "drill, batch 1 committed" in words
+    for step in ("wait", "stage", "validate", "commit"):
+        assert f'<rect class="{step}"' in text
+    assert "The target: " in words
+    assert pages("/dags/other/batches/1").status_code == 404
+    assert pages("/dags/drill/batches/99").status_code == 404
+
+
+def test_a_record_is_followed_from_its_offset_to_its_row_and_its_bytes(pages, here):
+    here.drain()
+    words = said(pages("/dags/drill/record?partition=0&offset=3"))
+
+    assert "offset 3 → batch 1 → attempt" in words
+    assert "1 row" in words
+    assert "&#34;id&#34;: &#34;r" in words, "the message as Kafka has it"
+    assert "no stream" in said(pages("/dags/drill/record?partition=7&offset=3"))
+
+
+def test_the_tab_of_a_run_leads_to_its_batch(pages, here):
+    here.run(key="manual__1")
+    answer = pages("/dags/drill/runs/manual__1", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, "/lockstep/dags/drill/batches/1")
+    history = pages("/dags/drill_history/runs/manual__1", follow_redirects=False)
+    assert history.headers["location"] == "/lockstep/dags/drill_history/batches/1"
+
+
+def test_what_a_page_shows_cannot_speak_to_the_browser(pages, here, produce):
+    produce(here.drill.topic, [("k", '{"id": "<script>alert(1)</script>", "n": 1}')], partition=0)
+    here.drain()
+    offset = max(offset for (offset,) in here.drill.ask("select _offset from public.drill where id ~ '^<script>'"))
+    text = pages(f"/dags/drill/record?partition=0&offset={offset}").text
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
+
+
+def test_neighbours_of_one_lane_are_drawn_as_one_and_never_wider_than_a_part_of_the_view():
+    view = View((1,), 0, PLACES * 10)
+    looks = [Block(1, 10 * n, 10 * n + 10, "batch", n, "live", datetime.now(UTC), dense=True) for n in range(PLACES)]
+    drawn = _merged(looks, view)
+
+    assert sum(block.until_offset - block.from_offset for block in drawn) == PLACES * 10
+    assert [block.from_offset for block in drawn[1:]] == [block.until_offset for block in drawn[:-1]]
+    assert len(drawn) < PLACES / 4
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 7), (3, 2**53), (999, 1_000)])
+def test_the_axis_is_marked_at_round_offsets_within_it(low, high):
+    marks = Scale(low, high).ticks()
+    assert len(marks) <= 9
+    assert all(low <= offset <= high and 0 <= x <= 1000 for x, offset in marks)
