@@ -165,7 +165,7 @@ MUTANTS = [
         "a zombie's rows are among those of the newest attempt",
         f"{STEPS}test_what_a_zombie_still_copies_reaches_no_other_attempt",
         Edit("core/staging.py", 'f"attempt_{self.batch_id}_{self.token}"', 'f"attempt_{self.batch_id}"'),
-        Edit("ledger/attempts.sql", "create table {table}", "create table if not exists {table}"),
+        Edit("ledger/staged.sql", "create table {table}", "create table if not exists {table}"),
     ),
     one(
         "rows of losing tries are appended",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from psycopg2 import sql
 from psycopg2.extras import Json, execute_values
 
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import Refusal, Superseded
 from lockstep.core.guarantees import WHOLE_BATCH
-from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA, AttemptId
+from lockstep.core.staging import AttemptId
 from lockstep.ledger.plan import DOUBLINGS, HAND_OVER_SECONDS, LEASE_SECONDS, stream_ranges, uncommitted
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
-    from lockstep.core.columns import Column
     from lockstep.core.decisions import Caller
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.offsets import StreamRange
@@ -84,14 +82,6 @@ def open_attempt(
     for statement in ("fence_batch", "supersede_older", "insert_definition", "insert_attempt"):
         cur.execute(Q[statement], facts)
     return attempt
-
-
-def create_staging(cur: cursor, attempt: AttemptId, place: int, columns: Sequence[Column]) -> None:
-    """A target's staging table, in the transaction that opens the attempt: one made later could outlive `reap` (T3)."""
-    reserved = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in RESERVED_COLUMNS]
-    decoded = [sql.SQL("{} {}").format(sql.Identifier(c.name), sql.SQL(c.postgres_type)) for c in columns]
-    create = sql.SQL(Q["create_staging"])
-    cur.execute(create.format(table=staging(attempt, place), columns=sql.SQL(", ").join([*reserved, *decoded])))
 
 
 def ranges(cur: cursor, batch_id: int) -> tuple[StreamRange, ...]:
@@ -177,25 +167,6 @@ def stream_totals(cur: cursor, attempt: AttemptId) -> list[Any]:
     return every(cur)
 
 
-def staged_totals(cur: cursor, attempt: AttemptId) -> dict[int, Any]:
-    """What the winners' staged rows really are, per stream: counted by the database, not reported by tasks."""
-    cur.execute(Q["staging_tables"], _named(attempt))
-    tables = _together(attempt, range(one(cur).tables))
-    cur.execute(sql.SQL(Q["staged_totals"]).format(table=tables), _named(attempt))
-    return {row.stream_id: row for row in every(cur)}
-
-
-def staged_records(
-    cur: cursor, attempt: AttemptId, tasks: Sequence[int], places: Sequence[int] = (0,)
-) -> dict[int, int]:
-    """How many records have rows among these tasks', per stream; tombstones, which no transform sees, are not counted.
-
-    A record that has rows for several of the targets at these places is one.
-    """
-    cur.execute(sql.SQL(Q["staged_records"]).format(table=_together(attempt, places)), {"tasks": list(tasks)})
-    return {row.stream_id: row.written for row in every(cur)}
-
-
 def insert_results(
     cur: cursor, attempt: AttemptId, totals: Sequence[Any], starts: Mapping[int, tuple[int, int]]
 ) -> None:
@@ -234,22 +205,9 @@ def insert_verdict(
     cur.execute(Q["insert_verdict"], _named(attempt, suite=suite, success=success, result=Json(result)))
 
 
-def staging(attempt: AttemptId, place: int = 0) -> sql.Identifier:
-    """The attempt's staging table for the target at this place, quoted."""
-    return sql.Identifier(STAGING_SCHEMA, attempt.beside(place))
-
-
 def digest_of(total: Any) -> Digest:
     """The digest in a row of totals or results."""
     return Digest(total.delivered, int(total.digest_sum), int(total.digest_squares))
-
-
-def _together(attempt: AttemptId, places: Sequence[int]) -> sql.Composable:
-    """The staging tables of these places as one, for a FROM clause."""
-    if len(places) == 1:
-        return staging(attempt, places[0])
-    each = [sql.SQL(Q["staged_in"]).format(table=staging(attempt, place)) for place in places]
-    return sql.SQL("({})").format(sql.SQL(" union all ").join(each))
 
 
 def _must_move(cur: cursor, statement: str, attempt: AttemptId) -> None:

@@ -38,10 +38,6 @@ insert into lockstep.attempt (batch_id, token, definition_hash, owner, lease_unt
 values (%(batch_id)s, %(token)s, %(definition_hash)s, %(owner)s, clock_timestamp() + make_interval(secs => %(lease)s),
     %(dag_id)s, %(dag_run_id)s, %(task_instance_id)s, %(try_number)s, %(log_starts)s, %(unit)s)
 
--- name: create_staging
--- The attempt's own table, in the transaction that opens it: a table made later could outlive reap.
-create table {table} ({columns})
-
 -- name: renew_lease
 -- The holder is alive; not one row means that a newer attempt, or a decision, has taken the batch away.
 update lockstep.attempt a set lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
@@ -109,29 +105,6 @@ from lockstep.batch_range r join lockstep.stream s using (stream_id)
 left join lockstep.manifest m on m.batch_id = r.batch_id and m.token = %(token)s and m.stream_id = r.stream_id
 where r.batch_id = %(batch_id)s
 group by r.stream_id, s.partition, s.topic, r.offsets order by r.stream_id
-
--- name: staging_tables
--- How many staging tables an attempt has filled: one, unless something is said of others.
-select coalesce(max(place), 0) + 1 as tables from lockstep.target_rows where batch_id = %(batch_id)s and token = %(token)s
-
--- name: staged_in
--- What all staging tables of an attempt have in common.
-select _stream, _offset, _task, _reason, _deleted from {table}
-
--- name: staged_totals
--- What the winners' staged rows really are, per stream.
-select t._stream as stream_id, count(*) filter (where t._reason is null) as rows,
-    count(*) filter (where t._reason is not null) as rejected,
-    min(t._offset) as first_offset, max(t._offset) as last_offset
-from {table} t join (select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s) w
-    on w.task = t._task
-group by t._stream order by t._stream
-
--- name: staged_records
--- How many records reached the winners' rows, per stream: a transform may spread one record's rows over several tasks.
-select t._stream as stream_id, count(distinct t._offset) as written
-from {table} t where t._task = any(%(tasks)s) and t._reason is null and not t._deleted
-group by t._stream
 
 -- name: insert_result
 -- What this attempt read of one stream, reconciled.

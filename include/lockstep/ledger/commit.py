@@ -9,9 +9,9 @@ from psycopg2.extras import Json
 
 from lockstep.core.errors import BadData, CoverageMoved, PositionMoved, Refusal
 from lockstep.core.staging import STAGING_SCHEMA
-from lockstep.ledger.attempts import staged_totals, staging
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
+from lockstep.ledger.staged import staged_totals, staging
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

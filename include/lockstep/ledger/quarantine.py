@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from psycopg2 import sql
 
 from lockstep.core.staging import RAW_COLUMNS, STAGING_SCHEMA
-from lockstep.ledger.attempts import staging
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every
+from lockstep.ledger.staged import staging
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,9 +8,9 @@ from psycopg2 import sql
 from psycopg2.extras import execute_values
 
 from lockstep.core.errors import Refusal
-from lockstep.ledger.attempts import staged_records, staging
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every
+from lockstep.ledger.staged import staged_records, staging
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

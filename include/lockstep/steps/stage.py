@@ -16,6 +16,7 @@ from lockstep.faults import reach
 from lockstep.ledger import attempts, target_rows
 from lockstep.ledger.quarantine import create_raw
 from lockstep.ledger.ranges import end_older_tasks
+from lockstep.ledger.staged import create_staging, staged_records
 from lockstep.steps.failure import recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.same_log import log_starts
@@ -68,7 +69,7 @@ def stage(
             attempts.require_newest(cur, attempt)
             places = range(len(pipeline.targets))
             if lines and (folder.transform is not None or len(places) > 1):
-                records = attempts.staged_records(cur, attempt, [line.task for line in lines], places)
+                records = staged_records(cur, attempt, [line.task for line in lines], places)
                 lines = counted_once(lines, records)
             attempts.insert_manifest(cur, attempt, lines)
             streams = [item.stream_id for item in work.ranges]
@@ -104,7 +105,7 @@ def _open(
         attempt = attempts.open_attempt(cur, batch_id, folder, caller, starts, version("lockstep"), unit)
         if unit == WHOLE_BATCH:
             for place, its_columns in enumerate(columns):
-                attempts.create_staging(cur, attempt, place, its_columns)
+                create_staging(cur, attempt, place, its_columns)
             if folder.quarantines and folder.transform is not None:
                 create_raw(cur, attempt)
         ranges, planned_at = attempts.ranges(cur, batch_id), batch.planned_at.astimezone(UTC)

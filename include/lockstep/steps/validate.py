@@ -12,6 +12,7 @@ from lockstep.core.violations import Judgement
 from lockstep.faults import reach
 from lockstep.ledger import attempts, ranges
 from lockstep.ledger.quarantine import put_aside
+from lockstep.ledger.staged import staged_totals
 from lockstep.ledger.target_rows import require_target_rows
 from lockstep.steps.failure import TRY_AGAIN, recorded
 from lockstep.steps.lease import Lease
@@ -41,7 +42,7 @@ def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, ha
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)  # what was superseded may have been swept away
             totals = attempts.stream_totals(cur, attempt)
-            _require_counts(totals, attempts.staged_totals(cur, attempt))
+            _require_counts(totals, staged_totals(cur, attempt))
             rows = sum(total.rows for total in totals)
             require_target_rows(cur, attempt, folder.pipeline.targets, rows, BadData)
             before = attempts.newest_attempt(cur, attempt.batch_id).log_starts
@@ -135,7 +136,7 @@ def _put_aside(
     found = sum(total.quarantined for total in after)
     if found != len(violators):
         raise BadData(f"{found} of {len(violators)} records that an expectation turned away are staged")
-    _require_counts(after, attempts.staged_totals(cur, attempt))
+    _require_counts(after, staged_totals(cur, attempt))
     return after
 
 

@@ -1,0 +1,63 @@
+"""Staging tables: one for each target of an attempt, made with it, and counted by the database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg2 import sql
+
+from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, one
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.columns import Column
+    from lockstep.core.staging import AttemptId
+
+Q = queries("lockstep.ledger", "staged")
+
+
+def create_staging(cur: cursor, attempt: AttemptId, place: int, columns: Sequence[Column]) -> None:
+    """A target's staging table, in the transaction that opens the attempt: one made later could outlive `reap` (T3)."""
+    reserved = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in RESERVED_COLUMNS]
+    decoded = [sql.SQL("{} {}").format(sql.Identifier(c.name), sql.SQL(c.postgres_type)) for c in columns]
+    create = sql.SQL(Q["create_staging"])
+    cur.execute(create.format(table=staging(attempt, place), columns=sql.SQL(", ").join([*reserved, *decoded])))
+
+
+def staged_totals(cur: cursor, attempt: AttemptId) -> dict[int, Any]:
+    """What the winners' staged rows really are, per stream: counted by the database, not reported by tasks."""
+    cur.execute(Q["staging_tables"], {"batch_id": attempt.batch_id, "token": attempt.token})
+    tables = _together(attempt, range(one(cur).tables))
+    cur.execute(
+        sql.SQL(Q["staged_totals"]).format(table=tables), {"batch_id": attempt.batch_id, "token": attempt.token}
+    )
+    return {row.stream_id: row for row in every(cur)}
+
+
+def staged_records(
+    cur: cursor, attempt: AttemptId, tasks: Sequence[int], places: Sequence[int] = (0,)
+) -> dict[int, int]:
+    """How many records have rows among these tasks', per stream; tombstones, which no transform sees, are not counted.
+
+    A record that has rows for several of the targets at these places is one.
+    """
+    cur.execute(sql.SQL(Q["staged_records"]).format(table=_together(attempt, places)), {"tasks": list(tasks)})
+    return {row.stream_id: row.written for row in every(cur)}
+
+
+def staging(attempt: AttemptId, place: int = 0) -> sql.Identifier:
+    """The attempt's staging table for the target at this place, quoted."""
+    return sql.Identifier(STAGING_SCHEMA, attempt.beside(place))
+
+
+def _together(attempt: AttemptId, places: Sequence[int]) -> sql.Composable:
+    """The staging tables of these places as one, for a FROM clause."""
+    if len(places) == 1:
+        return staging(attempt, places[0])
+    each = [sql.SQL(Q["staged_in"]).format(table=staging(attempt, place)) for place in places]
+    return sql.SQL("({})").format(sql.SQL(" union all ").join(each))

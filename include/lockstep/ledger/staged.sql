@@ -1,0 +1,26 @@
+-- name: create_staging
+-- The attempt's own table, in the transaction that opens it: a table made later could outlive reap.
+create table {table} ({columns})
+
+-- name: staged_totals
+-- What the winners' staged rows really are, per stream.
+select t._stream as stream_id, count(*) filter (where t._reason is null) as rows,
+    count(*) filter (where t._reason is not null) as rejected,
+    min(t._offset) as first_offset, max(t._offset) as last_offset
+from {table} t join (select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s) w
+    on w.task = t._task
+group by t._stream order by t._stream
+
+-- name: staged_records
+-- How many records reached the winners' rows, per stream: a transform may spread one record's rows over several tasks.
+select t._stream as stream_id, count(distinct t._offset) as written
+from {table} t where t._task = any(%(tasks)s) and t._reason is null and not t._deleted
+group by t._stream
+
+-- name: staging_tables
+-- How many staging tables an attempt has filled: one, unless something is said of others.
+select coalesce(max(place), 0) + 1 as tables from lockstep.target_rows where batch_id = %(batch_id)s and token = %(token)s
+
+-- name: staged_in
+-- What all staging tables of an attempt have in common.
+select _stream, _offset, _task, _reason, _deleted from {table}
