@@ -36,6 +36,25 @@ Reason = Annotated[str, typer.Option(help="Why; the ledger keeps it.", callback=
 MaybeReason = Annotated[
     str | None, typer.Option("--reason", help="Why; the ledger keeps it.", callback=_not_blank, show_default=False)
 ]
+From = Annotated[
+    str | None,
+    typer.Option("--from", help="PARTITION:OFFSET, an ISO time, or a batch; log start without it.", show_default=False),
+]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        "--until", help="The same, not included; with a batch, its end. The position without it.", show_default=False
+    ),
+]
+BatchOption = Annotated[
+    int | None,
+    typer.Option("--batch", help="What this batch read, and nothing else.", min=1, max=OFFSETS, show_default=False),
+]
+Request = Annotated[
+    int | None, typer.Option("--request", help="Go on with this request.", min=1, max=OFFSETS, show_default=False)
+]
+Preview = Annotated[bool, typer.Option("--preview", help="Show the row difference; change nothing.")]
+Wait = Annotated[float, typer.Option(help="Seconds to wait while somebody else works on these offsets.", min=0)]
 
 
 def bound(text: str, option: str) -> Bound:

@@ -10,9 +10,9 @@ import typer
 
 from lockstep.adapters import folders
 from lockstep.adapters.processes import this_owner
-from lockstep.cli.options import OFFSETS, MaybeReason, Name, OnePartition
+from lockstep.cli.options import OFFSETS, MaybeReason, Name, OnePartition, Preview, Wait
 from lockstep.cli.output import AsJson, say, say_table, show, text_of
-from lockstep.cli.replaying import How, Preview, Wait, do
+from lockstep.cli.replaying import How, do
 from lockstep.cli.running import Retry, TakeOver
 from lockstep.cli.surroundings import ledger, person
 from lockstep.core.decisions import Caller

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.processes import this_owner
-from lockstep.cli.options import OFFSETS, MaybeReason, Name, OnePartition, bound
+from lockstep.cli.options import (
+    BatchOption,
+    From,
+    MaybeReason,
+    Name,
+    OnePartition,
+    Preview,
+    Request,
+    Until,
+    Wait,
+    bound,
+)
 from lockstep.cli.output import AsJson, cell, print_batch, print_json, print_ranges, range_document, say, say_table
 from lockstep.cli.running import Retry, TakeOver, decision_document, progress, report_document, spark_engine
 from lockstep.cli.surroundings import person, surroundings
@@ -29,25 +40,6 @@ if TYPE_CHECKING:
     from lockstep.steps.surroundings import Surroundings
 
 FILL = "records that were never read are read now, each as if it had come in its time"
-From = Annotated[
-    str | None,
-    typer.Option("--from", help="PARTITION:OFFSET, an ISO time, or a batch; log start without it.", show_default=False),
-]
-Until = Annotated[
-    str | None,
-    typer.Option(
-        "--until", help="The same, not included; with a batch, its end. The position without it.", show_default=False
-    ),
-]
-BatchOption = Annotated[
-    int | None,
-    typer.Option("--batch", help="What this batch read, and nothing else.", min=1, max=OFFSETS, show_default=False),
-]
-Request = Annotated[
-    int | None, typer.Option("--request", help="Go on with this request.", min=1, max=OFFSETS, show_default=False)
-]
-Preview = Annotated[bool, typer.Option("--preview", help="Show the row difference; change nothing.")]
-Wait = Annotated[float, typer.Option(help="Seconds to wait while somebody else works on these offsets.", min=0)]
 
 
 def replay(
