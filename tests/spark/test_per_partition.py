@@ -134,7 +134,9 @@ def test_a_task_that_fails_in_the_middle_of_a_range_commits_nothing_of_it(pipeli
     spark.session().conf.set(PIECE, 10)  # Spark closes the stream behind a whole Arrow batch, as if that had been all
     if body is None:
         decoded, bad = spark.decoded, "cast(if(_offset = 35, raise_error('no'), _offset) as bigint)"
-        monkeypatch.setattr(spark, "decoded", lambda *given: decoded(*given).withColumn("_offset", spark.F.expr(bad)))
+        monkeypatch.setattr(
+            spark, "decoded", lambda *given, **more: decoded(*given, **more).withColumn("_offset", spark.F.expr(bad))
+        )
 
     with pytest.raises(BadData):
         made.run()
