@@ -16,16 +16,16 @@ def test_a_storm_of_crashes_loses_and_doubles_nothing(database, tmp_path):
     seed = int.from_bytes(os.urandom(4))
     storm = Storm(World(database, tmp_path, kind="accumulated"), seed)
 
-    figures = storm.rage(commits=200)
+    figures = storm.rage(commits=100)
 
     assert figures.violations == [], f"seed {seed}"
-    assert len(storm.committed_and_struck()) >= 200
+    assert len(storm.committed_and_struck()) >= 100
     assert figures.points() == {*ON_THE_WAY, *REPLAYS_ONLY}, f"seed {seed}"
 
 
 @pytest.mark.timeout(900)
 def test_whatever_happens_in_whatever_order_every_promise_holds(database):
-    machine.run(database, kind="accumulated", examples=50, steps=40)
+    machine.run(database, kind="accumulated", examples=25, steps=40)
 
 
 @pytest.mark.long
