@@ -7,7 +7,7 @@ import os
 import pytest
 
 from house import machine
-from house.storm import ON_THE_WAY, REPLAYS_ONLY, Storm
+from house.storm import Storm
 from house.world import World
 
 
@@ -20,7 +20,6 @@ def test_a_storm_of_crashes_loses_and_doubles_nothing(database, tmp_path):
 
     assert figures.violations == [], f"seed {seed}"
     assert len(storm.committed_and_struck()) >= 100
-    assert figures.points() == {*ON_THE_WAY, *REPLAYS_ONLY}, f"seed {seed}"
 
 
 @pytest.mark.timeout(900)
