@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg2
 
-from lockstep.core import definition
+from lockstep.cli.running import progress
 from stack import TOPIC, Stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 BATCHES = 5
 FILES = {
@@ -58,7 +58,7 @@ class Case:
 
 CASES = (
     Case("per batch", "PerBatch()", None),
-    *([Case("per partition", "PerPartition()", None)] if hasattr(definition, "PerPartition") else []),
+    Case("per partition", "PerPartition()", None),
     Case("idempotent", "Idempotent()", "WAREHOUSE"),
     Case("at least once", "AtLeastOnce()", "WAREHOUSE", "doubled"),
     Case("at most once", "AtMostOnce()", "WAREHOUSE", "lost"),
@@ -153,19 +153,6 @@ class Bench:
             (folder / file).write_text(text.format(**facts))
 
 
-@contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """What is being done now, on a terminal only."""
-    from rich.console import Console  # noqa: PLC0415 - only where somebody looks on
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    with console.status("starting a broker and a database") as status:
-        yield status.update
-
-
 def main() -> int:
     """Prints the table; 1 when a guarantee did not behave as it promises."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -174,7 +161,10 @@ def main() -> int:
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="lockstep-bench-") as home, progress() as say:
+    with (
+        tempfile.TemporaryDirectory(prefix="lockstep-bench-") as home,
+        progress("starting a broker and a database") as say,
+    ):
         stack = Stack(Path(home))
         try:
             topic, bench = stack.fill(given.records), Bench(stack, given.records, say)

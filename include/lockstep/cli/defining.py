@@ -20,6 +20,7 @@ from lockstep.core.errors import BadData, BadDefinition, Refusal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lockstep.adapters.spark import SparkEngine
     from lockstep.core.columns import Column
     from lockstep.core.folder import PipelineFolder
 
@@ -109,30 +110,33 @@ def _faults(name: str) -> list[str]:
     try:
         folder = folders.load(name)
         place = folders.shown(folder.path)
-        return [*faults(folder, _columns(folder), place), *_doubts(folder, place)]
+        engine = _engine(folder)
+        return [*faults(folder, _columns(folder, engine), place), *_doubts(folder, engine, place)]
     except (BadDefinition, BadData) as fault:
         return [fault.message]
 
 
-def _columns(folder: PipelineFolder) -> Sequence[Sequence[Column]]:
+def _engine(folder: PipelineFolder) -> SparkEngine | None:
+    """The Spark that a transform is tried on; None where there is none to try."""
+    if folder.transform is None and not any(target.transform for target in folder.pipeline.targets):
+        return None
+    from lockstep.adapters.spark import SparkEngine
+
+    return SparkEngine(folder, "", "")
+
+
+def _columns(folder: PipelineFolder, engine: SparkEngine | None) -> Sequence[Sequence[Column]]:
     """The columns that reach each target; a transform is asked on an empty frame, which also proves what it keeps."""
-    targets = folder.pipeline.targets
-    if folder.transform is None and not any(target.transform for target in targets):
-        return [folder.pipeline.columns] * len(targets)
-    from lockstep.adapters.spark import SparkEngine
-
-    engine = SparkEngine(folder, "", "")
-    return [engine.columns(place) for place in range(len(targets))]
+    places = range(len(folder.pipeline.targets))
+    return [engine.columns(place) if engine else folder.pipeline.columns for place in places]
 
 
-def _doubts(folder: PipelineFolder, place: str) -> list[str]:
+def _doubts(folder: PipelineFolder, engine: SparkEngine | None, place: str) -> list[str]:
     """What the transforms take from elsewhere than their records, by their source and by Spark's plan of them."""
-    if folder.transform is None or folder.pipeline.nondeterministic:
+    if engine is None or folder.transform is None or folder.pipeline.nondeterministic:
         return []
-    from lockstep.adapters.spark import SparkEngine
-
     found = list(doubts(folder.transform))
-    for function, expressions in SparkEngine(folder, "", "").unrepeatable().items():
+    for function, expressions in engine.unrepeatable().items():
         found += unseen(found, function, expressions)
     return [f"{place}/{doubt}; or say nondeterministic=True" for doubt in found]
 

@@ -157,7 +157,7 @@ def _finish(decision: Decision, document: dict[str, Any], *, as_json: bool) -> N
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
+def progress(first: str = "planning") -> Iterator[Callable[[str], None]]:
     """What is being done now, on a terminal only."""
     from rich.console import Console
 
@@ -165,5 +165,5 @@ def progress() -> Iterator[Callable[[str], None]]:
     if not console.is_terminal:
         yield lambda _: None
         return
-    with console.status("planning") as status:
+    with console.status(first) as status:
         yield status.update

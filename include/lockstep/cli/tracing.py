@@ -11,7 +11,6 @@ from lockstep.adapters import folders
 from lockstep.cli.options import OFFSETS, Name, Partition
 from lockstep.cli.output import AsJson, cell, say, say_table, show
 from lockstep.cli.surroundings import ledger, results_elsewhere
-from lockstep.core.definition import Append
 from lockstep.core.errors import Refusal
 from lockstep.core.targets import Accumulate
 
@@ -79,9 +78,11 @@ def blame(name: Name, key: Key, target: Table = None, as_json: AsJson = False) -
 
 def _keyed(pipeline: Pipeline, table: str | None) -> Pipeline:
     """The pipeline as the target of this name sees it; without a name, as the first target that has a key."""
+    from lockstep.ledger import tracing
+
     each = pipeline.each()
     if table is None:
-        return next((one for one in each if not isinstance(one.first, Append)), each[0])
+        return tracing.keyed(pipeline) or each[0]
     for one in each:
         if one.first.table == table:
             return one

@@ -26,6 +26,8 @@ RESERVED = frozenset(
     }
 )
 MAX_PRECISION = 38
+NUL = "\x00"
+NUL_REASON = "holds \\u0000, which Postgres cannot store"
 
 # A definition's type → the Postgres type of the staged column (COPY BINARY does no casts, so this must match to the bit).
 POSTGRES = {
@@ -80,6 +82,12 @@ def parse_columns(schema: str) -> tuple[Column, ...]:
         if names.count(name) > 1:
             raise BadDefinition(f"schema: column {name!r} stands there twice")
     return tuple(columns)
+
+
+def digits(type_: str) -> tuple[int, int]:
+    """Precision and scale of `decimal(p,s)`."""
+    precision, scale = type_.removeprefix("decimal(").removesuffix(")").split(",")
+    return int(precision), int(scale)
 
 
 def _is_decimal(type_: str) -> bool:

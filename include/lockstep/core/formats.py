@@ -8,8 +8,26 @@ from lockstep.core.columns import IDENTIFIER, Column, parse_columns
 from lockstep.core.errors import BadDefinition
 
 
+class _Fields:
+    """Formats whose records have named fields: which of them are columns, and which gather in `rest`."""
+
+    __slots__ = ()
+    schema: str
+    rest: str | None
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """The columns that are fields of the record."""
+        return _declared(self.schema, self.rest)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The decoded columns, in the schema's order."""
+        return _with_rest(self.schema, self.rest)
+
+
 @dataclass(frozen=True, slots=True)
-class Json:
+class Json(_Fields):
     """JSON objects with this schema; `key` names the column that the Kafka key holds, which a tombstone needs.
 
     Fields that the schema has not are ignored, or gathered as JSON text in the string column `rest`; missing ones are
@@ -27,19 +45,9 @@ class Json:
         _refuse_no_column("format.key", self.key, self.declared)
         _refuse_bad_rest(self.rest, self.schema)
 
-    @property
-    def declared(self) -> tuple[Column, ...]:
-        """The columns that are fields of the record."""
-        return _declared(self.schema, self.rest)
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The decoded columns, in the schema's order."""
-        return _with_rest(self.schema, self.rest)
-
 
 @dataclass(frozen=True, slots=True)
-class Avro:
+class Avro(_Fields):
     """Avro in Confluent's wire format, read by the schema it was written with; the columns are declared as for `Json`.
 
     `key` and `rest` are as for `Json`; with `subject`, a schema that was not registered under it is a reject.
@@ -55,16 +63,6 @@ class Avro:
             raise BadDefinition(f"format.subject is {self.subject!r}: it must be a subject's name")
         _refuse_no_column("format.key", self.key, self.declared)
         _refuse_bad_rest(self.rest, self.schema)
-
-    @property
-    def declared(self) -> tuple[Column, ...]:
-        """The columns that are fields of the record."""
-        return _declared(self.schema, self.rest)
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The decoded columns, in the schema's order."""
-        return _with_rest(self.schema, self.rest)
 
 
 @dataclass(frozen=True, slots=True)

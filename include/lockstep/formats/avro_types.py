@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lockstep.formats.values import digits, json_text
+from lockstep.core.columns import digits
+from lockstep.formats.values import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
+from lockstep.core.columns import NUL, NUL_REASON
 from lockstep.core.definition import Append, Upsert
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from lockstep.core.formats import Envelope
 
 HEADERS = "array<struct<key string, value string>>"
-NUL = "\x00"
-NUL_REASON = "holds \\u0000, which Postgres cannot store"
 
 
 def finished(records: DataFrame, pipeline: Pipeline) -> DataFrame:

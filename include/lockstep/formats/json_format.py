@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
+from lockstep.core.columns import NUL, NUL_REASON, digits
 from lockstep.formats.json_rest import gatherer
 from lockstep.formats.tombstones import key_as, why_no_key
 
@@ -113,7 +114,7 @@ def _ends_once(text: Column) -> Column:
 def _misfits(column: Declared) -> list[tuple[Column, str]]:
     value = F.col(f"_parsed.{column.name}")
     if column.type == "string":
-        return [(F.contains(value, F.lit("\x00")), "holds \\u0000, which Postgres cannot store")]
+        return [(F.contains(value, F.lit(NUL)), NUL_REASON)]
     if column.type.startswith("decimal"):
         narrow = value.try_cast(column.type)
         lost = value.isNotNull() & (narrow.isNull() | (narrow != value))
@@ -138,5 +139,5 @@ def _value(column: Declared, pipeline: Pipeline, format_: Json) -> Column:
 def _parsed_type(column: Declared) -> str:
     if not column.type.startswith("decimal"):
         return column.type
-    precision, scale = (int(part) for part in column.type.removeprefix("decimal(").removesuffix(")").split(","))
+    precision, scale = digits(column.type)
     return f"decimal({PRECISION},{max(scale, min(SCALE, PRECISION - (precision - scale)))})"

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
+from lockstep.core.columns import NUL
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -23,5 +25,5 @@ def why_no_key(pipeline: Pipeline) -> Column:
         return F.lit(None).cast("string")
     key = F.col("_key").cast("string")
     type_ = next(c.type for c in pipeline.format.columns if c.name == pipeline.format.key)
-    bad = key.isNull() | ~F.is_valid_utf8(key) | F.contains(key, F.lit("\x00")) | key.try_cast(type_).isNull()
+    bad = key.isNull() | ~F.is_valid_utf8(key) | F.contains(key, F.lit(NUL)) | key.try_cast(type_).isNull()
     return F.when(bad, F.lit(f"tombstone: its key is not a {type_}"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lockstep.core.columns import MAX_PRECISION
+from lockstep.core.columns import MAX_PRECISION, NUL, NUL_REASON, digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,19 +32,11 @@ PLAIN = {
     "timestamp": pa.timestamp("us", "UTC"),
     "binary": pa.binary(),
 }
-NUL = "\x00"
-NUL_REASON = "holds \\u0000, which Postgres cannot store"
 
 
 def arrow_type(column: Column) -> pa.DataType:
     """The Arrow type that Spark and the staging table take for this column."""
     return PLAIN.get(column.type) or pa.decimal128(*digits(column.type))
-
-
-def digits(type_: str) -> tuple[int, int]:
-    """Precision and scale of `decimal(p,s)`."""
-    precision, scale = type_.removeprefix("decimal(").removesuffix(")").split(",")
-    return int(precision), int(scale)
 
 
 def taker(column: Column) -> Callable[[Any], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from psycopg2.extras import Json, execute_values
@@ -102,18 +103,18 @@ def logs(cur: cursor, batch_id: int) -> set[tuple[str, str]]:
 
 def renew_lease(cur: cursor, attempt: AttemptId) -> bool:
     """The holder is alive; False when the batch is not this attempt's any more."""
-    cur.execute(Q["renew_lease"], _named(attempt, lease=LEASE_SECONDS))
+    cur.execute(Q["renew_lease"], asdict(attempt) | {"lease": LEASE_SECONDS})
     return bool(cur.rowcount)
 
 
 def free_lease(cur: cursor, attempt: AttemptId) -> None:
     """The holder lets go, so that the next run need not wait."""
-    cur.execute(Q["free_lease"], _named(attempt))
+    cur.execute(Q["free_lease"], asdict(attempt))
 
 
 def hand_over(cur: cursor, attempt: AttemptId) -> None:
     """The holder ends and the run's next task is to pick up: nobody else may, for a while (T2)."""
-    cur.execute(Q["hand_over"], _named(attempt, lease=HAND_OVER_SECONDS, doublings=DOUBLINGS))
+    cur.execute(Q["hand_over"], asdict(attempt) | {"lease": HAND_OVER_SECONDS, "doublings": DOUBLINGS})
 
 
 def free_batch_lease(cur: cursor, batch_id: int, owner: str) -> None:
@@ -123,7 +124,7 @@ def free_batch_lease(cur: cursor, batch_id: int, owner: str) -> None:
 
 def name_application(cur: cursor, attempt: AttemptId, application_id: str | None) -> None:
     """How the engine's own pages call this attempt."""
-    cur.execute(Q["name_application"], _named(attempt, application_id=application_id))
+    cur.execute(Q["name_application"], asdict(attempt) | {"application_id": application_id})
 
 
 def insert_manifest(cur: cursor, attempt: AttemptId, lines: Sequence[ManifestLine]) -> None:
@@ -147,7 +148,7 @@ def mark_staged(cur: cursor, attempt: AttemptId) -> None:
 
 def seconds_staging(cur: cursor, attempt: AttemptId) -> float:
     """How long the attempt took from its opening until everything was staged."""
-    cur.execute(Q["seconds_staging"], _named(attempt))
+    cur.execute(Q["seconds_staging"], asdict(attempt))
     return float(one(cur).seconds)
 
 
@@ -158,12 +159,12 @@ def mark_validated(cur: cursor, attempt: AttemptId) -> None:
 
 def close_failed(cur: cursor, attempt: AttemptId, error: str, *, by_data: bool) -> None:
     """The attempt ends without a commit; only failures by data or code count towards blocking the batch (T8)."""
-    cur.execute(Q["close_failed"], _named(attempt, error=error, fault="data" if by_data else "surroundings"))
+    cur.execute(Q["close_failed"], asdict(attempt) | {"error": error, "fault": "data" if by_data else "surroundings"})
 
 
 def stream_totals(cur: cursor, attempt: AttemptId) -> list[Any]:
     """The kept manifests added up per stream, streams that delivered nothing included."""
-    cur.execute(Q["stream_totals"], _named(attempt))
+    cur.execute(Q["stream_totals"], asdict(attempt))
     return every(cur)
 
 
@@ -202,7 +203,7 @@ def insert_verdict(
     cur: cursor, attempt: AttemptId, suite: str | None, *, success: bool, result: Mapping[str, Any]
 ) -> None:
     """The verdict is kept whether it passes or not."""
-    cur.execute(Q["insert_verdict"], _named(attempt, suite=suite, success=success, result=Json(result)))
+    cur.execute(Q["insert_verdict"], asdict(attempt) | {"suite": suite, "success": success, "result": Json(result)})
 
 
 def digest_of(total: Any) -> Digest:
@@ -211,10 +212,6 @@ def digest_of(total: Any) -> Digest:
 
 
 def _must_move(cur: cursor, statement: str, attempt: AttemptId) -> None:
-    cur.execute(Q[statement], _named(attempt))
+    cur.execute(Q[statement], asdict(attempt))
     if cur.rowcount != 1:
         raise Superseded(f"attempt {attempt.token} of batch {attempt.batch_id} was closed meanwhile")
-
-
-def _named(attempt: AttemptId, **more: Any) -> dict[str, Any]:
-    return {"batch_id": attempt.batch_id, "token": attempt.token, **more}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from psycopg2 import errors, sql
@@ -32,7 +33,7 @@ def my_backend(cur: cursor) -> Any:
 def record_backend(cur: cursor, attempt: AttemptId, backend: Any) -> None:
     """Which connection is about to commit, for a resolver to find."""
     facts = {"pid": backend.pid, "backend_start": backend.backend_start}
-    cur.execute(Q["record_backend"], _named(attempt) | facts)
+    cur.execute(Q["record_backend"], asdict(attempt) | facts)
 
 
 def committed_by(cur: cursor, batch_id: int) -> int | None:
@@ -44,7 +45,7 @@ def committed_by(cur: cursor, batch_id: int) -> int | None:
 
 def require_validated(cur: cursor, attempt: AttemptId) -> None:
     """Only what this attempt's own verdict let pass is committed."""
-    cur.execute(Q["attempt_to_commit"], _named(attempt))
+    cur.execute(Q["attempt_to_commit"], asdict(attempt))
     row = maybe(cur)
     if row is None or row.state != "validated" or not row.success:
         state = row.state if row else "unknown"
@@ -55,7 +56,7 @@ def require_validated(cur: cursor, attempt: AttemptId) -> None:
 
 def require_positions(cur: cursor, attempt: AttemptId) -> None:
     """Locks the streams in order; a live batch begins where every position stands."""
-    cur.execute(Q["lock_streams"], _named(attempt))
+    cur.execute(Q["lock_streams"], asdict(attempt))
     for row in every(cur):
         if row.retired or row.position != row.from_offset:
             raise PositionMoved(
@@ -71,7 +72,7 @@ def give_way(cur: cursor, attempt: AttemptId, stream_id: int | None = None) -> N
     """
     gone = 0
     for _ in range(2):  # a neighbour's commit may have cut the same skipped stretch while the first look waited for it
-        cur.execute(Q["give_way"], _named(attempt) | {"stream_id": stream_id})
+        cur.execute(Q["give_way"], asdict(attempt) | {"stream_id": stream_id})
         removed = every(cur)
         gone += len(removed)
         for row in removed:
@@ -79,7 +80,7 @@ def give_way(cur: cursor, attempt: AttemptId, stream_id: int | None = None) -> N
                 if begin < end:
                     rest = {"stream_id": row.stream_id, "from_offset": begin, "until_offset": end}
                     cur.execute(Q["keep_skipped"], rest)
-    cur.execute(Q["not_as_expected"], _named(attempt) | {"stream_id": stream_id})
+    cur.execute(Q["not_as_expected"], asdict(attempt) | {"stream_id": stream_id})
     found = one(cur)
     if found.expected != gone or found.in_the_way:
         raise CoverageMoved(
@@ -90,7 +91,7 @@ def give_way(cur: cursor, attempt: AttemptId, stream_id: int | None = None) -> N
 
 def require_counts(cur: cursor, attempt: AttemptId) -> int:
     """The staged rows are still what was validated, stream by stream; returns how many rows are to be published."""
-    cur.execute(Q["expected_rows"], _named(attempt))
+    cur.execute(Q["expected_rows"], asdict(attempt))
     expected = {row.stream_id: (row.rows, row.rejected) for row in every(cur)}
     found = {stream_id: (row.rows, row.rejected) for stream_id, row in staged_totals(cur, attempt).items()}
     for stream_id, counts in expected.items():
@@ -105,25 +106,25 @@ def require_counts(cur: cursor, attempt: AttemptId) -> int:
 def publish_rejects(cur: cursor, attempt: AttemptId) -> int:
     """Rejects travel in the same transaction, those of replaced segments first out; returns how many come in."""
     remove_replaced_rejects(cur, attempt)
-    cur.execute(sql.SQL(Q["publish_rejects"]).format(table=staging(attempt)), _named(attempt))
+    cur.execute(sql.SQL(Q["publish_rejects"]).format(table=staging(attempt)), asdict(attempt))
     return cur.rowcount
 
 
 def remove_replaced_rejects(cur: cursor, attempt: AttemptId, stream_id: int | None = None) -> None:
     """A replay judges its records again: what it replaces takes its rejects along."""
-    cur.execute(Q["remove_replaced_rejects"], _named(attempt) | {"stream_id": stream_id})
+    cur.execute(Q["remove_replaced_rejects"], asdict(attempt) | {"stream_id": stream_id})
 
 
 def write_ledger(cur: cursor, attempt: AttemptId, lane: str, effect: Mapping[str, Any]) -> None:
     """Commit rows, coverage, in the live lane positions by compare-and-set, claims released, attempt and batch closed."""
-    cur.execute(Q["insert_commits"], _named(attempt))
+    cur.execute(Q["insert_commits"], asdict(attempt))
     ranges = cur.rowcount
     try:
-        cur.execute(Q["insert_coverage"], _named(attempt))
+        cur.execute(Q["insert_coverage"], asdict(attempt))
     except errors.ExclusionViolation as error:
         raise CoverageMoved(f"batch {attempt.batch_id}: {error.diag.message_detail}") from None
     if lane == "live":
-        cur.execute(Q["move_positions"], _named(attempt))
+        cur.execute(Q["move_positions"], asdict(attempt))
         if cur.rowcount != ranges:
             raise PositionMoved(
                 f"batch {attempt.batch_id}: {ranges - cur.rowcount} of {ranges} positions are not where it begins"
@@ -133,16 +134,16 @@ def write_ledger(cur: cursor, attempt: AttemptId, lane: str, effect: Mapping[str
 
 def close(cur: cursor, attempt: AttemptId, effect: Mapping[str, int]) -> None:
     """Attempt and batch are closed as committed, and no offsets are claimed any more."""
-    cur.execute(Q["close_attempt"], _named(attempt) | {"effect": Json(dict(effect))})
+    cur.execute(Q["close_attempt"], asdict(attempt) | {"effect": Json(dict(effect))})
     if cur.rowcount != 1:
         raise BadData(f"attempt {attempt.token} of batch {attempt.batch_id} could not be closed as committed")
-    cur.execute(Q["release_claims"], _named(attempt))
-    cur.execute(Q["close_batch"], _named(attempt))
+    cur.execute(Q["release_claims"], asdict(attempt))
+    cur.execute(Q["close_batch"], asdict(attempt))
 
 
 def end_backend(cur: cursor, attempt: AttemptId) -> None:
     """Ends the connection that was committing this attempt, if it is still the one that was recorded."""
-    cur.execute(Q["end_backend"], _named(attempt))
+    cur.execute(Q["end_backend"], asdict(attempt))
 
 
 def committed_ranges(cur: cursor, batch_id: int) -> list[Any]:
@@ -172,7 +173,3 @@ def end_stagers(cur: cursor, table: sql.Identifier) -> None:
 def drop_staging(cur: cursor, table: sql.Identifier) -> None:
     """Drops a staging table that has done its work."""
     cur.execute(sql.SQL(Q["drop_staging"]).format(table=table))
-
-
-def _named(attempt: AttemptId) -> dict[str, int]:
-    return {"batch_id": attempt.batch_id, "token": attempt.token}

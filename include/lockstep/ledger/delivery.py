@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from psycopg2.extras import Json
@@ -41,7 +42,7 @@ def staged_types(cur: cursor, attempt: AttemptId) -> tuple[tuple[str, str], ...]
 
 def confirm(cur: cursor, attempt: AttemptId, effect: Mapping[str, int]) -> None:
     """Writes down that the store has the batch's results; the order that the guarantee asks for is a constraint."""
-    facts = {"batch_id": attempt.batch_id, "token": attempt.token, "effect": Json(dict(effect))}
+    facts = asdict(attempt) | {"effect": Json(dict(effect))}
     cur.execute(Q["insert_delivery"], facts)
 
 

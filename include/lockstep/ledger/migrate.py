@@ -14,6 +14,7 @@ from lockstep.adapters.postgres import OWNER, READER, last_line, transaction
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.guarantees import EACH_STREAM, commit_unit
 from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import one
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def migrate_target(conn: connection, folder: PipelineFolder) -> None:
             cur.execute(folder.target_sql)
             for target in pipeline.targets:
                 table = target.table
-                identifier = sql.Identifier(*table.split("."))
+                identifier = table_name(table)
                 cur.execute(sql.SQL(Q["grant_target"]).format(target=identifier))
                 if commit_unit(pipeline.guarantee) == EACH_STREAM:
                     cur.execute(sql.SQL(Q["grant_target_to_tasks"]).format(target=identifier))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from psycopg2 import sql
 
 from lockstep.core.staging import RAW_COLUMNS, STAGING_SCHEMA
 from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import typed_columns
 from lockstep.ledger.rows import every
 from lockstep.ledger.staged import staging
 
@@ -32,8 +33,7 @@ class Aside:
 
 def create_raw(cur: cursor, attempt: AttemptId) -> None:
     """Makes the table that a transform's source keeps its records' bytes in."""
-    columns = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in RAW_COLUMNS]
-    cur.execute(sql.SQL(Q["create_raw"]).format(table=_raw(attempt), columns=sql.SQL(", ").join(columns)))
+    cur.execute(sql.SQL(Q["create_raw"]).format(table=_raw(attempt), columns=typed_columns(RAW_COLUMNS)))
 
 
 def put_aside(
@@ -49,7 +49,7 @@ def put_aside(
         "offsets": [offset for _, offset in violators],
         "reasons": list(violators.values()),
     }
-    named = {"batch_id": attempt.batch_id, "token": attempt.token}
+    named = asdict(attempt)
     cur.execute(sql.SQL(Q["put_aside"]).format(table=staging(attempt), raw=raw), coordinates | named)
     return {row.stream_id: Aside(row.records, row.rows) for row in every(cur)}
 

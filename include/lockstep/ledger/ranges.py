@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from lockstep.core.errors import CoverageMoved, PositionMoved, Refusal, Supersed
 from lockstep.core.staging import RESERVED_COLUMNS
 from lockstep.ledger.attempts import insert_manifest, insert_results
 from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import typed_columns
 from lockstep.ledger.rows import every, maybe, one
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def record_task(cur: cursor, attempt: AttemptId, backend: Any) -> None:
     """Writes down which connection a task commits over, and gives its statements an end."""
     cur.execute(Q["limit_statements"], {"milliseconds": str(STATEMENT_SECONDS * 1000)})
     facts = {"pid": backend.pid, "backend_start": backend.backend_start}
-    cur.execute(Q["record_task"], _named(attempt) | facts)
+    cur.execute(Q["record_task"], asdict(attempt) | facts)
 
 
 def end_older_tasks(cur: cursor, batch_id: int) -> None:
@@ -47,10 +49,8 @@ def rows_of(stream_id: int) -> sql.Identifier:
 
 def create_rows(cur: cursor, stream_id: int, columns: Sequence[Column]) -> None:
     """Makes the table that a range's rows are copied to, with the columns of a staging table."""
-    typed = [*RESERVED_COLUMNS, *((column.name, column.postgres_type) for column in columns)]
-    made = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in typed]
-    create = sql.SQL(Q["create_rows"])
-    cur.execute(create.format(rows=rows_of(stream_id), columns=sql.SQL(", ").join(made)))
+    typed = typed_columns([*RESERVED_COLUMNS, *((column.name, column.postgres_type) for column in columns)])
+    cur.execute(sql.SQL(Q["create_rows"]).format(rows=rows_of(stream_id), columns=typed))
 
 
 def copy_rows(cur: cursor, stream_id: int, names: Sequence[str], rows: BinaryIO) -> None:
@@ -72,7 +72,7 @@ def count_rows(cur: cursor, stream_id: int) -> Any:
 
 def lock_range(cur: cursor, attempt: AttemptId, stream_id: int) -> None:
     """Waits until no other try at this range is under way."""
-    cur.execute(Q["lock_range"], _named(attempt) | {"stream_id": stream_id})
+    cur.execute(Q["lock_range"], asdict(attempt) | {"stream_id": stream_id})
 
 
 def committed_by(cur: cursor, batch_id: int, stream_id: int) -> int | None:
@@ -84,7 +84,7 @@ def committed_by(cur: cursor, batch_id: int, stream_id: int) -> int | None:
 
 def require_newest(cur: cursor, attempt: AttemptId) -> None:
     """The fence (T1, T15): goes on only while the batch is planned and its token this attempt's, and keeps it so."""
-    cur.execute(Q["share_batch"], _named(attempt))
+    cur.execute(Q["share_batch"], asdict(attempt))
     batch = maybe(cur)
     if batch is None or batch.state != "planned" or batch.token != attempt.token:
         found = f"{batch.state}, at attempt {batch.token}" if batch else "not there"
@@ -93,7 +93,7 @@ def require_newest(cur: cursor, attempt: AttemptId) -> None:
 
 def publish_rejects(cur: cursor, attempt: AttemptId, stream_id: int) -> int:
     """The range's rejects travel in its transaction; returns how many."""
-    cur.execute(sql.SQL(Q["publish_range_rejects"]).format(rows=rows_of(stream_id)), _named(attempt))
+    cur.execute(sql.SQL(Q["publish_range_rejects"]).format(rows=rows_of(stream_id)), asdict(attempt))
     return cur.rowcount
 
 
@@ -101,7 +101,7 @@ def write_ledger(
     cur: cursor, attempt: AttemptId, item: StreamRange, line: ManifestLine, starts: tuple[int, int], lane: str
 ) -> None:
     """What was read, commit row, coverage, in the live lane the position by compare-and-set, and the claim released."""
-    named = _named(attempt) | {"stream_id": item.stream_id}
+    named = asdict(attempt) | {"stream_id": item.stream_id}
     if line.delivered:
         insert_manifest(cur, attempt, [line])
     insert_results(cur, attempt, [_total(line)], {item.stream_id: starts})
@@ -140,7 +140,3 @@ def _total(line: ManifestLine) -> SimpleNamespace:
     names = ("stream_id", "delivered", "written", "rejected", "rows", "bytes", "first_offset", "last_offset")
     fields = {name: getattr(line, name) for name in (*names, "min_timestamp", "max_timestamp")}
     return SimpleNamespace(**fields, quarantined=0, digest_sum=line.digest.sum, digest_squares=line.digest.squares)
-
-
-def _named(attempt: AttemptId) -> dict[str, int]:
-    return {"batch_id": attempt.batch_id, "token": attempt.token}

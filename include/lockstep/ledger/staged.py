@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
 from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA
 from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import typed_columns
 from lockstep.ledger.rows import every, one
 
 if TYPE_CHECKING:
@@ -23,19 +25,15 @@ Q = queries("lockstep.ledger", "staged")
 
 def create_staging(cur: cursor, attempt: AttemptId, place: int, columns: Sequence[Column]) -> None:
     """A target's staging table, in the transaction that opens the attempt: one made later could outlive `reap` (T3)."""
-    reserved = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in RESERVED_COLUMNS]
-    decoded = [sql.SQL("{} {}").format(sql.Identifier(c.name), sql.SQL(c.postgres_type)) for c in columns]
-    create = sql.SQL(Q["create_staging"])
-    cur.execute(create.format(table=staging(attempt, place), columns=sql.SQL(", ").join([*reserved, *decoded])))
+    typed = typed_columns([*RESERVED_COLUMNS, *((column.name, column.postgres_type) for column in columns)])
+    cur.execute(sql.SQL(Q["create_staging"]).format(table=staging(attempt, place), columns=typed))
 
 
 def staged_totals(cur: cursor, attempt: AttemptId) -> dict[int, Any]:
     """What the winners' staged rows really are, per stream: counted by the database, not reported by tasks."""
-    cur.execute(Q["staging_tables"], {"batch_id": attempt.batch_id, "token": attempt.token})
+    cur.execute(Q["staging_tables"], asdict(attempt))
     tables = _together(attempt, range(one(cur).tables))
-    cur.execute(
-        sql.SQL(Q["staged_totals"]).format(table=tables), {"batch_id": attempt.batch_id, "token": attempt.token}
-    )
+    cur.execute(sql.SQL(Q["staged_totals"]).format(table=tables), asdict(attempt))
     return {row.stream_id: row for row in every(cur)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
@@ -89,11 +90,11 @@ def _require_staged(
 
 
 def _told(cur: cursor, attempt: AttemptId) -> list[Any]:
-    cur.execute(Q["target_rows"], {"batch_id": attempt.batch_id, "token": attempt.token})
+    cur.execute(Q["target_rows"], asdict(attempt))
     return every(cur)
 
 
 def _staged(cur: cursor, attempt: AttemptId, place: int) -> dict[int, int]:
-    named = {"batch_id": attempt.batch_id, "token": attempt.token}
+    named = asdict(attempt)
     cur.execute(sql.SQL(Q["staged_rows"]).format(table=staging(attempt, place)), named)
     return {row.stream_id: row.rows for row in every(cur)}

@@ -11,6 +11,7 @@ from psycopg2 import DataError, errors, sql
 from lockstep.core.definition import Accumulate, Append, Pipeline
 from lockstep.core.errors import Refusal
 from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, maybe
 
 if TYPE_CHECKING:
@@ -62,10 +63,15 @@ def lineage(
 def _rows(cur: cursor, pipeline: Pipeline, coordinates: Mapping[str, int]) -> list[Document]:
     found: list[Document] = []
     for one in pipeline.each():
-        statement = sql.SQL(Q["rows_of_offset"]).format(target=_table(one))
+        statement = sql.SQL(Q["rows_of_offset"]).format(target=table_name(one.first.table))
         named = {"_target": one.first.table} if len(pipeline.targets) > 1 else {}
         found += [named | row for row in _target_rows(cur, one, statement, coordinates)]
     return found
+
+
+def keyed(pipeline: Pipeline) -> Pipeline | None:
+    """The pipeline as its first target with a key sees it; None where no target has one."""
+    return next((one for one in pipeline.each() if not isinstance(one.first, Append)), None)
 
 
 def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cur: cursor | None = None) -> Document:
@@ -87,7 +93,7 @@ def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cur: curso
             next_command=f"lockstep blame {pipeline.name} {' '.join(f'--key {c.upper()}' for c in columns)}",
         )
     statement = sql.SQL(Q["rows_of_key"]).format(
-        target=_table(pipeline),
+        target=table_name(pipeline.first.table),
         columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
         values=sql.SQL(", ").join(map(sql.Placeholder, columns)),
     )
@@ -117,7 +123,7 @@ def _contributions(cur: cursor, pipeline: Pipeline, key: Mapping[str, str]) -> l
     if not isinstance(target, Accumulate):
         return []
     statement = sql.SQL(Q["contributions_of_key"]).format(
-        target=_table(pipeline),
+        target=table_name(pipeline.first.table),
         table=sql.Literal(target.table),
         columns=sql.SQL(", ").join(map(sql.Identifier, key)),
         values=sql.SQL(", ").join(map(sql.Placeholder, key)),
@@ -140,13 +146,10 @@ def _told(contribution: Any) -> Document:
 
 
 def _find_tombstone(cur: cursor, table: str, key: Sequence[str], target_cur: cursor | None) -> None:
-    """The tombstone's record and its attempt are asked for on `cur`; another store says which record it was."""
-    named = {"target": table, "key": list(key)}
-    if target_cur is None:
-        cur.execute(Q["tombstone_of_key"], named)
-        return
-    target_cur.execute(Q["tombstone_in_store"], named)
-    found = maybe(target_cur)
+    """The store of the rows says which record the tombstone was, the ledger what is known of that record."""
+    where = target_cur or cur
+    where.execute(Q["tombstone_of_key"], {"target": table, "key": list(key)})
+    found = maybe(where)
     place = {"stream_id": found and found.stream_id, "offset": found and found.offset}
     cur.execute(Q["record_of_tombstone"], place)
 
@@ -172,10 +175,6 @@ def _no_record(pipeline: Pipeline, owner: Any, offset: int) -> bool:
         return False
     outside = owner.first_offset is None or not owner.first_offset <= offset <= owner.last_offset
     return outside or (all(isinstance(target, Append) for target in pipeline.targets) and owner.filtered == 0)
-
-
-def _table(pipeline: Pipeline) -> sql.Identifier:
-    return sql.Identifier(*pipeline.first.table.split("."))
 
 
 def _target_rows(

@@ -44,25 +44,6 @@ left join lockstep.commit m on m.batch_id = %(batch_id)s and m.stream_id = o._st
 left join lockstep.attempt a on a.batch_id = m.batch_id and a.token = m.token
 where o._stream = %(stream_id)s
 
--- name: tombstone_of_key
--- The record that deleted a key's row, as long as the tombstone is kept.
-select s.topic, s.partition, d."offset", m.batch_id, m.token, a.dag_id, a.dag_run_id
-from lockstep.tombstone d join lockstep.stream s using (stream_id)
-left join lockstep.coverage c on int4range(c.stream_id, c.stream_id, '[]') && int4range(s.stream_id, s.stream_id, '[]')
-    and c.offsets @> d."offset"
-left join lateral (
-    select c.batch_id from lockstep.batch_range o
-    where o.batch_id = c.batch_id and o.stream_id = c.stream_id and o.offsets @> d."offset") own on true
--- what upkeep has merged names one batch of many: the newest commit over the offset owns it
-left join lateral (
-    select r.batch_id from lockstep.batch_range r join lockstep.commit n using (batch_id, stream_id)
-    where own.batch_id is null and c.kind = 'batch' and r.stream_id = c.stream_id and r.offsets @> d."offset"
-    order by n.token desc limit 1) merged on true
-left join lockstep.commit m on m.batch_id = coalesce(own.batch_id, merged.batch_id) and m.stream_id = c.stream_id
-left join lockstep.attempt a on a.batch_id = m.batch_id and a.token = m.token
-where d.target = %(target)s
-  and array(select v.value from jsonb_array_elements_text(d.key) with ordinality v (value, place) order by v.place) = %(key)s
-
 -- name: contributions_of_key
 -- What adds up to the row of an accumulated key: per segment, by which attempt, from which offsets; the newest first.
 select s.topic, s.partition, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset, c.batch_id, m.token,
@@ -71,8 +52,9 @@ from lockstep.contribution c join lockstep.stream s using (stream_id) join locks
 left join lockstep.commit m using (batch_id, stream_id)
 where c.target = {table} and c.key = (select jsonb_build_array({columns}) from {target} where ({columns}) = ({values}))
 order by c.stream_id desc, c."offset" desc
--- name: tombstone_in_store
--- Which record deleted a key's row, as another store remembers it.
+
+-- name: tombstone_of_key
+-- Which record deleted a key's row, as the store of the rows remembers it.
 select stream_id, "offset" from lockstep.tombstone d where d.target = %(target)s
   and array(select v.value from jsonb_array_elements_text(d.key) with ordinality v (value, place) order by v.place) = %(key)s
 

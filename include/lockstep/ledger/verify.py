@@ -10,6 +10,7 @@ from lockstep.core.definition import Append, Upsert
 from lockstep.core.guarantees import Delivered
 from lockstep.core.verification import Check, Segment
 from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, maybe
 
 if TYPE_CHECKING:
@@ -81,7 +82,9 @@ def accounted_offsets(conn: connection, pipeline: Pipeline, stream_id: int) -> I
     """Offsets with a row or a reject, in order, through a server-side cursor: memory stays flat."""
     with conn.cursor(name="accounted") as cur:
         cur.itersize = ROWS_AT_ONCE
-        cur.execute(sql.SQL(Q["accounted_offsets"]).format(target=_table(pipeline)), {"stream_id": stream_id})
+        cur.execute(
+            sql.SQL(Q["accounted_offsets"]).format(target=table_name(pipeline.first.table)), {"stream_id": stream_id}
+        )
         for row in cur:
             yield row[0]
 
@@ -89,7 +92,7 @@ def accounted_offsets(conn: connection, pipeline: Pipeline, stream_id: int) -> I
 def accounted_between(cur: cursor, pipeline: Pipeline, stream_id: int, from_offset: int, until_offset: int) -> set[int]:
     """Offsets of a stretch that have a row or a reject."""
     stretch = {"stream_id": stream_id, "from_offset": from_offset, "until_offset": until_offset}
-    cur.execute(sql.SQL(Q["accounted_between"]).format(target=_table(pipeline)), stretch)
+    cur.execute(sql.SQL(Q["accounted_between"]).format(target=table_name(pipeline.first.table)), stretch)
     return {row.offset for row in every(cur)}
 
 
@@ -102,16 +105,12 @@ def rejected_offsets(cur: cursor, stream_id: int) -> set[int]:
 def keyed_rows(cur: cursor, pipeline: Pipeline, target: Upsert) -> dict[tuple[str, ...], tuple[int, int]]:
     """Key as text → (stream, offset) of the record that is its row."""
     keys = sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in target.key)
-    cur.execute(sql.SQL(Q["keyed_rows"]).format(keys=keys, target=_table(pipeline)))
+    cur.execute(sql.SQL(Q["keyed_rows"]).format(keys=keys, target=table_name(pipeline.first.table)))
     return {tuple(row[0]): (row[1], row[2]) for row in every(cur)}
 
 
 def _check(cur: cursor, pipeline: Pipeline, name: str, query: str) -> Check:
     values = {"pipeline": pipeline.name, "target": pipeline.first.table}
-    cur.execute(sql.SQL(Q[query]).format(target=_table(pipeline)), values)
+    cur.execute(sql.SQL(Q[query]).format(target=table_name(pipeline.first.table)), values)
     row = maybe(cur)
     return Check(name, ok=row is None, detail=f"{row.topic}-{row.partition}: {row.what}" if row else "")
-
-
-def _table(pipeline: Pipeline) -> sql.Identifier:
-    return sql.Identifier(*pipeline.first.table.split("."))

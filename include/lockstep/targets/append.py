@@ -8,6 +8,7 @@ from psycopg2 import sql
 
 from lockstep.core.errors import BadData
 from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
 from lockstep.targets.fit import payload
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def publish(cur: cursor, target: Append, rows: Rows) -> dict[str, int]:
     """Inserts every row."""
     columns = payload(cur, target.table, rows.table)
     statement = sql.SQL(Q["append_rows"]).format(
-        target=sql.Identifier(*target.table.split(".")),
+        target=table_name(target.table),
         columns=columns.columns,
         staged=columns.staged,
         rows=rows.source,
@@ -37,6 +38,6 @@ def publish(cur: cursor, target: Append, rows: Rows) -> dict[str, int]:
 
 def withdraw(cur: cursor, target: Append, batch_id: int, stream_id: int | None = None) -> dict[str, int]:
     """Deletes the rows of every record that is replayed."""
-    statement = sql.SQL(Q["withdraw_rows"]).format(target=sql.Identifier(*target.table.split(".")))
+    statement = sql.SQL(Q["withdraw_rows"]).format(target=table_name(target.table))
     cur.execute(statement, {"batch_id": batch_id, "stream_id": stream_id})
     return {"withdrawn": cur.rowcount}

@@ -10,6 +10,7 @@ from lockstep.core.definition import Append, AtLeastOnce, Idempotent, Upsert
 from lockstep.core.errors import BadData, Refusal, Superseded
 from lockstep.ledger.delivery import Q as TAKING
 from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name, typed_columns
 from lockstep.ledger.rows import maybe, one
 from lockstep.targets import append, fit, upsert
 from lockstep.targets.delivery import COORDINATES
@@ -74,8 +75,7 @@ def _hold(cur: cursor, delivery: Delivery) -> bool:
 
 def _unpack(cur: cursor, delivery: Delivery) -> None:
     types = (*TRAVELS, *delivery.columns)
-    typed = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in types]
-    cur.execute(sql.SQL(Q["make_rows"]).format(columns=sql.SQL(", ").join(typed)))
+    cur.execute(sql.SQL(Q["make_rows"]).format(columns=typed_columns(types)))
     with (delivery.spool / "rows").open("rb") as file:
         cur.copy_expert(sql.SQL(Q["fill_rows"]).format(columns=_names([name for name, _ in types])), file)
 
@@ -101,7 +101,7 @@ def _publish(cur: cursor, delivery: Delivery, *, came_before: bool) -> dict[str,
     """What the guarantee and the target make of the rows; a replay, and a redelivery, first takes out what was there."""
     target, guarantee = delivery.pipeline.first, delivery.pipeline.guarantee
     rows = Rows(delivery.attempt.batch_id, delivery.count, ARRIVING, sql.Identifier("pg_temp", "arriving"))
-    parts = {"target": _table(delivery.pipeline)}
+    parts = {"target": table_name(delivery.pipeline.first.table)}
     withdrawn = 0
     if isinstance(target, Append) and isinstance(guarantee, Idempotent):
         cur.execute(sql.SQL(Q["withdraw_unbrought"]).format(**parts))
@@ -117,7 +117,7 @@ def _publish(cur: cursor, delivery: Delivery, *, came_before: bool) -> dict[str,
 def _put(cur: cursor, target: Append, rows: Rows) -> dict[str, int]:
     columns = fit.payload(cur, target.table, rows.table)
     statement = sql.SQL(Q["put_rows"]).format(
-        target=sql.Identifier(*target.table.split(".")),
+        target=table_name(target.table),
         columns=columns.columns,
         staged=columns.staged,
         rows=rows.source,
@@ -130,10 +130,6 @@ def _put(cur: cursor, target: Append, rows: Rows) -> dict[str, int]:
     if done.inserted + done.updated != rows.count:
         raise BadData(f"{target.table}: {done.inserted + done.updated} rows were brought, {rows.count} are staged")
     return {"inserted": done.inserted, "updated": done.updated}
-
-
-def _table(pipeline: Any) -> sql.Identifier:
-    return sql.Identifier(*pipeline.first.table.split("."))
 
 
 def _names(names: Sequence[str]) -> sql.Composed:

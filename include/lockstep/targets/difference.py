@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
 from lockstep.core.definition import Accumulate, Append
 from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, one
 from lockstep.targets.fit import columns_of
 from lockstep.targets.rows import staged_rows
@@ -25,22 +27,22 @@ COORDINATES = ("_stream", "_offset", "_ordinal")
 
 def keep_before(cur: cursor, target: Target, attempt: AttemptId, place: int = 0) -> None:
     """Remembers, until the transaction ends, every row that publishing the attempt may change."""
-    cur.execute(sql.SQL(Q["keep_before"]).format(**_parts(cur, target, attempt, place)), _named(attempt))
+    cur.execute(sql.SQL(Q["keep_before"]).format(**_parts(cur, target, attempt, place)), asdict(attempt))
 
 
 def difference(cur: cursor, target: Target, attempt: AttemptId, samples: int, place: int = 0) -> dict[str, Any]:
     """What has become of those rows: `added`, `changed`, `removed`, `unchanged`, and the first few that differ."""
     parts = _parts(cur, target, attempt, place)
     parts["after"] = sql.SQL(Q["rows_after"]).format(**parts)
-    cur.execute(sql.SQL(Q["count_differences"]).format(**parts), _named(attempt))
+    cur.execute(sql.SQL(Q["count_differences"]).format(**parts), asdict(attempt))
     counts: dict[str, Any] = one(cur)._asdict()
-    cur.execute(sql.SQL(Q["sample_differences"]).format(**parts), _named(attempt) | {"most": samples})
+    cur.execute(sql.SQL(Q["sample_differences"]).format(**parts), asdict(attempt) | {"most": samples})
     return counts | {"samples": [row._asdict() for row in every(cur)]}
 
 
 def rejects(cur: cursor, attempt: AttemptId) -> dict[str, int]:
     """How many rejects the offsets have `before`, and would have `after`."""
-    cur.execute(Q["count_rejects"], _named(attempt))
+    cur.execute(Q["count_rejects"], asdict(attempt))
     row = one(cur)
     return {"before": row.before, "after": int(row.after or 0)}
 
@@ -48,7 +50,7 @@ def rejects(cur: cursor, attempt: AttemptId) -> dict[str, int]:
 def _parts(cur: cursor, target: Target, attempt: AttemptId, place: int) -> dict[str, Any]:
     key = COORDINATES if isinstance(target, Append) else target.key
     parts: dict[str, Any] = {
-        "target": sql.Identifier(*target.table.split(".")),
+        "target": table_name(target.table),
         "before": sql.Identifier(f"before_{place}"),
         "same_key": sql.SQL(" and ").join(sql.SQL("b.{0} = a.{0}").format(sql.Identifier(name)) for name in key),
         "or_of_staged_keys": sql.SQL(""),
@@ -70,7 +72,3 @@ def _parts(cur: cursor, target: Target, attempt: AttemptId, place: int) -> dict[
         parts["or_of_replaced_keys"] = sql.SQL(Q["of_replaced_keys"]).format(**parts, table=sql.Literal(target.table))
         parts["or_of_kept_keys"] = sql.SQL(Q["of_kept_keys"]).format(**parts)
     return parts
-
-
-def _named(attempt: AttemptId) -> dict[str, int]:
-    return {"batch_id": attempt.batch_id, "token": attempt.token}

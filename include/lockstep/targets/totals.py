@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from psycopg2 import sql
 
 from lockstep.core.targets import Count, Max, Min, Sum
+from lockstep.ledger.quoting import table_name
 from lockstep.targets.fit import columns_of
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Written:
         keys, totals = self.target.key, self.target.totals
         names = [total.name for total in totals]
         return {
-            "target": sql.Identifier(*self.target.table.split(".")),
+            "target": table_name(self.target.table),
             "keys": _list("{name}", keys),
             "names": _list("{name}", names),
             "target_keys": _list("t.{name}", keys),

@@ -8,6 +8,7 @@ from psycopg2 import sql
 
 from lockstep.core.errors import BadData
 from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import maybe, one
 from lockstep.targets.fit import payload
 
@@ -85,7 +86,7 @@ def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
 
     return {
         "rows": rows.source,
-        "target": sql.Identifier(*target.table.split(".")),
+        "target": table_name(target.table),
         "columns": columns.columns,
         "staged": columns.staged,
         "keys": each("{}", keys),
@@ -109,7 +110,7 @@ def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
 
 def withdraw(cur: cursor, target: Upsert, batch_id: int, stream_id: int | None = None) -> dict[str, int]:
     """Deletes the rows, and forgets the deletions, that are the work of a replayed record; publishing does them again."""
-    table = sql.Identifier(*target.table.split("."))
+    table = table_name(target.table)
     cur.execute(Q["lock_target"], {"table": target.table})
     replaced = {"batch_id": batch_id, "stream_id": stream_id}
     cur.execute(sql.SQL(Q["withdraw_rows"]).format(target=table), replaced)

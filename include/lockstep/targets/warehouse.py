@@ -14,6 +14,7 @@ from lockstep.core.definition import AtLeastOnce, Idempotent
 from lockstep.core.errors import BadData, BadDefinition, Refusal
 from lockstep.faults import reach
 from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, maybe, one
 from lockstep.targets import arrival, fit
 
@@ -99,7 +100,8 @@ class Warehouse:
     def counts(self, pipeline: Pipeline, ranges: Sequence[Range]) -> dict[Range, Found]:
         """Rows, offsets and digest of each range, by one statement."""
         with self._transaction() as cur:
-            cur.execute(sql.SQL(Q["count_ranges"]).format(target=_table(pipeline)), arrival.arrays(ranges))
+            statement = sql.SQL(Q["count_ranges"]).format(target=table_name(pipeline.first.table))
+            cur.execute(statement, arrival.arrays(ranges))
             return {tuple(row[:3]): (row.rows, row.records, int(row.sum), int(row.squares)) for row in every(cur)}
 
     def stranger(self, pipeline: Pipeline, owners: Sequence[tuple[int, int, int, int]]) -> str | None:
@@ -107,7 +109,7 @@ class Warehouse:
         values = arrival.arrays([owner[1:] for owner in owners]) | {"batches": [owner[0] for owner in owners]}
         values["of_pipeline"] = sorted(set(values["streams"]))
         with self._transaction() as cur:
-            cur.execute(sql.SQL(Q["strange_row"]).format(target=_table(pipeline)), values)
+            cur.execute(sql.SQL(Q["strange_row"]).format(target=table_name(pipeline.first.table)), values)
             row = maybe(cur)
         return "stream {} offset {} names batch {}".format(*row) if row else None
 
@@ -116,14 +118,15 @@ class Warehouse:
         with closing(self._connect()) as conn, conn.cursor() as plain, conn.cursor(name="offsets") as cur:
             plain.execute("set local idle_in_transaction_session_timeout = 0")  # Kafka is read in between
             cur.itersize = ROWS_AT_ONCE
-            cur.execute(sql.SQL(Q["offsets_of_stream"]).format(target=_table(pipeline)), {"stream_id": stream_id})
+            statement = sql.SQL(Q["offsets_of_stream"]).format(target=table_name(pipeline.first.table))
+            cur.execute(statement, {"stream_id": stream_id})
             for row in cur:
                 yield row[0]
 
     def rows_of_offset(self, pipeline: Pipeline, stream_id: int, offset: int) -> list[dict[str, Any]]:
         """What one record became."""
         with self._transaction() as cur:
-            statement = sql.SQL(Q["rows_of_record"]).format(target=_table(pipeline))
+            statement = sql.SQL(Q["rows_of_record"]).format(target=table_name(pipeline.first.table))
             cur.execute(statement, {"stream_id": stream_id, "offset": offset})
             names = [column.name for column in cur.description]
             return [dict(zip(names, row, strict=True)) for row in every(cur)]
@@ -162,7 +165,3 @@ class Warehouse:
 def own_database(dsn: str) -> Warehouse:
     """The ledger's own database, written as the committer."""
     return Warehouse(dsn, LEDGER, COMMITTER)
-
-
-def _table(pipeline: Pipeline) -> sql.Identifier:
-    return sql.Identifier(*pipeline.first.table.split("."))

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from fastapi import HTTPException
 
 from lockstep.ledger import picture
+from lockstep.steps.warn import bounds_of
 from lockstep.web import drawing
 from lockstep.web.place import ledger, pipeline_of, view_of
 from lockstep.web.render import page
 
 if TYPE_CHECKING:
-    from lockstep.core.offsets import Bounds, TopicView
+    from lockstep.core.offsets import Bounds
 
 LANES = 40  # on one page
 COLOURS = ("lane", "age")
@@ -37,12 +38,11 @@ def coverage_page(dag_id: str, asked: Asked) -> str:
     if not rows:
         return page("coverage.html.jinja", dag_id=dag_id, pipeline=name, lanes=[], count=count, asked=asked)
     topic, unknown = view_of(rows[0].topic)
-    bounds = {row.stream_id: own for row in rows if topic and (own := _bounds(row, topic))}
+    bounds = {row.stream_id: own for row in rows if topic and (own := bounds_of(row, topic))}
     with ledger() as cur:
         view = _view(rows, bounds, picture.first_covered(cur, [row.stream_id for row in rows]), asked)
         logs = {
-            r.stream_id: (max(b.log_start, 0) if (b := bounds.get(r.stream_id)) else r.start_offset, r.position)
-            for r in rows
+            r.stream_id: (b.log_start if (b := bounds.get(r.stream_id)) else r.start_offset, r.position) for r in rows
         }
         blocks = picture.blocks(cur, view) + picture.decided(cur, view) + picture.uncovered(cur, view, logs)
         dots = picture.rejects(cur, view)
@@ -64,11 +64,6 @@ def coverage_page(dag_id: str, asked: Asked) -> str:
         most=LANES,
         told=_told(blocks, dots),
     )
-
-
-def _bounds(row: Any, topic: TopicView) -> Bounds | None:
-    same = (row.cluster_id, row.topic, row.topic_id) == (topic.cluster_id, topic.topic, topic.topic_id)
-    return topic.bounds.get(row.partition) if same else None
 
 
 def _view(rows: list[Any], bounds: dict[int, Bounds], first: int | None, asked: Asked) -> picture.View:

@@ -42,7 +42,7 @@ def record_page(dag_id: str, partition: int | None, offset: int | None, key: Seq
     columns: tuple[str, ...] = ()
     try:
         pipeline = load(name).pipeline
-        keyed = next((one for one in pipeline.each() if not isinstance(one.first, Append)), None)
+        keyed = tracing.keyed(pipeline)
         columns = keyed.first.key if keyed and not isinstance(keyed.first, Append) else ()
         if key and keyed:
             with ledger() as cur:

@@ -1,0 +1,20 @@
+"""Names in statements that are put together: quoted, whatever stands in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from psycopg2 import sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def table_name(table: str) -> sql.Identifier:
+    """`schema.table` of a definition."""
+    return sql.Identifier(*table.split("."))
+
+
+def typed_columns(columns: Iterable[tuple[str, str]]) -> sql.Composed:
+    """Names with their Postgres types, as `create table` takes them."""
+    return sql.SQL(", ").join(sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in columns)
