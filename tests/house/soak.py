@@ -32,7 +32,7 @@ from lockstep.ledger.migrate import migrate_target
 from servers import Servers, make_topic
 
 COMMITS_OF_A_STORM = 250
-REAL_SHARE = 0.3  # of the time
+REAL_SHARE = 0.4  # of the time
 HEAD = """
 | | commits struck by a crash | strikes | storms (seeds) | promises broken |
 | --- | --- | --- | --- | --- |"""

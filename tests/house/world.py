@@ -7,8 +7,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import psycopg2
-
+from house.asker import Asker
 from house.child import Child, Outcome
 from house.engine import RememberedEngine
 from house.log import Log, SayingLog
@@ -54,16 +53,15 @@ class World:
         guarantee: Guarantee | None = None,
     ) -> None:
         self.kind = kind
-        self.folder = folder_of(home, kind=self.kind, records=records, guarantee=guarantee)
+        self.folder = folder_of(home, kind=kind, records=records, guarantee=guarantee)
         self.pipeline = self.folder.pipeline
         self.key = None if self.kind == "appended" else "id"
         self.dsn, self.home = dsn, home
         self.log = Log("house.v1", partitions=3, anywhere=self.kind in KEYS_ANYWHERE)
         self.parts: dict[int, object] = {}
-        self.factor = 1
-        self.seed = 0
+        self.factor, self.seed = 1, 0
         self.restart = restart  # how the server is stopped at once and started again, where that may be done
-        self._conn: psycopg2.extensions.connection | None = None
+        self._asker = Asker(dsn)
         if anew:
             self._empty()
         with closing(connect(dsn)) as conn:
@@ -167,14 +165,8 @@ class World:
     # What is known.
 
     def ask(self, query: str, *values: object) -> list[tuple]:
-        """One statement as the superuser of the ledger's schema, on a connection that is kept."""
-        if self._conn is None or self._conn.closed:
-            self._conn = psycopg2.connect(self.dsn, options="-c lock_timeout=20s")  # a failure, and no hang
-            self._conn.autocommit = True
-        with self._conn.cursor() as cur:
-            cur.execute("set role lockstep_owner")
-            cur.execute(query, values)
-            return cur.fetchall() if cur.description else []
+        """One statement as the owner of the ledger's schema."""
+        return self._asker.ask(query, *values)
 
     def positions(self) -> dict[int, int]:
         return dict(self.ask("select partition, position from lockstep.stream where retired_at is null order by 1"))
@@ -205,8 +197,7 @@ class World:
 
     def close(self) -> None:
         """The parent's own connection ends; the next question opens another."""
-        if self._conn is not None:
-            self._conn.close()
+        self._asker.close()
 
     def _empty(self) -> None:
         """The database as it was before any world."""
@@ -218,7 +209,7 @@ class World:
             self.ask(f"reset role; drop table lockstep_staging.{name}")
 
     def _alone(self, act: str, *arguments: object, **named: object) -> dict:
-        self._inherited, self._conn = self._conn, None  # not closed here: the parent speaks on it
+        self._asker.forked()
         return getattr(self, act)(*arguments, **named)
 
     def visible(self, stream_id: int, covered: list[tuple[int, int]]) -> dict[int, tuple]:
