@@ -13,13 +13,22 @@ if TYPE_CHECKING:
 
 
 def connector_jars(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The jars that let Spark read Kafka: below `LOCKSTEP_JARS`, else below the nearest `.lockstep/jars`."""
+    """The jars that let Spark read Kafka."""
+    return _jars(jars_folder(environ))
+
+
+def jars_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where they lie: `LOCKSTEP_JARS`, else the nearest `.lockstep/jars`."""
     places = [Path(environ["LOCKSTEP_JARS"])] if environ.get("LOCKSTEP_JARS") else []
     places += [folder / ".lockstep" / "jars" for folder in (Path.cwd(), *Path.cwd().parents)]
     for place in places:
-        if jars := sorted(str(jar) for jar in (place / "connector").glob("*.jar")):
-            return jars
+        if _jars(place):
+            return place
     raise Refusal(
         "Spark's Kafka connector is not here: no connector/*.jar in LOCKSTEP_JARS or .lockstep/jars",
         next_command="make jars",
     )
+
+
+def _jars(place: Path) -> list[str]:
+    return sorted(str(jar) for jar in (place / "connector").glob("*.jar"))

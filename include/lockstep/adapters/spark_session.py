@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
@@ -18,7 +17,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from lockstep.adapters import java, shipping
+from lockstep.adapters import java, jvm, shipping
 from lockstep.adapters.connector import connector_jars
 from lockstep.core.errors import Unreachable
 from lockstep.faults import ARMED_BY
@@ -77,7 +76,7 @@ def _launched() -> SparkSession:
         "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
         "spark.jars": ",".join(connector_jars()),
         "spark.app.name": "lockstep",
-        "spark.driver.extraJavaOptions": _java_options(),
+        "spark.driver.extraJavaOptions": jvm.driver_options(verbose=LOG in os.environ),
     }
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -105,12 +104,6 @@ def _built(settings: dict[str, str]) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
-
-
-def _java_options() -> str:
-    """Quiet, unless there is a file for what Spark has to say."""
-    quiet = f"-Dlog4j2.configurationFile=file:{files('lockstep.adapters') / 'spark.log4j2.properties'}"
-    return f"{quiet} -Dlockstep.level=info" if os.environ.get(LOG) else quiet
 
 
 def _reason(log: IO[bytes]) -> str | None:

@@ -106,7 +106,7 @@ def dag_for(
             application_args=[pipeline.name, "{{ ti.xcom_pull(task_ids='plan') }}"],
             jars="{{ lockstep_jars() }}",
             py_files=f"{{{{ lockstep_archive('{spark_conn_id}') }}}}",
-            conf={"spark.driver.extraJavaOptions": "{{ lockstep_logging() }}"},
+            conf={"spark.driver.extraJavaOptions": "{{ lockstep_driver_options() }}"},
             pre_execute=submit.lead_to(door),
             post_execute=submit.look_after(door),
             doc="Reads exactly the batch's ranges and stages the rows.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,16 +45,18 @@ def archive(spark_conn_id: str) -> str:
     return "" if local else shipping.archive()
 
 
-def logging() -> str:
-    """The driver's JVM says warnings of ours and nothing else."""
-    return f"-Dlog4j2.configurationFile=file:{files('lockstep.adapters') / 'spark.log4j2.properties'}"
+def driver_options() -> str:
+    """What the driver's JVM is told."""
+    from lockstep.adapters import jvm
+
+    return jvm.driver_options()
 
 
 MACROS = {
     "lockstep_job": job,
     "lockstep_jars": jars,
     "lockstep_archive": archive,
-    "lockstep_logging": logging,
+    "lockstep_driver_options": driver_options,
 }
 
 

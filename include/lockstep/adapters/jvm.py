@@ -1,0 +1,54 @@
+"""What the driver's JVM is told: to say warnings of ours and nothing else, and to take Spark's classes from an archive.
+
+An archive fits one Java and one Spark; a JVM that it does not fit leaves it alone and loads class by class.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.adapters import java
+from lockstep.adapters.connector import jars_folder
+from lockstep.core.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# A JVM whose archive does not fit would say so on standard output, among what its program says.
+NOT_A_WORD = "-Xlog:disable -Xlog:all=error:stderr"
+
+
+def driver_options(environ: Mapping[str, str] = os.environ, *, verbose: bool = False) -> str:
+    """The options in one line, for `spark.driver.extraJavaOptions`."""
+    given = [f"-Dlog4j2.configurationFile=file:{files('lockstep.adapters') / 'spark.log4j2.properties'}"]
+    if verbose:
+        given.append("-Dlockstep.level=info")
+    return " ".join([*given, *_from_archive(environ)])
+
+
+def archive(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the archive for today's Java and Spark lies, or would lie: beside the connector's jars."""
+    program = java.find(environ).resolve()
+    facts = program.stat()
+    made_for = (program, facts.st_size, facts.st_mtime_ns, _spark())
+    fingerprint = hashlib.sha256("\0".join(map(str, made_for)).encode()).hexdigest()[:12]
+    return jars_folder(environ) / f"spark-{version('pyspark')}-{fingerprint}.jsa"
+
+
+def _from_archive(environ: Mapping[str, str]) -> list[str]:
+    try:
+        place = archive(environ)
+    except Refusal:
+        return []
+    return [f"-XX:SharedArchiveFile={place}", "-Xshare:auto", NOT_A_WORD] if place.is_file() else []
+
+
+def _spark() -> Path | None:
+    spec = importlib.util.find_spec("pyspark")  # asked without importing, which takes half a second
+    return Path(spec.origin).parent if spec and spec.origin else None

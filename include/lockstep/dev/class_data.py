@@ -1,0 +1,59 @@
+"""The archive of Spark's classes, made once for each Java and Spark by running one small job to its end."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.adapters import java, jvm
+from lockstep.core.errors import Refusal
+from lockstep.dev import jars, lock, processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FIRST_JOB = Path(jvm.__file__).with_name("spark_first_job.py")
+SUBMIT = Path(sys.prefix) / "bin" / "spark-submit"
+
+
+def ensure(say: Callable[[str], None]) -> None:
+    """Makes the archive unless it is there; a Java that cannot make one is left without."""
+    environ = dict(os.environ) | {"LOCKSTEP_JARS": str(jars.folder())} | java.exports()
+    place = jvm.archive(environ)
+    with lock.held(place.with_suffix(".lock"), say):
+        if place.is_file():
+            return
+        say("spark: keeping its classes for a quicker start (half a minute, once)")
+        for old in place.parent.glob("spark-*.jsa"):
+            old.unlink()
+        fresh, log = place.with_suffix(".new"), place.with_suffix(".log")
+        log.unlink(missing_ok=True)
+        options = f"-XX:ArchiveClassesAtExit={fresh} {jvm.NOT_A_WORD}"
+        conf = {"spark.driver.extraJavaOptions": options, "spark.ui.enabled": "false", "spark.log.level": "OFF"}
+        settings = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+        command = [str(SUBMIT), "--master", "local[1]", *settings, str(FIRST_JOB)]
+        if processes.run(command, log=log, environ=environ | {"PYSPARK_PYTHON": sys.executable}) and fresh.is_file():
+            fresh.rename(place)
+        else:
+            fresh.unlink(missing_ok=True)
+            say(f"spark: this Java keeps no classes, so that each start loads them: {shlex.join(command[:1])}, {log}")
+
+
+def main() -> int:
+    """The door for make; a Spark that starts slowly is no reason to end a build."""
+    try:
+        ensure(_say)
+    except Refusal as refusal:
+        _say(str(refusal))
+    return 0
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

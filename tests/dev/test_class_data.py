@@ -1,0 +1,91 @@
+"""Spark's classes kept between runs: taken where the archive fits, and no hindrance where it does not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from lockstep.adapters import java, jvm
+from lockstep.dev import class_data, jars
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "connector").mkdir()
+    (tmp_path / "connector" / "some.jar").touch()
+    return tmp_path
+
+
+def environ(folder):
+    return dict(os.environ) | {"LOCKSTEP_JARS": str(folder)}
+
+
+def spark_submit(*options: str) -> subprocess.CompletedProcess[str]:
+    """Spark's own launcher, whose JVM says its version and ends."""
+    given = " ".join(["-Xshare:auto", jvm.NOT_A_WORD, *options])
+    environ = dict(os.environ) | java.exports() | {"SPARK_SUBMIT_OPTS": given}
+    command = [str(class_data.SUBMIT), "--version"]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+
+
+def test_without_an_archive_the_driver_is_told_nothing_of_one(folder):
+    assert "SharedArchiveFile" not in jvm.driver_options(environ(folder))
+
+
+def test_an_archive_beside_the_jars_is_taken(folder):
+    place = jvm.archive(environ(folder))
+    place.touch()
+    assert place.parent == folder
+    assert f"-XX:SharedArchiveFile={place} " in jvm.driver_options(environ(folder))
+
+
+def test_another_java_has_another_archive(folder, tmp_path):
+    home = tmp_path / "java" / "bin"
+    home.mkdir(parents=True)
+    (home / "java").write_text("#!/bin/sh\necho 'openjdk version \"17\"' >&2\n")
+    (home / "java").chmod(0o755)
+    other = environ(folder) | {"JAVA_HOME": str(home.parent)}
+    assert jvm.archive(other) != jvm.archive(environ(folder))
+
+
+def test_where_there_are_no_jars_there_is_no_archive_and_no_complaint(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "SharedArchiveFile" not in jvm.driver_options({"PATH": os.environ["PATH"]})
+
+
+def test_what_was_kept_spares_a_jvm_the_loading(tmp_path):
+    place = jvm.archive(environ(jars.folder()))
+    if not place.is_file():
+        pytest.skip(f"this Java keeps no classes, or make jars has not run: {place} is not there")
+    log = tmp_path / "loaded"
+    said = spark_submit(f"-XX:SharedArchiveFile={place}", f"-Xlog:class+load:file={log}")
+    assert said.returncode == 0, said.stderr
+    shared = [line for line in log.read_text().splitlines() if "org.apache.spark" in line and "(top)" in line]
+    assert len(shared) > 10
+
+
+def test_an_archive_that_is_none_is_left_alone_without_a_word(tmp_path):
+    (tmp_path / "broken.jsa").write_text("not an archive")
+    said = spark_submit(f"-XX:SharedArchiveFile={tmp_path / 'broken.jsa'}")
+    assert said.returncode == 0, said.stderr
+    assert "[warning]" not in said.stdout + said.stderr
+
+
+def test_what_is_there_is_not_made_again(folder, monkeypatch):
+    monkeypatch.setenv("LOCKSTEP_JARS", str(folder))
+    jvm.archive().write_text("made before")
+    said: list[str] = []
+    class_data.ensure(said.append)
+    assert said == []
+    assert jvm.archive().read_text() == "made before"
+
+
+def test_a_spark_that_cannot_keep_its_classes_ends_no_build(folder, monkeypatch):
+    monkeypatch.setenv("LOCKSTEP_JARS", str(folder))
+    (folder / "spark-0.1-of-old.jsa").touch()
+    monkeypatch.setattr(class_data, "SUBMIT", "/bin/false")
+    assert class_data.main() == 0
+    assert [place.name for place in folder.glob("*.jsa")] == []
+    assert [place.name for place in folder.glob("*.new")] == []
