@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
 from lockstep.adapters.postgres import staging_dsn
-from lockstep.adapters.spark_errors import told
+from lockstep.adapters.spark_errors import found_away, told
+from lockstep.adapters.spark_jobs import jobs
 from lockstep.adapters.spark_ranges import groups, outcomes, probe, require_no_shuffle, with_end
 from lockstep.adapters.spark_session import session
 from lockstep.adapters.spark_source import records_of
@@ -66,7 +67,8 @@ class SparkEngine:
 
     def application_id(self) -> str | None:
         """How Spark's own pages call this run."""
-        return session().sparkContext.applicationId
+        with found_away(self._where):
+            return jobs().application_id()
 
     def columns(self, place: int = 0) -> tuple[Column, ...]:
         """The columns that reach the target at this place; with a transform, found by running it on an empty frame.
@@ -78,6 +80,10 @@ class SparkEngine:
             self._transforms = Transforms(self._folder)
         if self._transforms.straight:
             return self._folder.pipeline.columns
+        with found_away(self._where):
+            return self._found(place)
+
+    def _found(self, place: int) -> tuple[Column, ...]:
         target = self._folder.pipeline.targets[place]
         if commit_unit(self._folder.pipeline.guarantee) == EACH_STREAM:
             records = probe(session(), self._transforms.given)
@@ -101,21 +107,30 @@ class SparkEngine:
         tombs = tuple(each for each, deletes in zip(tables, self._deleting(), strict=True) if deletes)
         beside = work.raw_table if self._folder.quarantines and not self._transforms.straight else None
         writer = Writer(dsn, work.table, work.batch_id, work.token, froms, tables[0][1], tombs, beside)
-        slots = self._tasks(work)
-        return self._done(work, lambda: self._staged(self._decoded(work, slots), writer, work, slots))
+
+        def staged() -> tuple[ManifestLine, ...]:
+            slots = self._tasks(work)
+            return self._staged(self._decoded(work, slots), writer, work, slots)
+
+        return self._done(work, staged)
 
     def commit_ranges(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
         """Reads the ranges in tasks that commit each by themselves; raises `BadData` when data or code is at fault."""
         names = tuple(column.name for column in work.columns)
-        frames, run = [], secrets.token_hex(8)
-        for slot, group in enumerate(groups(work.ranges, self._tasks(work))):
-            part = replace(work, ranges=group)
-            froms = {item.stream_id: item.offsets.from_offset for item in group}
-            frames.append(self._committed(part, RangeWriter(task, run, slot, froms, names)))
-        return self._done(work, lambda: outcomes(frames, self._where))
+        run = secrets.token_hex(8)
+
+        def committed() -> tuple[RangeOutcome, ...]:
+            frames = []
+            for slot, group in enumerate(groups(work.ranges, self._tasks(work))):
+                part = replace(work, ranges=group)
+                froms = {item.stream_id: item.offsets.from_offset for item in group}
+                frames.append(self._committed(part, RangeWriter(task, run, slot, froms, names)))
+            return outcomes(frames, self._where)
+
+        return self._done(work, committed)
 
     def _tasks(self, work: StageWork) -> int:
-        return tasks_for([item.offsets.span for item in work.ranges], session().sparkContext.defaultParallelism)
+        return tasks_for([item.offsets.span for item in work.ranges], jobs().slots())
 
     def _decoded(self, work: StageWork, tasks: int | None = None) -> DataFrame:
         raw = records_of(work, self._kafka, self._kafka_options)
@@ -124,9 +139,8 @@ class SparkEngine:
 
     def _done(self, work: StageWork, do: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
         """Does it under a name by which it can be cancelled, and tells what went wrong in one line."""
-        context = session().sparkContext
         group = f"{work.table}_{secrets.token_hex(4)}"  # one that is cancelled runs no job any more
-        context.setJobGroup(group, f"{work.pipeline}: batch {work.batch_id}", interruptOnCancel=True)
+        jobs().begin(group, f"{work.pipeline}: batch {work.batch_id}")
         self._group = group
         self._require_wanted(work)  # after the group is named: who cancels from here on cancels the group
         try:
@@ -146,7 +160,7 @@ class SparkEngine:
         """Stops the read that is under way, and one that has not begun yet."""
         self._cancelled = True
         if self._group:
-            session().sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)  # noqa: SLF001 - Python lacks it
+            jobs().cancel(self._group)
 
     def _staged(self, records: DataFrame, writer: Writer, work: StageWork, slots: int) -> tuple[ManifestLine, ...]:
         if self._transforms.straight:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lockstep.core.errors import BadData, Refusal, Unreachable, said_in
+from pyspark.errors import PySparkException
+
+from lockstep.core.errors import BadData, Refusal, Unreachable, is_away, said_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lockstep.core.staging import StageWork
 
-# What an error names when an outside system was away or did not let us in: no fault of data or code.
-AWAY = (
-    "ConnectionError",
-    "KAFKA_DATA_LOSS",
-    "OffsetOutOfRange",
-    "TimeoutException",
-    "Disconnect",
-    "AuthenticationException",
-    "AuthorizationException",
-    "SSLHandshakeException",
-)
+
+@contextmanager
+def found_away(where: str) -> Iterator[None]:
+    """Spark is asked before there is anything to read: a server that is away is told as such."""
+    try:
+        yield
+    except PySparkException as error:
+        if is_away(str(error)):
+            raise Unreachable(f"{where}: Spark was lost: {' '.join(str(error).split())[:200]}") from error
+        raise
 
 
 def told(error: Exception, where: str, work: StageWork) -> Exception:
@@ -29,7 +33,7 @@ def told(error: Exception, where: str, work: StageWork) -> Exception:
         return Refusal(f"{where}: Spark was started without its Kafka connector", next_command="make jars")
     if said := next(filter(None, map(said_in, lines)), None):
         return said
-    away = next((line for line in lines if any(kind in line for kind in AWAY)), None)
+    away = next(filter(is_away, lines), None)
     if away:
         return Unreachable(f"{where}: batch {work.batch_id} could not be read: {away[:300]}")
     if any("ArithmeticException: long overflow" in line for line in lines):

@@ -17,7 +17,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from lockstep.adapters import java, jvm, shipping
+from lockstep.adapters import java, jvm, shipping, spark_connect
 from lockstep.adapters.connector import connector_jars
 from lockstep.core.errors import Unreachable
 from lockstep.faults import ARMED_BY
@@ -36,12 +36,11 @@ SETTINGS = {
 }
 TELLERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")  # they print what we raise
 LOG = "LOCKSTEP_SPARK_LOG"
-SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 @cache
 def session() -> SparkSession:
-    """The one session of this process; under spark-submit its own settings win, else it is SPARK_MASTER's, or local.
+    """The one session of this process: the submitted one, else one on SPARK_REMOTE's server, else SPARK_MASTER's, or local.
 
     It is made in a thread of its own, because in the main one PySpark would take Ctrl-C away from us.
     Raises `Unreachable` when Spark does not start.
@@ -57,12 +56,21 @@ def session() -> SparkSession:
 
 def _make(made: list[SparkSession | Exception]) -> None:
     try:
-        made.append(_submitted() if SUBMITTED in os.environ else _launched())
+        made.append(_begun())
     except Exception as error:  # noqa: BLE001 - carried over to the thread that asked
         made.append(error)
 
 
+def _begun() -> SparkSession:
+    for name in TELLERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    if spark_connect.SUBMITTED in os.environ:
+        return _submitted()
+    return spark_connect.connected(SETTINGS) if spark_connect.is_wanted() else _launched()
+
+
 def _submitted() -> SparkSession:
+    """What was submitted has settings of its own, which win."""
     SparkContext._ensure_initialized()  # noqa: SLF001 - else SparkConf would not know what was submitted
     given = SparkConf()
     settings = SETTINGS | {"spark.log.level": "OFF"}
@@ -98,8 +106,6 @@ def _launched() -> SparkSession:
 
 
 def _built(settings: dict[str, str]) -> SparkSession:
-    for name in TELLERS:
-        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import textwrap
 from pathlib import Path
@@ -117,11 +118,13 @@ def _faults(name: str) -> list[str]:
 
 
 def _engine(folder: PipelineFolder) -> SparkEngine | None:
-    """The Spark that a transform is tried on; None where there is none to try."""
+    """The Spark that a transform is tried on, always our own; None where there is none to try."""
     if folder.transform is None and not any(target.transform for target in folder.pipeline.targets):
         return None
     from lockstep.adapters.spark import SparkEngine
+    from lockstep.adapters.spark_connect import REMOTE
 
+    os.environ.pop(REMOTE, None)  # a server tells too little of a plan
     return SparkEngine(folder, "", "")
 
 

@@ -26,15 +26,15 @@ dev_app = typer.Typer(no_args_is_help=True, help="The embedded stack: Postgres, 
 @dev_app.command("up")
 def up(
     airflow: Annotated[bool, typer.Option("--airflow", help="Airflow too, with the DAGs of this project.")] = False,
-    spark_connect: Annotated[bool, typer.Option("--spark-connect", help="Spark Connect too (not yet).")] = False,
+    spark_connect: Annotated[
+        bool, typer.Option("--spark-connect", help="A warm Spark too: no run starts a JVM.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Start what is not running; leave alone what is."""
     from lockstep.dev import switch
 
-    if spark_connect:
-        raise Refusal("--spark-connect is not there yet.", next_command=stack.UP)
-    running = switch.up(_home(), _progress, with_airflow=airflow)
+    running = switch.up(_home(), _progress, with_airflow=airflow, with_spark=spark_connect)
     show(_described(running), as_json, lambda: say("the stack is up"))
 
 
@@ -65,7 +65,7 @@ def env(as_json: AsJson = False) -> None:
     for part, given in ((known.postgres, "LOCKSTEP_DSN"), (known.broker, "LOCKSTEP_KAFKA")) if known else ():
         if not os.environ.get(given) and not (part and part.lives):
             raise Refusal("the stack is down.", next_command=stack.UP)
-    document = {"dsn": surroundings.dsn(), "kafka": surroundings.kafka()}
+    document = {"dsn": surroundings.dsn(), "kafka": surroundings.kafka(), "spark_remote": surroundings.spark_remote()}
     show(document, as_json, lambda: say("\n".join(_exports(document))))
 
 
@@ -101,9 +101,11 @@ def _home() -> Path:
     raise Refusal(f"no project in or above {Path.cwd()}.", next_command="cd to a clone, or export LOCKSTEP_HOME=FOLDER")
 
 
-def _exports(document: dict[str, str]) -> Iterator[str]:
+def _exports(document: dict[str, str | None]) -> Iterator[str]:
+    variables = {"dsn": "LOCKSTEP_DSN", "kafka": "LOCKSTEP_KAFKA", "spark_remote": "SPARK_REMOTE"}
     for name, value in document.items():
-        yield f"export LOCKSTEP_{name.upper()}={shlex.quote(value)}"
+        if value is not None:
+            yield f"export {variables[name]}={shlex.quote(value)}"
 
 
 def _described(known: Stack) -> dict[str, Any]:
@@ -112,6 +114,7 @@ def _described(known: Stack) -> dict[str, Any]:
         ("postgres", known.postgres, "LOCKSTEP_DSN"),
         ("kafka", known.broker, "LOCKSTEP_KAFKA"),
         ("airflow", known.airflow, ""),
+        ("spark connect", known.spark, "SPARK_REMOTE"),
     )
     return {"home": str(known.home), "parts": [{"name": name} | _part(part, given) for name, part, given in parts]}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from lockstep.adapters.processes import this_owner
 from lockstep.cli import output
 from lockstep.cli.options import Name
 from lockstep.cli.output import AsJson
-from lockstep.cli.surroundings import registry, surroundings
+from lockstep.cli.surroundings import registry, spark_remote, surroundings
 from lockstep.core.decisions import Blocked, Busy, Caller, Idle, Start
 from lockstep.core.errors import Refusal
 from lockstep.core.stores import require_address
@@ -101,10 +102,12 @@ def run(
 
 
 def spark_engine(folder: PipelineFolder, at: Surroundings) -> Engine:
-    """Spark, started when the first batch needs it."""
+    """Spark, asked for when the first batch needs it: a warm one where there is one, else our own."""
     from lockstep.adapters.spark_later import SparkLater
 
     def spark() -> Engine:
+        if remote := spark_remote():
+            os.environ["SPARK_REMOTE"] = remote
         from lockstep.adapters.spark import SparkEngine
 
         return SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options, registry())

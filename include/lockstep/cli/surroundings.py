@@ -40,6 +40,16 @@ def kafka() -> str:
     return os.environ.get("LOCKSTEP_KAFKA") or _of_stack("kafka", "LOCKSTEP_KAFKA", "Kafka broker")
 
 
+def spark_remote() -> str | None:
+    """A Spark that is warm already, as SPARK_REMOTE takes it; None where a run starts its own."""
+    if given := os.environ.get("SPARK_REMOTE"):
+        return given
+    from lockstep.dev import stack
+
+    known = stack.find()
+    return known.spark_remote if known else None
+
+
 def kafka_options() -> KafkaOptions:
     """The client options of LOCKSTEP_KAFKA_CONFIG: a JSON object, or the path of a file that holds one.
 

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+# What an error names when an outside system was away or did not let us in.
+AWAY = (
+    "AuthenticationException",
+    "AuthorizationException",
+    "ConnectionError",
+    "Disconnect",
+    "INVALID_HANDLE.SESSION",  # a Spark server that was started anew
+    "KAFKA_DATA_LOSS",
+    "OffsetOutOfRange",
+    "SSLHandshakeException",
+    "StatusCode.UNAVAILABLE",
+    "TimeoutException",
+)
+
 
 class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault
     """Lockstep says no: `str()` is one line with the facts and, where there is one, the next command."""
@@ -48,3 +62,8 @@ def said_in(line: str) -> Refusal | None:
         return None
     message, _, next_command = rest.partition("  Next: ")
     return kind(message, next_command=next_command or None)
+
+
+def is_away(line: str) -> bool:
+    """Whether a foreign error speaks of an outside system that was away: no fault of data or code."""
+    return any(kind in line for kind in AWAY)

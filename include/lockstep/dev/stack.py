@@ -41,6 +41,12 @@ class Stack:
     postgres: Part | None = None
     broker: Part | None = None
     airflow: Part | None = None
+    spark: Part | None = None
+
+    @property
+    def spark_remote(self) -> str | None:
+        """Where a warm Spark is, as SPARK_REMOTE takes it; None where none runs."""
+        return f"sc://127.0.0.1:{self.spark.port}" if self.spark and self.spark.lives else None
 
 
 def home_of(start: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
@@ -63,7 +69,7 @@ def read(home: Path) -> Stack | None:
     """The state file; None when there is none or when it is no longer readable, for `up` writes it anew."""
     try:
         kept = json.loads((home / "stack.json").read_text())
-        parts = (_part(kept["postgres"]), _part(kept["broker"]), _part(kept.get("airflow")))
+        parts = (_part(kept["postgres"]), _part(kept["broker"]), _part(kept.get("airflow")), _part(kept.get("spark")))
         return Stack(home, kept["dsn"], kept["kafka"], *parts)
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
@@ -77,6 +83,7 @@ def write(stack: Stack) -> None:
         "postgres": _as_json(stack.postgres),
         "broker": _as_json(stack.broker),
         "airflow": _as_json(stack.airflow),
+        "spark": _as_json(stack.spark),
     }
     half = stack.home / "stack.json.new"
     half.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from lockstep.core.errors import Refusal
-from lockstep.dev import airflow, jars, kafka, lock, ports, postgres, stack
+from lockstep.dev import airflow, jars, kafka, lock, ports, postgres, spark_connect, stack
 from lockstep.dev.airflow_settings import Place
 from lockstep.dev.stack import Part, Stack
 
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def up(
-    home: Path, say: Callable[[str], None], environ: Mapping[str, str] = os.environ, *, with_airflow: bool = False
+    home: Path,
+    say: Callable[[str], None],
+    environ: Mapping[str, str] = os.environ,
+    *,
+    with_airflow: bool = False,
+    with_spark: bool = False,
 ) -> Stack:
     """Starts what is not running, leaves alone what is, and writes down where it is; may be repeated at any time."""
     with lock.held(home / "lock", say):
@@ -26,6 +31,8 @@ def up(
             _postgres_up(before, say, environ)
         if not environ.get("LOCKSTEP_KAFKA"):
             _broker_up(before, say, environ)
+        if with_spark:
+            _spark_up(before, say, environ)
         if with_airflow:
             _airflow_up(_write_down(before), say, environ)
         return _write_down(before)
@@ -40,6 +47,9 @@ def down(home: Path, say: Callable[[str], None], *, only_airflow: bool = False) 
             say(f"airflow: stopped (processes {', '.join(str(part.pid) for part in scheduled.parts.values())})")
         if only_airflow:
             return _write_down(before)
+        if warm := spark_connect.running(home):
+            spark_connect.stop(warm)
+            say(f"spark connect: stopped (process {warm.process.pid})")
         if broker := kafka.running(home):
             kafka.stop(broker)
             say(f"kafka: stopped (process {broker.process.pid})")
@@ -66,6 +76,17 @@ def _broker_up(before: Stack, say: Callable[[str], None], environ: Mapping[str, 
     broker = kafka.start(before.home, port, jar_folder=jars.folder(environ) / "broker")
     _write_down(before)
     say(f"kafka: {_how(known is not None, began)} on {broker.bootstrap}")
+
+
+def _spark_up(before: Stack, say: Callable[[str], None], environ: Mapping[str, str]) -> None:
+    known = spark_connect.running(before.home)
+    if known is None:
+        jars.ensure(jars.folder(environ), say)
+    began = time.monotonic()
+    port = known.port if known else _port(before, before.spark, "LOCKSTEP_SPARK_PORT", environ)
+    server = spark_connect.start(before.home, port, jar_folder=jars.folder(environ) / "connector")
+    _write_down(before)
+    say(f"spark connect: {_how(known is not None, began)} on {server.remote}")
 
 
 def _airflow_up(before: Stack, say: Callable[[str], None], environ: Mapping[str, str]) -> None:
@@ -98,7 +119,7 @@ def _port(before: Stack, part: Part | None, variable: str, environ: Mapping[str,
         if not demanded.isdecimal() or not 0 < int(demanded) < ports.END:
             raise Refusal(f"{variable}={demanded} is no port.", next_command=f"unset {variable}")
         return ports.demand(int(demanded), variable)
-    parts = (before.postgres, before.broker, before.airflow)
+    parts = (before.postgres, before.broker, before.airflow, before.spark)
     others = [other.port for other in parts if other and other is not part]
     return ports.choose(before.home, wanted=part.port if part else None, taken=others)
 
@@ -107,6 +128,7 @@ def _write_down(before: Stack) -> Stack:
     """What is running now, into the state file."""
     home = before.home
     server, broker, scheduled = postgres.running(home), kafka.running(home), airflow.running(home)
+    warm = spark_connect.running(home)
     now = Stack(
         home,
         server.dsn if server else before.dsn,
@@ -114,6 +136,7 @@ def _write_down(before: Stack) -> Stack:
         Part(server.port, server.process) if server else _at_rest(before.postgres),
         Part(broker.port, broker.process) if broker else _at_rest(before.broker),
         Part(scheduled.port, next(iter(scheduled.parts.values()))) if scheduled else _at_rest(before.airflow),
+        Part(warm.port, warm.process) if warm else _at_rest(before.spark),
     )
     stack.write(now)
     return now

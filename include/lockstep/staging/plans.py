@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
 # To Spark these are constants of one execution; to a batch that is tried twice they are not.
 CLOCKS = {"CurrentTimestamp", "Now", "CurrentDate", "CurrentTime", "LocalTimestamp", "CurDateExpressionBuilder"}
+ANALYSED, PHYSICAL = "Analyzed Logical Plan", "Physical Plan"
+_NODE = re.compile(r"([ :+]*-? ?)(.*)")
+_KIND = re.compile(r"(?:\*\(\d+\) )?\W*(\w*)")
 CUTS = {"GlobalLimit", "LocalLimit", "Offset", "Tail", "Sample"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One node of a plan as Spark writes it: what it is, what it says, and how deep it lies."""
+
+    depth: int
+    kind: str
+    text: str
 
 
 def shuffles(frame: DataFrame) -> str | None:
     """The first exchange by which rows of several source partitions meet in one task, as Spark says it; None: there is none."""
-    plan = frame._jdf.queryExecution().executedPlan()  # noqa: SLF001 - Python lacks it
-    for node in _nodes(plan):
-        if _kind(node).startswith("ShuffleExchange"):
-            return str(node.simpleString(5))
-    return None
+    return next((line.text for line in _lines(_plan(frame, PHYSICAL)) if line.kind == "Exchange"), None)
 
 
 def unrepeatable(frame: DataFrame) -> tuple[str, ...]:
     """The expressions that give other values when the same records are read again: the clock, chance, where it runs."""
     found: dict[str, None] = {}
-    for node in _nodes(_analysed(frame)):
+    analysed = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - Python lacks it, and a server tells no expressions
+    for node in _nodes(analysed):
         if _kind(node) == "Sample":
             found["sample"] = None
         for expression in _expressions(node):
@@ -37,24 +48,44 @@ def unrepeatable(frame: DataFrame) -> tuple[str, ...]:
 
 def cuts(frame: DataFrame) -> str | None:
     """What takes some of the records and leaves the others unread, such as a limit; None where nothing does."""
-    for node in _nodes(_analysed(frame)):
-        if _kind(node) in CUTS and any(_has_records(below) for below in _nodes(node)):
-            return _kind(node).removeprefix("Global").removeprefix("Local").lower()
+    lines = _lines(_plan(frame, ANALYSED))
+    for place, line in enumerate(lines):
+        if line.kind in CUTS and any("_offset#" in below.text for below in _below(lines, place)):
+            return line.kind.removeprefix("Global").removeprefix("Local").lower()
     return None
 
 
 def reads(frame: DataFrame) -> int:
     """How often the plan reads from Kafka: a transform may use its records twice."""
-    return sum("KafkaRelation" in str(node) for node in _nodes(_analysed(frame)) if not node.children().size())
+    return sum("KafkaRelation" in line.text for line in _lines(_plan(frame, ANALYSED)))
 
 
-def _analysed(frame: DataFrame) -> Any:
-    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - Python lacks it
+def _plan(frame: Any, section: str) -> str:
+    """A plan as Spark writes it, a node a line: what the JVM has, or what a server says of it."""
+    if hasattr(frame, "_jdf"):
+        execution = frame._jdf.queryExecution()  # noqa: SLF001 - Python lacks it
+        return str((execution.analyzed() if section == ANALYSED else execution.executedPlan()).toString())
+    said = str(frame._explain_string(extended=True))  # noqa: SLF001 - `explain` itself prints
+    plan = said.partition(f"== {section} ==\n")[2].partition("\n\n==")[0]
+    return plan.partition("\n")[2] if section == ANALYSED else plan  # a line with the columns' names goes before it
+
+
+def _lines(plan: str) -> list[Line]:
+    found = []
+    for line in plan.splitlines():
+        prefix, text = _NODE.match(line).groups()  # type: ignore[union-attr]  # it matches every line
+        found.append(Line(len(prefix), _KIND.match(text)[1], text))  # type: ignore[index]
+    return found
+
+
+def _below(lines: Sequence[Line], place: int) -> Iterator[Line]:
+    for line in lines[place + 1 :]:
+        if line.depth <= lines[place].depth:
+            return
+        yield line
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
-    if _kind(plan) == "AdaptiveSparkPlanExec":
-        plan = plan.initialPlan()
     yield plan
     for child in _each(plan.children()):
         yield from _nodes(child)
@@ -64,13 +95,13 @@ def _nodes(plan: Any) -> Iterator[Any]:
 
 def _expressions(node: Any) -> Iterator[Any]:
     for expression in _each(node.expressions()):
-        yield from _below(expression)
+        yield from _inner(expression)
 
 
-def _below(expression: Any) -> Iterator[Any]:
+def _inner(expression: Any) -> Iterator[Any]:
     yield expression
     for child in _each(expression.children()):
-        yield from _below(child)
+        yield from _inner(child)
 
 
 def _is_chance(expression: Any) -> bool:
@@ -86,10 +117,6 @@ def _name(expression: Any) -> str:
 
 def _kind(thing: Any) -> str:
     return str(thing.getClass().getSimpleName())
-
-
-def _has_records(node: Any) -> bool:
-    return any(column.name() == "_offset" for column in _each(node.output()))
 
 
 def _each(sequence: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from lockstep.core.columns import RESERVED, Column
-from lockstep.core.errors import BadDefinition
+from lockstep.core.errors import BadDefinition, Refusal, Unreachable, is_away
 from lockstep.core.staging import Run
 
 if TYPE_CHECKING:
@@ -123,7 +123,9 @@ class Transforms:
             self._module = module
         return self._module
 
-    def _fails(self, error: Exception) -> BadDefinition:
+    def _fails(self, error: Exception) -> Refusal:
+        if is_away(str(error)):
+            return Unreachable(f"{self._where}: Spark was lost: {' '.join(str(error).split())[:200]}")
         line = (str(error).strip().splitlines() or [""])[0]
         return BadDefinition(f"{self._where}: transform.py fails: {type(error).__name__}: {line}")
 

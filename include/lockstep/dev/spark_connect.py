@@ -1,0 +1,129 @@
+"""The embedded Spark Connect server: one warm JVM that runs share, below a folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.adapters import java, jvm, shipping
+from lockstep.core.errors import Refusal
+from lockstep.dev import jars, ports, processes
+
+if TYPE_CHECKING:
+    from lockstep.dev.processes import Process
+
+SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+SUBMIT = Path(sys.prefix) / "bin" / "spark-submit"
+# Pipelines that run at once share the tasks' slots, instead of the second waiting for the first.
+POOLS = """<?xml version="1.0"?>
+<allocations><pool name="default"><schedulingMode>FAIR</schedulingMode></pool></allocations>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkServer:
+    """A running server and how to reach it."""
+
+    process: Process
+    port: int
+
+    @property
+    def remote(self) -> str:
+        """The address that clients are given, as SPARK_REMOTE takes it."""
+        return f"sc://127.0.0.1:{self.port}"
+
+
+def start(home: Path, port: int | None = None, *, jar_folder: Path | None = None) -> SparkServer:
+    """The server below this folder, answering: the running one, or started on the port (a free one by default)."""
+    folder = _folder(home)
+    folder.mkdir(parents=True, exist_ok=True)
+    if server := running(home):
+        return _ready(home, server.process)
+    chosen = port or ports.choose(home)
+    (folder / "port").write_text(str(chosen))
+    (folder / "pools.xml").write_text(POOLS)
+    (folder / "console.log").unlink(missing_ok=True)
+    for old in folder.glob("lockstep-*.zip"):
+        old.unlink()
+    shutil.rmtree(folder / "scratch", ignore_errors=True)  # of a server that was killed
+    connector = jar_folder or jars.find("connector")
+    code = shipping.archive(folder)
+    conf = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(chosen),
+        "spark.driver.extraJavaOptions": jvm.driver_options(
+            dict(os.environ) | {"LOCKSTEP_JARS": str(connector.parent)}
+        ),
+        "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
+        "spark.lockstep.code": Path(code).name,
+        "spark.local.dir": str(folder / "scratch"),
+        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
+        "spark.scheduler.allocation.file": f"file:{folder / 'pools.xml'}",
+        "spark.scheduler.mode": "FAIR",
+        "spark.speculation": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+    }
+    command = [str(SUBMIT), "--class", SERVER, "--name", f"lockstep {folder}", "--master", _master()]
+    command += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    command += ["--jars", ",".join(sorted(map(str, connector.glob("*.jar")))), "--py-files", code, "spark-internal"]
+    environ = (
+        processes.surroundings() | java.exports() | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    )
+    pid_file = folder / "pid"
+    return _ready(home, processes.launch(command, log=folder / "console.log", pid_file=pid_file, environ=environ))
+
+
+def running(home: Path) -> SparkServer | None:
+    """The server below this folder if its process lives, whoever started it."""
+    folder = _folder(home)
+    try:
+        process = processes.observe(int((folder / "pid").read_text()))
+        port = int((folder / "port").read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    # A crashed server's pid may be somebody else's by now, but nobody else is called by our folder.
+    if process is None or f"lockstep {folder}" not in processes.command_line(process.pid):
+        return None
+    return SparkServer(process, port)
+
+
+def stop(server: SparkServer, patience: float = 20.0) -> None:
+    """Ends that very run of the server with its workers, by SIGKILL when it does not end by itself."""
+    processes.stop(server.process, signal.SIGTERM, patience)
+
+
+def kill(server: SparkServer) -> None:
+    """Ends the server as a crash would."""
+    processes.stop(server.process, signal.SIGKILL, 5.0)
+
+
+def _ready(home: Path, process: Process, patience: float = 90.0) -> SparkServer:
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        server = running(home)
+        if server and ports.answers(server.port, seconds=0.5):
+            return server
+        if not processes.alive(process):
+            break
+        time.sleep(0.1)
+    log = _folder(home) / "console.log"
+    raise Refusal(
+        f"Spark Connect did not answer within {patience:.0f} s: {processes.last_line(log)}", next_command=f"less {log}"
+    )
+
+
+def _master() -> str:
+    return os.environ.get("SPARK_MASTER", "local[*]")
+
+
+def _folder(home: Path) -> Path:
+    # Resolved, because a server is recognised by the path that it was started with.
+    return home.resolve() / "spark"

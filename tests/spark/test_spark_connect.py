@@ -1,0 +1,167 @@
+"""A warm Spark on a server: the same records as by a driver of one's own, and a server that dies costs a retry."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from checker import check
+from lockstep.adapters.folders import load
+from lockstep.dev import jars, spark_connect
+
+TESTS = Path(__file__).parent.parent
+ID, DDL = "id string, n int", "id text, n int"
+RECORDS = [(f"k{i}", b'{"id":"a","n":%d}' % i) for i in range(60)] + [(None, b"no json")]
+TWICE = """
+def transform(records):
+    counts = records.groupBy("id").count()
+    return records.join(counts, "id").drop("n").withColumnRenamed("count", "n").withColumn("n", F.col("n").cast("int"))
+"""
+SHUFFLES = "def transform(records):\n    return records.repartition(3)\n"
+LIMITS = "def transform(records):\n    return records.limit(5).unionByName(records.where('n < 0'))\n"
+FAILS = """
+@F.udf("int")
+def boom(n):
+    raise ValueError("no such customer")
+def transform(r):
+    return r.withColumn("n", boom("n"))
+"""
+START = "from pyspark.sql import functions as F\n"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    place = tmp_path_factory.mktemp("warm")
+    yield place
+    if server := spark_connect.running(place):
+        spark_connect.kill(server)
+
+
+@pytest.fixture
+def server(home):
+    """The server of this file, started anew where a test has ended it."""
+    return spark_connect.start(home, jar_folder=jars.folder() / "connector")
+
+
+def start(loaded, server, *options: str, **more: str) -> subprocess.Popen[str]:
+    path = os.pathsep.join([str(TESTS.parent / "include"), str(TESTS)])
+    environ = os.environ | {"LOCKSTEP_DSN": loaded.dsn, "LOCKSTEP_KAFKA": loaded.kafka, "PYTHONPATH": path}
+    command = [str(Path(sys.executable).parent / "lockstep"), "run", loaded.name, "--json", *options]
+    environ |= {"SPARK_REMOTE": server.remote} | more
+    return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, dict, str]:
+    out, err = process.communicate(timeout=120)
+    return process.returncode, json.loads(out) if out else {}, err
+
+
+def run(loaded, server, *options: str, **more: str) -> tuple[int, dict, str]:
+    return ended(start(loaded, server, *options, **more))
+
+
+def violations(loaded) -> list[str]:
+    """What does not hold; the staging of an attempt that failed waits for `reap`."""
+    return check(loaded.dsn, loaded.kafka, loaded.name, table=f"public.{loaded.name}")
+
+
+@pytest.fixture
+def source(topic, produce):
+    name = topic(partitions=3)
+    produce(name, RECORDS)
+    return name
+
+
+def test_a_batch_is_staged_on_the_server_and_committed_here(pipeline, source, server):
+    loaded = pipeline(source, ID, DDL)
+    code, said, err = run(loaded, server)
+    assert (code, said["rows_written"], said["rows_rejected"]) == (0, 60, 1), err
+    assert loaded.violations() == []
+    assert loaded.ask("select spark_application_id is not null from lockstep.attempt") == [(True,)]
+
+
+def test_each_partition_commits_in_its_own_task_there(pipeline, source, server):
+    loaded = pipeline(source, ID, DDL, guarantee="PerPartition()")
+    code, said, err = run(loaded, server)
+    assert (code, said["rows_written"]) == (0, 60), err
+    assert loaded.violations() == []
+
+
+def test_a_transform_that_uses_its_records_twice_reads_them_once(pipeline, source, server):
+    loaded = pipeline(source, ID, DDL, transform=START + TWICE)
+    code, _, err = run(loaded, server)
+    assert code == 0, err
+    assert loaded.ask(f"select distinct n, count(*) from public.{loaded.name} group by 1") == [(60, 60)]
+    assert loaded.violations() == []
+
+
+@pytest.mark.parametrize(
+    ("transform", "more", "words"),
+    [
+        (SHUFFLES, {"guarantee": "PerPartition()"}, "transform.py shuffles"),
+        (LIMITS, {}, "must not use limit"),
+        (FAILS, {}, "ValueError: no such customer"),
+        ("def transform(r):\n    return r.select('nope')\n", {}, "UNRESOLVED_COLUMN"),
+    ],
+)
+def test_what_a_transform_must_not_do_is_one_line_here_too(pipeline, source, server, transform, more, words):
+    loaded = pipeline(source, ID, DDL, transform=START + transform, **more)
+    code, _, err = run(loaded, server)
+    assert (code, err.count("\n")) == (1, 1), err
+    assert words in err
+    assert loaded.ask(f"select count(*) from public.{loaded.name}") == [(0,)]
+
+
+def test_code_that_was_changed_since_the_server_started_is_the_code_that_runs(pipeline, source, server):
+    decode = 'import json\ndef decode(key, value, headers):\n    return {"id": "%s", "n": json.loads(value)["n"]}\n'
+    loaded = pipeline(source, ID, DDL, form=f'Custom("{ID}")')
+    path = load(loaded.name).path / "decode.py"
+    path.write_text(decode % "first")
+    assert run(loaded, server)[0] == 0
+    assert loaded.ask(f"select distinct id from public.{loaded.name}") == [("first",)]
+
+
+def test_several_pipelines_share_it(pipeline, source, server):
+    several = [pipeline(source, ID, DDL), pipeline(source, ID, DDL)]
+    folders = [load(each.name).path for each in several]
+    processes = [
+        start(each, server, LOCKSTEP_PIPELINES=str(folder.parent))
+        for each, folder in zip(several, folders, strict=True)
+    ]
+    assert [ended(process)[0] for process in processes] == [0, 0]
+    assert [each.violations() for each in several] == [[], []]
+
+
+def test_a_server_that_is_away_is_one_line_and_costs_a_retry(pipeline, source, server, home):
+    loaded = pipeline(source, ID, DDL)
+    spark_connect.kill(server)
+    code, _, err = run(loaded, server)
+    assert (code, err.count("\n")) == (1, 1), err
+    assert "does not answer" in err
+    assert "lockstep dev up --spark-connect" in err
+
+    again = spark_connect.start(home, server.port, jar_folder=jars.folder() / "connector")
+    code, said, err = run(loaded, again)
+    assert (code, said["rows_written"]) == (0, 60), err
+    assert violations(loaded) == []
+
+
+def test_a_server_that_dies_while_it_reads_costs_a_retry(pipeline, source, server, home):
+    slow = START + "import time\n@F.udf('int')\ndef slow(n):\n    time.sleep(0.2)\n    return n\n"
+    loaded = pipeline(source, ID, DDL, transform=slow + "def transform(r):\n    return r.withColumn('n', slow('n'))\n")
+    process = start(loaded, server)
+    while not loaded.ask("select 1 from lockstep.attempt where spark_application_id is not null"):
+        assert process.poll() is None, process.communicate()
+    spark_connect.kill(server)
+    code, _, err = ended(process)
+    assert (code, err.count("\n")) == (1, 1), err
+    assert loaded.ask("select state, fault from lockstep.attempt") == [("failed", "surroundings")]
+
+    again = spark_connect.start(home, server.port, jar_folder=jars.folder() / "connector")
+    assert run(loaded, again)[0] == 0
+    assert violations(loaded) == []
