@@ -61,7 +61,7 @@ from lockstep.airflow import dag_for
 
 dag = dag_for(
     load("{name}").pipeline, max_active_runs=2, is_paused_upon_creation=False,
-    default_args={{"retry_delay": timedelta(seconds=3)}},
+    default_args={{"retry_delay": timedelta(seconds=3)}}, spark_conn_id="{spark}",
 )
 """
 RECORDS = 150
@@ -95,7 +95,7 @@ class House:
         self.airflow = airflow.start(self.home, self.place)
         self.api = self.airflow.api()
 
-    def pipeline(self, name: str, *, slow: bool = False) -> Scheduled:
+    def pipeline(self, name: str, *, slow: bool = False, spark: str = "spark_default") -> Scheduled:
         """A pipeline with records on its topic, a table, and a DAG that Airflow has parsed."""
         folder, topic = self.place.pipelines / name, f"{self.place.metadata}-{name}"
         folder.mkdir()
@@ -109,7 +109,7 @@ class House:
         migrate_target(conn, load(name))
         conn.close()
         made.send(RECORDS)
-        (self.place.dags / f"{name}.py").write_text(DAG_FILE.format(name=name))
+        (self.place.dags / f"{name}.py").write_text(DAG_FILE.format(name=name, spark=spark))
         wait_for(lambda: name in self.api.dags(), "the DAG is parsed")
         return made
 
@@ -156,13 +156,17 @@ class Scheduled:
 
         return wait_for(state, f"{run_id} is over: {self.tasks(run_id)}", seconds)
 
-    def until_reading(self) -> int:
-        """Waits until Spark reads for this pipeline; returns the pid of the task that started it."""
+    def reads(self) -> bool:
+        """Whether Spark reads for this pipeline."""
         reading = (
             "select 1 from lockstep.attempt join lockstep.batch using (batch_id)"
             " where pipeline = %s and spark_application_id is not null and attempt.state = 'open'"
         )
-        wait_for(lambda: self.ask(reading, self.name), "Spark reads", 90)
+        return bool(self.ask(reading, self.name))
+
+    def until_reading(self) -> int:
+        """Waits until Spark reads for this pipeline; returns the pid of the task that started it."""
+        wait_for(self.reads, "Spark reads", 90)
         ours = [pid for pid in self.house.jvms() if f" {self.name} " in f"{processes.command_line(pid)} "]
         environ = Path(f"/proc/{ours[0]}/environ").read_bytes().split(b"\0")
         (holder,) = [line for line in environ if line.startswith(b"LOCKSTEP_HOLDER=")]

@@ -79,18 +79,13 @@ def test_status_tells_what_is_down_and_no_password(home):
     answer = answered("status")
 
     found = {part["name"]: part["state"] for part in answer["parts"]}
-    assert found == {"postgres": "down", "kafka": "down", "airflow": "down"}
+    assert found == {"postgres": "down", "kafka": "down", "airflow": "down", "spark connect": "down"}
     assert "secret" not in json.dumps(answer)
 
 
 def test_down_where_nothing_runs_is_no_error(home):
     assert home.is_dir()
     assert answered("down")["parts"][0]["state"] == "down"
-
-
-def test_what_comes_later_is_refused_in_one_line(home):
-    assert home.is_dir()
-    assert refused("up", "--spark-connect") == "--spark-connect is not there yet.  Next: lockstep dev up"
 
 
 def test_an_unknown_sample_is_refused_before_anything_is_asked(home):
@@ -105,3 +100,30 @@ def test_an_unknown_sample_is_refused_before_anything_is_asked(home):
 def test_a_wrong_call_exits_2(home, wrong):
     assert home.is_dir()
     assert told(*wrong).exit_code == 2
+
+
+def test_a_warm_spark_of_the_environment_is_passed_on(home, monkeypatch):
+    assert home.is_dir()
+    given = {
+        "LOCKSTEP_DSN": "postgresql://elsewhere/it",
+        "LOCKSTEP_KAFKA": "elsewhere:9092",
+        "SPARK_REMOTE": "sc://warm",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert answered("env")["spark_remote"] == "sc://warm"
+    assert "export SPARK_REMOTE=sc://warm\n" in told("env").stdout
+
+
+def test_a_stack_without_a_warm_spark_leads_to_none(home, monkeypatch):
+    kept = {
+        "postgres": None,
+        "broker": None,
+        "dsn": "d",
+        "kafka": "k",
+        "spark": {"port": 15002, "pid": 1, "started": "long ago"},
+    }
+    (home / "stack.json").write_text(json.dumps(kept))
+    monkeypatch.setenv("LOCKSTEP_DSN", "postgresql://elsewhere/it")
+    monkeypatch.setenv("LOCKSTEP_KAFKA", "elsewhere:9092")
+    assert "spark_remote" not in answered("env")

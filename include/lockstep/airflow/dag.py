@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, Asset, Param, task
 
 from lockstep.airflow import steps, submit
 from lockstep.airflow.door import Door
 from lockstep.airflow.link import BatchLink
+from lockstep.airflow.stage import StageOperator
 from lockstep.core.formats import Avro
 from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Idempotent
 
@@ -73,6 +73,7 @@ def dag_for(
 ) -> DAG:
     """The live DAG of a pipeline, under its name; what is passed on to Airflow's `DAG` wins over what stands here.
 
+    `spark_conn_id` leads to a master, for spark-submit, or to a Spark Connect server, whose JVM is warm already.
     The registry's connection is asked for by a pipeline of Avro alone.
     Safety rests on the ledger alone: `max_active_runs` only saves runs that would find the batch held.
     """
@@ -98,8 +99,9 @@ def dag_for(
             """Writes the next batch down, or says why there is none."""
             return steps.plan(door)
 
-        stage = SparkSubmitOperator(
+        stage = StageOperator(
             task_id="stage",
+            door=door,
             conn_id=spark_conn_id,
             name=f"lockstep {pipeline.name}",
             application="{{ lockstep_job() }}",
@@ -107,8 +109,6 @@ def dag_for(
             jars="{{ lockstep_jars() }}",
             py_files=f"{{{{ lockstep_archive('{spark_conn_id}') }}}}",
             conf={"spark.driver.extraJavaOptions": "{{ lockstep_driver_options() }}"},
-            pre_execute=submit.lead_to(door),
-            post_execute=submit.look_after(door),
             doc="Reads exactly the batch's ranges and stages the rows.",
         )
 

@@ -42,7 +42,12 @@ def archive(spark_conn_id: str) -> str:
     from lockstep.adapters import shipping
 
     local = (Connection.get(spark_conn_id).host or "").startswith("local")
-    return "" if local else shipping.archive()
+    return "" if local or is_warm(spark_conn_id) else shipping.archive()
+
+
+def is_warm(spark_conn_id: str) -> bool:
+    """Whether the connection leads to a Spark Connect server instead of a master."""
+    return bool(Connection.get(spark_conn_id).conn_type == "spark_connect")
 
 
 def driver_options() -> str:
@@ -68,7 +73,7 @@ def lead_to(door: Door) -> Callable[[Mapping[str, Any]], None]:
         from lockstep.steps.pick_up import require_planned
 
         with door.opened() as at:
-            require_planned(at.conn, _batch_of(context))
+            require_planned(at.conn, batch_of(context))
         os.environ.update(door.environment())
         os.environ["LOCKSTEP_HOLDER"] = this_owner()
         os.environ["LOCKSTEP_TASK_INSTANCE"] = str(context["ti"].id)
@@ -87,7 +92,7 @@ def look_after(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
         from lockstep.steps.pick_up import pick_up
 
         with door.opened() as at:
-            found = pick_up(at.conn, _batch_of(context), caller().task_run)
+            found = pick_up(at.conn, batch_of(context), caller().task_run)
             with transaction(at.conn, READER) as cur:
                 seconds = seconds_staging(cur, found.attempt)
         push(attempt=found.attempt.token)
@@ -96,5 +101,6 @@ def look_after(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
     return after
 
 
-def _batch_of(context: Mapping[str, Any]) -> int:
+def batch_of(context: Mapping[str, Any]) -> int:
+    """The batch that this run has planned."""
     return int(context["ti"].xcom_pull(task_ids="plan"))

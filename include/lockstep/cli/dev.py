@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from lockstep.dev.stack import Part, Stack
 
+VARIABLES = {"dsn": "LOCKSTEP_DSN", "kafka": "LOCKSTEP_KAFKA", "spark_remote": "SPARK_REMOTE"}
+
 dev_app = typer.Typer(no_args_is_help=True, help="The embedded stack: Postgres, Kafka, Airflow, sample data.")
 
 
@@ -65,7 +67,9 @@ def env(as_json: AsJson = False) -> None:
     for part, given in ((known.postgres, "LOCKSTEP_DSN"), (known.broker, "LOCKSTEP_KAFKA")) if known else ():
         if not os.environ.get(given) and not (part and part.lives):
             raise Refusal("the stack is down.", next_command=stack.UP)
-    document = {"dsn": surroundings.dsn(), "kafka": surroundings.kafka(), "spark_remote": surroundings.spark_remote()}
+    document = {"dsn": surroundings.dsn(), "kafka": surroundings.kafka()}
+    if remote := surroundings.spark_remote():
+        document["spark_remote"] = remote
     show(document, as_json, lambda: say("\n".join(_exports(document))))
 
 
@@ -101,11 +105,9 @@ def _home() -> Path:
     raise Refusal(f"no project in or above {Path.cwd()}.", next_command="cd to a clone, or export LOCKSTEP_HOME=FOLDER")
 
 
-def _exports(document: dict[str, str | None]) -> Iterator[str]:
-    variables = {"dsn": "LOCKSTEP_DSN", "kafka": "LOCKSTEP_KAFKA", "spark_remote": "SPARK_REMOTE"}
+def _exports(document: dict[str, str]) -> Iterator[str]:
     for name, value in document.items():
-        if value is not None:
-            yield f"export {variables[name]}={shlex.quote(value)}"
+        yield f"export {VARIABLES[name]}={shlex.quote(value)}"
 
 
 def _described(known: Stack) -> dict[str, Any]:

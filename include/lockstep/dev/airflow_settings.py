@@ -59,6 +59,7 @@ class Place:
     jars: Path
     kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     spark_master: str = "local[2]"
+    spark_remote: str | None = None
     metadata: str = "airflow"
     more: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -112,9 +113,7 @@ def environment(folder: Path, place: Place, port: int, log_ports: tuple[int, int
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(
             {"conn_type": "kafka", "extra": {"bootstrap.servers": place.kafka, **place.kafka_options}}
         ),
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(
-            {"conn_type": "spark", "host": place.spark_master, "extra": {"deploy-mode": "client"}}
-        ),
+        **_spark(place),
         "LOCKSTEP_PIPELINES": str(place.pipelines),
         "LOCKSTEP_JARS": str(place.jars),
         # spark-submit is found beside the Python that runs Airflow, and Spark's workers are to be the same.
@@ -124,6 +123,16 @@ def environment(folder: Path, place: Place, port: int, log_ports: tuple[int, int
         **java.exports(),
         **place.more,
     }
+
+
+def _spark(place: Place) -> dict[str, str]:
+    """The way to Spark: to a server that is warm, where there is one, else to a driver for each run."""
+    cold = {"conn_type": "spark", "host": place.spark_master, "extra": {"deploy-mode": "client"}}
+    if place.spark_remote is None:
+        return {"AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(cold)}
+    server = urlsplit(place.spark_remote)
+    warm = json.dumps({"conn_type": "spark_connect", "host": server.hostname, "port": server.port})
+    return {"AIRFLOW_CONN_SPARK_DEFAULT": warm, "AIRFLOW_CONN_SPARK_CONNECT_DEFAULT": warm}
 
 
 def _postgres(dsn: str) -> str:
