@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, Asset, Param, task
 
 from lockstep.airflow import steps, submit
@@ -61,6 +60,12 @@ def _how(pipeline: Pipeline) -> str:
             return "results and offsets commit in one transaction"
 
 
+def door_of(pipeline: Pipeline, postgres_conn_id: str, kafka_conn_id: str, registry_conn_id: str) -> Door:
+    """The way to a pipeline's servers; the registry's connection is asked for by a pipeline of Avro alone."""
+    registered = registry_conn_id if isinstance(pipeline.format, Avro) else None
+    return Door(pipeline.name, postgres_conn_id, kafka_conn_id, registered, pipeline.store)
+
+
 def dag_for(
     pipeline: Pipeline,
     *,
@@ -73,11 +78,9 @@ def dag_for(
 ) -> DAG:
     """The live DAG of a pipeline, under its name; what is passed on to Airflow's `DAG` wins over what stands here.
 
-    The registry's connection is asked for by a pipeline of Avro alone.
     Safety rests on the ledger alone: `max_active_runs` only saves runs that would find the batch held.
     """
-    registered = registry_conn_id if isinstance(pipeline.format, Avro) else None
-    door = Door(pipeline.name, postgres_conn_id, kafka_conn_id, registered, pipeline.store)
+    door = door_of(pipeline, postgres_conn_id, kafka_conn_id, registry_conn_id)
     tables = " and ".join(target.table for target in pipeline.targets)
     ours: dict[str, Any] = {
         "start_date": EPOCH,
@@ -98,15 +101,12 @@ def dag_for(
             """Writes the next batch down, or says why there is none."""
             return steps.plan(door)
 
-        stage = SparkSubmitOperator(
+        stage = submit.submitted(
+            door,
+            spark_conn_id,
+            "stage_batch.py",
+            ["{{ ti.xcom_pull(task_ids='plan') }}"],
             task_id="stage",
-            conn_id=spark_conn_id,
-            name=f"lockstep {pipeline.name}",
-            application="{{ lockstep_job() }}",
-            application_args=[pipeline.name, "{{ ti.xcom_pull(task_ids='plan') }}"],
-            jars="{{ lockstep_jars() }}",
-            py_files=f"{{{{ lockstep_archive('{spark_conn_id}') }}}}",
-            conf={"spark.driver.extraJavaOptions": "{{ lockstep_logging() }}"},
             pre_execute=submit.lead_to(door),
             post_execute=submit.look_after(door),
             doc="Reads exactly the batch's ranges and stages the rows.",

@@ -8,26 +8,28 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Connection
 
 from lockstep.airflow.door import caller, measure_seconds, push, told
+from lockstep.cli import driver
 from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lockstep.airflow.door import Door
 
-JOB = Path("spark_jobs", "stage_batch.py")
+JOBS = "spark_jobs"
 
 
-def job() -> str:
+def job(name: str) -> str:
     """The file that spark-submit runs: beside the sources, else where the wheel has put it."""
-    places = [Path(__file__).parents[3] / JOB, Path(sys.prefix) / "share" / "lockstep" / JOB]
+    places = [Path(__file__).parents[3] / JOBS / name, Path(sys.prefix) / "share" / "lockstep" / JOBS / name]
     for place in places:
         if place.is_file():
             return str(place)
-    raise Refusal(f"{JOB} is neither at {places[0]} nor at {places[1]}", next_command="pip install lockstep")
+    raise Refusal(f"{name} is neither at {places[0]} nor at {places[1]}", next_command="pip install lockstep")
 
 
 def jars() -> str:
@@ -59,22 +61,44 @@ MACROS = {
 }
 
 
+def submitted(door: Door, spark_conn_id: str, job: str, arguments: Sequence[str], **task: Any) -> SparkSubmitOperator:
+    """A task that submits one of our jobs, with the pipeline's name and these arguments."""
+    return SparkSubmitOperator(
+        conn_id=spark_conn_id,
+        name=f"lockstep {door.pipeline}",
+        application=f"{{{{ lockstep_job('{job}') }}}}",
+        application_args=[door.pipeline, *arguments],
+        jars="{{ lockstep_jars() }}",
+        py_files=f"{{{{ lockstep_archive('{spark_conn_id}') }}}}",
+        conf={"spark.driver.extraJavaOptions": "{{ lockstep_logging() }}"},
+        **task,
+    )
+
+
 def lead_to(door: Door) -> Callable[[Mapping[str, Any]], None]:
     """Before spark-submit: the batch must still wait; the driver finds its servers in its environment, never in arguments."""
 
     def before(context: Mapping[str, Any]) -> None:
-        from lockstep.adapters.processes import this_owner
         from lockstep.steps.pick_up import require_planned
 
         with door.opened() as at:
             require_planned(at.conn, _batch_of(context))
-        os.environ.update(door.environment())
-        os.environ["LOCKSTEP_HOLDER"] = this_owner()
-        os.environ["LOCKSTEP_TASK_INSTANCE"] = str(context["ti"].id)
-        os.environ["LOCKSTEP_TAKE_OVER"] = str(int(caller().take_over))
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        tell_driver(door)
 
     return before
+
+
+def tell_driver(door: Door, **more: str) -> None:
+    """The driver's environment, which spark-submit inherits from this process: servers, its task, and what it is allowed."""
+    from lockstep.adapters.processes import this_owner
+
+    who = caller()
+    os.environ.update(door.environment())
+    os.environ[driver.HOLDER] = this_owner()
+    os.environ[driver.TASK_INSTANCE] = who.task_run.task_instance_id or ""
+    os.environ[driver.TAKE_OVER], os.environ[driver.RETRY] = str(int(who.take_over)), str(int(who.retry))
+    os.environ.update(more)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def look_after(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
