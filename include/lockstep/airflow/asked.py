@@ -67,8 +67,9 @@ def approved(door: Door) -> None:
     run = this_run()
     with door.opened() as at:
         asked, folder = asking(run), door.folder()
-        by, why = (answer.get("responded_by_user") or {}).get("name"), (answer.get("params_input") or {}).get("reason")
-        history.approve(at.conn, folder, asked.action, person(run, why or "approved as shown", by))
+        by, why = answer.get("responded_by_user") or {}, (answer.get("params_input") or {}).get("reason")
+        who = by.get("name") or by.get("id") or "somebody"
+        history.approve(at.conn, folder, asked.action, person(run, why or "approved as shown", who))
         if asked.lanes:
             _go_on_with(history.open_approved(at, folder, person(run, asked.reason)), door.pipeline)
         else:

@@ -72,7 +72,7 @@ def history_for(
     hourly = CronDataIntervalTimetable("@hourly", "UTC")
     with DAG(f"{pipeline.name}{SUFFIX}", schedule=settings.pop("schedule", hourly), **(ours | settings)) as dag:
 
-        @task
+        @task(multiple_outputs=False)
         def ask() -> dict[str, Any]:
             """Writes down what is asked for; accepts a loss or skips where nobody is to approve."""
             return asked.ask(door)
