@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 UNSAID = "no reason given"
 
 
-def ask(door: Door) -> dict[str, Any]:
-    """What this run is about, for its other tasks; requests are written down; what needs no approval is decided.
+def ask(door: Door) -> str | None:
+    """The task that goes on with this run, None where none does; requests are written down, or a decision is taken.
 
     An interval that is not closed yet is waited for; where nothing is to be done the run is skipped.
     """
@@ -46,15 +46,17 @@ def ask(door: Door) -> dict[str, Any]:
         log.info("Records up to %s may still come until %s: this run waits for then.", closes - GRACE, closes)
         raise AirflowRescheduleException(closes)  # type: ignore[no-untyped-call]  # Airflow's signature
     _say_bounds(run, asked)
+    push(asked={"key": run.key, "action": asked.action, "mode": asked.mode})
     with door.opened("ask") as at:
         if asked.lanes:
             opened = history.open_requests(at, door.folder(), asked, person(run, asked.reason), now)
             _go_on_with(opened, door.pipeline)
-        elif asked.mode == DO:
+            return "work" if asked.mode == DO else "rehearse"
+        if asked.mode == DO:
             _decided(door, at, asked, run)
-        else:
-            push(shown=showing.losses(history.given_up_offsets(at, door.folder().pipeline, asked)))
-    return {"key": run.key, "action": asked.action, "lanes": list(asked.lanes), "mode": asked.mode}
+            return None
+        push(shown=showing.losses(history.given_up_offsets(at, door.folder().pipeline, asked)))
+        return "approve" if asked.mode == APPROVE else None
 
 
 def approved(door: Door) -> None:
@@ -118,7 +120,7 @@ def person(run: HistoryRun, why: str | None = None, who: str | None = None) -> P
 
 def asks_approval() -> None:
     """Skips the task unless the run waits for somebody's approval."""
-    if get_current_context()["ti"].xcom_pull(task_ids="ask")["mode"] != APPROVE:
+    if get_current_context()["ti"].xcom_pull(task_ids="ask", key="asked")["mode"] != APPROVE:
         raise AirflowSkipException("nobody is asked for approval")
 
 

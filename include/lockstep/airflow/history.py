@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lockstep.core.definition import Pipeline
 
 SUFFIX = "_history"
-KEY = "{{ ti.xcom_pull(task_ids='ask')['key'] }}"
+KEY = "{{ ti.xcom_pull(task_ids='ask', key='asked')['key'] }}"
 SHOWN = "{{ ti.xcom_pull(task_ids='rehearse', key='shown') or ti.xcom_pull(task_ids='ask', key='shown') }}"
 WHEN_ASKED = "none_failed_min_one_success"
 PATIENCE = timedelta(days=7)  # then the run fails: nobody has approved it
@@ -72,8 +72,8 @@ def history_for(
     hourly = CronDataIntervalTimetable("@hourly", "UTC")
     with DAG(f"{pipeline.name}{SUFFIX}", schedule=settings.pop("schedule", hourly), **(ours | settings)) as dag:
 
-        @task(multiple_outputs=False)
-        def ask() -> dict[str, Any]:
+        @task.branch
+        def ask() -> str | None:
             """Writes down what is asked for; accepts a loss or skips where nobody is to approve."""
             return asked.ask(door)
 
@@ -89,7 +89,7 @@ def history_for(
         )
         approve = ApprovalOperator(
             task_id="approve",
-            subject=f"{pipeline.name}: {{{{ ti.xcom_pull(task_ids='ask')['action'] }}}}, asked for by "
+            subject=f"{pipeline.name}: {{{{ ti.xcom_pull(task_ids='ask', key='asked')['action'] }}}}, asked for by "
             "{{ dag_run.triggering_user_name or 'airflow' }}",
             body=SHOWN,
             params={"reason": Param(default="", type="string", title="Reason", description="The ledger keeps it.")},

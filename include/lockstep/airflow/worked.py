@@ -16,7 +16,6 @@ from lockstep.airflow.door import push, told
 from lockstep.airflow.submit import tell_driver
 from lockstep.cli.driver import ANSWER
 from lockstep.core.errors import said_in
-from lockstep.core.history import DO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,12 +26,9 @@ FILL = "records that were never read are read now, each as if it had come in its
 
 
 def lead_to_rehearsal(door: Door) -> Callable[[Mapping[str, Any]], None]:
-    """Before the rehearsal: skipped unless rows are to be shown."""
+    """Before the rehearsal: the driver is told where its servers are, and where its answer goes."""
 
-    def before(context: Mapping[str, Any]) -> None:
-        said = context["ti"].xcom_pull(task_ids="ask")
-        if said["mode"] == DO or not said["lanes"]:
-            raise AirflowSkipException("nobody asks to be shown rows beforehand")
+    def before(_context: Mapping[str, Any]) -> None:
         _tell(door)
 
     return before
