@@ -76,6 +76,7 @@ def _moment(title: str, description: str) -> Param:
         default=None,
         type=["null", "string"],
         format="date-time",
+        pattern=r"^\d{4}-\d{2}-\d{2}([T ]|$)",  # Airflow shows the format and does not check it
         title=title,
         description=description,
         section=WHERE,
