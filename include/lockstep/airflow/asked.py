@@ -49,7 +49,7 @@ def ask(door: Door) -> str | None:
     push(asked={"key": run.key, "action": asked.action, "mode": asked.mode})
     with door.opened("ask") as at:
         if asked.lanes:
-            opened = history.open_requests(at, door.folder(), asked, person(run, asked.reason), now)
+            opened = history.open_requests(at, door.folder(), asked, person(run.key, asked.reason), now)
             _go_on_with(opened, door.pipeline)
             return "work" if asked.mode == DO else "rehearse"
         if asked.mode == DO:
@@ -66,14 +66,14 @@ def approved(door: Door) -> None:
     answer = get_current_context()["ti"].xcom_pull(task_ids="approve")
     if not answer or answer["chosen_options"] != ["Approve"]:
         raise AirflowSkipException("not approved: nothing was changed")
-    run = this_run()
+    run, key = this_run(), key_of_ask()
     with door.opened() as at:
         asked, folder = asking(run), door.folder()
         by, why = answer.get("responded_by_user") or {}, (answer.get("params_input") or {}).get("reason")
         who = by.get("name") or by.get("id") or "somebody"
-        history.approve(at.conn, folder, asked.action, person(run, why or "approved as shown", who))
+        history.approve(at.conn, folder, asked.action, person(key, why or "approved as shown", who))
         if asked.lanes:
-            _go_on_with(history.open_approved(at, folder, person(run, asked.reason)), door.pipeline)
+            _go_on_with(history.open_approved(at, folder, person(key, asked.reason)), door.pipeline)
         else:
             _decided(door, at, asked, run)
 
@@ -88,7 +88,7 @@ def announce(door: Door, assets: Sequence[Asset]) -> None:
     with door.opened("announce") as at:
         pipeline = door.folder().pipeline
         requests = [
-            each.request_id for each in history.called(at.conn, pipeline.name, person(this_run()), preview=False)
+            each.request_id for each in history.called(at.conn, pipeline.name, person(key_of_ask()), preview=False)
         ]
         with transaction(at.conn, READER) as cur:
             batches = ledger.committed_by_requests(cur, requests)
@@ -112,10 +112,16 @@ def this_run() -> HistoryRun:
     return HistoryRun(run.run_id, str(run.run_type.value), run.clear_number or 0, interval, dict(context["params"]))
 
 
-def person(run: HistoryRun, why: str | None = None, who: str | None = None) -> Person:
+def key_of_ask() -> str:
+    """The key under which this run's `ask` has asked: clearing a later task alone counts as a clear of the run."""
+    said: dict[str, str] = get_current_context()["ti"].xcom_pull(task_ids="ask", key="asked")
+    return said["key"]
+
+
+def person(key: str, why: str | None = None, who: str | None = None) -> Person:
     """Whoever has triggered the run, or somebody else in it, as the ledger keeps him."""
     dag_run = get_current_context()["dag_run"]
-    return Person(f"{who or dag_run.triggering_user_name or 'airflow'}@{dag_run.dag_id}", why or UNSAID, run.key)
+    return Person(f"{who or dag_run.triggering_user_name or 'airflow'}@{dag_run.dag_id}", why or UNSAID, key)
 
 
 def asks_approval() -> None:
@@ -125,11 +131,9 @@ def asks_approval() -> None:
 
 
 def _decided(door: Door, at: Surroundings, asked: Asking, run: HistoryRun) -> None:
-    from dataclasses import replace
-
     from lockstep.steps import history
 
-    once = replace(person(run, asked.reason), run=run.run_id)  # clearing the run does not skip once more
+    once = person(run.run_id, asked.reason)  # clearing the run does not skip once more
     lines = history.decide(at, door.folder().pipeline, asked, once, datetime.now(UTC))
     for line in lines:
         log.info(line)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from lockstep.airflow import showing
-from lockstep.airflow.asked import person, this_run
+from lockstep.airflow.asked import key_of_ask, person
 from lockstep.airflow.door import push, told
 from lockstep.airflow.submit import tell_driver
 from lockstep.cli.driver import ANSWER
@@ -41,7 +41,7 @@ def lead_to_work(door: Door) -> Callable[[Mapping[str, Any]], None]:
         from lockstep.steps import history
 
         with door.opened() as at:
-            asked = history.called(at.conn, door.pipeline, person(this_run()), preview=False)
+            asked = history.called(at.conn, door.pipeline, person(key_of_ask()), preview=False)
         if not any(not each.is_closed for each in asked):
             raise AirflowSkipException(
                 "everything that was asked for is done" if asked else "Spark has nothing to do here"
@@ -60,7 +60,7 @@ def look_after_rehearsal(door: Door) -> Callable[[Mapping[str, Any], Any], None]
 
         _require_done()
         with door.opened() as at:
-            called = history.called(at.conn, door.pipeline, person(this_run()), preview=True)
+            called = history.called(at.conn, door.pipeline, person(key_of_ask()), preview=True)
             targets = door.folder().pipeline.targets
         means = "; ".join(f"{target.table}: {replay_means(target)}" for target in targets)
         push(shown=showing.difference(called, {"replay": means, "fill": FILL}))
@@ -79,7 +79,7 @@ def look_after_work(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
 
         _require_done()
         with door.opened() as at:
-            asked = history.called(at.conn, door.pipeline, person(this_run()), preview=False)
+            asked = history.called(at.conn, door.pipeline, person(key_of_ask()), preview=False)
             with transaction(at.conn, READER) as cur:
                 batches = committed_by_requests(cur, [each.request_id for each in asked])
         push(batches=[row.batch_id for row in batches])
