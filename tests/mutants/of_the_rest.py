@@ -171,7 +171,9 @@ MUTANTS = [
         "a run's request is not known by its key",
         "a task that is tried again would ask once more",
         f"{HISTORY}test_a_run_that_is_tried_again_goes_on_with_its_request_and_a_cleared_one_asks_anew",
-        Edit("ledger/history.sql", "where k.pipeline = %(pipeline)s and k.key = %(key)s", "where k.key = %(key)s || 'x'"),
+        Edit(
+            "ledger/history.sql", "where k.pipeline = %(pipeline)s and k.key = %(key)s", "where k.key = %(key)s || 'x'"
+        ),
         long=True,
     ),
 ]

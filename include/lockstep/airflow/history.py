@@ -24,7 +24,7 @@ SUFFIX = "_history"
 KEY = "{{ ti.xcom_pull(task_ids='ask', key='asked')['key'] }}"
 SHOWN = "{{ ti.xcom_pull(task_ids='rehearse', key='shown') or ti.xcom_pull(task_ids='ask', key='shown') }}"
 WHEN_ASKED = "none_failed_min_one_success"
-PATIENCE = timedelta(days=7)  # then the run fails: nobody has approved it
+PATIENCE = timedelta(days=7)  # of each try; then the run fails, for nobody has answered
 LIVE_ONLY = frozenset({"schedule", "max_active_runs"})
 ABOUT = """What pipeline `{name}` has passed, or left out: its position is never moved back, and the live DAG goes on meanwhile.
 
