@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipExcept
 
 from lockstep.airflow import showing, witness
 from lockstep.airflow.door import push, told
+from lockstep.core.bounds import AtTime
 from lockstep.core.history import APPROVE, DO, NOTHING, HistoryRun, asking, waits_until
 from lockstep.core.person import Person
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Asset
 
     from lockstep.airflow.door import Door
+    from lockstep.core.bounds import Bound
     from lockstep.core.history import Asking
     from lockstep.steps.requests import Asked
     from lockstep.steps.surroundings import Surroundings
@@ -151,4 +153,8 @@ def _go_on_with(opened: Iterable[Asked], pipeline: str) -> None:
 def _say_bounds(run: HistoryRun, asked: Asking) -> None:
     if run.clear_number and asked.lanes:
         log.info("This run was cleared: it is a wish of its own, %s.", " and ".join(asked.lanes))
-    log.info("%s from %s until %s, %s.", asked.action, asked.begin, asked.end, asked.mode)
+    log.info("%s from %s until %s, %s.", asked.action, _said(asked.begin), _said(asked.end), asked.mode)
+
+
+def _said(bound: Bound | None) -> str:
+    return bound.moment.isoformat() if isinstance(bound, AtTime) else str(bound)
