@@ -1,6 +1,6 @@
-"""Airflow's door to baskets: each run plans, stages, validates, commits and announces one batch."""
+"""Airflow's doors to baskets: one batch a run of the live DAG, and its history."""
 
-from lockstep.airflow import dag_for
+from lockstep.airflow import dags_for
 from pipelines.baskets import BASKETS
 
-dag = dag_for(BASKETS)
+dag, history = dags_for(BASKETS)

@@ -1,6 +1,6 @@
-"""Airflow's door to clicks: each run plans, stages, validates, commits and announces one batch."""
+"""Airflow's doors to clicks: one batch a run of the live DAG, and its history."""
 
-from lockstep.airflow import dag_for
+from lockstep.airflow import dags_for
 from pipelines.clicks import CLICKS
 
-dag = dag_for(CLICKS)
+dag, history = dags_for(CLICKS)

@@ -1,6 +1,6 @@
-"""Airflow's door to events: each run plans, commits range by range, closes and announces one batch."""
+"""Airflow's doors to events: one batch a run of the live DAG, and its history."""
 
-from lockstep.airflow import dag_for
+from lockstep.airflow import dags_for
 from pipelines.events import EVENTS
 
-dag = dag_for(EVENTS)
+dag, history = dags_for(EVENTS)

@@ -1,6 +1,6 @@
-"""Airflow's door to heartbeats: each run plans, stages, validates, commits and announces one batch."""
+"""Airflow's doors to heartbeats: one batch a run of the live DAG, and its history."""
 
-from lockstep.airflow import dag_for
+from lockstep.airflow import dags_for
 from pipelines.heartbeats import HEARTBEATS
 
-dag = dag_for(HEARTBEATS)
+dag, history = dags_for(HEARTBEATS)

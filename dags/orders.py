@@ -1,6 +1,6 @@
-"""Airflow's door to orders: each run plans, stages, validates, commits and announces one batch."""
+"""Airflow's doors to orders: one batch a run of the live DAG, and its history."""
 
-from lockstep.airflow import dag_for
+from lockstep.airflow import dags_for
 from pipelines.orders import ORDERS
 
-dag = dag_for(ORDERS)
+dag, history = dags_for(ORDERS)

@@ -1,6 +1,6 @@
-"""Airflow's door to page_views: each run plans, stages, validates, commits and announces one batch."""
+"""Airflow's doors to page_views: one batch a run of the live DAG, and its history."""
 
-from lockstep.airflow import dag_for
+from lockstep.airflow import dags_for
 from pipelines.page_views import PAGE_VIEWS
 
-dag = dag_for(PAGE_VIEWS)
+dag, history = dags_for(PAGE_VIEWS)

@@ -1,6 +1,6 @@
-"""Airflow's door to payments: each run plans, stages, validates, commits and announces one batch."""
+"""Airflow's doors to payments: one batch a run of the live DAG, and its history."""
 
-from lockstep.airflow import dag_for
+from lockstep.airflow import dags_for
 from pipelines.payments import PAYMENTS
 
-dag = dag_for(PAYMENTS)
+dag, history = dags_for(PAYMENTS)

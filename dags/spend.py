@@ -1,6 +1,6 @@
-"""Airflow's door to spend: each run plans, stages, validates, commits and announces one batch."""
+"""Airflow's doors to spend: one batch a run of the live DAG, and its history."""
 
-from lockstep.airflow import dag_for
+from lockstep.airflow import dags_for
 from pipelines.spend import SPEND
 
-dag = dag_for(SPEND)
+dag, history = dags_for(SPEND)

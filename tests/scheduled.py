@@ -25,13 +25,14 @@ from lockstep.ledger.migrate import migrate_target
 from servers import make_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
 PIPELINE = """
 from lockstep.core.definition import Append, Json, Limits, Pipeline
 P = Pipeline(
     name="{name}", topic="{topic}", format=Json("id string, n int"), target=Append("public.{name}"),
-    limits=Limits(records=10_000), owner="tests",
+    limits=Limits(records=10_000), owner="tests", start="{start}",
 )
 """
 TARGET = """
@@ -60,6 +61,17 @@ from lockstep.adapters.folders import load
 from lockstep.airflow import dag_for
 
 dag = dag_for(
+    load("{name}").pipeline, max_active_runs=2, is_paused_upon_creation=False,
+    default_args={{"retry_delay": timedelta(seconds=3)}}, spark_conn_id="{spark}",
+)
+"""
+BOTH = """
+from datetime import timedelta
+
+from lockstep.adapters.folders import load
+from lockstep.airflow import dags_for
+
+dag, history = dags_for(
     load("{name}").pipeline, max_active_runs=2, is_paused_upon_creation=False,
     default_args={{"retry_delay": timedelta(seconds=3)}}, spark_conn_id="{spark}",
 )
@@ -95,22 +107,30 @@ class House:
         self.airflow = airflow.start(self.home, self.place)
         self.api = self.airflow.api()
 
-    def pipeline(self, name: str, *, slow: bool = False, spark: str = "spark_default") -> Scheduled:
-        """A pipeline with records on its topic, a table, and a DAG that Airflow has parsed."""
+    def pipeline(
+        self, name: str, *, slow: bool = False, past: Sequence[datetime] = (), spark: str = "spark_default"
+    ) -> Scheduled:
+        """A pipeline with records on its topic, a table, and a DAG that Airflow has parsed.
+
+        With a `past` it has records of those moments, starts behind them, and has its history DAG, too.
+        """
         folder, topic = self.place.pipelines / name, f"{self.place.metadata}-{name}"
         folder.mkdir()
         make_topic(self.place.kafka, topic, partitions=2)
         made = Scheduled(self, name, topic, self.place.pipelines.parent / f"{name}.slow")
         made.mark.touch() if slow else None
-        (folder / "__init__.py").write_text(PIPELINE.format(name=name, topic=topic))
+        (folder / "__init__.py").write_text(
+            PIPELINE.format(name=name, topic=topic, start="latest" if past else "earliest")
+        )
         (folder / "target.sql").write_text(TARGET.format(name=name))
         (folder / "transform.py").write_text(TRANSFORM.format(mark=str(made.mark)))
         conn = connect(self.place.dsn)
         migrate_target(conn, load(name))
         conn.close()
-        made.send(RECORDS)
-        (self.place.dags / f"{name}.py").write_text(DAG_FILE.format(name=name, spark=spark))
-        wait_for(lambda: name in self.api.dags(), "the DAG is parsed")
+        made.send(len(past) or RECORDS, past)
+        (self.place.dags / f"{name}.py").write_text((BOTH if past else DAG_FILE).format(name=name, spark=spark))
+        wanted = {name, f"{name}_history"} if past else {name}
+        wait_for(lambda: wanted <= self.api.dags().keys(), "the DAG is parsed")
         return made
 
     def jvms(self) -> list[int]:
@@ -128,10 +148,12 @@ class Scheduled:
     topic: str
     mark: Path
 
-    def send(self, records: int) -> None:
+    def send(self, records: int, moments: Sequence[datetime] = ()) -> None:
+        """So many records, each with its moment as its timestamp where there is one."""
         producer = Producer({"bootstrap.servers": self.house.place.kafka})
         for i in range(records):
-            producer.produce(self.topic, json.dumps({"id": f"r{i}", "n": i}), f"k{i}")
+            when = int(moments[i].timestamp() * 1000) if moments else 0
+            producer.produce(self.topic, json.dumps({"id": f"r{i}", "n": i}), f"k{i}", timestamp=when)
         producer.flush(20)
 
     def recreate_topic(self) -> None:

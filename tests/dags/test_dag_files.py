@@ -26,6 +26,7 @@ print(json.dumps({{
     "errors": bag.import_errors,
     "dags": {{dag.dag_id: {{"tags": sorted(dag.tags), "retries": [task.retries for task in dag.tasks],
         "tasks": [task.task_id for task in dag.topological_sort()], "owner": dag.owner, "doc": bool(dag.doc_md),
+        "timetable": type(dag.timetable).__name__, "runs": dag.max_active_runs, "params": sorted(dag.params),
         "native": dag.render_template_as_native_obj, "catchup": dag.catchup,
         "deferred": [task.task_id for task in dag.tasks if getattr(task, "deferrable", False)]}}
         for dag in bag.dags.values()}},
@@ -67,8 +68,19 @@ def test_a_dag_makes_up_for_nothing_defers_nothing_and_renders_text_as_text(ours
 
 
 def test_a_dag_is_the_five_steps_in_their_order(ours):
-    for dag in ours["dags"].values():
-        assert dag["tasks"] == ["plan", "stage", "validate", "commit", "announce"]
+    for name, dag in ours["dags"].items():
+        if not name.endswith("_history"):
+            assert dag["tasks"] == ["plan", "stage", "validate", "commit", "announce"]
+
+
+def test_every_pipeline_has_a_second_dag_with_real_intervals_and_a_form(ours):
+    live = {name for name in ours["dags"] if not name.endswith("_history")}
+    assert {f"{name}_history" for name in live} == ours["dags"].keys() - live
+    for name in live:
+        dag = ours["dags"][f"{name}_history"]
+        assert dag["tasks"] == ["ask", "rehearse", "approve", "approved", "work", "announce"]
+        assert (dag["timetable"], dag["runs"]) == ("CronDataIntervalTimetable", 3)
+        assert {"action", "reason", "from_time", "until_offsets", "preview", "approval"} <= set(dag["params"])
 
 
 def test_parsing_a_dag_file_imports_nothing_heavy(ours):
@@ -86,7 +98,7 @@ def test_a_dag_file_that_lockstep_new_wrote_parses_like_ours(tmp_path):
     found = parsed(tmp_path / "dags", tmp_path / "airflow", PYTHONPATH=str(tmp_path / "include"))
 
     assert found["errors"] == {}
-    assert list(found["dags"]) == ["payments"]
+    assert sorted(found["dags"]) == ["payments", "payments_history"]
     written = (tmp_path / "dags" / "payments.py").read_text().splitlines()
     assert len(written) < 10
 

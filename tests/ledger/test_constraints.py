@@ -295,6 +295,8 @@ HISTORY = [
     "commit",
     "decision",
     "delivery",
+    "request_call",
+    "rehearsal",
 ]
 
 

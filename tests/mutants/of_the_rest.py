@@ -7,6 +7,7 @@ from mutants.mutant import Drop, Edit, one
 STEPS = "tests/house/test_step_by_step.py::"
 KEYS = "tests/house/test_newest_of_a_key.py::"
 PLANNING = "tests/core/test_planning.py::"
+HISTORY = "tests/kafka/test_history.py::"
 CONSTRAINT = "tests/ledger/test_constraints.py::test_a_constraint_refuses_by_itself"
 
 MUTANTS = [
@@ -150,6 +151,28 @@ MUTANTS = [
             "core/planning.py",
             "if batch.log and batch.log != (view.cluster_id, view.topic, view.topic_id):",
             "if not batch.batch_id:",
+        ),
+        long=True,
+    ),
+    one(
+        "rehearsed_is_preview dropped",
+        "what is shown for approval must have changed nothing",
+        f"{HISTORY}test_only_a_preview_is_rehearsed_whatever_the_code_says",
+        Edit("ledger/migrations/0014_history.sql", "new.request_id and r.preview)", "new.request_id)"),
+        long=True,
+    ),
+    one(
+        "an approval is not held against what was shown",
+        "something else would be done than what somebody has approved",
+        f"{HISTORY}test_what_has_changed_since_it_was_shown_is_not_taken_for_approved",
+        Edit("steps/history.py", "if since or shown.content_hash != folder.content_hash():", "if not shown.lane:"),
+    ),
+    one(
+        "a run's request is not known by its key",
+        "a task that is tried again would ask once more",
+        f"{HISTORY}test_a_run_that_is_tried_again_goes_on_with_its_request_and_a_cleared_one_asks_anew",
+        Edit(
+            "ledger/history.sql", "where k.pipeline = %(pipeline)s and k.key = %(key)s", "where k.key = %(key)s || 'x'"
         ),
         long=True,
     ),

@@ -10,7 +10,6 @@ from airflow.sdk import DAG, Asset, Param, task
 from lockstep.airflow import steps, submit
 from lockstep.airflow.door import Door
 from lockstep.airflow.link import BatchLink
-from lockstep.airflow.stage import StageOperator
 from lockstep.core.formats import Avro
 from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Idempotent
 
@@ -61,6 +60,12 @@ def _how(pipeline: Pipeline) -> str:
             return "results and offsets commit in one transaction"
 
 
+def door_of(pipeline: Pipeline, postgres_conn_id: str, kafka_conn_id: str, registry_conn_id: str) -> Door:
+    """The way to a pipeline's servers; the registry's connection is asked for by a pipeline of Avro alone."""
+    registered = registry_conn_id if isinstance(pipeline.format, Avro) else None
+    return Door(pipeline.name, postgres_conn_id, kafka_conn_id, registered, pipeline.store)
+
+
 def dag_for(
     pipeline: Pipeline,
     *,
@@ -74,11 +79,9 @@ def dag_for(
     """The live DAG of a pipeline, under its name; what is passed on to Airflow's `DAG` wins over what stands here.
 
     `spark_conn_id` leads to a master, for spark-submit, or to a Spark Connect server, whose JVM is warm already.
-    The registry's connection is asked for by a pipeline of Avro alone.
     Safety rests on the ledger alone: `max_active_runs` only saves runs that would find the batch held.
     """
-    registered = registry_conn_id if isinstance(pipeline.format, Avro) else None
-    door = Door(pipeline.name, postgres_conn_id, kafka_conn_id, registered, pipeline.store)
+    door = door_of(pipeline, postgres_conn_id, kafka_conn_id, registry_conn_id)
     tables = " and ".join(target.table for target in pipeline.targets)
     ours: dict[str, Any] = {
         "start_date": EPOCH,
@@ -99,16 +102,14 @@ def dag_for(
             """Writes the next batch down, or says why there is none."""
             return steps.plan(door)
 
-        stage = StageOperator(
+        stage = submit.submitted(
+            door,
+            spark_conn_id,
+            "stage_batch.py",
+            ["{{ ti.xcom_pull(task_ids='plan') }}"],
             task_id="stage",
-            door=door,
-            conn_id=spark_conn_id,
-            name=f"lockstep {pipeline.name}",
-            application="{{ lockstep_job() }}",
-            application_args=[pipeline.name, "{{ ti.xcom_pull(task_ids='plan') }}"],
-            jars="{{ lockstep_jars() }}",
-            py_files=f"{{{{ lockstep_archive('{spark_conn_id}') }}}}",
-            conf={"spark.driver.extraJavaOptions": "{{ lockstep_driver_options() }}"},
+            pre_execute=submit.lead_to(door),
+            post_execute=submit.look_after(door),
             doc="Reads exactly the batch's ranges and stages the rows.",
         )
 

@@ -22,3 +22,14 @@ class BatchLink(BaseOperatorLink):
         """Where the batch is shown, below Airflow's own address."""
         batch_id = BaseXCom.get_one(key="return_value", dag_id=ti_key.dag_id, task_id="plan", run_id=ti_key.run_id)
         return f"/lockstep/dags/{quote(ti_key.dag_id)}/batches/{batch_id}" if batch_id else ""
+
+
+class HistoryLink(BaseOperatorLink):
+    """The page of the newest batch that was committed for a run of history; no link where there is none."""
+
+    name = "Batch"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's signature
+        """Where the batch is shown, below Airflow's own address."""
+        batch_id = BaseXCom.get_one(key="batch", dag_id=ti_key.dag_id, task_id="work", run_id=ti_key.run_id)
+        return f"/lockstep/dags/{quote(ti_key.dag_id)}/batches/{batch_id}" if batch_id else ""

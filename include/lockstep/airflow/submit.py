@@ -1,4 +1,4 @@
-"""The stage task around Airflow's own SparkSubmitOperator: what leads the driver to its work, and what it came to."""
+"""The tasks that run on Spark: what leads the driver to its work, and what it came to."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Connection
 
 from lockstep.airflow.door import caller, measure_seconds, push, told
+from lockstep.airflow.job import SparkJobOperator, is_warm
+from lockstep.cli import driver
 from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lockstep.airflow.door import Door
 
-JOB = Path("spark_jobs", "stage_batch.py")
+JOBS = "spark_jobs"
 
 
-def job() -> str:
+def job(name: str) -> str:
     """The file that spark-submit runs: beside the sources, else where the wheel has put it."""
-    places = [Path(__file__).parents[3] / JOB, Path(sys.prefix) / "share" / "lockstep" / JOB]
+    places = [Path(__file__).parents[3] / JOBS / name, Path(sys.prefix) / "share" / "lockstep" / JOBS / name]
     for place in places:
         if place.is_file():
             return str(place)
-    raise Refusal(f"{JOB} is neither at {places[0]} nor at {places[1]}", next_command="pip install lockstep")
+    raise Refusal(f"{name} is neither at {places[0]} nor at {places[1]}", next_command="pip install lockstep")
 
 
 def jars() -> str:
@@ -45,11 +47,6 @@ def archive(spark_conn_id: str) -> str:
     return "" if local or is_warm(spark_conn_id) else shipping.archive()
 
 
-def is_warm(spark_conn_id: str) -> bool:
-    """Whether the connection leads to a Spark Connect server instead of a master."""
-    return bool(Connection.get(spark_conn_id).conn_type == "spark_connect")
-
-
 def driver_options() -> str:
     """What the driver's JVM is told."""
     from lockstep.adapters import jvm
@@ -65,22 +62,44 @@ MACROS = {
 }
 
 
+def submitted(door: Door, spark_conn_id: str, job: str, arguments: Sequence[str], **task: Any) -> SparkJobOperator:
+    """A task that runs one of our jobs on Spark, with the pipeline's name and these arguments."""
+    return SparkJobOperator(
+        conn_id=spark_conn_id,
+        name=f"lockstep {door.pipeline}",
+        application=f"{{{{ lockstep_job('{job}') }}}}",
+        application_args=[door.pipeline, *arguments],
+        jars="{{ lockstep_jars() }}",
+        py_files=f"{{{{ lockstep_archive('{spark_conn_id}') }}}}",
+        conf={"spark.driver.extraJavaOptions": "{{ lockstep_driver_options() }}"},
+        **task,
+    )
+
+
 def lead_to(door: Door) -> Callable[[Mapping[str, Any]], None]:
     """Before spark-submit: the batch must still wait; the driver finds its servers in its environment, never in arguments."""
 
     def before(context: Mapping[str, Any]) -> None:
-        from lockstep.adapters.processes import this_owner
         from lockstep.steps.pick_up import require_planned
 
         with door.opened() as at:
-            require_planned(at.conn, batch_of(context))
-        os.environ.update(door.environment())
-        os.environ["LOCKSTEP_HOLDER"] = this_owner()
-        os.environ["LOCKSTEP_TASK_INSTANCE"] = str(context["ti"].id)
-        os.environ["LOCKSTEP_TAKE_OVER"] = str(int(caller().take_over))
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            require_planned(at.conn, _batch_of(context))
+        tell_driver(door)
 
     return before
+
+
+def tell_driver(door: Door, **more: str) -> None:
+    """The driver's environment, which spark-submit inherits from this process: servers, its task, and what it is allowed."""
+    from lockstep.adapters.processes import this_owner
+
+    who = caller()
+    os.environ.update(door.environment())
+    os.environ[driver.HOLDER] = this_owner()
+    os.environ[driver.TASK_INSTANCE] = who.task_run.task_instance_id or ""
+    os.environ[driver.TAKE_OVER], os.environ[driver.RETRY] = str(int(who.take_over)), str(int(who.retry))
+    os.environ.update(more)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def look_after(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
@@ -92,7 +111,7 @@ def look_after(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
         from lockstep.steps.pick_up import pick_up
 
         with door.opened() as at:
-            found = pick_up(at.conn, batch_of(context), caller().task_run)
+            found = pick_up(at.conn, _batch_of(context), caller().task_run)
             with transaction(at.conn, READER) as cur:
                 seconds = seconds_staging(cur, found.attempt)
         push(attempt=found.attempt.token)
@@ -101,6 +120,5 @@ def look_after(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
     return after
 
 
-def batch_of(context: Mapping[str, Any]) -> int:
-    """The batch that this run has planned."""
+def _batch_of(context: Mapping[str, Any]) -> int:
     return int(context["ti"].xcom_pull(task_ids="plan"))

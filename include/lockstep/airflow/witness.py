@@ -48,9 +48,9 @@ def counts(ranges: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {name: sum(row[name] or 0 for row in ranges) for name in COUNTS}
 
 
-def say_to_consumers(asset: Asset, batch_id: int, token: int, ranges: Sequence[Mapping[str, Any]]) -> None:
+def say_to_consumers(asset: Asset, batch_id: int, token: int, ranges: Sequence[Mapping[str, Any]], **more: Any) -> None:
     """The asset event: whoever is scheduled on the table learns which batch, ranges and counts are new in it."""
-    news: dict[str, Any] = {"batch": batch_id, "attempt": token, "ranges": _plain(ranges), **counts(ranges)}
+    news: dict[str, Any] = {"batch": batch_id, "attempt": token, "ranges": _plain(ranges), **counts(ranges), **more}
     get_current_context()["outlet_events"][asset].extra = news
 
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from lockstep.core.decisions import Decision
     from lockstep.core.definition import Pipeline
     from lockstep.core.folder import PipelineFolder
-    from lockstep.steps.preview import Difference
     from lockstep.steps.requests import Asked, Wanted
     from lockstep.steps.run import Report
     from lockstep.steps.surroundings import Surroundings
@@ -146,7 +145,7 @@ def do(
             from lockstep.steps.preview import preview as rehearse
 
             found, decision = rehearse(at, spark_engine(folder, at), folder, asked.request_id, how.caller, far)
-            document |= {"difference": _difference(found)}
+            document |= {"difference": found.document()}
         else:
             from lockstep.steps.run import until_idle
 
@@ -208,10 +207,6 @@ def _means(pipeline: Pipeline) -> str:
     if len(pipeline.targets) == 1:
         return replay_means(pipeline.first)
     return "; ".join(f"{target.table}: {replay_means(target)}" for target in pipeline.targets)
-
-
-def _difference(found: Difference) -> dict[str, Any]:
-    return {**found.counts, "targets": found.targets, "rejects": found.rejects, "samples": found.samples}
 
 
 def _say_beginning(document: dict[str, Any]) -> None:

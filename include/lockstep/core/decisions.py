@@ -37,11 +37,12 @@ class Caller:
     take_over: bool = False
     retry: bool = False
     task_run: TaskRun = TaskRun()
+    in_one_process: bool = False
 
     @property
     def hands_over(self) -> bool:
         """Whether each step is a process of its own, so that the batch is held while nobody works on it (T2)."""
-        return self.task_run.dag_id is not None
+        return self.task_run.dag_id is not None and not self.in_one_process
 
 
 @dataclass(frozen=True, slots=True)

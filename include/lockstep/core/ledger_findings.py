@@ -31,6 +31,8 @@ HISTORY = (
     "boundary",
     "migration",
     "delivery",
+    "request_call",
+    "rehearsal",
 )
 CHANGING = ("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline", "arrival")
 PLANS = (
@@ -44,6 +46,8 @@ PLANS = (
     "decision",
     "boundary",
     "coverage",
+    "request_call",
+    "rehearsal",
 )
 STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result", "target_rows")
 RANGES = ("task_backend", "manifest", "result", "commit", "coverage", "reject", "tombstone")

@@ -9,10 +9,14 @@ from lockstep.core.errors import Refusal
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who takes responsibility: `login@host`, and the reason in his own words."""
+    """Somebody who takes responsibility: `login@host`, and the reason in his own words.
+
+    `run` is the key of the Airflow run that he decides by, and is kept with what he decides or asks for.
+    """
 
     who: str
     why: str
+    run: str | None = None
 
     def __post_init__(self) -> None:
         if not self.who.strip() or not self.why.strip():

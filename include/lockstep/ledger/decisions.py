@@ -96,7 +96,8 @@ def insert_skip(cur: cursor, skipped: StreamRange) -> None:
 
 def record(cur: cursor, pipeline: str, kind: str, person: Person, detail: dict[str, Any] | None = None) -> None:
     """The decision itself, for whoever asks later."""
-    values = {"pipeline": pipeline, "kind": kind, "who": person.who, "why": person.why, "detail": Json(detail or {})}
+    known = (detail or {}) | ({"run": person.run} if person.run else {})
+    values = {"pipeline": pipeline, "kind": kind, "who": person.who, "why": person.why, "detail": Json(known)}
     cur.execute(Q["insert_decision"], values)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import COMMITTER, PLANNER, transaction
-from lockstep.core.decisions import Resume, Start
+from lockstep.core.decisions import Idle, Resume, Start
 from lockstep.core.errors import Refusal
 from lockstep.faults import reach
 from lockstep.ledger import attempts, requests
@@ -15,6 +15,7 @@ from lockstep.ledger import commit as ledger
 from lockstep.steps.announce import drop_staging
 from lockstep.steps.commit import publish_rows
 from lockstep.steps.plan_request import give_up, plan_request
+from lockstep.steps.requests import is_complete
 from lockstep.steps.stage import stage
 from lockstep.steps.validate import validate
 from lockstep.targets import difference as targets
@@ -62,6 +63,10 @@ class Difference:
         for name, value in rejects.items():
             self.rejects[name] += value
 
+    def document(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        return {**self.counts, "targets": self.targets, "rejects": self.rejects, "samples": self.samples}
+
 
 def preview(
     at: Surroundings,
@@ -86,6 +91,7 @@ def preview(
         while True:
             planned = plan_request(at.conn, at.broker, folder, request_id, caller)
             if not isinstance(planned.decision, Start | Resume) or planned.batch_id is None:
+                _require_whole(at, folder.pipeline.name, request_id, planned.decision)
                 return found, planned.decision
             say(f"batch {planned.batch_id}: reading")
             attempt = stage(at, engine, folder, planned.batch_id, caller, whole=True)
@@ -98,6 +104,12 @@ def preview(
             drop_staging(at, attempt)
     finally:
         _end(at, request_id)
+
+
+def _require_whole(at: Surroundings, name: str, request_id: int, decision: Decision) -> None:
+    """A difference is that of the whole request: a pause that comes in between leaves some of it unseen."""
+    if isinstance(decision, Idle) and not is_complete(at.conn, request_id):
+        raise Refusal(f"{name}: {decision.reason}", next_command=f"lockstep unpause {name}")
 
 
 def _compare(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, found: Difference) -> None:

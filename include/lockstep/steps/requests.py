@@ -10,6 +10,7 @@ from lockstep.core.bounds import AtOffsets
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.ledger import requests
+from lockstep.ledger.history import insert_request_call
 from lockstep.steps.decisions import deciding
 from lockstep.steps.edges import edge, streams_of_log, stretches
 from lockstep.steps.plan_request import asked_for, mixes_partitions
@@ -112,9 +113,11 @@ def written_down(
         return Asked(None, ())
     with deciding(conn, pipeline.name) as cur:
         same = None if preview else requests.same_request(cur, pipeline.name, lane, found)
+        request_id = same or requests.insert_request(cur, pipeline.name, lane, found, person, preview=preview)
+        if person.run:
+            insert_request_call(cur, pipeline.name, person.run, request_id)
         if same is not None:
             return Asked(same, found, goes_on=True)
-        request_id = requests.insert_request(cur, pipeline.name, lane, found, person, preview=preview)
         if lane == "fill" and _all_is_read(cur, request_id, found, view):
             conn.rollback()
             return Asked(None, ())

@@ -1,0 +1,160 @@
+"""The tasks of a run of history that need no Spark: what is asked for, what was approved, and what has come of it."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
+
+from lockstep.airflow import showing, witness
+from lockstep.airflow.door import push, told
+from lockstep.core.bounds import AtTime
+from lockstep.core.history import APPROVE, DO, NOTHING, HistoryRun, asking, waits_until
+from lockstep.core.person import Person
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from airflow.sdk import Asset
+
+    from lockstep.airflow.door import Door
+    from lockstep.core.bounds import Bound
+    from lockstep.core.history import Asking
+    from lockstep.steps.requests import Asked
+    from lockstep.steps.surroundings import Surroundings
+
+log = logging.getLogger(__name__)
+UNSAID = "no reason given"
+
+
+def ask(door: Door) -> str | None:
+    """The task that goes on with this run, None where none does; requests are written down, or a decision is taken.
+
+    An interval that is not closed yet is waited for; where nothing is to be done the run is skipped.
+    """
+    from lockstep.steps import history
+    from lockstep.steps.edges import GRACE
+
+    run, now = this_run(), datetime.now(UTC)
+    if not run.asks:
+        raise AirflowSkipException(NOTHING)
+    with told():
+        asked = asking(run)
+        closes = waits_until(asked, run, now, GRACE)
+    if closes is not None:
+        log.info("Records up to %s may still come until %s: this run waits for then.", closes - GRACE, closes)
+        raise AirflowRescheduleException(closes)  # type: ignore[no-untyped-call]  # Airflow's signature
+    _say_bounds(run, asked)
+    push(asked={"key": run.key, "action": asked.action, "mode": asked.mode})
+    with door.opened("ask") as at:
+        if asked.lanes:
+            opened = history.open_requests(at, door.folder(), asked, person(run.key, asked.reason), now)
+            _go_on_with(opened, door.pipeline)
+            return "work" if asked.mode == DO else "rehearse"
+        if asked.mode == DO:
+            _decided(door, at, asked, run)
+            return None
+        push(shown=showing.losses(history.given_up_offsets(at, door.folder().pipeline, asked)))
+        return "approve" if asked.mode == APPROVE else None
+
+
+def approved(door: Door) -> None:
+    """Who has approved goes into the ledger; then what was shown is asked for, or the loss is accepted."""
+    from lockstep.steps import history
+
+    answer = get_current_context()["ti"].xcom_pull(task_ids="approve")
+    if not answer or answer["chosen_options"] != ["Approve"]:
+        raise AirflowSkipException("not approved: nothing was changed")
+    run, key = this_run(), key_of_ask()
+    with door.opened() as at:
+        asked, folder = asking(run), door.folder()
+        by, why = answer.get("responded_by_user") or {}, (answer.get("params_input") or {}).get("reason")
+        who = by.get("name") or by.get("id") or "somebody"
+        history.approve(at.conn, folder, asked.action, person(key, why or "approved as shown", who))
+        if asked.lanes:
+            _go_on_with(history.open_approved(at, folder, person(key, asked.reason)), door.pipeline)
+        else:
+            _decided(door, at, asked, run)
+
+
+def announce(door: Door, assets: Sequence[Asset]) -> None:
+    """Every batch that was committed for this run is said where others listen."""
+    from lockstep.adapters.postgres import READER, transaction
+    from lockstep.ledger import history as ledger
+    from lockstep.ledger.commit import committed_ranges
+    from lockstep.steps import history
+
+    with door.opened("announce") as at:
+        pipeline = door.folder().pipeline
+        requests = [
+            each.request_id for each in history.called(at.conn, pipeline.name, person(key_of_ask()), preview=False)
+        ]
+        with transaction(at.conn, READER) as cur:
+            batches = ledger.committed_by_requests(cur, requests)
+            ranges = {each.batch_id: [r._asdict() for r in committed_ranges(cur, each.batch_id)] for each in batches}
+        if not batches:
+            raise AirflowSkipException("others have done what was asked for: they announce it")
+        every = [row for each in ranges.values() for row in each]
+        for asset in assets:
+            witness.say_to_consumers(asset, batches[-1].batch_id, batches[-1].token, every, batches=list(ranges))
+        witness.measure(pipeline.name, every, ())
+        for batch in batches:
+            witness.trace(at, pipeline, batch.batch_id, batch.token, ranges[batch.batch_id])
+
+
+def this_run() -> HistoryRun:
+    """What Airflow tells of the run that this task belongs to."""
+    context = get_current_context()
+    run = context["dag_run"]
+    begin, end = run.data_interval_start, run.data_interval_end
+    interval = (begin.astimezone(UTC), end.astimezone(UTC)) if begin and end else None
+    return HistoryRun(run.run_id, str(run.run_type.value), run.clear_number or 0, interval, dict(context["params"]))
+
+
+def key_of_ask() -> str:
+    """The key under which this run's `ask` has asked: clearing a later task alone counts as a clear of the run."""
+    said: dict[str, str] = get_current_context()["ti"].xcom_pull(task_ids="ask", key="asked")
+    return said["key"]
+
+
+def person(key: str, why: str | None = None, who: str | None = None) -> Person:
+    """Whoever has triggered the run, or somebody else in it, as the ledger keeps him."""
+    dag_run = get_current_context()["dag_run"]
+    return Person(f"{who or dag_run.triggering_user_name or 'airflow'}@{dag_run.dag_id}", why or UNSAID, key)
+
+
+def asks_approval() -> None:
+    """Skips the task unless the run waits for somebody's approval."""
+    if get_current_context()["ti"].xcom_pull(task_ids="ask", key="asked")["mode"] != APPROVE:
+        raise AirflowSkipException("nobody is asked for approval")
+
+
+def _decided(door: Door, at: Surroundings, asked: Asking, run: HistoryRun) -> None:
+    from lockstep.steps import history
+
+    once = person(run.run_id, asked.reason)  # clearing the run does not skip once more
+    lines = history.decide(at, door.folder().pipeline, asked, once, datetime.now(UTC))
+    for line in lines:
+        log.info(line)
+    push(decided=lines)
+
+
+def _go_on_with(opened: Iterable[Asked], pipeline: str) -> None:
+    found = list(opened)
+    if not found:
+        raise AirflowSkipException(f"{pipeline}: nothing in these bounds is to be done")
+    push(requests=[each.request_id for each in found])
+    push(offsets=[showing.stretch(item) for each in found for item in each.windows])
+
+
+def _say_bounds(run: HistoryRun, asked: Asking) -> None:
+    if run.clear_number and asked.lanes:
+        log.info("This run was cleared: it is a wish of its own, %s.", " and ".join(asked.lanes))
+    log.info("%s from %s until %s, %s.", asked.action, _said(asked.begin), _said(asked.end), asked.mode)
+
+
+def _said(bound: Bound | None) -> str:
+    return bound.moment.isoformat() if isinstance(bound, AtTime) else str(bound)

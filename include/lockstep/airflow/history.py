@@ -1,0 +1,133 @@
+"""A pipeline's second DAG: backfills, and runs that are triggered by hand to fill, replay, accept a loss or skip."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, task
+
+from lockstep.airflow import asked, submit, worked
+from lockstep.airflow.dag import EPOCH, assets_of, dag_for, door_of
+from lockstep.airflow.form import fields
+from lockstep.airflow.link import HistoryLink
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import Context
+
+    from lockstep.core.definition import Pipeline
+
+SUFFIX = "_history"
+KEY = "{{ ti.xcom_pull(task_ids='ask', key='asked')['key'] }}"
+SHOWN = "{{ ti.xcom_pull(task_ids='rehearse', key='shown') or ti.xcom_pull(task_ids='ask', key='shown') }}"
+WHEN_ASKED = "none_failed_min_one_success"
+PATIENCE = timedelta(days=7)  # of each try; then the run fails, for nobody has answered
+LIVE_ONLY = frozenset({"schedule", "max_active_runs"})
+ABOUT = """What pipeline `{name}` has passed, or left out: its position is never moved back, and the live DAG goes on meanwhile.
+
+A **backfill** fills what its intervals do not cover; with reprocessing, or when a run is **cleared**, it replays what is
+covered and fills the rest. **Trigger** a run to fill, replay, accept a loss or skip between times or offsets: *preview*
+shows what would change, *approval* waits for somebody. The runs of the schedule hold the intervals and do nothing.
+**Skipped** means that nothing was to be done, or that it was not approved.
+"""
+
+
+def dags_for(pipeline: Pipeline, *, history: Mapping[str, Any] | None = None, **settings: Any) -> tuple[DAG, DAG]:
+    """Both DAGs of a pipeline, live and history, with the same connections and settings; `history` adds to the second one's."""
+    shared = {name: value for name, value in settings.items() if name not in LIVE_ONLY}
+    return dag_for(pipeline, **settings), history_for(pipeline, **(shared | dict(history or {})))
+
+
+def history_for(
+    pipeline: Pipeline,
+    *,
+    approval: bool = False,
+    postgres_conn_id: str = "postgres_default",
+    kafka_conn_id: str = "kafka_default",
+    spark_conn_id: str = "spark_default",
+    registry_conn_id: str = "lockstep_registry",
+    default_args: dict[str, Any] | None = None,
+    **settings: Any,
+) -> DAG:
+    """The history DAG of a pipeline; what is passed on to Airflow's `DAG` wins over what stands here.
+
+    `approval` ticks the form's box from the start.
+    """
+    door = door_of(pipeline, postgres_conn_id, kafka_conn_id, registry_conn_id)
+    ours: dict[str, Any] = {
+        "start_date": EPOCH,
+        "catchup": False,
+        "max_active_runs": 3,
+        "tags": ["lockstep", "history", pipeline.topic],
+        "description": f"What {pipeline.name} has passed or left out: backfill, replay, loss and skip",
+        "doc_md": ABOUT.format(name=pipeline.name),
+        "params": fields(approval=approval),
+        "user_defined_macros": submit.MACROS,
+        "default_args": {"owner": pipeline.owner or "lockstep", "retries": 2, "retry_delay": timedelta(seconds=30)}
+        | (default_args or {}),
+    }
+    hourly = CronDataIntervalTimetable("@hourly", "UTC")
+    with DAG(f"{pipeline.name}{SUFFIX}", schedule=settings.pop("schedule", hourly), **(ours | settings)) as dag:
+
+        @task.branch
+        def ask() -> str | None:
+            """Writes down what is asked for; accepts a loss or skips where nobody is to approve."""
+            return asked.ask(door)
+
+        rehearse = submit.submitted(
+            door,
+            spark_conn_id,
+            "work_request.py",
+            ["rehearse", KEY],
+            task_id="rehearse",
+            pre_execute=worked.lead_to_rehearsal(door),
+            post_execute=worked.look_after_rehearsal(door),
+            doc="Finds what would change, row by row, and changes nothing.",
+        )
+        approve = ApprovalOperator(
+            task_id="approve",
+            subject=f"{pipeline.name}: {{{{ ti.xcom_pull(task_ids='ask', key='asked')['action'] }}}}, asked for by "
+            "{{ dag_run.triggering_user_name or 'airflow' }}",
+            body=SHOWN,
+            params={"reason": Param(default="", type="string", title="Reason", description="The ledger keeps it.")},
+            response_timeout=PATIENCE,
+            trigger_rule=WHEN_ASKED,
+            pre_execute=_unless_nobody_is_asked,
+            doc="Waits for somebody who has read what would change.",
+        )
+
+        @task
+        def approved() -> None:
+            """Records who has approved, and asks for what was shown."""
+            asked.approved(door)
+
+        work = submit.submitted(
+            door,
+            spark_conn_id,
+            "work_request.py",
+            ["work", KEY],
+            task_id="work",
+            trigger_rule=WHEN_ASKED,
+            pre_execute=worked.lead_to_work(door),
+            post_execute=worked.look_after_work(door),
+            doc="Does what is asked for, batch by batch, each with its offsets in one transaction.",
+        )
+
+        @task(outlets=assets_of(pipeline))
+        def announce() -> None:
+            """Says what is already true: asset event, lineage, metrics."""
+            asked.announce(door, assets_of(pipeline))
+
+        begin = ask()
+        begin >> rehearse >> approve >> approved() >> work >> announce()
+        begin >> [approve, work]
+        for each in dag.tasks:
+            each.operator_extra_links = (HistoryLink(),)
+    return dag
+
+
+def _unless_nobody_is_asked(_context: Context) -> None:
+    asked.asks_approval()

@@ -1,0 +1,42 @@
+"""A task that runs one of our jobs on Spark: by a driver of its own, or on a Spark that is warm, as its connection says."""
+
+from __future__ import annotations
+
+import os
+import runpy
+from typing import TYPE_CHECKING
+
+from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class SparkJobOperator(SparkSubmitOperator):
+    """Submits the job; where the connection is one of Spark Connect it runs in the task's own process and starts no JVM."""
+
+    def execute(self, context: Context) -> None:
+        """The job's own words go to the task's log; one that fails is tried again."""
+        if not is_warm(self._conn_id):
+            super().execute(context)
+            return
+        os.environ["SPARK_REMOTE"] = SparkConnectHook(self._conn_id).get_connection_url()
+        job = runpy.run_path(self.application, run_name="job")
+        if job["main"](*(self.application_args or ())) != 0:
+            raise AirflowException(f"{self.task_id}: the line above says why")
+
+    def on_kill(self) -> None:
+        """What was begun on Spark ends with the task."""
+        if "SPARK_REMOTE" not in os.environ:
+            super().on_kill()
+            return
+        from lockstep.adapters.spark_session import session
+
+        session().interruptAll()
+
+
+def is_warm(spark_conn_id: str) -> bool:
+    """Whether the connection leads to a Spark Connect server instead of a master."""
+    return SparkConnectHook.get_connection(spark_conn_id).conn_type == SparkConnectHook.conn_type

@@ -1,0 +1,112 @@
+"""The two tasks of a run of history that submit to Spark: when they are skipped, and what their driver has answered."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from lockstep.airflow import showing
+from lockstep.airflow.asked import key_of_ask, person
+from lockstep.airflow.door import push, told
+from lockstep.airflow.submit import tell_driver
+from lockstep.cli.driver import ANSWER
+from lockstep.core.errors import said_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lockstep.airflow.door import Door
+
+FILL = "records that were never read are read now, each as if it had come in its time"
+
+
+def lead_to_rehearsal(door: Door) -> Callable[[Mapping[str, Any]], None]:
+    """Before the rehearsal: the driver is told where its servers are, and where its answer goes."""
+
+    def before(_context: Mapping[str, Any]) -> None:
+        _tell(door)
+
+    return before
+
+
+def lead_to_work(door: Door) -> Callable[[Mapping[str, Any]], None]:
+    """Before the work: skipped, without a JVM, when no request of this run is open."""
+
+    def before(_context: Mapping[str, Any]) -> None:
+        from lockstep.steps import history
+
+        with door.opened() as at:
+            asked = history.called(at.conn, door.pipeline, person(key_of_ask()), preview=False)
+        if not any(not each.is_closed for each in asked):
+            raise AirflowSkipException(
+                "everything that was asked for is done" if asked else "Spark has nothing to do here"
+            )
+        _tell(door)
+
+    return before
+
+
+def look_after_rehearsal(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
+    """After the rehearsal: what was found is shown."""
+
+    def after(_context: Mapping[str, Any], _result: Any) -> None:
+        from lockstep.steps import history
+        from lockstep.targets import replay_means
+
+        _require_done()
+        with door.opened() as at:
+            called = history.called(at.conn, door.pipeline, person(key_of_ask()), preview=True)
+            targets = door.folder().pipeline.targets
+        means = "; ".join(f"{target.table}: {replay_means(target)}" for target in targets)
+        push(shown=showing.difference(called, {"replay": means, "fill": FILL}))
+        push(difference={each.lane: each.difference for each in called})
+
+    return after
+
+
+def look_after_work(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
+    """After the work: the ledger says which batches have committed for this run."""
+
+    def after(_context: Mapping[str, Any], _result: Any) -> None:
+        from lockstep.adapters.postgres import READER, transaction
+        from lockstep.ledger.history import committed_by_requests
+        from lockstep.steps import history
+
+        _require_done()
+        with door.opened() as at:
+            asked = history.called(at.conn, door.pipeline, person(key_of_ask()), preview=False)
+            with transaction(at.conn, READER) as cur:
+                batches = committed_by_requests(cur, [each.request_id for each in asked])
+        push(batches=[row.batch_id for row in batches])
+        if batches:
+            push(batch=batches[-1].batch_id)
+
+    return after
+
+
+def _tell(door: Door) -> None:
+    place = Path(tempfile.mkdtemp(prefix="lockstep-")) / "answer.json"
+    tell_driver(door, **{ANSWER: str(place)})
+
+
+def _require_done() -> None:
+    """What Spark's half has answered, in Airflow's words: what a person must decide fails at once, what waits is retried."""
+    place = Path(os.environ[ANSWER])
+    answer = json.loads(place.read_text(encoding="utf-8"))
+    place.unlink()
+    place.parent.rmdir()
+    match answer["state"]:
+        case "done":
+            return
+        case "blocked":
+            raise AirflowFailException(f"{answer['reason']}  Next: {answer['next_command']}")
+        case "refused" if refusal := said_in(answer["reason"]):
+            with told():
+                raise refusal
+        case _:
+            raise AirflowException(answer["reason"])

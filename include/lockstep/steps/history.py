@@ -1,0 +1,157 @@
+"""What a run of a pipeline's history asks for or decides: written down once for each run, whoever tries its task again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import READER, transaction
+from lockstep.core.errors import BadData, Refusal
+from lockstep.core.history import APPROVE, DO, lost_offsets
+from lockstep.core.offsets import OffsetRange, TopicPartition
+from lockstep.ledger import decisions, history, requests
+from lockstep.ledger.plan import open_streams
+from lockstep.steps.decisions import accept_loss, deciding
+from lockstep.steps.requests import Asked, Wanted, ask, written_down
+from lockstep.steps.skip import skip
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from psycopg2.extensions import connection
+
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.history import Asking
+    from lockstep.core.offsets import StreamRange
+    from lockstep.core.person import Person
+    from lockstep.steps.surroundings import Surroundings
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """The newest request that a run has opened in a lane; for a preview what was found, once it went through to the end."""
+
+    request_id: int
+    lane: str
+    is_closed: bool
+    person: Person
+    windows: tuple[StreamRange, ...]
+    content_hash: str | None = None
+    difference: dict[str, Any] | None = None
+
+
+def open_requests(
+    at: Surroundings, folder: PipelineFolder, asked: Asking, person: Person, now: datetime
+) -> list[Asked]:
+    """The requests of a run, each lane's: found by the run's key, else written down; none where nothing is to be done.
+
+    They are previews unless they are to be done at once.
+    """
+    if asked.mode != DO and folder.pipeline.store is not None:
+        raise Refusal(
+            f"{'approval' if asked.mode == APPROVE else 'preview'}: the results of {folder.pipeline.name} live in "
+            f"{folder.pipeline.store}: what would change there cannot be shown beforehand",
+        )
+    known = {each.lane: each for each in called(at.conn, folder.pipeline.name, person, preview=asked.mode != DO)}
+    found = []
+    for lane in asked.lanes:
+        if lane in known:
+            found.append(Asked(known[lane].request_id, known[lane].windows, goes_on=True))
+            continue
+        wanted = Wanted(lane, asked.begin, asked.end, asked.partition, preview=asked.mode != DO)
+        found.append(ask(at.conn, at.broker, folder, wanted, person, now))
+    return [each for each in found if each.request_id is not None]
+
+
+def called(conn: connection, pipeline: str, person: Person, *, preview: bool) -> list[Called]:
+    """What a run has asked for, in the order of its lanes."""
+    newest: dict[str, Called] = {}
+    with transaction(conn, READER) as cur:
+        for row in history.requests_of_call(cur, pipeline, person.run or ""):
+            if row.preview == preview:
+                shown = history.rehearsal(cur, row.request_id)
+                newest[row.lane] = Called(
+                    row.request_id,
+                    row.lane,
+                    row.closed,
+                    replace(person, who=row.who, why=row.why),
+                    requests.windows(cur, row.request_id),
+                    shown and shown.content_hash,
+                    shown and shown.difference,
+                )
+    return list(newest.values())
+
+
+def approve(conn: connection, folder: PipelineFolder, action: str, reviewer: Person) -> None:
+    """Records who has approved what was shown; refuses when it is not what would be done now."""
+    name = folder.pipeline.name
+    previews = called(conn, name, reviewer, preview=True)
+    with deciding(conn, name) as cur:
+        if history.decided_by_run(cur, name, "approve", reviewer.run or ""):
+            return
+        for shown in previews:
+            _refuse_what_was_not_shown(folder, shown, history.committed_since(cur, shown.request_id))
+        detail = {"action": action, "previews": [shown.request_id for shown in previews]}
+        decisions.record(cur, name, "approve", reviewer, detail)
+
+
+def open_approved(at: Surroundings, folder: PipelineFolder, person: Person) -> list[Asked]:
+    """The requests for what was shown and approved, under the name of whoever has asked."""
+    name = folder.pipeline.name
+    known = {each.lane: each for each in called(at.conn, name, person, preview=False)}
+    found, view = [], at.broker.view(folder.pipeline.topic)
+    for shown in called(at.conn, name, person, preview=True):
+        if shown.lane in known:
+            found.append(Asked(known[shown.lane].request_id, known[shown.lane].windows, goes_on=True))
+            continue
+        opened = written_down(at.conn, folder.pipeline, shown.lane, shown.windows, shown.person, view, preview=False)
+        found.append(opened)
+    return [each for each in found if each.request_id is not None]
+
+
+def decide(at: Surroundings, pipeline: Pipeline, asked: Asking, person: Person, now: datetime) -> list[str]:
+    """Accepts the loss, or skips, once for a run; says in a line each what has become of the offsets."""
+    if asked.action == "accept-loss":
+        lines = []
+        for partition, (begin, end) in lost_offsets(asked).items():
+            lost = OffsetRange(TopicPartition(pipeline.topic, partition), begin, end)
+            loss = accept_loss(at.conn, at.broker, pipeline, lost, person)
+            said = "is recorded as lost" if loss.changed else "was accepted as lost already"
+            lines.append(f"{lost} {said}; the position is {loss.position}")
+        return lines
+    with transaction(at.conn, READER) as cur:
+        if history.decided_by_run(cur, pipeline.name, "skip", person.run or ""):
+            return [f"{pipeline.name}: this run has skipped already; another skip is another run"]
+    done = skip(at.conn, at.broker, pipeline, asked.end, person, now)
+    return [f"{item.offsets} is skipped and can be filled" for item in done.ranges] or [
+        f"{pipeline.name}: every position is there already"
+    ]
+
+
+def given_up_offsets(at: Surroundings, pipeline: Pipeline, asked: Asking) -> list[dict[str, Any]]:
+    """What an accepted loss would give up, beside what the ledger and the broker say of those partitions."""
+    with transaction(at.conn, READER) as cur:
+        positions = {stream.partition: stream.position for stream in open_streams(cur, pipeline.name)}
+    bounds = at.broker.view(pipeline.topic).bounds
+    return [
+        {
+            "partition": f"{pipeline.topic}-{p}",
+            "from_offset": begin,
+            "until_offset": end,
+            "position": positions.get(p),
+            "log_start": bounds[p].log_start if p in bounds else None,
+        }
+        for p, (begin, end) in lost_offsets(asked).items()
+    ]
+
+
+def _refuse_what_was_not_shown(folder: PipelineFolder, shown: Called, since: list[int]) -> None:
+    name = folder.pipeline.name
+    if shown.difference is None:
+        raise BadData(f"{name}: {shown.lane} {shown.request_id} was not rehearsed", next_command="clear the run")
+    if since or shown.content_hash != folder.content_hash():
+        why = (
+            f"batch {since[-1]} has committed offsets of it since" if since else "the pipeline's code has changed since"
+        )
+        raise BadData(f"{name}: what was approved is not what would be done now: {why}", next_command="clear the run")
