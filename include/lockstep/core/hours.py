@@ -151,7 +151,7 @@ def _missing(pipeline: str, stream: Reached, part: HourOffsets, own: Sequence[Co
     if at >= end:
         return None
     behind = [c.until_offset if skipped else c.from_offset for c in own if c.until_offset > at]
-    stretch = min(end, *behind[:1])
+    stretch = min([end, *behind[:1]])
     fill = f"lockstep fill {pipeline} --from {where.partition}:{at} --until {where.partition}:{stretch}"
     return f"{where} [{at}, {stretch}) {'was skipped' if skipped else 'is covered by nobody'}", fill
 
