@@ -12,6 +12,8 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[2]
 HEAVY = ("pyspark", "great_expectations", "confluent_kafka", "psycopg2", "adbc_driver_postgresql", "pandas")
+STEPS = ["plan", "stage", "validate", "commit", "announce"]
+BEHIND = {"hourly_clicks"}  # what reads a pipeline's table, and is none itself
 # What Astro's stock integrity test does: variables and connections answer with anything, then every file is parsed.
 PARSED = """
 import json, os, sys
@@ -26,7 +28,7 @@ print(json.dumps({{
     "errors": bag.import_errors,
     "dags": {{dag.dag_id: {{"tags": sorted(dag.tags), "retries": [task.retries for task in dag.tasks],
         "tasks": [task.task_id for task in dag.topological_sort()], "owner": dag.owner, "doc": bool(dag.doc_md),
-        "native": dag.render_template_as_native_obj, "catchup": dag.catchup,
+        "schedule": type(dag.timetable).__name__, "native": dag.render_template_as_native_obj, "catchup": dag.catchup,
         "deferred": [task.task_id for task in dag.tasks if getattr(task, "deferrable", False)]}}
         for dag in bag.dags.values()}},
     "heavy": sorted({{name.partition(".")[0] for name in sys.modules}} & set({heavy!r})),
@@ -66,9 +68,15 @@ def test_a_dag_makes_up_for_nothing_defers_nothing_and_renders_text_as_text(ours
         assert (dag["catchup"], dag["deferred"], dag["native"]) == (False, [], False), name
 
 
-def test_a_dag_is_the_five_steps_in_their_order(ours):
-    for dag in ours["dags"].values():
-        assert dag["tasks"] == ["plan", "stage", "validate", "commit", "announce"]
+def test_a_pipelines_dag_is_the_five_steps_in_their_order_and_the_hours_behind_them(ours):
+    for name in ours["dags"].keys() - BEHIND:
+        assert ours["dags"][name]["tasks"] == [*STEPS, "hours", "say_hour"], name
+
+
+def test_a_dag_behind_a_pipeline_runs_once_for_each_hour_of_it(ours):
+    for name in BEHIND:
+        assert ours["dags"][name]["schedule"] == "PartitionedAssetTimetable"
+        assert len((CHECKOUT / "dags" / f"{name}.py").read_text().splitlines()) < 40
 
 
 def test_parsing_a_dag_file_imports_nothing_heavy(ours):

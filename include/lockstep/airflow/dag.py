@@ -10,6 +10,7 @@ from airflow.sdk import DAG, Asset, Param, task
 
 from lockstep.airflow import steps, submit
 from lockstep.airflow.door import Door
+from lockstep.airflow.hours import hours_of, tell_hours
 from lockstep.airflow.link import BatchLink
 from lockstep.core.formats import Avro
 from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Idempotent
@@ -129,7 +130,9 @@ def dag_for(
 
         batch_id = plan()
         token = validate(batch_id)  # type: ignore[arg-type]  # TaskFlow hands the value over at run time
-        batch_id >> stage >> token >> commit(batch_id, token) >> announce(batch_id, token)  # type: ignore[arg-type]
+        announced = announce(batch_id, token)  # type: ignore[arg-type]
+        batch_id >> stage >> token >> commit(batch_id, token) >> announced  # type: ignore[arg-type]
+        tell_hours(door, hours_of(pipeline), announced)
         for each in dag.tasks:
             each.operator_extra_links = (BatchLink(),)
     return dag
