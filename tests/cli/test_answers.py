@@ -52,7 +52,15 @@ def orders(lockstep, ledger, database, broker):
 
 def test_status_has_its_fixed_fields(lockstep, orders):
     document = lockstep("status", "orders", "--json").document
-    assert set(document) == {"pipeline", "paused", "unfinished", "requests", "streams", "warnings"}
+    assert set(document) == {
+        "pipeline",
+        "paused",
+        "unfinished",
+        "complete_through",
+        "requests",
+        "streams",
+        "warnings",
+    }
     assert document["unfinished"] == [orders["unfinished"]]
     (stream,) = document["streams"]
     assert set(stream) == {
