@@ -12,7 +12,6 @@ from decision_facts import ORDERS
 from ledger_rows import SayingBroker, read, view
 from lockstep.adapters.postgres import COMMITTER, OWNER, transaction
 from lockstep.core.hours import HOUR, MOST, Complete
-from lockstep.core.offsets import TopicView
 from lockstep.ledger import hours as ledger_of_hours
 from lockstep.steps import hours as step
 from lockstep.steps.hours import keep_hours
@@ -32,7 +31,7 @@ def at(hours: float) -> datetime:
 class Dated(SayingBroker):
     """`records` are by partition (hours past nine, offset), in the log's order; asked for a time, it looks them up."""
 
-    def __init__(self, *views: TopicView, records: dict[int, list[tuple[float, int]]] | None = None) -> None:
+    def __init__(self, *views: object, records: dict[int, list[tuple[float, int]]] | None = None) -> None:
         super().__init__(*views)
         self.records = records or {}
         self.lookups = 0
