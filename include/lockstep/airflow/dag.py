@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ABOUT = """Each run moves one batch from Kafka topic `{topic}` to `{table}`: {how}.
 
+Behind it, `hours` says which hours are complete: every record of them is in the table.
+
 **Skipped** means that there was nothing to do, that another run does it, or that this run's batch is already committed.
 **Failed without a retry** means that a person must decide; the task's log ends with the command to type.
 """
