@@ -90,5 +90,7 @@ def test_an_hour_that_is_complete_runs_the_dag_behind_it_and_an_idle_run_tells_w
 
     nothing = drill.trigger()
     assert drill.over(nothing) == "success"
-    assert [event["partition_key"] for event in events(house)].count(keys[0]) == 2, "once, and once more when it was asked"
+    assert [event["partition_key"] for event in events(house)].count(keys[0]) == 2, (
+        "once, and once more when it was asked"
+    )
     assert drill.violations() == []
