@@ -103,3 +103,13 @@ def test_times_that_a_replay_has_resolved_are_those_of_the_hours(clock):
         " where partition = 0 group by 1 order by 1"
     )
     assert resolved == [(at(n), 1, n) for n in range(4)]
+
+
+def test_a_record_from_the_future_takes_no_hour_its_records(clock):
+    send(clock, 0, [at(0.1), NOW + 9_000 * HOUR, at(0.2)])
+    clock.drain()
+    _, (first,) = hours(clock, at(1.2))
+    send(clock, 0, [at(1.3), at(1.4)])
+    clock.drain()
+    _, (_, second) = hours(clock, at(2.2))
+    assert (parts(first), parts(second)) == ([(0, 0, 3)], [(0, 3, 5)])

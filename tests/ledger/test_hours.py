@@ -34,16 +34,10 @@ class Dated(SayingBroker):
     def __init__(self, *views: object, records: dict[int, list[tuple[float, int]]] | None = None) -> None:
         super().__init__(*views)
         self.records = records or {}
-        self.lookups = 0
 
-    def offsets_at(self, view, moment: datetime) -> dict[int, int]:
-        self.lookups += 1
-        return {
-            p: min(
-                (offset for when, offset in self.records.get(p, []) if at(when) >= moment), default=bounds.stable_end
-            )
-            for p, bounds in view.bounds.items()
-        }
+    def first_at(self, view, moment: datetime) -> dict[int, tuple[int, datetime | None]]:
+        found = {p: [(o, at(when)) for when, o in self.records.get(p, []) if at(when) >= moment] for p in view.bounds}
+        return {p: next(iter(found[p]), (bounds.stable_end, None)) for p, bounds in view.bounds.items()}
 
 
 @pytest.fixture
@@ -163,6 +157,23 @@ def test_an_open_transaction_keeps_an_hour_from_being_over(conn):
 
     broker.highs = {}
     assert keep_hours(conn, broker, ORDERS, at(2) + CUSHION).hours == (at(2),)
+
+
+def test_a_record_from_the_future_holds_no_hour_back_and_its_boundary_is_nobodys(conn, ledger, orders):
+    ahead = {0: [(0.2, 3), (9_000, 5), (1.1, 12), (2.5, 25)], 1: RECORDS[1]}
+
+    keep_hours(conn, dated((0, 25), (0, 5), records=ahead), ORDERS, at(1) + CUSHION)
+
+    (first,) = kept(conn)
+    assert offsets(first)[0] == (3, 25), "all that was there when it was over"
+    assert ledger.ask(
+        "select count(*) from lockstep.boundary where stream_id = %(s)s and at = %(t)s", s=orders[0], t=at(1)
+    ) == [(0,)], "a window that begins here may begin early, and never late"
+
+    once = {0: [(0.2, 3), (2.5, 5), (3.5, 40)], 1: RECORDS[1]}
+    ledger.done({orders[0]: (25, 60)})
+    keep_hours(conn, dated((0, 40), (0, 5), records=once), ORDERS, at(2) + CUSHION)
+    assert offsets(kept(conn)[-1])[0] == (25, 40), "below what the hours have reached nothing begins"
 
 
 @pytest.mark.parametrize(

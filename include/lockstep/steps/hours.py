@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lockstep.adapters.kafka import Broker
     from lockstep.core.definition import Pipeline
     from lockstep.core.hours import Reached
-    from lockstep.core.offsets import TopicView
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ def keep_hours(conn: connection, broker: Broker, pipeline: Pipeline, now: dateti
     over = hours_over(after, now, GRACE)
     if not over:
         return Found()
-    look = _Look(conn, broker, pipeline, broker.view(pipeline.topic))  # asked after the positions, as T6 wants it
+    look = _Look(conn, broker, pipeline, now)  # asked after the positions, as T6 wants it
     for until in over:
         try:
             look.require_the_same_log(streams, logs)
@@ -63,15 +62,18 @@ def keep_hours(conn: connection, broker: Broker, pipeline: Pipeline, now: dateti
             return Found(tuple(kept), Waiting(until, *reason.args))
         if isinstance(answer, Waiting):
             return Found(tuple(kept), answer)
-        kept += [until] if answer is not None else []
+        if answer is not None:
+            kept.append(until)
+            at = {part.stream_id: part.until_offset for part in answer.offsets}
+            streams = tuple(replace(each, offset=at.get(each.stream_id, each.offset)) for each in streams)
     return Found(tuple(kept))
 
 
 def _one(look: _Look, until: datetime, seen: Sequence[Reached], *, is_first: bool) -> Complete | Waiting | None:
     """Keeps one hour; None where somebody else has kept it, or opened other streams, meanwhile."""
     name = look.pipeline.name
-    begin = look.boundaries(until - HOUR) if is_first else {}
-    end = look.boundaries(until)
+    begin = look.boundaries(until - HOUR, seen) if is_first else {}
+    end = look.boundaries(until, seen)
     with transaction(look.conn, PLANNER) as cur:
         lock_pipeline(cur, name)
         last = ledger.complete_through(cur, name)
@@ -88,8 +90,9 @@ def _one(look: _Look, until: datetime, seen: Sequence[Reached], *, is_first: boo
 class _Look:
     """One reading of the log, and where times that are over begin in it."""
 
-    def __init__(self, conn: connection, broker: Broker, pipeline: Pipeline, view: TopicView) -> None:
-        self.conn, self.broker, self.pipeline, self.view = conn, broker, pipeline, view
+    def __init__(self, conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> None:
+        self.conn, self.broker, self.pipeline, self.now = conn, broker, pipeline, now
+        self.view = broker.view(pipeline.topic)
         self._high: dict[int, int] | None = None
 
     def require_the_same_log(self, streams: Sequence[Reached], logs: set[tuple[str, str]]) -> None:
@@ -103,24 +106,39 @@ class _Look:
                 f"lockstep plan {self.pipeline.name}",
             )
 
-    def boundaries(self, at: datetime) -> dict[int, int]:
-        """Partition → the offset that a time begins at, resolved once (T13)."""
-        name = self.pipeline.name
+    def boundaries(self, at: datetime, streams: Sequence[Reached]) -> dict[int, int]:
+        """Partition → the offset that a time begins at, resolved once (T13).
+
+        A record from the future would be the first past every time to come. Where it is all that the look-up finds, and where
+        that lies below what the hours have reached, a time begins at the stable end as it is now.
+        """
+        name, ends = self.pipeline.name, {p: bounds.stable_end for p, bounds in self.view.bounds.items()}
+        reached: dict[int, int] = {}
+        for stream in streams:
+            p = stream.topic_partition.partition
+            if not stream.gone:
+                reached[p] = min(stream.offset or 0, reached.get(p, ends[p]))
         with transaction(self.conn, READER) as cur:
             known = ledger.boundaries(cur, name, at)
-        if not self.view.bounds.keys() - known.keys():
+        missing = {p for p, offset in reached.items() if known.get(p, -1) < offset}
+        if not missing:
             return known
-        found = self.broker.offsets_at(self.view, at)
+        first = self.broker.first_at(self.view, at)
         self._high = self._high or self.broker.high_ends(self.view)
-        for p in sorted(found.keys() - known.keys()):
-            end = self.view.bounds[p].stable_end
+        astray = {p for p in missing if self._is_astray(*first[p], reached[p])}
+        for p in sorted(missing):
             # A record at or past the time, below the stable end, shows that all before it are there.
-            if found[p] >= end and self._high[p] > end:
-                what = f"{self.view.topic}-{p}: an open transaction from {end} on may hold records of it"
+            if (p in astray or first[p][0] == ends[p]) and self._high[p] > ends[p]:
+                what = f"{self.view.topic}-{p}: an open transaction from {ends[p]} on may hold records of it"
                 raise _NotYet(what, f"lockstep status {name}")
+        found = {p: first[p][0] for p in missing - astray}
         with transaction(self.conn, PLANNER) as cur:
             ledger.keep_boundaries(cur, name, self.view, at, found)
-            return ledger.boundaries(cur, name, at)
+            kept = {p: offset for p, offset in ledger.boundaries(cur, name, at).items() if offset >= reached[p]}
+        return found | kept | {p: ends[p] for p in astray}
+
+    def _is_astray(self, offset: int, when: datetime | None, reached: int) -> bool:
+        return offset < reached or (when is not None and when > self.now + GRACE)
 
 
 def _read_on(streams: Iterable[Reached]) -> set[int]:
