@@ -50,7 +50,7 @@ def orders(ledger):
     return streams
 
 
-RECORDS = {0: [(0.2, 3), (1.1, 12), (2.5, 25)], 1: [(0.5, 0), (1.5, 4), (2.5, 5)]}
+RECORDS = {0: [(0.2, 3), (1.01, 12), (2.01, 25)], 1: [(0.5, 0), (1.01, 4), (2.01, 5)]}
 
 
 def opened(ledger, moment: datetime) -> None:
@@ -90,7 +90,7 @@ def test_hours_are_kept_in_order_once_with_the_batches_that_prove_them(conn):
 @pytest.mark.usefixtures("orders")
 def test_a_time_is_resolved_once_and_for_all(conn, ledger):
     keep_hours(conn, dated(), ORDERS, at(1) + CUSHION)
-    later = {0: [(0.2, 3), (0.9, 20), (2.5, 25)], 1: [(0.5, 0)]}
+    later = {0: [(0.2, 3), (1.01, 20), (2.01, 25)], 1: [(0.5, 0), (2.01, 5)]}
 
     keep_hours(conn, dated(records=later), ORDERS, at(2) + CUSHION)
 
@@ -105,7 +105,7 @@ def test_an_hour_is_not_over_before_all_clocks_are_past_it(conn):
 
 
 def test_an_hour_waits_for_what_is_not_committed_and_says_what(conn, ledger, orders):
-    more = {0: RECORDS[0], 1: [*RECORDS[1][:2], (1.6, 5), (2.5, 9)]}
+    more = {0: RECORDS[0], 1: [*RECORDS[1][:2], (1.6, 5), (2.01, 9)]}
     found = keep_hours(conn, dated(records=more), ORDERS, at(5) + CUSHION)
     assert found.hours == (at(1),)
     assert (found.waiting.until, found.waiting.next_command) == (at(2), "lockstep run orders")
@@ -117,7 +117,7 @@ def test_an_hour_waits_for_what_is_not_committed_and_says_what(conn, ledger, ord
 
 def test_a_skipped_stretch_is_not_complete_until_it_is_filled(conn, ledger, orders):
     ledger.covered(orders[1], 5, 9, "skipped")
-    more = {0: RECORDS[0], 1: [*RECORDS[1][:2], (2.5, 9)]}
+    more = {0: RECORDS[0], 1: [*RECORDS[1][:2], (2.01, 9)]}
 
     waiting = keep_hours(conn, dated(records=more), ORDERS, at(2) + CUSHION).waiting
 
@@ -127,9 +127,9 @@ def test_a_skipped_stretch_is_not_complete_until_it_is_filled(conn, ledger, orde
 
 def test_a_loss_completes_an_hour_which_names_it(conn, ledger, orders):
     ledger.covered(orders[1], 5, 9, "loss")
-    more = {0: RECORDS[0], 1: [*RECORDS[1][:2], (2.5, 9)]}
+    more = {0: RECORDS[0], 1: [*RECORDS[1][:2], (2.01, 9)]}
 
-    keep_hours(conn, dated(records=more), ORDERS, at(3) + CUSHION)
+    keep_hours(conn, dated((0, 25), (0, 9), records=more), ORDERS, at(3) + CUSHION)
 
     loss = {"topic": "orders.v1", "partition": 1, "from_offset": 5, "until_offset": 9, "kind": "loss"}
     assert [hour["losses"] for hour in kept(conn)] == [[], [loss], [loss]], (
@@ -160,7 +160,7 @@ def test_an_open_transaction_keeps_an_hour_from_being_over(conn):
 
 
 def test_a_record_from_the_future_holds_no_hour_back_and_its_boundary_is_nobodys(conn, ledger, orders):
-    ahead = {0: [(0.2, 3), (9_000, 5), (1.1, 12), (2.5, 25)], 1: RECORDS[1]}
+    ahead = {0: [(0.2, 3), (9_000, 5), (1.01, 12), (1.02, 25)], 1: RECORDS[1]}
 
     keep_hours(conn, dated((0, 25), (0, 5), records=ahead), ORDERS, at(1) + CUSHION)
 
@@ -170,8 +170,8 @@ def test_a_record_from_the_future_holds_no_hour_back_and_its_boundary_is_nobodys
         "select count(*) from lockstep.boundary where stream_id = %(s)s and at = %(t)s", s=orders[0], t=at(1)
     ) == [(0,)], "a window that begins here may begin early, and never late"
 
-    once = {0: [(0.2, 3), (2.5, 5), (3.5, 40)], 1: RECORDS[1]}
-    ledger.done({orders[0]: (25, 60)})
+    once = {0: [(0.2, 3), (2.01, 5), (2.02, 40)], 1: RECORDS[1]}
+    ledger.done({orders[0]: (25, 40)})
     keep_hours(conn, dated((0, 40), (0, 5), records=once), ORDERS, at(2) + CUSHION)
     assert offsets(kept(conn)[-1])[0] == (25, 40), "below what the hours have reached nothing begins"
 
@@ -230,7 +230,7 @@ def test_a_hole_is_refused_by_the_code_with_the_constraint_out_of_play_and_the_o
     conn, ledger, orders, monkeypatch
 ):
     ledger.covered(orders[1], 5, 9, "skipped")
-    more = {0: RECORDS[0], 1: [*RECORDS[1][:2], (2.5, 9)]}
+    more = {0: RECORDS[0], 1: [*RECORDS[1][:2], (2.01, 9)]}
     keep_hours(conn, dated(records=more), ORDERS, at(1) + CUSHION)
 
     def blind(_name, until, _streams, offsets, _covered) -> Complete:

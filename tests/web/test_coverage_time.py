@@ -90,7 +90,7 @@ def test_the_end_of_the_newest_complete_hour_is_drawn_among_the_marks_of_hours(h
             "insert into lockstep.hour_offsets select 'drill', %s, stream_id, 0, 0 from lockstep.stream", (minute(60),)
         )
     text = shown().text
-    assert re.findall(r'<line class="through" x1="([\d.]+)"', text) == ["500.0"]
+    assert re.findall(r'<line class="through" x1="([\d.]+)"', text) == ["500.0", "8"], "and in the legend"
     assert "Complete through 2026-05-01 13:00 UTC" in text
     assert len(re.findall(r'<line class="hour"', text)) == 3
 

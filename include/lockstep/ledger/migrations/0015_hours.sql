@@ -70,7 +70,7 @@ begin
         raise exception 'hours_tile: the hour until % begins at % of stream %, and those before it end at %',
             new.until, new.from_offset, new.stream_id, reached using errcode = '23514', constraint = 'hours_tile';
     end if;
-    select int8multirange(int8range(new.from_offset, new.until_offset)) - coalesce(range_agg(c.offsets), '{}') into missing
+    select int8multirange(int8range(new.from_offset, greatest(new.from_offset, new.until_offset))) - coalesce(range_agg(c.offsets), '{}') into missing
     from lockstep.coverage c
     where c.stream_id = new.stream_id and (c.kind <> 'skipped' or lockstep.is_gone(new.stream_id))
       and lower(c.offsets) < new.until_offset and lower(c.offsets) >= coalesce((
