@@ -16,16 +16,20 @@ if TYPE_CHECKING:
 
 def send(here: Here, partition: int, times: Iterable[datetime], value: str = json.dumps({"id": "r", "n": 1})) -> None:
     """One record for each of these times, in this order."""
-    producer = Producer({"bootstrap.servers": here.drill.kafka, "linger.ms": 5})
+    producer, refused = Producer({"bootstrap.servers": here.drill.kafka, "linger.ms": 5}), []
+
+    def delivered(error, _message) -> None:
+        refused.extend([error] if error else [])
+
     for each in times:
-        stamp = int(each.timestamp() * 1000)
-        producer.produce(here.drill.topic, value, "k", partition=partition, timestamp=stamp)
-    assert producer.flush(20) == 0
+        known = {"partition": partition, "timestamp": int(each.timestamp() * 1000), "on_delivery": delivered}
+        producer.produce(here.drill.topic, value, "k", **known)
+    assert (producer.flush(20), refused) == (0, [])
 
 
 def on_a_new_topic(here: Here, topic: Callable[..., str], partitions: int) -> Here:
-    """The drill reads another, empty topic."""
-    name = topic(partitions=partitions)
+    """The drill reads another, empty topic, which takes records from any time."""
+    name = topic(partitions=partitions, message_timestamp_after_max_ms=2**63 - 1)
     here.rewrite(here.drill.topic, name)
     here.drill.topic = name
     return here

@@ -11,6 +11,7 @@ from lockstep.adapters.postgres import OWNER, READER, transaction
 from lockstep.core.hours import HOUR
 from lockstep.ledger import hours as kept
 from lockstep.steps.hours import keep_hours
+from odd_logs import stable_end, until
 
 NOW = datetime.now(UTC)
 TEN = NOW.replace(minute=0, second=0, microsecond=0) - 10 * HOUR  # ten o'clock, for those who read along
@@ -89,6 +90,7 @@ def test_an_open_transaction_holds_the_hour_that_its_records_may_be_of(clock, pr
         f"{clock.drill.topic}-0: an open transaction from 1 on may hold records of it",
     )
     hanging.abort_transaction(20)
+    until(lambda: stable_end(clock.drill.kafka, clock.drill.topic) == 3, "the abort's marker is not there")
     clock.drain()
     assert len(hours(clock, at(1.5))[1]) == 1
 
