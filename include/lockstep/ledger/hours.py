@@ -50,7 +50,7 @@ def reached(cur: cursor, pipeline: str) -> tuple[tuple[Reached, ...], set[tuple[
             row.position,
             row.offset,
             ends=row.ends,
-            gone=row.gone,
+            gone=row.is_gone,
         )
         for row in rows
     ), {(row.cluster_id, row.topic_id) for row in rows if not row.ends}

@@ -12,18 +12,22 @@ where s.pipeline = %(pipeline)s
 -- name: reached
 -- The streams that an hour may have a part of, and where the next one begins in each; None before the first hour.
 select s.stream_id, s.topic, s.partition, s.cluster_id, s.topic_id, s.start_offset, s.position,
-    s.retired_at is not null as ends, lockstep.is_gone(s.stream_id) as gone,
+    s.retired_at is not null as ends, gone.is_gone,
     coalesce(last.until_offset, case when first.at is not null then s.start_offset end) as "offset"
 from lockstep.stream s
 left join lateral (
     select h.at from lockstep.complete_hour h where h.pipeline = s.pipeline order by h.until limit 1) first on true
 left join lateral (
     select o.until_offset from lockstep.hour_offsets o where o.stream_id = s.stream_id order by o.until desc limit 1) last on true
+cross join lateral (
+    select s.retired_at is not null and not exists (
+        select 1 from lockstep.stream o where o.pipeline = s.pipeline and o.topic = s.topic and o.partition = s.partition
+            and o.incarnation = s.incarnation and o.retired_at is null) as is_gone) gone
 where s.pipeline = %(pipeline)s and (
     s.retired_at is null
     or last.until_offset < s.position
     or (last.until_offset is null and s.opened_at > first.at and s.start_offset < s.position)
-    or (first.at is null and not lockstep.is_gone(s.stream_id)))
+    or (first.at is null and not gone.is_gone))
 order by s.stream_id
 
 -- name: boundaries

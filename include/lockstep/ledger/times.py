@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Q = queries("lockstep.ledger", "times")
 Window = tuple[int, int]
-LOOKS = 3  # each tells a hundred times more exactly which offsets a stretch of time is about
+LOOKS, GLANCES = 4, 24  # each look tells some twelve times more exactly which offsets a stretch of time is about
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ def extents(cur: cursor, streams: Sequence[int]) -> dict[int, Window]:
 
 
 def whole(cur: cursor, windows: Mapping[int, Window]) -> Span | None:
-    """From the first record's time to the last one's, as some hundred segments of each stream have it; None without any."""
-    rows = [row for own in _stamps(cur, windows).values() for row in own]
+    """From the first record's time to the last one's, as some segments of each stream have it; None without any."""
+    rows = [row for own in _stamps(cur, windows, GLANCES).values() for row in own]
     first = min((row.min_timestamp for row in rows if row.min_timestamp), default=None)
     last = max((row.max_timestamp for row in rows if row.max_timestamp), default=None)
     return Span(first, last + timedelta(milliseconds=1)) if first and last else None
@@ -64,7 +64,9 @@ def whole(cur: cursor, windows: Mapping[int, Window]) -> Span | None:
 def within(cur: cursor, windows: Mapping[int, Window], span: Span) -> dict[int, Window]:
     """The offsets of each stream that a stretch of time may be about: more than it is, never less, where time goes forward."""
     for _ in range(LOOKS):
-        found = {stream: _narrowed(rows, windows[stream], span) for stream, rows in _stamps(cur, windows).items()}
+        found = {
+            stream: _narrowed(rows, windows[stream], span) for stream, rows in _stamps(cur, windows, GLANCES).items()
+        }
         if found == windows:
             break
         windows = found
@@ -76,7 +78,7 @@ def blocks(cur: cursor, windows: Mapping[int, Window], span: Span) -> list[Timed
     cur.execute(Q["segments_with_stamps"], _columns(windows) | {"most": MOST_SEGMENTS})
     by_stream = {stream: list(rows) for stream, rows in groupby(every(cur), key=lambda row: row.stream_id)}
     crowded = {stream: windows[stream] for stream, rows in by_stream.items() if len(rows) > MOST_SEGMENTS}
-    looked = _stamps(cur, crowded) if crowded else {}
+    looked = _stamps(cur, crowded, PLACES) if crowded else {}
     found = [
         timed
         for stream, rows in by_stream.items()
@@ -109,8 +111,8 @@ def rejects(cur: cursor, windows: Mapping[int, Window], span: Span) -> list[Any]
     return every(cur)
 
 
-def _stamps(cur: cursor, windows: Mapping[int, Window]) -> dict[int, list[Any]]:
-    cur.execute(Q["stamps"], _columns(windows) | {"places": PLACES})
+def _stamps(cur: cursor, windows: Mapping[int, Window], places: int) -> dict[int, list[Any]]:
+    cur.execute(Q["stamps"], _columns(windows) | {"places": places})
     return {stream: list(rows) for stream, rows in groupby(every(cur), key=lambda row: row.stream_id)}
 
 

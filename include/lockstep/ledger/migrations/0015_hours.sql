@@ -53,36 +53,42 @@ create function is_gone(stream int) returns boolean language sql stable set sear
         where s.stream_id = stream and o.retired_at is null)
 $$;
 
+-- Hours tile, stream by stream, and a batch or a loss has each of their offsets. A look for each statement, not for each row.
 create function guard_hour_offsets() returns trigger language plpgsql security definer set search_path = pg_catalog as $$
 declare
-    read lockstep.stream;
-    reached bigint;
-    missing int8multirange;
+    wrong record;
 begin
-    select * into read from lockstep.stream s where s.stream_id = new.stream_id;
-    select h.until_offset into reached from lockstep.hour_offsets h
-    where h.stream_id = new.stream_id and h.until < new.until order by h.until desc limit 1;
-    if reached is null and exists (
-        select 1 from lockstep.complete_hour h where h.pipeline = new.pipeline and h.until < new.until) then
-        reached := read.start_offset;
-    end if;
-    if read.pipeline <> new.pipeline or new.from_offset <> reached then
+    select a.*, l.reached into wrong from added a join lockstep.stream s using (stream_id)
+    left join lateral (
+        select h.until_offset from lockstep.hour_offsets h
+        where h.stream_id = a.stream_id and h.until < a.until order by h.until desc limit 1) p on true
+    cross join lateral (
+        select coalesce(p.until_offset, case when exists (
+            select 1 from lockstep.complete_hour h where h.pipeline = a.pipeline and h.until < a.until)
+            then s.start_offset end) as reached) l
+    where s.pipeline <> a.pipeline or a.from_offset <> l.reached limit 1;
+    if found then
         raise exception 'hours_tile: the hour until % begins at % of stream %, and those before it end at %',
-            new.until, new.from_offset, new.stream_id, reached using errcode = '23514', constraint = 'hours_tile';
+            wrong.until, wrong.from_offset, wrong.stream_id, wrong.reached using errcode = '23514', constraint = 'hours_tile';
     end if;
-    select int8multirange(int8range(new.from_offset, greatest(new.from_offset, new.until_offset))) - coalesce(range_agg(c.offsets), '{}') into missing
-    from lockstep.coverage c
-    where c.stream_id = new.stream_id and (c.kind <> 'skipped' or lockstep.is_gone(new.stream_id))
-      and lower(c.offsets) < new.until_offset and lower(c.offsets) >= coalesce((
-        select lower(p.offsets) from lockstep.coverage p
-        where p.stream_id = new.stream_id and lower(p.offsets) <= new.from_offset order by lower(p.offsets) desc limit 1), 0);
-    if read.position < new.until_offset or not isempty(missing) then
+    select a.*, s.position, m.missing into wrong from added a join lockstep.stream s using (stream_id)
+    cross join lateral (
+        select int8multirange(int8range(a.from_offset, a.until_offset)) - coalesce(range_agg(c.offsets), '{}') as missing
+        from lockstep.coverage c
+        where c.stream_id = a.stream_id and (c.kind <> 'skipped' or lockstep.is_gone(a.stream_id))
+          and lower(c.offsets) < a.until_offset and lower(c.offsets) >= coalesce((
+            select lower(p.offsets) from lockstep.coverage p
+            where p.stream_id = a.stream_id and lower(p.offsets) <= a.from_offset order by lower(p.offsets) desc limit 1), 0)) m
+    where s.position < a.until_offset or not isempty(m.missing) limit 1;
+    if found then
         raise exception 'hour_is_covered: % of stream %, which is at %, is missing in the hour until %',
-            missing, new.stream_id, read.position, new.until using errcode = '23514', constraint = 'hour_is_covered';
+            wrong.missing, wrong.stream_id, wrong.position, wrong.until
+            using errcode = '23514', constraint = 'hour_is_covered';
     end if;
-    return new;
+    return null;
 end $$;
-create trigger hour_is_covered before insert on hour_offsets for each row execute function guard_hour_offsets();
+create trigger hour_is_covered after insert on hour_offsets referencing new table as added
+    for each statement execute function guard_hour_offsets();
 
 create function guard_whole_hour() returns trigger language plpgsql security definer set search_path = pg_catalog as $$
 begin
