@@ -52,7 +52,15 @@ def orders(lockstep, ledger, database, broker):
 
 def test_status_has_its_fixed_fields(lockstep, orders):
     document = lockstep("status", "orders", "--json").document
-    assert set(document) == {"pipeline", "paused", "unfinished", "requests", "streams", "warnings"}
+    assert set(document) == {
+        "pipeline",
+        "paused",
+        "unfinished",
+        "complete_through",
+        "requests",
+        "streams",
+        "warnings",
+    }
     assert document["unfinished"] == [orders["unfinished"]]
     (stream,) = document["streams"]
     assert set(stream) == {
@@ -127,6 +135,29 @@ def test_holes_are_listed_with_their_kind(lockstep, orders, broker):
     assert lockstep("status", "orders", "--json").document["streams"][0]["holes"] == 0
 
 
+def test_hours_have_their_fixed_fields_and_status_says_through_when_it_is_complete(lockstep, orders, ledger, broker):
+    assert lockstep("hours", "orders", "--json").document["hours"] == []
+    with transaction(ledger.conn, "lockstep_planner") as cur:
+        known = (orders["stream"], '{"batches": [1], "losses": []}')
+        cur.execute("insert into lockstep.complete_hour values ('orders', '2026-05-01 12:00+00', %s)", known[1:])
+        cur.execute("insert into lockstep.hour_offsets values ('orders', '2026-05-01 12:00+00', %s, 0, 10)", known[:1])
+
+    broker(view((0, 100), topic_id="another"))
+
+    document = lockstep("hours", "orders", "--last", "1", "--json").document
+
+    assert set(document) == {"pipeline", "complete_through", "hours", "waits_for"}
+    (hour,) = document["hours"]
+    assert set(hour) == {"from", "until", "batches", "losses", "offsets"}
+    assert (hour["from"], hour["until"]) == ("2026-05-01T11:00:00Z", "2026-05-01T12:00:00Z")
+    waits = document["waits_for"]
+    assert (waits["until"], waits["next"]) == ("2026-05-01T13:00:00Z", "lockstep plan orders")
+    assert set(hour["offsets"][0]) == {"topic", "partition", "stream_id", "from_offset", "until_offset"}
+    assert lockstep("status", "orders", "--json").document["complete_through"] == hour["until"]
+    assert "complete through 2026-05-01T12:00:00Z" in lockstep("status", "orders").out
+    assert "Next: lockstep plan orders" in lockstep("hours", "orders").out
+
+
 def test_decisions_say_what_they_changed_and_nothing_to_do_is_no_failure(lockstep, orders):
     paused = [lockstep("pause", "orders", "--reason", "release", "--json") for _ in range(2)]
     assert [(said.code, said.document["changed"]) for said in paused] == [(0, True), (0, False)]
@@ -179,6 +210,7 @@ COMMANDS = [
     ("batches", "orders"),
     ("batch", "1"),
     ("holes", "orders"),
+    ("hours", "orders"),
     ("lineage", "orders", "--partition", "0", "--offset", "4"),
     ("lineage", "orders", "--partition", "0", "--offset", "5"),
     ("lineage", "orders", "--partition", "0", "--offset", "6"),

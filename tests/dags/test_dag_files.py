@@ -12,6 +12,8 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[2]
 HEAVY = ("pyspark", "great_expectations", "confluent_kafka", "psycopg2", "adbc_driver_postgresql", "pandas")
+STEPS = ["plan", "stage", "validate", "commit", "announce"]
+BEHIND = {"hourly_clicks"}  # what reads a pipeline's table, and is none itself
 # What Astro's stock integrity test does: variables and connections answer with anything, then every file is parsed.
 PARSED = """
 import json, os, sys
@@ -67,15 +69,21 @@ def test_a_dag_makes_up_for_nothing_defers_nothing_and_renders_text_as_text(ours
         assert (dag["catchup"], dag["deferred"], dag["native"]) == (False, [], False), name
 
 
-def test_a_dag_is_the_five_steps_in_their_order(ours):
-    for name, dag in ours["dags"].items():
+def test_a_pipelines_dag_is_the_five_steps_in_their_order_and_the_hours_behind_them(ours):
+    for name in ours["dags"].keys() - BEHIND:
         if not name.endswith("_history"):
-            assert dag["tasks"] == ["plan", "stage", "validate", "commit", "announce"]
+            assert ours["dags"][name]["tasks"] == [*STEPS, "hours", "say_hour"], name
+
+
+def test_a_dag_behind_a_pipeline_runs_once_for_each_hour_of_it(ours):
+    for name in BEHIND:
+        assert ours["dags"][name]["timetable"] == "PartitionedAssetTimetable"
+        assert len((CHECKOUT / "dags" / f"{name}.py").read_text().splitlines()) < 40
 
 
 def test_every_pipeline_has_a_second_dag_with_real_intervals_and_a_form(ours):
-    live = {name for name in ours["dags"] if not name.endswith("_history")}
-    assert {f"{name}_history" for name in live} == ours["dags"].keys() - live
+    live = {name for name in ours["dags"].keys() - BEHIND if not name.endswith("_history")}
+    assert {f"{name}_history" for name in live} == ours["dags"].keys() - live - BEHIND
     for name in live:
         dag = ours["dags"][f"{name}_history"]
         assert dag["tasks"] == ["ask", "rehearse", "approve", "approved", "work", "announce"]

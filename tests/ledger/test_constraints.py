@@ -112,6 +112,18 @@ def taken_over(ledger) -> dict[str, object]:
     return known | {"r": replay}
 
 
+def hour(ledger) -> dict[str, object]:
+    """A stream of which eight offsets are committed and two skipped; the first five are those of the hour until ten."""
+    s = ledger.stream(0)
+    ledger.done({s: (0, 8)})
+    ledger.covered(s, 8, 10, "skipped")
+    with transaction(ledger.conn, OWNER) as cur:
+        cur.execute(HOUR.format(until="10:00", low=0, high=5), {"s": s})
+    return {"s": s}
+
+
+HOUR = """with kept as (insert into lockstep.complete_hour values ('orders', '2026-05-01 {until}+00', '{{}}'))
+    insert into lockstep.hour_offsets values ('orders', '2026-05-01 {until}+00', %(s)s, {low}, {high})"""
 COMMIT = "insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)"
 DELIVERED = "insert into lockstep.delivery (batch_id, token, effect) values (%(b)s, %(t)s, '{}')"
 
@@ -216,6 +228,21 @@ REFUSED = [
         update lockstep.batch set state = 'committed', closed_at = now()""",
     ),
     ("committed_whole", planned, "update lockstep.batch set state = 'abandoned', closed_at = now()"),
+    ("whole_hour", stream, HOUR.format(until="10:30", low=0, high=0)),
+    (
+        "hour_is_over",
+        stream,
+        "insert into lockstep.complete_hour values ('orders', date_trunc('hour', now()) + interval '1 hour', '{}')",
+    ),
+    ("hour_is_whole", stream, "insert into lockstep.complete_hour values ('orders', '2026-05-01 10:00+00', '{}')"),
+    ("hours_in_order", hour, HOUR.format(until="12:00", low=5, high=8)),
+    ("hours_in_order", hour, HOUR.format(until="09:00", low=0, high=0)),
+    ("hours_tile", hour, HOUR.format(until="11:00", low=6, high=8)),
+    ("hours_tile", hour, HOUR.format(until="11:00", low=4, high=8)),
+    ("half_open", hour, HOUR.format(until="11:00", low=5, high=4)),
+    ("hour_is_covered", hour, HOUR.format(until="11:00", low=5, high=9)),
+    ("hour_is_covered", hour, HOUR.format(until="11:00", low=5, high=11)),
+    ("hour_is_covered", stream, HOUR.format(until="11:00", low=1, high=1)),
 ]
 
 
@@ -297,6 +324,9 @@ HISTORY = [
     "delivery",
     "request_call",
     "rehearsal",
+    "complete_hour",
+    "hour_offsets",
+    "hour_told",
 ]
 
 
@@ -339,6 +369,7 @@ MAY_NOT = [
     ("lockstep_stager", "insert into lockstep.coverage values (1, int8range(0, 1), 'skipped')"),
     ("lockstep_committer", "insert into lockstep.batch (pipeline) values ('x')"),
     ("lockstep_committer", "update lockstep.batch set token = 9"),
+    ("lockstep_committer", "insert into lockstep.complete_hour values ('x', now(), '{}')"),
     ("lockstep_committer", "update lockstep.contribution set records = 1"),
     ("lockstep_planner", "delete from lockstep.contribution"),
     ("lockstep_committer", "insert into lockstep.result (batch_id) values (1)"),

@@ -24,6 +24,7 @@ def test_a_pipeline_that_was_never_planned_has_no_streams_and_no_holes(conn):
         "pipeline": "orders",
         "paused": False,
         "unfinished": [],
+        "complete_through": None,
         "requests": [],
         "streams": [],
         "warnings": [],

@@ -70,13 +70,20 @@ class Broker:
 
     def offsets_at(self, view: TopicView, moment: datetime) -> dict[int, int]:
         """Per partition the first offset whose timestamp is at or past the moment; the stable end where there is none."""
+        return {partition: offset for partition, (offset, _) in self.first_at(view, moment).items()}
+
+    def first_at(self, view: TopicView, moment: datetime) -> dict[int, tuple[int, datetime | None]]:
+        """The same, each with its record's time; None at the stable end."""
         partitions = [TopicPartition(view.topic, p) for p in view.bounds]
         try:
-            found = self._offsets(partitions, OffsetSpec.for_timestamp(int(moment.timestamp() * 1000)))
+            found = self._listed(partitions, OffsetSpec.for_timestamp(int(moment.timestamp() * 1000)))
         except KafkaException as error:
             raise self._away(error) from None
         ends = {p: bounds.stable_end for p, bounds in view.bounds.items()}
-        return {p: min(found[p], ends[p]) if found[p] >= 0 else ends[p] for p in ends}
+        return {
+            p: (found[p].offset, _moment(found[p].timestamp)) if 0 <= found[p].offset < end else (end, None)
+            for p, end in ends.items()
+        }
 
     def high_ends(self, view: TopicView) -> dict[int, int]:
         """Per partition the offset behind the last record, whether or not its transaction is still open."""
@@ -101,7 +108,7 @@ class Broker:
                     consumer.pause([TopicPartition(topic, message.partition())])
                     kind, stamp = (TIMESTAMP_NOT_AVAILABLE, -1) if message.error() else message.timestamp()
                     if kind != TIMESTAMP_NOT_AVAILABLE and stamp >= 0:
-                        found[message.partition()] = datetime.fromtimestamp(min(stamp, LAST_STAMP) / 1000, UTC)
+                        found[message.partition()] = _moment(stamp)
         except KafkaException as error:
             raise self._away(error) from None
         finally:
@@ -217,19 +224,26 @@ class Broker:
                 return None
             raise self._away(error) from None
 
-    def _offsets(
+    def _offsets(self, *asked: Any) -> dict[int, int]:
+        return {partition: found.offset for partition, found in self._listed(*asked).items()}
+
+    def _listed(
         self,
         partitions: list[TopicPartition],
         spec: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    ) -> dict[int, int]:
+    ) -> dict[int, Any]:
         futures = self._client().list_offsets(
             dict.fromkeys(partitions, spec), isolation_level=isolation, request_timeout=SECONDS
         )
-        return {asked.partition: future.result(SECONDS + GRACE).offset for asked, future in futures.items()}
+        return {asked.partition: future.result(SECONDS + GRACE) for asked, future in futures.items()}
 
     def _away(self, error: KafkaException) -> Unreachable:
         locked = "security.protocol" in self._options
         what = "does not answer, or does not let us in" if locked else "does not answer"
         next_command = "look at LOCKSTEP_KAFKA_CONFIG" if locked else "lockstep dev status"
         return Unreachable(f"Kafka at {self.bootstrap} {what}: {error.args[0].str()}", next_command=next_command)
+
+
+def _moment(stamp: int) -> datetime:
+    return datetime.fromtimestamp(min(stamp, LAST_STAMP) / 1000, UTC)

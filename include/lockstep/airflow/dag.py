@@ -9,6 +9,7 @@ from airflow.sdk import DAG, Asset, Param, task
 
 from lockstep.airflow import steps, submit
 from lockstep.airflow.door import Door
+from lockstep.airflow.hours import hours_of, tell_hours
 from lockstep.airflow.link import BatchLink
 from lockstep.core.formats import Avro
 from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Idempotent
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from lockstep.core.definition import Pipeline
 
 ABOUT = """Each run moves one batch from Kafka topic `{topic}` to `{table}`: {how}.
+
+Behind it, `hours` says which hours are complete: every record of them is in the table.
 
 **Skipped** means that there was nothing to do, that another run does it, or that this run's batch is already committed.
 **Failed without a retry** means that a person must decide; the task's log ends with the command to type.
@@ -130,7 +133,9 @@ def dag_for(
 
         batch_id = plan()
         token = validate(batch_id)  # type: ignore[arg-type]  # TaskFlow hands the value over at run time
-        batch_id >> stage >> token >> commit(batch_id, token) >> announce(batch_id, token)  # type: ignore[arg-type]
+        announced = announce(batch_id, token)  # type: ignore[arg-type]
+        batch_id >> stage >> token >> commit(batch_id, token) >> announced  # type: ignore[arg-type]
+        tell_hours(door, hours_of(pipeline), announced)
         for each in dag.tasks:
             each.operator_extra_links = (BatchLink(),)
     return dag

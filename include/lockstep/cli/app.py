@@ -13,7 +13,19 @@ from typing import Annotated
 
 import typer
 
-from lockstep.cli import deciding, defining, doctoring, holes, reading, rejecting, replaying, running, tracing, watching
+from lockstep.cli import (
+    deciding,
+    defining,
+    doctoring,
+    holes,
+    reading,
+    rejecting,
+    replaying,
+    running,
+    telling,
+    tracing,
+    watching,
+)
 from lockstep.cli.dev import dev_app
 from lockstep.cli.output import print_json
 from lockstep.core.errors import Refusal
@@ -62,6 +74,7 @@ for command in (
     watching.watch,
     reading.batches,
     reading.batch,
+    telling.hours,
     tracing.lineage,
     tracing.blame,
     holes.holes,

@@ -117,6 +117,8 @@ def say_status(document: Document) -> None:
         names = ["  partition", "position>", "log start>", "stable end>", "lag>", "seconds>", "holes>"]
         rows = [[f"  {s['topic']}-{s['partition']}", *(s[column] for column in columns)] for s in document["streams"]]
         say_table(names, rows)
+    if document["complete_through"]:
+        say(f"  complete through {cell(document['complete_through'])}")
     if any(stream["stable_end"] is None for stream in document["streams"]):
         say(f"  bounds are of another log than the one that was read.  Next: lockstep plan {document['pipeline']}")
     for asked in document["requests"]:

@@ -33,6 +33,9 @@ HISTORY = (
     "delivery",
     "request_call",
     "rehearsal",
+    "complete_hour",
+    "hour_offsets",
+    "hour_told",
 )
 CHANGING = ("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline", "arrival")
 PLANS = (
@@ -48,10 +51,15 @@ PLANS = (
     "coverage",
     "request_call",
     "rehearsal",
+    "complete_hour",
+    "hour_offsets",
 )
 STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result", "target_rows")
 RANGES = ("task_backend", "manifest", "result", "commit", "coverage", "reject", "tombstone")
-COMMITS = ("commit", "coverage", "contribution", "reject", "outbox", "tombstone", "decision", "delivery", "arrival")
+COMMITS = (
+    *("commit", "coverage", "contribution", "reject", "outbox", "tombstone", "decision", "delivery", "arrival"),
+    "hour_told",
+)
 # (role, privilege, table): what a run cannot do without.
 GRANTS = (
     *((role, "SELECT", table) for role in OF_A_RUN for table in (*HISTORY, *CHANGING)),

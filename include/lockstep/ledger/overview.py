@@ -17,7 +17,7 @@ RECENT = 40  # batches
 
 
 def pipelines(cur: cursor, names: Collection[str]) -> list[Any]:
-    """A row for each of these that was ever planned: paused, streams, last batch, what is unfinished, requests, rejects."""
+    """A row for each of these that was ever planned: paused, streams, last batch, unfinished, requests, rejects, hours."""
     cur.execute(Q["pipelines"], {"names": list(names)})
     return every(cur)
 

@@ -1,7 +1,7 @@
 -- name: pipelines
 -- Every pipeline that was ever planned, with what was committed last and what is under way.
 select p.name, p.paused, t.streams, t.topic, last.batch_id as last_batch, last.closed_at as last_at, work.unfinished,
-    work.failing, asked.requests, r.rejects
+    work.failing, asked.requests, r.rejects, hours.until as complete_through
 from lockstep.pipeline p
 left join lateral (
     select count(*) as streams, min(topic) as topic from lockstep.stream s
@@ -17,6 +17,8 @@ left join lateral (
     select count(*) as requests from lockstep.request q where q.pipeline = p.name and q.closed_at is null) asked on true
 left join lateral (
     select count(*) as rejects from lockstep.reject j join lockstep.stream s using (stream_id) where s.pipeline = p.name) r on true
+left join lateral (
+    select h.until from lockstep.complete_hour h where h.pipeline = p.name order by h.until desc limit 1) hours on true
 where p.name = any(%(names)s) order by p.name
 
 -- name: recent

@@ -77,7 +77,7 @@ def blocks(cur: cursor, view: View) -> list[Block]:
         cur.execute(Q["looks"], _named(view) | {"streams": dense, "step": view.step})
         for _, rows in groupby(every(cur), key=lambda row: row.stream_id):
             found += _places(list(rows), view)
-    return _merged(_with_batches(cur, sorted(found, key=lambda block: (block.stream_id, block.from_offset))), view)
+    return _merged(with_batches(cur, sorted(found, key=lambda block: (block.stream_id, block.from_offset))), view)
 
 
 def uncovered(cur: cursor, view: View, logs: Mapping[int, tuple[int, int]]) -> list[Block]:
@@ -128,7 +128,8 @@ def _merged(found: list[Block], view: View) -> list[Block]:
     return merged
 
 
-def _with_batches(cur: cursor, found: list[Block]) -> list[Block]:
+def with_batches(cur: cursor, found: Sequence[Block]) -> list[Block]:
+    """The same blocks, with why each batch exists and when it was committed."""
     cur.execute(Q["batches_of_picture"], {"batches": list({b.batch_id for b in found if b.batch_id is not None})})
     known = {row.batch_id: row for row in every(cur)}
     return [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.alarms import headroom_seconds
 from lockstep.ledger import reading, requests
+from lockstep.ledger.hours import complete_through
 from lockstep.steps.warn import bounds_of, readings, warnings
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> Document:
     """Per open stream: position, bounds, lag and holes. Bounds are None where the stream's log is not there any more.
 
+    `complete_through` is the end of the newest hour whose every record is in the table; None before the first.
     `requests` are the fills and replays that were asked for and are not complete.
     `warnings` are what will stop the pipeline or makes it wait, each with its offsets and the next command.
     `headroom_records` is how many offsets retention may still delete before it reaches one that is not committed,
@@ -35,6 +37,7 @@ def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) 
         paused = reading.is_paused(cur, pipeline.name)
         unfinished = reading.unfinished(cur, pipeline.name)
         asked = requests.open_requests(cur, pipeline.name)
+        through = complete_through(cur, pipeline.name)
     # Asked after the positions: a commit in between would show an end that lies behind the position.
     view = broker.view(pipeline.topic)
     kept = broker.retention(pipeline.topic) if streams else None
@@ -47,6 +50,7 @@ def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) 
         "pipeline": pipeline.name,
         "paused": paused,
         "unfinished": unfinished,
+        "complete_through": through,
         "requests": [
             {"request": r.request_id, "lane": r.lane, "who": r.who, "why": r.why, "opened_at": r.opened_at}
             for r in asked

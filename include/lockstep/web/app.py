@@ -9,9 +9,10 @@ from airflow.api_fastapi.core_api.security import ReadableDagsFilterDep, require
 from fastapi import APIRouter, Depends, FastAPI, Query
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+from lockstep.web.asked import ALONG, COLOURS, Asked
 from lockstep.web.batch_page import batch_page
 from lockstep.web.batches_page import batch_of_run, batches_page
-from lockstep.web.coverage_page import COLOURS, Asked, coverage_page
+from lockstep.web.coverage_page import coverage_page
 from lockstep.web.pipelines_page import pipelines_page
 from lockstep.web.record_page import record_page
 from lockstep.web.render import page
@@ -39,12 +40,14 @@ def _pipelines(readable: ReadableDagsFilterDep) -> str:
 
 def _coverage(
     dag_id: str,
-    from_: Annotated[int | None, Query(alias="from", ge=0, lt=2**63)] = None,
-    until: Offset = None,
+    from_: Annotated[str | None, Query(alias="from")] = None,
+    until: str | None = None,
     first: Annotated[int, Query(ge=0, lt=2**31)] = 0,
     colour: str = COLOURS[0],
+    along: str = ALONG[0],
 ) -> str:
-    return coverage_page(dag_id, Asked(from_, until, first, colour if colour in COLOURS else COLOURS[0]))
+    known = {"colour": colour if colour in COLOURS else COLOURS[0], "along": along if along in ALONG else ALONG[0]}
+    return coverage_page(dag_id, Asked(from_, until, first, **known))
 
 
 def _batches(dag_id: str, lane: str = "all", before: str = "") -> str:

@@ -1,4 +1,7 @@
-"""Where things stand in a picture: lanes down, offsets along; the templates draw, this counts."""
+"""Where things stand in a picture: lanes down, offsets along; the templates draw, this counts.
+
+Times along are `clock`'s.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from lockstep.core.offsets import Bounds
     from lockstep.ledger.picture import Block, View
 
 WIDTH = 1000  # of the lanes, in units of the picture; the page stretches it
@@ -43,28 +47,41 @@ class Scale:
         return [(self.at(offset), offset) for offset in range(first, self.until_offset + 1, step)]
 
 
-def lanes(view: View, rows: Iterable[Any], bounds: dict[int, Any], blocks: list[Block], dots: list[Any]) -> list[Any]:
-    """One document a stream, top to bottom: its blocks, holes, rejects and marks, placed."""
-    scale = Scale(view.from_offset, view.until_offset)
-    newest = max((b.committed_at for b in blocks if b.committed_at), default=None)
-    oldest = min((b.committed_at for b in blocks if b.committed_at), default=None)
+def lane(number: int, row: Any, own: Bounds | None) -> dict[str, Any]:
+    """What is told of a stream beside its lane; `own` is what Kafka says of its log."""
+    return {
+        "partition": row.partition,
+        "topic": row.topic,
+        "y": number * (LANE + GAP),
+        "position": row.position,
+        "log_start": own.log_start if own else None,
+        "lag": own.stable_end - row.position if own else None,
+        "position_x": None,
+        "trimmed": None,
+        "waiting": None,
+    }
+
+
+def lanes(
+    view: View, rows: Iterable[Any], bounds: dict[int, Bounds], blocks: list[Block], dots: list[Any]
+) -> list[dict[str, Any]]:
+    """One document a stream, top to bottom: its blocks, holes, rejects and marks, placed among its offsets."""
+    scale, shades = Scale(view.from_offset, view.until_offset), Shades.of(blocks)
     drawn = []
     for number, row in enumerate(rows):
         own = bounds.get(row.stream_id)
+        low = own.log_start if own else 0
         drawn.append(
-            {
-                "partition": row.partition,
-                "topic": row.topic,
-                "y": number * (LANE + GAP),
-                "position": row.position,
+            lane(number, row, own)
+            | {
                 "position_x": scale.at(row.position) if _inside(view, row.position) else None,
-                "log_start": own.log_start if own else None,
-                "trimmed": scale.box(view.from_offset, own.log_start)
-                if own and own.log_start > view.from_offset
-                else None,
+                "trimmed": scale.box(view.from_offset, low) if low > view.from_offset else None,
                 "waiting": scale.box(row.position, own.stable_end) if own and own.stable_end > row.position else None,
-                "lag": own.stable_end - row.position if own else None,
-                "blocks": [_placed(b, scale, oldest, newest) for b in blocks if b.stream_id == row.stream_id],
+                "blocks": [
+                    placed(b, scale.box(b.from_offset, b.until_offset), (b.from_offset, b.until_offset), shades)
+                    for b in blocks
+                    if b.stream_id == row.stream_id
+                ],
                 "rejects": [
                     {"x": scale.at(d.first), "count": d.rejects, "first": d.first}
                     for d in dots
@@ -80,16 +97,32 @@ def height(lanes_drawn: list[Any]) -> int:
     return max(1, len(lanes_drawn)) * (LANE + GAP)
 
 
-def _placed(block: Block, scale: Scale, oldest: datetime | None, newest: datetime | None) -> dict[str, Any]:
-    left, width = scale.box(block.from_offset, block.until_offset)
-    return {"block": block, "x": left, "width": width, "age": _age(block.committed_at, oldest, newest)}
+@dataclass(frozen=True, slots=True)
+class Shades:
+    """When the blocks of a picture were committed, the first and the last of them."""
+
+    oldest: datetime | None
+    newest: datetime | None
+
+    @classmethod
+    def of(cls, blocks: Iterable[Block]) -> Shades:
+        """Those of these blocks."""
+        times = [block.committed_at for block in blocks if block.committed_at]
+        return cls(min(times, default=None), max(times, default=None))
+
+    def age(self, at: datetime | None) -> int:
+        """0 is the newest shade."""
+        if at is None or self.oldest is None or self.newest is None or self.newest == self.oldest:
+            return 0
+        return round((AGES - 1) * (self.newest - at).total_seconds() / (self.newest - self.oldest).total_seconds())
 
 
-def _age(at: datetime | None, oldest: datetime | None, newest: datetime | None) -> int:
-    """0 is the newest shade."""
-    if at is None or oldest is None or newest is None or newest == oldest:
-        return 0
-    return round((AGES - 1) * (newest - at).total_seconds() / (newest - oldest).total_seconds())
+def placed(
+    block: Block, box: tuple[float, float], edges: tuple[Any, Any], shades: Shades, times: str = ""
+) -> dict[str, Any]:
+    """A block with its left edge and width, and what it is between, for who looks closer."""
+    age = shades.age(block.committed_at)
+    return {"block": block, "x": box[0], "width": box[1], "age": age, "edges": edges, "times": times}
 
 
 def _inside(view: View, offset: int) -> bool:

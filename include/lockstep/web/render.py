@@ -35,6 +35,11 @@ def moment(at: datetime | None) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S UTC") if at else "not yet"
 
 
+def minute(at: datetime | None) -> str:
+    """In UTC, to the minute; a dash where nothing is known."""
+    return at.strftime("%Y-%m-%d %H:%M UTC") if at else NOTHING
+
+
 def seconds(value: float | None) -> str:
     """`0.4 s`, `12 s`, `3 min`, `5 h`, `2 d`."""
     if value is None:
@@ -45,4 +50,4 @@ def seconds(value: float | None) -> str:
     return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"  # noqa: PLR2004 - two digits are enough
 
 
-TEMPLATES.filters.update(number=number, moment=moment, seconds=seconds)
+TEMPLATES.filters.update(number=number, moment=moment, minute=minute, seconds=seconds)

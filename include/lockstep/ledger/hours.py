@@ -1,0 +1,136 @@
+"""Hours: how far they have come, what is kept of each, and what is still to be told."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.hours import HOUR, MOST, Complete, Covered, Reached
+from lockstep.core.offsets import TopicPartition
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe, one
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.hours import HourOffsets
+    from lockstep.core.offsets import TopicView
+    from lockstep.ledger.reading import Document
+
+Q = queries("lockstep.ledger", "hours")
+
+
+def complete_through(cur: cursor, pipeline: str) -> datetime | None:
+    """The end of the newest hour that is complete; None before the first."""
+    cur.execute(Q["last_hour"], {"pipeline": pipeline})
+    row = maybe(cur)
+    return row.until if row else None
+
+
+def begun(cur: cursor, pipeline: str, start: datetime | None) -> datetime | None:
+    """Since when a pipeline takes in its topic: the time it starts at, else when its streams were opened; None without any."""
+    cur.execute(Q["begun"], {"pipeline": pipeline, "start": start})
+    row = one(cur)
+    found: datetime | None = row.starts_at or row.opened_at
+    return found
+
+
+def reached(cur: cursor, pipeline: str) -> tuple[tuple[Reached, ...], set[tuple[str, str]]]:
+    """How far the hours have come in each stream, and the logs, as (cluster id, topic id), that are read on."""
+    cur.execute(Q["reached"], {"pipeline": pipeline})
+    rows = every(cur)
+    return tuple(
+        Reached(
+            row.stream_id,
+            TopicPartition(row.topic, row.partition),
+            row.start_offset,
+            row.position,
+            row.offset,
+            ends=row.ends,
+            gone=row.is_gone,
+        )
+        for row in rows
+    ), {(row.cluster_id, row.topic_id) for row in rows if not row.ends}
+
+
+def boundaries(cur: cursor, pipeline: str, at: datetime) -> dict[int, int]:
+    """Partition → offset, where a time was resolved before."""
+    cur.execute(Q["boundaries"], {"pipeline": pipeline, "at": at})
+    return {row.partition: row.offset for row in every(cur)}
+
+
+def keep_boundaries(cur: cursor, pipeline: str, view: TopicView, at: datetime, found: Mapping[int, int]) -> None:
+    """A time's offsets by partition, as this log has them, for everybody who asks later."""
+    known = {"partitions": list(found), "offsets": list(found.values())}
+    log = {"cluster_id": view.cluster_id, "topic_id": view.topic_id}
+    cur.execute(Q["keep_boundaries"], {"pipeline": pipeline, "at": at} | known | log)
+
+
+def covered(cur: cursor, offsets: Sequence[HourOffsets]) -> list[Covered]:
+    """What covers an hour's offsets, with the stretch right below those of each stream."""
+    cur.execute(Q["covered"], _columns(offsets))
+    return [Covered(*row) for row in every(cur)]
+
+
+def insert_hour(cur: cursor, pipeline: str, hour: Complete) -> None:
+    """Keeps a complete hour with its proof."""
+    where = {part.stream_id: part.topic_partition for part in hour.offsets}
+    losses = [
+        {
+            "topic": where[loss.stream_id].topic,
+            "partition": where[loss.stream_id].partition,
+            "from_offset": loss.from_offset,
+            "until_offset": loss.until_offset,
+            "kind": loss.kind,
+        }
+        for loss in hour.losses
+    ]
+    proof = json.dumps({"batches": hour.batches, "losses": losses})
+    cur.execute(Q["insert_hour"], {"pipeline": pipeline, "until": hour.until, "proof": proof})
+    cur.execute(Q["insert_offsets"], {"pipeline": pipeline, "until": hour.until} | _columns(hour.offsets))
+
+
+def hours(cur: cursor, pipeline: str, last: int | None) -> list[Document]:
+    """The newest complete hours with their proofs, the oldest of them first."""
+    cur.execute(Q["hours"], {"pipeline": pipeline, "last": last})
+    return _documents(cur, pipeline, every(cur))
+
+
+def hour(cur: cursor, pipeline: str, until: datetime) -> Document | None:
+    """One complete hour with its proof; None where it is not complete."""
+    cur.execute(Q["hour"], {"pipeline": pipeline, "until": until})
+    return next(iter(_documents(cur, pipeline, every(cur))), None)
+
+
+def to_tell(cur: cursor, pipeline: str, told_by: str) -> list[datetime]:
+    """The hours that nobody but the caller himself has told, the oldest first, at most `MOST`."""
+    cur.execute(Q["hours_to_tell"], {"pipeline": pipeline, "told_by": told_by, "most": MOST})
+    return [row.until for row in every(cur)]
+
+
+def insert_told(cur: cursor, pipeline: str, until: datetime, told_by: str) -> None:
+    """An hour is told; telling it again changes nothing."""
+    cur.execute(Q["insert_told"], {"pipeline": pipeline, "until": until, "told_by": told_by})
+
+
+def _documents(cur: cursor, pipeline: str, rows: Sequence[Any]) -> list[Document]:
+    cur.execute(Q["offsets_of_hours"], {"pipeline": pipeline, "hours": [row.until for row in rows]})
+    offsets: dict[datetime, list[Document]] = {}
+    for each in every(cur):
+        document = each._asdict()
+        offsets.setdefault(document.pop("until"), []).append(document)
+    return [
+        {"from": row.until - HOUR, "until": row.until, **row.proof, "offsets": offsets.get(row.until, [])}
+        for row in rows
+    ]
+
+
+def _columns(offsets: Sequence[HourOffsets]) -> dict[str, list[int]]:
+    return {
+        "streams": [part.stream_id for part in offsets],
+        "froms": [part.from_offset for part in offsets],
+        "untils": [part.until_offset for part in offsets],
+    }

@@ -1,0 +1,145 @@
+"""Hours: those that are complete by now are kept, one after another, each with what proves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import PLANNER, READER, transaction
+from lockstep.core.definition import start_of
+from lockstep.core.hours import HOUR, Complete, Waiting, first_hour, hours_over, judge, offsets_of_hour
+from lockstep.ledger import hours as ledger
+from lockstep.ledger.plan import lock_pipeline
+from lockstep.steps.edges import GRACE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka import Broker
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.hours import Reached
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The hours that were kept now, and why the next one that is over is not complete; None where all are."""
+
+    hours: tuple[datetime, ...] = ()
+    waiting: Waiting | None = None
+
+
+class _NotYet(Exception):  # noqa: N818 - it is an answer, not a fault
+    """The next hour waits: for what, and the command that looks closer or goes on."""
+
+
+def keep_hours(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> Found:
+    """Keeps the hours that are complete by now, in order, at most `core.hours.MOST` of them.
+
+    An hour is offsets: per partition from the first record at or past its beginning up to the first at or past its end, as
+    the log had them when the hour was over. What comes later with an older timestamp belongs to a later hour.
+    """
+    with transaction(conn, READER) as cur:
+        last = ledger.complete_through(cur, pipeline.name)
+        start = start_of(pipeline.start)
+        begin = ledger.begun(cur, pipeline.name, start if isinstance(start, datetime) else None)
+        streams, logs = ledger.reached(cur, pipeline.name)
+    if begin is None:
+        return Found()
+    after = last or first_hour(begin, now)
+    kept: list[datetime] = []
+    over = hours_over(after, now, GRACE)
+    if not over:
+        return Found()
+    look = _Look(conn, broker, pipeline, now)  # asked after the positions, as T6 wants it
+    for until in over:
+        try:
+            look.require_the_same_log(streams, logs)
+            answer = _one(look, until, streams, is_first=last is None and until == after + HOUR)
+        except _NotYet as reason:
+            return Found(tuple(kept), Waiting(until, *reason.args))
+        if isinstance(answer, Waiting):
+            return Found(tuple(kept), answer)
+        if answer is not None:
+            kept.append(until)
+            at = {part.stream_id: part.until_offset for part in answer.offsets}
+            streams = tuple(replace(each, offset=at.get(each.stream_id, each.offset)) for each in streams)
+    return Found(tuple(kept))
+
+
+def _one(look: _Look, until: datetime, seen: Sequence[Reached], *, is_first: bool) -> Complete | Waiting | None:
+    """Keeps one hour; None where somebody else has kept it, or opened other streams, meanwhile."""
+    name = look.pipeline.name
+    begin = look.boundaries(until - HOUR, seen) if is_first else {}
+    end = look.boundaries(until, seen)
+    with transaction(look.conn, PLANNER) as cur:
+        lock_pipeline(cur, name)
+        last = ledger.complete_through(cur, name)
+        streams, _ = ledger.reached(cur, name)
+        if last != (None if is_first else until - HOUR) or _read_on(streams) != _read_on(seen):
+            return None
+        offsets = offsets_of_hour(streams, begin, end)
+        answer = judge(name, until, streams, offsets, ledger.covered(cur, offsets))
+        if isinstance(answer, Complete):
+            ledger.insert_hour(cur, name, answer)
+    return answer
+
+
+class _Look:
+    """One reading of the log, and where times that are over begin in it."""
+
+    def __init__(self, conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> None:
+        self.conn, self.broker, self.pipeline, self.now = conn, broker, pipeline, now
+        self.view = broker.view(pipeline.topic)
+        self._high: dict[int, int] | None = None
+
+    def require_the_same_log(self, streams: Sequence[Reached], logs: set[tuple[str, str]]) -> None:
+        """What was read is in the log that is there, and every partition of it has a stream."""
+        there = {s.topic_partition.partition: s for s in streams if not s.ends}
+        ends = {p: bounds.stable_end for p, bounds in self.view.bounds.items()}
+        same = logs == {(self.view.cluster_id, self.view.topic_id)} and there.keys() == ends.keys()
+        if not same or any(ends[p] < stream.position for p, stream in there.items()):
+            raise _NotYet(
+                f"{self.view.topic}: the log is not the one that was read, or has new partitions",
+                f"lockstep plan {self.pipeline.name}",
+            )
+
+    def boundaries(self, at: datetime, streams: Sequence[Reached]) -> dict[int, int]:
+        """Partition → the offset that a time begins at, resolved once (T13).
+
+        A record from the future would be the first past every time to come. Where it is all that the look-up finds, and where
+        that lies below what the hours have reached, a time begins at the stable end as it is now.
+        """
+        name, ends = self.pipeline.name, {p: bounds.stable_end for p, bounds in self.view.bounds.items()}
+        reached: dict[int, int] = {}
+        for stream in streams:
+            p = stream.topic_partition.partition
+            if not stream.gone:
+                reached[p] = min(stream.offset or 0, reached.get(p, ends[p]))
+        with transaction(self.conn, READER) as cur:
+            known = ledger.boundaries(cur, name, at)
+        missing = {p for p, offset in reached.items() if known.get(p, -1) < offset}
+        if not missing:
+            return known
+        first = self.broker.first_at(self.view, at)
+        self._high = self._high or self.broker.high_ends(self.view)
+        astray = {p for p in missing if self._is_astray(*first[p], reached[p])}
+        for p in sorted(missing):
+            # A record at or past the time, below the stable end, shows that all before it are there.
+            if (p in astray or first[p][0] == ends[p]) and self._high[p] > ends[p]:
+                what = f"{self.view.topic}-{p}: an open transaction from {ends[p]} on may hold records of it"
+                raise _NotYet(what, f"lockstep status {name}")
+        found = {p: first[p][0] for p in missing - astray}
+        with transaction(self.conn, PLANNER) as cur:
+            ledger.keep_boundaries(cur, name, self.view, at, found)
+            kept = {p: offset for p, offset in ledger.boundaries(cur, name, at).items() if offset >= reached[p]}
+        return found | kept | {p: ends[p] for p in astray}
+
+    def _is_astray(self, offset: int, when: datetime | None, reached: int) -> bool:
+        return offset < reached or (when is not None and when > self.now + GRACE)
+
+
+def _read_on(streams: Iterable[Reached]) -> set[int]:
+    return {stream.stream_id for stream in streams if not stream.ends}

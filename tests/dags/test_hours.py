@@ -1,0 +1,96 @@
+"""A DAG behind a pipeline runs once for each hour that is complete, under a real Airflow with its scheduler."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import psycopg2
+import pytest
+from confluent_kafka import Producer
+
+from scheduled import an_airflow, wait_for
+
+pytestmark = pytest.mark.long
+HOUR = timedelta(hours=1)
+BEHIND = """
+from airflow.providers.common.sql.operators.sql import SQLExecuteQueryOperator
+from airflow.sdk import DAG, PartitionedAssetTimetable
+
+from lockstep.adapters.folders import load
+from lockstep.airflow import hours_of
+
+with DAG("behind", schedule=PartitionedAssetTimetable(assets=hours_of(load("hourly").pipeline)), is_paused_upon_creation=False):
+    SQLExecuteQueryOperator(
+        task_id="count", conn_id="postgres_default", parameters={"hour": "{{ dag_run.partition_key }}Z"},
+        sql='''select count(t.id) from lockstep.hour_offsets h left join public.hourly t
+            on t._stream = h.stream_id and t._offset >= h.from_offset and t._offset < h.until_offset
+            where h.pipeline = 'hourly' and h.until = %(hour)s::timestamptz + interval '1 hour' ''',
+    )
+"""
+
+
+@pytest.fixture(scope="module")
+def house(servers, tmp_path_factory):
+    with an_airflow(servers, tmp_path_factory.mktemp("hours")) as made:
+        yield made
+
+
+def dated(drill, begin: datetime, *hours: float) -> None:
+    """Records so many hours past the beginning."""
+    producer = Producer({"bootstrap.servers": drill.house.place.kafka})
+    for n, each in enumerate(hours):
+        stamp = int((begin + each * HOUR).timestamp() * 1000)
+        producer.produce(drill.topic, json.dumps({"id": f"d{n}", "n": n}), partition=0, timestamp=stamp)
+    assert producer.flush(20) == 0
+
+
+def events(house) -> list[dict]:
+    """What was said of the hours, the oldest first."""
+    found = house.api.call("GET", "assets/events?limit=100&order_by=id")["asset_events"]
+    return [event for event in found if event["name"] == "public.hourly.hours"]
+
+
+def test_an_hour_that_is_complete_runs_the_dag_behind_it_and_an_idle_run_tells_what_was_not_told(house):
+    drill = house.pipeline("hourly")
+    drill.recreate_topic()
+    begin = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - 3 * HOUR
+    dated(drill, begin, 0.1, 0.2, 1.5, 3.01)
+    definition = house.place.pipelines / "hourly" / "__init__.py"
+    definition.write_text(definition.read_text().replace("owner=", f'start="{begin.isoformat()}", owner='))
+    (house.place.dags / "behind.py").write_text(BEHIND)
+    wait_for(lambda: "behind" in house.api.dags(), "the DAG behind is parsed")
+
+    assert drill.over(drill.trigger()) == "success"
+
+    said = wait_for(lambda: len(found := events(house)) >= 2 and found, "the hours are said")
+    keys = [event["partition_key"] for event in said]
+    assert keys[:2] == [f"{begin + n * HOUR:%Y-%m-%dT%H:%M:%S}" for n in range(2)]
+    first = said[0]["extra"]
+    assert (first["from"], first["until"]) == (begin.isoformat(), (begin + HOUR).isoformat())
+    assert (first["batches"], first["losses"]) == ([1], [])
+    assert [(part["partition"], part["from_offset"], part["until_offset"]) for part in first["offsets"]] == [(0, 0, 2)]
+
+    def counted() -> dict[str, int]:
+        runs = [run for run in house.api.runs("behind") if run["state"] == "success"]
+        return {run["partition_key"]: house.api.xcom("behind", run["dag_run_id"], "count")[0][0] for run in runs}
+
+    wait_for(lambda: set(keys) <= counted().keys(), "the DAG behind has run for each of them")
+    assert [counted()[key] for key in keys[:2]] == [2, 1]
+
+    conn = psycopg2.connect(house.place.dsn)
+    with conn, conn.cursor() as cur:
+        cur.execute("set role lockstep_owner")
+        cur.execute("delete from lockstep.hour_told where until = %s", (begin + HOUR,))
+    conn.close()
+    idle = drill.trigger()
+    assert drill.over(idle) == "success"
+    assert (drill.tasks(idle)["plan"], drill.tasks(idle)["hours"]) == ("skipped", "success")
+    assert [event["partition_key"] for event in events(house)][len(keys) :] == [keys[0]]
+
+    nothing = drill.trigger()
+    assert drill.over(nothing) == "success"
+    assert [event["partition_key"] for event in events(house)].count(keys[0]) == 2, (
+        "once, and once more when it was asked"
+    )
+    assert drill.violations() == []

@@ -1,0 +1,117 @@
+"""Hours of a real log: records with times of their own, skips that are filled, transactions that stay open."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from dated import on_a_new_topic, send
+from lockstep.adapters.postgres import OWNER, READER, transaction
+from lockstep.core.hours import HOUR
+from lockstep.ledger import hours as kept
+from lockstep.steps.hours import keep_hours
+from odd_logs import stable_end, until
+
+NOW = datetime.now(UTC)
+TEN = NOW.replace(minute=0, second=0, microsecond=0) - 10 * HOUR  # ten o'clock, for those who read along
+
+
+def at(hours: float) -> datetime:
+    return TEN + hours * HOUR
+
+
+@pytest.fixture
+def clock(here, topic):
+    """The drill over a new topic of two partitions, planned for the first time at ten."""
+    on_a_new_topic(here, topic, 2)
+    here.run()
+    with transaction(here.at.conn, OWNER) as cur:
+        cur.execute("update lockstep.stream set opened_at = %s", (at(0),))
+    return here
+
+
+def hours(here, now: datetime):
+    found = keep_hours(here.at.conn, here.at.broker, here.folder.pipeline, now)
+    with transaction(here.at.conn, READER) as cur:
+        return found, kept.hours(cur, "drill", None)
+
+
+def parts(hour: dict) -> list[tuple[int, int, int]]:
+    return [(part["partition"], part["from_offset"], part["until_offset"]) for part in hour["offsets"]]
+
+
+def test_an_hour_is_complete_when_all_records_up_to_its_end_are_committed(clock):
+    send(clock, 0, [at(0.1), at(0.9), at(1.2), at(0.8), at(2.1)])
+    send(clock, 1, [at(0.5)])
+
+    before, _ = hours(clock, at(1.5))
+    clock.drain()
+    found, (first,) = hours(clock, at(1.5))
+
+    assert before.waiting.reason == f"{clock.drill.topic}-0 [0, 2) is not committed yet"
+    assert found.hours == (at(1),)
+    assert (parts(first), first["batches"]) == ([(0, 0, 2), (1, 0, 1)], [1])
+    _, (_, second, *rest) = hours(clock, at(4.5))
+    assert parts(second) == [(0, 2, 4)], "what came late belongs to the hour that is open"
+    assert [parts(hour) for hour in rest] == [[(0, 4, 5)], []], "nothing came in the last one, and it is complete"
+    assert clock.drill.violations() == []
+
+
+def test_a_topic_in_which_nothing_ever_comes_completes_its_hours(clock):
+    found, listed = hours(clock, at(3.5))
+    assert found.hours == (at(1), at(2), at(3))
+    assert [hour["batches"] for hour in listed] == [[], [], []]
+
+
+def test_a_skip_holds_the_hours_until_it_is_filled_and_then_the_fill_proves_it(clock):
+    send(clock, 0, [at(0.1), at(0.2), at(1.5)])
+    clock.skip("0:2")
+    clock.drain()
+    found, listed = hours(clock, at(1.5))
+    assert (listed, found.waiting.reason) == ([], f"{clock.drill.topic}-0 [0, 2) was skipped")
+
+    clock.fill("0:0", "0:2")
+
+    _, (first,) = hours(clock, at(1.5))
+    ((batch,),) = clock.drill.ask("select batch_id from lockstep.batch where lane = 'fill'")
+    assert first["batches"] == [batch]
+
+
+def test_an_open_transaction_holds_the_hour_that_its_records_may_be_of(clock, produce):
+    send(clock, 0, [at(0.1)])
+    clock.drain()
+    hanging = produce(clock.drill.topic, [("k", '{"id": "x", "n": 1}')], 0, "open")
+
+    found, listed = hours(clock, at(1.5))
+
+    assert (listed, found.waiting.reason) == (
+        [],
+        f"{clock.drill.topic}-0: an open transaction from 1 on may hold records of it",
+    )
+    hanging.abort_transaction(20)
+    until(lambda: stable_end(clock.drill.kafka, clock.drill.topic) == 3, "the abort's marker is not there")
+    clock.drain()
+    assert len(hours(clock, at(1.5))[1]) == 1
+
+
+def test_times_that_a_replay_has_resolved_are_those_of_the_hours(clock):
+    send(clock, 0, [at(0.1), at(1.1), at(2.1)])
+    clock.drain()
+    clock.replay(at(1).isoformat(), at(2).isoformat(), now=NOW)
+    hours(clock, at(3.5))
+    resolved = clock.drill.ask(
+        'select at, count(distinct "offset"), min("offset") from lockstep.boundary join lockstep.stream using (stream_id)'
+        " where partition = 0 group by 1 order by 1"
+    )
+    assert resolved == [(at(n), 1, n) for n in range(4)]
+
+
+def test_a_record_from_the_future_takes_no_hour_its_records(clock):
+    send(clock, 0, [at(0.1), NOW + 9_000 * HOUR, at(0.2)])
+    clock.drain()
+    _, (first,) = hours(clock, at(1.2))
+    send(clock, 0, [at(1.3), at(1.4)])
+    clock.drain()
+    _, (_, second) = hours(clock, at(2.2))
+    assert (parts(first), parts(second)) == ([(0, 0, 3)], [(0, 3, 5)])

@@ -1,0 +1,56 @@
+"""Mutants of the hours: what would tell one that is not complete, or tell offsets twice or never."""
+
+from __future__ import annotations
+
+from mutants.mutant import Drop, Edit, one
+
+CORE = "tests/core/test_hours.py::"
+LEDGER = "tests/ledger/test_hours.py::"
+CONSTRAINT = "tests/ledger/test_constraints.py::test_a_constraint_refuses_by_itself"
+
+MUTANTS = [
+    one(
+        "a skipped stretch completes an hour",
+        "what was skipped can still be read, and the table lacks it",
+        f"{CORE}test_an_hour_is_complete_when_and_only_when_a_batch_or_a_loss_has_each_of_its_offsets",
+        Edit(
+            "core/hours.py", 'each.kind == "skipped" and not stream.gone', 'each.kind == "nothing" and not stream.gone'
+        ),
+    ),
+    one(
+        "an empty hour is complete before what lies below it",
+        "complete through is said of everything before, too",
+        f"{CORE}test_nothing_in_an_hour_completes_it_only_when_all_before_it_is_committed",
+        Edit("core/hours.py", "if stream.position < end:", "if at < end and stream.position < end:"),
+        long=True,
+    ),
+    one(
+        "an hour begins at its boundary, not where the one before it ended",
+        "offsets would be in two hours, or in none",
+        f"{CORE}test_hours_tile_whatever_the_boundaries_are",
+        Edit(
+            "core/hours.py",
+            "first = stream.offset if stream.offset is not None else",
+            "first = stream.start_offset if False else",
+        ),
+        long=True,
+    ),
+    one(
+        "an hour is over although a transaction is open",
+        "its records become visible when the hour was told",
+        f"{LEDGER}test_an_open_transaction_keeps_an_hour_from_being_over",
+        Edit(
+            "steps/hours.py",
+            "if found[p] >= end and self._high[p] > end:",
+            "if found[p] > end and self._high[p] > end:",
+        ),
+        long=True,
+    ),
+    one(
+        "hour_is_covered dropped",
+        "an hour that is not committed would be history",
+        f"{CONSTRAINT}[hour_is_covered-0] {CONSTRAINT}[hours_tile-0]",
+        Drop("drop trigger hour_is_covered on lockstep.hour_offsets"),
+        long=True,
+    ),
+]
