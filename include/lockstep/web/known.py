@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from concurrent.futures import Future
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SECONDS_KEPT = 5.0
-PATIENCE = 2.0  # seconds that a page waits for a first answer
+OLD = 30.0  # seconds; an older answer is not shown any more
+PATIENCE = 2.0  # seconds that a page waits for an answer where it has none to show
 AT_ONCE = 4  # questions on their way
 
 
@@ -34,17 +36,19 @@ class Remembered:
         """The same for several questions that are asked side by side, with one patience for them all."""
         until = time.monotonic() + patience
         found = {name: self._start(name, ask) for name, ask in asks.items()}
-        return {name: _within(answer, until) if isinstance(answer, Future) else answer for name, answer in found.items()}
+        return {
+            name: _within(answer, until) if isinstance(answer, Future) else answer for name, answer in found.items()
+        }
 
     def _start(self, name: str, ask: Callable[[], Any]) -> Any:
         """What is kept, or else the future of what is asked now."""
         with self._lock:
-            kept = self._kept.get(name)
-            asked = self._asked.get(name)
-            if asked is None and (kept is None or time.monotonic() - kept[0] > self.seconds):
+            asked, (at, answer) = self._asked.get(name), self._kept.get(name, (-math.inf, None))
+            age = time.monotonic() - at
+            if asked is None and age > self.seconds:
                 asked = self._asked[name] = Future()
                 threading.Thread(target=self._ask, args=(name, ask, asked), daemon=True).start()
-            return asked if kept is None else kept[1]
+            return answer if asked is None or age <= OLD else asked
 
     def _ask(self, name: str, ask: Callable[[], Any], answered: Future[Any]) -> None:
         try:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.airflow.connections import dsn, environment
 from lockstep.airflow.door import led
 from lockstep.core.errors import Refusal
+from lockstep.ledger import overview
 from lockstep.ledger.migrate import require_migrated
 from lockstep.web.known import Remembered
 
@@ -68,14 +70,28 @@ def pipeline_of(dag_id: str) -> str:
 
 def view_of(topic: str) -> tuple[TopicView | None, str | None]:
     """A topic's bounds as of some seconds ago, or why nobody knows them."""
-    found: tuple[TopicView | None, str | None] | None = KNOWN.get(f"topic {topic}", lambda: _view(topic))
+    found: tuple[TopicView | None, str | None] | None = KNOWN.get(f"topic {topic}", partial(_view, topic))
     return found or (None, ASKING)
 
 
 def statuses(names: Iterable[str]) -> dict[str, tuple[Document | None, str | None]]:
     """What `lockstep status` says of each pipeline as of some seconds ago, or why it cannot."""
-    found = KNOWN.all({f"status {name}": lambda name=name: _status(name) for name in names})
+    found = KNOWN.all({f"status {name}": partial(_status, name) for name in names})
     return {name.removeprefix("status "): told or (None, ASKING) for name, told in found.items()}
+
+
+def count_rejects(names: Iterable[str]) -> dict[str, int | None]:
+    """How many rejects each pipeline has, as of some seconds ago; None while they are being counted."""
+    found = KNOWN.all({f"rejects {name}": partial(_rejects, name) for name in names})
+    return {name.removeprefix("rejects "): count for name, count in found.items()}
+
+
+def _rejects(name: str) -> int | None:
+    try:
+        with ledger() as cur:
+            return overview.count_rejects(cur, name)
+    except Refusal:
+        return None
 
 
 def _view(topic: str) -> tuple[TopicView | None, str | None]:

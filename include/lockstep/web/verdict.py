@@ -20,7 +20,7 @@ def refusals(verdict: Document | None) -> list[str]:
 
 
 def expectations(verdict: Document | None, partitions: Mapping[int, int]) -> list[dict[str, Any]]:
-    """What each expectation of the suite found, failed ones first; `places` are partitions and offsets of rows that break it."""
+    """What each expectation of the suite found, failed ones first; `places` are (partition, offset) of rows that break it."""
     told = [_told(result, partitions) for result in _result(verdict).get("results") or []]
     return sorted(told, key=lambda each: ("fails", "warns", "quarantines", "holds").index(each["says"]))
 
