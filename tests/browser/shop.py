@@ -61,7 +61,7 @@ class Shop:
 
     house: House
     topics: dict[str, str] = field(default_factory=dict)
-    chance: random.Random = field(default_factory=lambda: random.Random(7))
+    chance: random.Random = field(default_factory=lambda: random.Random(7))  # noqa: S311 - orders of a shop
     sent: int = 0
 
     def live(self) -> None:
@@ -206,6 +206,12 @@ class Shop:
             lost = OffsetRange(Partition(topic, partition), position, position + 12)
             accept_loss(at.conn, at.broker, load("orders").pipeline, lost, Person("ada", "the shop was moved"))
         self.run("orders")
+
+    def position(self, partition: int) -> int:
+        """Of the orders."""
+        query = "select position from lockstep.stream where pipeline = 'orders' and partition = %s"
+        ((found,),) = self.ask(query, partition)
+        return found
 
     def request(self, name: str, lane: str, begin: str, until: str) -> None:
         """A fill or a replay, to its end."""

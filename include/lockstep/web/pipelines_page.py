@@ -63,7 +63,7 @@ def _line(
         row.name,
         dag_id,
         health,
-        words,
+        "; ".join(said for said in (words, *_also(row, health)) if said),
         row,
         sum(lags) if lags else None,
         max(late, default=None),
@@ -87,6 +87,12 @@ def _health(row: Any, found: Document | None, unknown: str | None) -> tuple[str,
         ("holes", any(s["holes"] for s in streams) and "offsets below the position are covered by nobody"),
     ]
     return next(((health, words) for health, words in said if words), ("well", ""))
+
+
+def _also(row: Any, health: str) -> tuple[str, ...]:
+    """What else there is to know, where a worse thing is said first."""
+    asked = f"{row.requests} request{'s' if row.requests > 1 else ''} under way" if row.requests else ""
+    return ("paused" if row.paused and health != "paused" else "", asked)
 
 
 def _rate(recent: list[Any]) -> float | None:
