@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from fastapi import HTTPException
 
-from lockstep.web import place
 from web.answers import guards, said
 
 
@@ -54,7 +53,7 @@ def test_what_nobody_foresaw_shows_nothing_of_the_code(pages, here, monkeypatch)
     assert "ZeroDivisionError; the log of Airflow's API server says where." in words
 
 
-def test_who_is_not_logged_in_is_led_to_the_door(pages, monkeypatch):
+def test_who_is_not_logged_in_is_led_to_the_door(pages):
     served = pages.__self__.app
 
     def nobody() -> None:
@@ -65,4 +64,3 @@ def test_who_is_not_logged_in_is_led_to_the_door(pages, monkeypatch):
     answer = pages("/dags/drill/coverage")
     assert 'href="/" target="_top">Log in to Airflow' in answer.text
     assert said(answer, 401)
-    assert place.KNOWN._kept == {}, "nothing was looked up for him"
