@@ -46,6 +46,21 @@ def test_who_is_slow_is_waited_for_no_longer_than_patience_and_asked_once():
     assert asked == [1]
 
 
+def test_what_takes_long_to_answer_is_asked_for_less_often():
+    remembered, asked = Remembered(seconds=0.01), []
+
+    def slow() -> int:
+        time.sleep(0.03)
+        asked.append(1)
+        return len(asked)
+
+    assert remembered.get("a", slow) == 1
+    time.sleep(0.1)
+    assert remembered.get("a", slow) == 1
+    time.sleep(0.1)
+    assert asked == [1], "ten times as long as it took has not passed"
+
+
 def test_an_error_is_told_to_who_waits_and_the_next_one_asks_again():
     remembered = Remembered()
     with pytest.raises(ZeroDivisionError):

@@ -16,6 +16,19 @@ SECONDS_KEPT = 5.0
 OLD = 30.0  # seconds; an older answer is not shown any more
 PATIENCE = 2.0  # seconds that a page waits for an answer where it has none to show
 AT_ONCE = 4  # questions on their way
+RESTS = 10  # times as long as an answer took it is kept, so that watching costs a server a tenth of its time at most
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was told, when, and how many seconds it took."""
+
+    at: float
+    took: float
+    told: Any
+
+
+NEVER = Answer(-math.inf, 0.0, None)
 
 
 @dataclass(slots=True)
@@ -23,7 +36,7 @@ class Remembered:
     """Answers of some seconds ago: what is older is shown once more while it is asked for anew."""
 
     seconds: float = SECONDS_KEPT
-    _kept: dict[str, tuple[float, Any]] = field(default_factory=dict)
+    _kept: dict[str, Answer] = field(default_factory=dict)
     _asked: dict[str, Future[Any]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _turn: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(AT_ONCE))
@@ -43,26 +56,28 @@ class Remembered:
     def _start(self, name: str, ask: Callable[[], Any]) -> Any:
         """What is kept, or else the future of what is asked now."""
         with self._lock:
-            asked, (at, answer) = self._asked.get(name), self._kept.get(name, (-math.inf, None))
-            age = time.monotonic() - at
-            if asked is None and age > self.seconds:
+            asked, kept = self._asked.get(name), self._kept.get(name, NEVER)
+            age = time.monotonic() - kept.at
+            if asked is None and age > max(self.seconds, RESTS * kept.took):
                 asked = self._asked[name] = Future()
                 threading.Thread(target=self._ask, args=(name, ask, asked), daemon=True).start()
-            return answer if asked is None or age <= OLD else asked
+            return kept.told if asked is None or age <= OLD else asked
 
     def _ask(self, name: str, ask: Callable[[], Any], answered: Future[Any]) -> None:
         try:
             with self._turn:
-                answer = ask()
+                begin = time.monotonic()
+                told = ask()
         except BaseException as error:  # noqa: BLE001 - whoever waits for the answer is told
             with self._lock:
                 self._asked.pop(name)
             answered.set_exception(error)
         else:
             with self._lock:
-                self._kept[name] = (time.monotonic(), answer)
+                now = time.monotonic()
+                self._kept[name] = Answer(now, now - begin, told)
                 self._asked.pop(name)
-            answered.set_result(answer)
+            answered.set_result(told)
 
 
 def _within(answer: Future[Any], until: float) -> Any | None:
