@@ -65,9 +65,9 @@ def test_an_answer_of_long_ago_is_not_shown(clock):
 
 
 def test_what_takes_long_to_answer_is_asked_for_less_often(clock):
-    remembered, source = Remembered(), Source(clock, takes=2.0)
+    remembered, source = Remembered(), Source(clock, takes=1.0)
     assert remembered.get("a", source) == 1
-    clock.now += RESTS * 2.0 - 1
+    clock.now += RESTS * 1.0 - 1
     assert remembered.get("a", source) == 1
     assert source.asked == 1
     clock.now += 2
