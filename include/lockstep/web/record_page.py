@@ -42,6 +42,7 @@ def record_page(dag_id: str, partition: int | None, offset: int | None, key: Seq
     """The way of one record, found by its place or by its row's key; what cannot be found is said in one line."""
     name = pipeline_of(dag_id)
     values: dict[str, Any] = {"found": None, "rows": [], "raw": None, "no_raw": None, "outcome": "", "refused": None}
+    values["adds_up"] = []
     columns: tuple[str, ...] = ()
     try:
         pipeline = load(name).pipeline
@@ -51,6 +52,7 @@ def record_page(dag_id: str, partition: int | None, offset: int | None, key: Seq
         if key and keyed:
             by_key = _blamed(keyed, results, key)
             partition, offset = by_key["partition"], by_key["offset"]
+            values["adds_up"] = by_key["contributions"]
         if partition is not None and offset is not None:
             look = partial(results.rows_of_offset, pipeline) if results else None
             with ledger() as cur:
