@@ -79,12 +79,12 @@ def _health(row: Any, found: Document | None, unknown: str | None) -> tuple[str,
     """One word and, where it is not well, the reason in one line; the worst comes first."""
     streams = found["streams"] if found else []
     said = [
-        ("failing", row.failing and "a batch is refused again and again by data or code"),
+        ("failing", row.failing and "data or code was refused, and the batch waits"),
         ("unknown", not found and (unknown or "the broker was not asked")),
-        ("warned", found and found["warnings"] and found["warnings"][0]["message"]),
         ("blocked", any(s["stable_end"] is None for s in streams) and "a stream's log is not the same log any more"),
+        ("holes", any(s["holes"] for s in streams) and "no batch covers some offsets below the position"),
+        ("warned", found and found["warnings"] and found["warnings"][0]["message"]),
         ("paused", row.paused and "nothing new is planned"),
-        ("holes", any(s["holes"] for s in streams) and "offsets below the position are covered by nobody"),
     ]
     return next(((health, words) for health, words in said if words), ("well", ""))
 
