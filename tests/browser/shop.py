@@ -71,9 +71,7 @@ class Shop:
         self.pipeline("payments", "payment_id string, amount double", 3, expects=[("amount", "refuse")])
         self.pipeline("clicks", "page string, visitor string", 4)
         wait_for(lambda: {"orders", "payments", "clicks"} <= self.house.api.dags().keys(), "the DAGs are parsed")
-        self.orders(300)
-        self.first_run = self.run_dag("orders")
-        for size in (220, 260, 180, 420, 300, 280, 350):
+        for size in (300, 220, 260, 180, 420, 300, 280, 350):
             self.orders(size)
             self.run("orders")
         self.orders(200, odd=5)
@@ -86,9 +84,6 @@ class Shop:
             self.run("orders")
         self.lose(partition=4)
         self.request("orders", "replay", "1:20", "1:90")
-        self.orders(260)
-        self.last_run = self.run_dag("orders")
-        self.orders(90)
         for size in (40, 60, 50):
             self.send("clicks", [{"page": f"/p/{i % 9}", "visitor": f"v{i}"} for i in range(size)])
             self.run("clicks")
@@ -98,6 +93,9 @@ class Shop:
         self.run("payments")
         self.send("payments", [{"payment_id": f"q{i}", "amount": -1.0 if i % 9 == 0 else 2.5} for i in range(40)])
         self.stumble("payments", lambda value: value)
+        self.orders(260)
+        self.dag_run = self.run_dag("orders")
+        self.orders(90)
 
     def pipeline(
         self, name: str, columns: str, partitions: int, key: str | None = None, expects: tuple | list = ()
@@ -158,7 +156,7 @@ class Shop:
             found = {each["dag_run_id"]: each["state"] for each in self.house.api.runs(name)}[run_id]
             return found if found in OVER else None
 
-        assert wait_for(over, f"{run_id} of {name} is over", 240) == "success"
+        assert wait_for(over, f"{run_id} of {name} is over", 600) == "success"
         return run_id
 
     def run(self, name: str) -> None:

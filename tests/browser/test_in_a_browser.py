@@ -10,7 +10,7 @@ import pytest
 from browser.conftest import PHONE, WIDE
 from scheduled import wait_for
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 NAMES = ("pipelines", "coverage", "batches", "batch", "record", "refused", "nowhere")
 ROUTES = ("", "dags/orders/coverage", "dags/orders/batches", "dags/orders/batches/1", "dags/orders/record")
 
@@ -19,7 +19,7 @@ ROUTES = ("", "dags/orders/coverage", "dags/orders/batches", "dags/orders/batche
 def paths(shop):
     """Where each page is; of batches the one that Airflow has run last, and one that was refused."""
     of_run = "select batch_id from lockstep.attempt where dag_run_id = %s"
-    ((batch,),) = shop.ask(of_run, shop.last_run)
+    ((batch,),) = shop.ask(of_run, shop.dag_run)
     ((refused,),) = shop.ask("select batch_id from lockstep.batch where pipeline = 'payments' and state = 'planned'")
     ((key,),) = shop.ask("select order_id from public.orders order by _batch desc, _offset desc limit 1")
     at = "/lockstep/dags/orders"
@@ -57,7 +57,7 @@ def test_a_page_fits_its_window_and_the_browser_complains_of_nothing(
 
 def test_the_tabs_of_a_dag_a_run_and_a_task_show_its_own_pages_and_lead_back(opened, shop, paths):
     batch = paths["batch"].rpartition("/")[2]
-    run = f"/dags/orders/runs/{shop.last_run}"
+    run = f"/dags/orders/runs/{shop.dag_run}"
     for path, tab, words in (
         ("/dags/orders", "Coverage", "orders: coverage"),
         (run, "Batch", f"orders, batch {batch}"),
@@ -67,12 +67,12 @@ def test_the_tabs_of_a_dag_a_run_and_a_task_show_its_own_pages_and_lead_back(ope
         made.page.get_by_role("link", name=tab, exact=True).first.click()
         made.page.frame_locator("iframe").get_by_role("heading", name=words).wait_for(timeout=15_000)
 
-    made.page.frame_locator("iframe").get_by_role("link", name=shop.last_run).first.click()
-    made.page.wait_for_url(lambda url: url.split("?")[0].endswith(f"/runs/{shop.last_run}"))
+    made.page.frame_locator("iframe").get_by_role("link", name=shop.dag_run).first.click()
+    made.page.wait_for_url(lambda url: url.split("?")[0].endswith(f"/runs/{shop.dag_run}"))
 
 
 def test_the_tab_of_a_run_is_dark_where_airflow_is(opened, shop, pictures):
-    made = opened(f"/dags/orders/runs/{shop.last_run}/plugin/batch", 1440, "dark")
+    made = opened(f"/dags/orders/runs/{shop.dag_run}/plugin/batch", 1440, "dark")
     frame = made.page.frame_locator("iframe")
     frame.get_by_role("heading", name="orders, batch").wait_for(timeout=15_000)
     made.page.wait_for_timeout(1_000)
@@ -172,5 +172,5 @@ def test_what_is_wrong_stands_beside_its_pipeline(opened, paths):
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_page_is_shown_to_nobody_without_a_session(house, shop, route):
-    assert shop.first_run
+    assert shop.dag_run
     assert httpx.get(f"{house.airflow.address}/lockstep/{route}").status_code in {401, 403}
