@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Q = queries("lockstep.ledger", "picture")
 MOST_SEGMENTS = 120  # of one stream; more than that is looked at in `PLACES`
 MOST_BLOCKS = 2_400  # of all streams together, where they are that many
-PLACES = 240
+PLACES, MOST_LOOKS = 240, 4_800  # of one stream, and of all together
 REJECT_PLACES = 80  # along a stream at which rejects are counted
 PARTS = 24  # what is looked at in places is drawn in about so many parts
 
@@ -51,7 +51,8 @@ class View:
     @property
     def step(self) -> int:
         """How many offsets one place of the picture stands for."""
-        return max(1, -(-(self.until_offset - self.from_offset) // PLACES))
+        places = min(PLACES, MOST_LOOKS // max(1, len(self.streams)))
+        return max(1, -(-(self.until_offset - self.from_offset) // places))
 
 
 def streams(cur: cursor, pipeline: str, after: int, most: int) -> tuple[list[Any], int]:

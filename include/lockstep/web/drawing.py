@@ -48,7 +48,6 @@ def lanes(view: View, rows: Iterable[Any], bounds: dict[int, Any], blocks: list[
     scale = Scale(view.from_offset, view.until_offset)
     newest = max((b.committed_at for b in blocks if b.committed_at), default=None)
     oldest = min((b.committed_at for b in blocks if b.committed_at), default=None)
-    blocks_of, dots_of = _by_stream(blocks), _by_stream(dots)
     drawn = []
     for number, row in enumerate(rows):
         own = bounds.get(row.stream_id)
@@ -65,10 +64,11 @@ def lanes(view: View, rows: Iterable[Any], bounds: dict[int, Any], blocks: list[
                 else None,
                 "waiting": scale.box(row.position, own.stable_end) if own and own.stable_end > row.position else None,
                 "lag": own.stable_end - row.position if own else None,
-                "blocks": [_placed(b, scale, oldest, newest) for b in blocks_of.get(row.stream_id, ())],
+                "blocks": [_placed(b, scale, oldest, newest) for b in blocks if b.stream_id == row.stream_id],
                 "rejects": [
                     {"x": scale.at(d.first), "count": d.rejects, "first": d.first}
-                    for d in dots_of.get(row.stream_id, ())
+                    for d in dots
+                    if d.stream_id == row.stream_id
                 ],
             }
         )
@@ -78,13 +78,6 @@ def lanes(view: View, rows: Iterable[Any], bounds: dict[int, Any], blocks: list[
 def height(lanes_drawn: list[Any]) -> int:
     """Of all lanes together."""
     return max(1, len(lanes_drawn)) * (LANE + GAP)
-
-
-def _by_stream(drawn: Iterable[Any]) -> dict[int, list[Any]]:
-    found: dict[int, list[Any]] = {}
-    for each in drawn:
-        found.setdefault(each.stream_id, []).append(each)
-    return found
 
 
 def _placed(block: Block, scale: Scale, oldest: datetime | None, newest: datetime | None) -> dict[str, Any]:
