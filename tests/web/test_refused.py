@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
 from fastapi import HTTPException
 
 from web.answers import guards, said
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/dags/drill/coverage?from=&until=&first=&colour=",
-        "/dags/drill/batches?before=&lane=",
-        "/dags/drill/record?partition=&offset=",
-    ],
-)
-def test_an_emptied_field_is_one_that_was_not_filled_in(pages, path):
-    assert said(pages(path))
+def test_an_emptied_field_is_one_that_was_not_filled_in(pages):
+    assert said(pages("/dags/drill/coverage?from=&until=&first=&colour="))
+    assert said(pages("/dags/drill/batches?before=&lane="))
+    assert said(pages("/dags/drill/record?partition=&offset="))
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "words"),
-    [
-        ("/dags/drill/batches/7", 404, "pipeline drill has no batch 7"),
-        ("/dags/drill/batches/x", 422, "batch_id: Input should be a valid integer"),
-        ("/dags/drill/coverage?from=-1", 422, "from: Input should be greater than or equal to 0"),
-        ("/nowhere", 404, "There is no such page"),
-    ],
-)
-def test_a_page_that_is_not_there_says_so(pages, path, status, words):
-    assert words in said(pages(path), status)
+def test_a_page_that_is_not_there_says_so(pages):
+    assert "pipeline drill has no batch 7" in said(pages("/dags/drill/batches/7"), 404)
+    assert "batch_id: Input should be a valid integer" in said(pages("/dags/drill/batches/x"), 422)
+    assert "from: Input should be greater than or equal to 0" in said(pages("/dags/drill/coverage?from=-1"), 422)
+    assert "There is no such page" in said(pages("/nowhere"), 404)
 
 
 def test_a_ledger_that_is_away_is_one_line_with_the_next_command(pages, monkeypatch):
