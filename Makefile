@@ -57,6 +57,14 @@ test-fast: $(VENV)/.built-dev ## the tests that need no server
 bench-ledger: $(VENV)/.built servers ## plan and commit on a full ledger against an empty one, as ratios
 	@$(BIN)/python bench/ledger_growth.py $(ARGS)
 
+.PHONY: bench-pages
+bench-pages: $(VENV)/.built servers ## every page on a ledger of 100,000 batches and 1,000 partitions, in milliseconds
+	@$(BIN)/python bench/pages.py $(ARGS)
+
+.PHONY: screenshots
+screenshots: $(VENV)/.built-dev jars ## take the pictures of the pages in docs/images anew, by a real Airflow in Chromium
+	@LOCKSTEP_SCREENSHOTS=$(CURDIR)/docs/images $(BIN)/python -m pytest -q tests/browser $(ARGS)
+
 .PHONY: guarantees
 guarantees: $(VENV)/.built jars ## all guarantees side by side under the same crashes: what each loses and doubles
 	@LOCKSTEP_JARS=$(CURDIR)/.lockstep/jars $(BIN)/python bench/guarantees.py $(ARGS)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 import pytest
-from fastapi.testclient import TestClient
 
 from lockstep.ledger.picture import PLACES, Block, View, _merged
-from lockstep.web import place
 from lockstep.web.app import app
 from lockstep.web.drawing import Scale
+from web.answers import guards, said
 
 PATHS = (
     "/",
@@ -22,34 +20,6 @@ PATHS = (
     "/dags/drill/record",
     "/dags/drill/runs/r1",
 )
-
-
-@pytest.fixture
-def pages(drill, monkeypatch):
-    """`pages("/dags/drill/coverage")` answers as the server would to somebody who may read these DAGs."""
-    monkeypatch.setenv("LOCKSTEP_DSN", drill.dsn)
-    monkeypatch.setenv("LOCKSTEP_KAFKA", drill.kafka)
-    monkeypatch.setattr(place, "KNOWN", place.Remembered(seconds=0.1))
-    served = app()
-    for guard in guards(served):
-        readable = SimpleNamespace(value={"drill", "drill_history", "never_run"})
-        answer = readable if guard.__name__ == "depends_permitted_dags_filter" else None
-        served.dependency_overrides[guard] = lambda answer=answer: answer
-    return TestClient(served).get
-
-
-def guards(served) -> list:
-    """Whatever the routes ask before they answer."""
-    return [
-        each.call for route in served.routes if hasattr(route, "dependant") for each in route.dependant.dependencies
-    ]
-
-
-def said(answer) -> str:
-    """The page's words, without its marks."""
-    assert answer.status_code == 200, answer.text[:300]
-    body = answer.text.partition("<body>")[2]
-    return " ".join(re.sub(r"<(script|style).*?</\1>|<[^>]+>", " ", body, flags=re.DOTALL).split())
 
 
 def test_every_route_is_guarded_by_airflows_own_permission():

@@ -8,7 +8,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from psycopg2.extensions import cursor
 
@@ -17,7 +17,7 @@ RECENT = 40  # batches
 
 
 def pipelines(cur: cursor, names: Collection[str]) -> list[Any]:
-    """A row for each of these that was ever planned: paused, streams, last batch, unfinished, requests, rejects, hours."""
+    """A row for each of these that was ever planned: paused, streams, last batch, what is unfinished, requests, hours."""
     cur.execute(Q["pipelines"], {"names": list(names)})
     return every(cur)
 
@@ -34,6 +34,25 @@ def recent(cur: cursor, names: Collection[str]) -> dict[str, list[Any]]:
 def batches_before(cur: cursor, pipeline: str, lane: str | None, before: int | None, most: int) -> list[int]:
     """The ids of the newest batches older than `before`, the newest first."""
     cur.execute(Q["batches_before"], {"pipeline": pipeline, "lane": lane, "before": before, "most": most})
+    return [row.batch_id for row in every(cur)]
+
+
+def count_rejects(cur: cursor, pipeline: str) -> int:
+    """How many records of a pipeline are rejects now; takes as long as there are many."""
+    cur.execute(Q["count_rejects"], {"pipeline": pipeline})
+    found: int = one(cur).rejects
+    return found
+
+
+def history(cur: cursor, batch_ids: Sequence[int]) -> list[Any]:
+    """These batches, the newest first, with counts over all ranges; `runs` are pairs of DAG and run."""
+    cur.execute(Q["history"], {"batches": list(batch_ids)})
+    return every(cur)
+
+
+def batches_of_run(cur: cursor, pipeline: str, dag_id: str, run_id: str) -> list[int]:
+    """Every batch that a DAG run has tried, the newest first."""
+    cur.execute(Q["batches_of_run"], {"pipeline": pipeline, "dag_id": dag_id, "run_id": run_id})
     return [row.batch_id for row in every(cur)]
 
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 Q = queries("lockstep.ledger", "picture")
 MOST_SEGMENTS = 120  # of one stream; more than that is looked at in `PLACES`
-PLACES = 240
+MOST_BLOCKS = 2_400  # of all streams together, where they are that many
+PLACES, MOST_LOOKS = 240, 4_800  # of one stream, and of all together
+REJECT_PLACES = 80  # along a stream at which rejects are counted
 PARTS = 24  # what is looked at in places is drawn in about so many parts
 
 
@@ -49,7 +51,8 @@ class View:
     @property
     def step(self) -> int:
         """How many offsets one place of the picture stands for."""
-        return max(1, -(-(self.until_offset - self.from_offset) // PLACES))
+        places = min(PLACES, MOST_LOOKS // max(1, len(self.streams)))
+        return max(1, -(-(self.until_offset - self.from_offset) // places))
 
 
 def streams(cur: cursor, pipeline: str, after: int, most: int) -> tuple[list[Any], int]:
@@ -69,9 +72,10 @@ def first_covered(cur: cursor, stream_ids: Sequence[int]) -> int | None:
 
 def blocks(cur: cursor, view: View) -> list[Block]:
     """Which batch owns what in the view, at most some hundred blocks of each stream, by stream and offset."""
-    cur.execute(Q["segments"], _named(view) | {"most": MOST_SEGMENTS})
+    most = min(MOST_SEGMENTS, max(PARTS, MOST_BLOCKS // max(1, len(view.streams))))
+    cur.execute(Q["segments"], _named(view) | {"most": most})
     by_stream = {stream: list(rows) for stream, rows in groupby(every(cur), key=lambda row: row.stream_id)}
-    dense = [stream for stream, rows in by_stream.items() if len(rows) > MOST_SEGMENTS]
+    dense = [stream for stream, rows in by_stream.items() if len(rows) > most]
     found = [_block(row) for stream, rows in by_stream.items() if stream not in dense for row in rows]
     if dense:
         cur.execute(Q["looks"], _named(view) | {"streams": dense, "step": view.step})
@@ -96,7 +100,8 @@ def decided(cur: cursor, view: View) -> list[Block]:
 
 def rejects(cur: cursor, view: View) -> list[Any]:
     """`stream_id, place, rejects, first`: where rejects lie, counted by place."""
-    cur.execute(Q["rejects_of_picture"], _named(view) | {"step": view.step})
+    step = max(1, -(-(view.until_offset - view.from_offset) // REJECT_PLACES))
+    cur.execute(Q["rejects_of_picture"], _named(view) | {"step": step})
     return every(cur)
 
 

@@ -49,16 +49,28 @@ select batch_id, lane, closed_at from lockstep.batch where batch_id = any(%(batc
 
 -- name: uncovered
 -- What nobody covers between where a log or pipeline begins and its position, exactly, however narrow.
-select s.stream_id, lower(h.offsets) as from_offset, upper(h.offsets) as until_offset
-from unnest(%(streams)s::int[], %(starts)s::bigint[], %(positions)s::bigint[]) s (stream_id, start, position)
-cross join lateral (
-    select unnest(int8multirange(int8range(least(s.start, s.position), s.position) * int8range(%(from)s, %(until)s))
+with shown as (
+    select s.stream_id, s.start, s.position, o.stream_id as owner
+    from unnest(%(streams)s::int[], %(starts)s::bigint[], %(positions)s::bigint[]) s (stream_id, start, position)
+    join lockstep.stream t using (stream_id)
+    -- a partition's growth leaves what was covered before it with an older stream of the same incarnation
+    join lockstep.stream o on o.pipeline = t.pipeline and o.topic = t.topic
+        and o.partition = t.partition and o.incarnation = t.incarnation),
+-- all streams in one pass: their segments lie side by side, and each page is read once
+covered as (
+    select c.stream_id, range_agg(c.offsets) as offsets from lockstep.coverage c
+    where c.stream_id = any(array(select owner from shown)) and lower(c.offsets) < %(until)s
+      and lower(c.offsets) >= coalesce((
+          select min(f.first) from shown s cross join lateral (
+              select lower(o.offsets) as first from lockstep.coverage o
+              where o.stream_id = s.owner and lower(o.offsets) <= %(from)s order by lower(o.offsets) desc limit 1) f), 0)
+    group by c.stream_id)
+select h.stream_id, lower(h.offsets) as from_offset, upper(h.offsets) as until_offset
+from (
+    select s.stream_id, unnest(int8multirange(int8range(least(s.start, s.position), s.position) * int8range(%(from)s, %(until)s))
         - coalesce(range_agg(c.offsets), '{}')) as offsets
-    from lockstep.coverage c join lockstep.stream o using (stream_id)
-    join lockstep.stream t on t.stream_id = s.stream_id and o.pipeline = t.pipeline and o.topic = t.topic
-        and o.partition = t.partition and o.incarnation = t.incarnation
-    where c.offsets && int8range(%(from)s, %(until)s)) h
-order by s.stream_id, from_offset
+    from shown s left join covered c on c.stream_id = s.owner group by s.stream_id, s.start, s.position) h
+order by h.stream_id, from_offset
 
 -- name: decided
 -- What somebody decided to skip or to accept as lost, exactly, however narrow.

@@ -8,16 +8,21 @@ from urllib.parse import quote
 from airflow.api_fastapi.core_api.security import ReadableDagsFilterDep, requires_access_dag
 from fastapi import APIRouter, Depends, FastAPI, Query
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from pydantic import BeforeValidator, Field
 
 from lockstep.web.asked import ALONG, COLOURS, Asked
 from lockstep.web.batch_page import batch_page
-from lockstep.web.batches_page import batch_of_run, batches_page
+from lockstep.web.batches_page import Wanted, batches_of_run, batches_page
 from lockstep.web.coverage_page import coverage_page
 from lockstep.web.pipelines_page import pipelines_page
 from lockstep.web.record_page import record_page
+from lockstep.web.refused import tell_people
 from lockstep.web.render import page
 
-Offset = Annotated[int | None, Query(ge=0, lt=2**63)]
+# A field that somebody has emptied is one that was not filled in.
+Empty = BeforeValidator(lambda value: None if value == "" else value)
+Offset = Annotated[Annotated[int, Field(ge=0, lt=2**63)] | None, Empty, Query()]
+Small = Annotated[Annotated[int, Field(ge=0, lt=2**31)] | None, Empty, Query()]
 
 
 def app() -> FastAPI:
@@ -27,10 +32,11 @@ def app() -> FastAPI:
     pages = APIRouter(prefix="/dags/{dag_id}", dependencies=[Depends(requires_access_dag(method="GET"))])
     pages.get("/coverage", response_class=HTMLResponse)(_coverage)
     pages.get("/batches", response_class=HTMLResponse)(_batches)
-    pages.get("/batches/{batch_id}", response_class=HTMLResponse)(batch_page)
+    pages.get("/batches/{batch_id}", response_class=HTMLResponse)(_batch)
     pages.get("/record", response_class=HTMLResponse)(_record)
     pages.get("/runs/{run_id}", response_model=None)(_run)
     made.include_router(pages)
+    tell_people(made)
     return made
 
 
@@ -42,21 +48,25 @@ def _coverage(
     dag_id: str,
     from_: Annotated[str | None, Query(alias="from")] = None,
     until: str | None = None,
-    first: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+    first: Small = None,
     colour: str = COLOURS[0],
     along: str = ALONG[0],
 ) -> str:
     known = {"colour": colour if colour in COLOURS else COLOURS[0], "along": along if along in ALONG else ALONG[0]}
-    return coverage_page(dag_id, Asked(from_, until, first, **known))
+    return coverage_page(dag_id, Asked(from_, until, first or 0, **known))
 
 
-def _batches(dag_id: str, lane: str = "all", before: str = "") -> str:
-    return batches_page(dag_id, lane, int(before) if before.isdecimal() and int(before) < 2**63 else None)
+def _batches(dag_id: str, lane: str = "all", before: Offset = None, run: str = "") -> str:
+    return batches_page(dag_id, Wanted(lane, before, run or None))
+
+
+def _batch(dag_id: str, batch_id: Annotated[int, Field(ge=0, lt=2**63)]) -> str:
+    return batch_page(dag_id, batch_id)
 
 
 def _record(
     dag_id: str,
-    partition: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
+    partition: Small = None,
     offset: Offset = None,
     key: Annotated[list[str] | None, Query()] = None,
 ) -> str:
@@ -64,8 +74,11 @@ def _record(
 
 
 def _run(dag_id: str, run_id: str) -> Response:
-    """The tab of a run or task leads to its batch; a run that planned none says so."""
-    batch_id = batch_of_run(run_id, dag_id)
-    if batch_id is None:
+    """The tab of a run or task leads to its batch, or to its batches; a run that planned none says so."""
+    found = batches_of_run(dag_id, run_id)
+    if not found:
         return HTMLResponse(page("nothing.html.jinja", dag_id=dag_id, run_id=run_id))
-    return RedirectResponse(f"/lockstep/dags/{quote(dag_id)}/batches/{batch_id}")
+    batches = f"/lockstep/dags/{quote(dag_id, safe='')}/batches"
+    return RedirectResponse(
+        f"{batches}/{found[0]}" if len(found) == 1 else f"{batches}?run={quote(run_id, safe='')}",
+    )

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from fastapi import HTTPException
 
-from lockstep.ledger import reading
-from lockstep.web.place import ledger, pipeline_of
+from lockstep.ledger import one_batch, reading
+from lockstep.web import verdict
+from lockstep.web.place import HISTORY, ledger, pipeline_of
 from lockstep.web.render import page
 
 if TYPE_CHECKING:
     from lockstep.ledger.reading import Document
 
 WIDTH = 1000
-PLACES = 5  # of bad rows, per expectation
+REJECTS = 20  # listed
+OPEN = {"open", "staged", "validated"}
 
 
 def batch_page(dag_id: str, batch_id: int) -> str:
@@ -23,25 +26,61 @@ def batch_page(dag_id: str, batch_id: int) -> str:
     name = pipeline_of(dag_id)
     with ledger() as cur:
         found = reading.batch(cur, batch_id)
-    if found is None or found["pipeline"] != name:
-        raise HTTPException(404, f"pipeline {name} has no batch {batch_id}")
+        if found is None or found["pipeline"] != name:
+            raise HTTPException(404, f"pipeline {name} has no batch {batch_id}")
+        code = one_batch.code_versions(cur, batch_id)
+        request = one_batch.request(cur, batch_id)
+        rejects = one_batch.rejects(cur, batch_id, REJECTS) if found["rows_rejected"] else []
+        expectations = verdict.expectations(found["verdict"], one_batch.partitions(cur, batch_id))
+    now = datetime.now(UTC)
     return page(
         "batch.html.jinja",
         dag_id=dag_id,
         batch=found,
-        spans=_spans(found),
-        expectations=_expectations(found),
-        share=_share,
-        pipeline_effect=_effect(found["effect"] or {}),
+        spans=_spans(found, now),
+        attempts=[_attempt(row, code, now) for row in found["attempts"]],
+        request=request,
+        rejects=rejects,
+        refusals=verdict.refusals(found["verdict"]),
+        expectations=expectations,
+        widest=max((r["until_offset"] - r["from_offset"] for r in found["ranges"]), default=1),
+        effect=_effect(found["effect"] or {}),
     )
 
 
-def _spans(batch: Document) -> list[dict[str, Any]]:
+def _attempt(row: Document, code: dict[str, str], now: datetime) -> dict[str, Any]:
+    """An attempt with the code that it ran, its lease in words, and the way to its log."""
+    until, seconds = row["lease_until"], (row["lease_until"] - now).total_seconds()
+    open_ = row["state"] in OPEN
+    return row | {
+        "code_version": code.get(row["definition_hash"]),
+        "seconds": ((row["closed_at"] or now) - row["opened_at"]).total_seconds(),
+        "lease": ("given back" if not open_ else "held until" if seconds > 0 else "over since"),
+        "lease_until": until if open_ else None,
+        "run": _run(row),
+        "log": _log(row),
+    }
+
+
+def _run(row: Document) -> str | None:
+    if not row["dag_run_id"]:
+        return None
+    return f"/dags/{quote(row['dag_id'], safe='')}/runs/{quote(row['dag_run_id'], safe='')}"
+
+
+def _log(row: Document) -> str | None:
+    """The log of the try that read for this attempt."""
+    if (run := _run(row)) is None:
+        return None
+    task = "work" if row["dag_id"].endswith(HISTORY) else "stage"
+    return f"{run}/tasks/{task}" + (f"?try_number={row['try_number']}" if row["try_number"] else "")
+
+
+def _spans(batch: Document, now: datetime) -> list[dict[str, Any]]:
     """Each attempt's steps along the time from the plan to the end."""
     attempts, begin = batch["attempts"], batch["planned_at"]
     if not attempts:
         return []
-    now = datetime.now(UTC)
     end = batch["closed_at"] or max(row["closed_at"] or now for row in attempts)
     whole = max((end - begin).total_seconds(), 0.001)
 
@@ -64,6 +103,7 @@ def _spans(batch: Document) -> list[dict[str, Any]]:
         spans.append(
             {
                 "attempt": row["attempt"],
+                "state": row["state"],
                 "steps": [
                     (step, at(since), round(max(at(until) - at(since), 1.0), 1), (until - since).total_seconds())
                     for (step, since), until in zip(reached, ends, strict=True)
@@ -73,38 +113,7 @@ def _spans(batch: Document) -> list[dict[str, Any]]:
     return spans
 
 
-def _expectations(batch: Document) -> list[dict[str, Any]]:
-    """What the suite said, failed ones first; places are (partition, offset) where the batch has the stream."""
-    results = ((batch["verdict"] or {}).get("result") or {}).get("results") or []
-    told = []
-    for result in results:
-        config, found = result["expectation_config"], result.get("result") or {}
-        told.append(
-            {
-                "type": config["type"],
-                "column": config["kwargs"].get("column"),
-                "success": result["success"],
-                "failing": found.get("unexpected_count"),
-                "places": [
-                    (_partition(batch, row["_stream"]), row["_offset"])
-                    for row in (found.get("unexpected_index_list") or [])[:PLACES]
-                ],
-            }
-        )
-    return sorted(told, key=lambda each: bool(each["success"]))
-
-
-def _partition(batch: Document, stream_id: int) -> int | None:
-    return next((row["partition"] for row in batch["ranges"] if row.get("stream_id") == stream_id), None)
-
-
 def _effect(effect: Document) -> str:
     """What the target did, in words."""
     said = [f"{count:,} {what}" for what, count in effect.items() if isinstance(count, int) and count]
     return f"The target: {', '.join(said)}." if said else "The target was left as it was."
-
-
-def _share(row: dict[str, Any], ranges: list[dict[str, Any]]) -> float:
-    """A range's span in percent of the widest, for its bar."""
-    widest = max(r["until_offset"] - r["from_offset"] for r in ranges)
-    return float(round(100 * (row["until_offset"] - row["from_offset"]) / widest, 1))

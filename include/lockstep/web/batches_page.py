@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
-from lockstep.ledger import overview, reading
-from lockstep.web.place import ledger, pipeline_of
+from dataclasses import dataclass
+
+from lockstep.ledger import overview
+from lockstep.web.place import HISTORY, ledger, pipeline_of
 from lockstep.web.render import page
 
 LANES = ("all", "live", "fill", "replay")
 MOST = 50
 
 
-def batches_page(dag_id: str, lane: str, before: int | None) -> str:
-    """So many batches, of all lanes or one, older than `before`."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which batches a reader wants to see: of a lane, older than one of them, of one DAG run."""
+
+    lane: str = LANES[0]
+    before: int | None = None
+    run_id: str | None = None
+
+
+def batches_page(dag_id: str, wanted: Wanted) -> str:
+    """So many of the batches that are wanted, with a way to older ones."""
     name = pipeline_of(dag_id)
-    lane = lane if lane in LANES else LANES[0]
+    lane = wanted.lane if wanted.lane in LANES else LANES[0]
     with ledger() as cur:
-        ids = overview.batches_before(cur, name, None if lane == LANES[0] else lane, before, MOST + 1)
-        found = reading.batches_of(cur, ids[:MOST])
+        if wanted.run_id:
+            of_run = overview.batches_of_run(cur, name, dag_id, wanted.run_id)
+            ids = [batch_id for batch_id in of_run if wanted.before is None or batch_id < wanted.before]
+        else:
+            ids = overview.batches_before(cur, name, None if lane == LANES[0] else lane, wanted.before, MOST + 1)
+        found = overview.history(cur, ids[:MOST])
     return page(
         "batches.html.jinja",
         dag_id=dag_id,
         pipeline=name,
-        batches=found[::-1],
+        batches=found,
+        lanes=LANES,
         lane=lane,
-        before=before,
+        wanted=wanted,
         more=len(ids) > MOST,
     )
 
 
-def batch_of_run(run_id: str, dag_id: str) -> int | None:
-    """The batch that a DAG run has worked on."""
+def batches_of_run(dag_id: str, run_id: str) -> list[int]:
+    """The batches of a DAG run, the newest first: of a live run the one that it stands for, of a history's run all."""
+    name = pipeline_of(dag_id)
     with ledger() as cur:
-        return overview.batch_of_run(cur, pipeline_of(dag_id), dag_id, run_id)
+        if dag_id.endswith(HISTORY) and (found := overview.batches_of_run(cur, name, dag_id, run_id)):
+            return found
+        one = overview.batch_of_run(cur, name, dag_id, run_id)
+    return [] if one is None else [one]

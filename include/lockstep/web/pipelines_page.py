@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lockstep.ledger import overview
-from lockstep.web.place import ledger, pipeline_of, status_of
+from lockstep.web.place import count_rejects, ledger, pipeline_of, statuses, waits
 from lockstep.web.render import page
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ class Line:
     """One pipeline on the page; counts are None where the broker does not say."""
 
     name: str
+    dag_id: str
     health: str
     words: str
     row: Any
@@ -30,22 +31,29 @@ class Line:
     lag_seconds: float | None
     headroom_seconds: float | None
     holes: int | None
+    rejects: int | None
     rate: float | None
     bars: tuple[tuple[float, float, float, int, int], ...]
 
 
 def pipelines_page(dag_ids: Collection[str]) -> str:
     """The pipelines of the DAGs that the reader may see, those of them that were ever planned."""
-    names = sorted({pipeline_of(dag_id) for dag_id in dag_ids})
+    # A reader may be let to a pipeline by either of its DAGs; the live one has its name and comes first.
+    doors = {pipeline_of(dag_id): dag_id for dag_id in sorted(dag_ids, reverse=True)}
     with ledger() as cur:
-        rows = overview.pipelines(cur, names)
-        recent = overview.recent(cur, [row.name for row in rows])
-    lines = [_line(row, recent[row.name]) for row in rows]
-    return page("pipelines.html.jinja", lines=lines, at=datetime.now(UTC), bars=BARS)
+        rows = overview.pipelines(cur, sorted(doors))
+        names = [row.name for row in rows]
+        recent = overview.recent(cur, names)
+    told, rejects = statuses(names), count_rejects(names)
+    lines = [_line(row, doors[row.name], told[row.name], rejects[row.name], recent[row.name]) for row in rows]
+    asking = any(waits(each) for each in told.values())
+    return page("pipelines.html.jinja", lines=lines, at=datetime.now(UTC), bars=BARS, asking=asking)
 
 
-def _line(row: Any, recent: list[Any]) -> Line:
-    found, unknown = status_of(row.name)
+def _line(
+    row: Any, dag_id: str, told: tuple[Document | None, str | None], rejects: int | None, recent: list[Any]
+) -> Line:
+    found, unknown = told
     streams = found["streams"] if found else []
     lags = [s["lag_records"] for s in streams if s["lag_records"] is not None]
     late = [s["lag_seconds"] for s in streams if s["lag_seconds"] is not None]
@@ -53,13 +61,15 @@ def _line(row: Any, recent: list[Any]) -> Line:
     health, words = _health(row, found, unknown)
     return Line(
         row.name,
+        dag_id,
         health,
-        words,
+        "; ".join(said for said in (words, *_also(row, health)) if said),
         row,
         sum(lags) if lags else None,
         max(late, default=None),
         min(room, default=None),
         sum(s["holes"] for s in streams) if found else None,
+        rejects,
         _rate(recent),
         _bars(recent),
     )
@@ -69,14 +79,20 @@ def _health(row: Any, found: Document | None, unknown: str | None) -> tuple[str,
     """One word and, where it is not well, the reason in one line; the worst comes first."""
     streams = found["streams"] if found else []
     said = [
-        ("failing", row.failing and "a batch is refused again and again by data or code"),
+        ("failing", row.failing and "data or code was refused, and the batch waits"),
         ("unknown", not found and (unknown or "the broker was not asked")),
-        ("warned", found and found["warnings"] and found["warnings"][0]["message"]),
         ("blocked", any(s["stable_end"] is None for s in streams) and "a stream's log is not the same log any more"),
+        ("holes", any(s["holes"] for s in streams) and "no batch covers some offsets below the position"),
+        ("warned", found and found["warnings"] and found["warnings"][0]["message"]),
         ("paused", row.paused and "nothing new is planned"),
-        ("holes", any(s["holes"] for s in streams) and "offsets below the position are covered by nobody"),
     ]
     return next(((health, words) for health, words in said if words), ("well", ""))
+
+
+def _also(row: Any, health: str) -> tuple[str, ...]:
+    """What else there is to know, where a worse thing is said first."""
+    asked = f"{row.requests} request{'s' if row.requests > 1 else ''} under way" if row.requests else ""
+    return ("paused" if row.paused and health != "paused" else "", asked)
 
 
 def _rate(recent: list[Any]) -> float | None:

@@ -1,52 +1,66 @@
-"""What a page works with: the ledger, read only, and what the broker said a moment ago."""
+"""What a page works with: the ledger, read only, the broker, and what it said a moment ago."""
 
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from fastapi import HTTPException
 
 from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.airflow.connections import dsn, environment
 from lockstep.airflow.door import led
-from lockstep.core.errors import Refusal, Unreachable
+from lockstep.core.errors import Refusal
+from lockstep.ledger import overview
+from lockstep.ledger.migrate import require_migrated
+from lockstep.web.known import Remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from psycopg2.extensions import cursor
 
     from lockstep.adapters.kafka import Broker
+    from lockstep.core.definition import Pipeline
     from lockstep.core.offsets import TopicView
     from lockstep.ledger.reading import Document
+    from lockstep.targets.delivery import Results
 
 POSTGRES, KAFKA = "postgres_default", "kafka_default"
-SECONDS_KEPT = 5
 HISTORY = "_history"
+ASKING = "the broker is being asked"
+KNOWN = Remembered()
+SURROUNDINGS = threading.Lock()  # the environment is one for all threads
+LOOKED_AT: set[str] = set()  # ledgers that are of this code's version
 
 
 @contextmanager
 def ledger() -> Iterator[cursor]:
-    """A reader's transaction on the ledger; a ledger that is away is said in one line."""
-    try:
-        with closing(connect(dsn(POSTGRES), name="lockstep pages")) as conn, transaction(conn, READER) as cur:
+    """A reader's transaction on the ledger; raises `Refusal` where it is away or of another version."""
+    where = dsn(POSTGRES)
+    with closing(connect(where, name="lockstep pages")) as conn:
+        if where not in LOOKED_AT:
+            require_migrated(conn)
+            LOOKED_AT.add(where)
+        with transaction(conn, READER) as cur:
             yield cur
-    except Unreachable as away:
-        raise HTTPException(503, str(away)) from None
 
 
-@contextmanager
-def broker() -> Iterator[Broker]:
-    """The broker, with Airflow's connection behind it."""
+def broker() -> Broker:
+    """The broker, with Airflow's connection behind it; not asked anything yet."""
     from lockstep.cli import surroundings
 
-    with led(environment(POSTGRES, KAFKA)):
-        yield surroundings.broker()
+    with SURROUNDINGS, led(environment(POSTGRES, KAFKA)):
+        return surroundings.broker()
+
+
+def results_elsewhere(pipeline: Pipeline) -> Results | None:
+    """The place of results that live in another store, with Airflow's connection behind it; None of all others."""
+    from lockstep.cli import surroundings
+
+    with SURROUNDINGS, led(environment(POSTGRES, KAFKA, store=pipeline.store)):
+        return surroundings.results_elsewhere(pipeline)
 
 
 def pipeline_of(dag_id: str) -> str:
@@ -54,58 +68,35 @@ def pipeline_of(dag_id: str) -> str:
     return dag_id.removesuffix(HISTORY)
 
 
-@dataclass(slots=True)
-class Remembered:
-    """Answers of some seconds ago: what is older is shown once more while it is asked for anew."""
-
-    seconds: float = SECONDS_KEPT
-    _kept: dict[str, tuple[float, Any]] = field(default_factory=dict)
-    _asking: set[str] = field(default_factory=set)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def get(self, name: str, ask: Callable[[], Any]) -> Any:
-        """The answer of that name; waits for it only where there is none yet."""
-        with self._lock:
-            at, answer = self._kept.get(name, (None, None))
-            due = at is not None and time.monotonic() - at > self.seconds and name not in self._asking
-            if due:
-                self._asking.add(name)
-        if at is None:
-            return self._ask(name, ask)
-        if due:
-            threading.Thread(target=self._ask, args=(name, ask), daemon=True).start()
-        return answer
-
-    def _ask(self, name: str, ask: Callable[[], Any]) -> Any:
-        try:
-            answer = ask()
-            with self._lock:
-                self._kept[name] = (time.monotonic(), answer)
-            return answer
-        finally:
-            with self._lock:
-                self._asking.discard(name)
-
-
-KNOWN = Remembered()
-
-
 def view_of(topic: str) -> tuple[TopicView | None, str | None]:
     """A topic's bounds as of some seconds ago, or why nobody knows them."""
-    found: tuple[TopicView | None, str | None] = KNOWN.get(f"topic {topic}", lambda: _view(topic))
-    return found
+    found: tuple[TopicView | None, str | None] | None = KNOWN.get(f"topic {topic}", partial(_view, topic))
+    return found or (None, ASKING)
 
 
-def status_of(name: str) -> tuple[Document | None, str | None]:
-    """What `lockstep status` says of a pipeline as of some seconds ago, or why it cannot."""
-    found: tuple[Document | None, str | None] = KNOWN.get(f"status {name}", lambda: _status(name))
-    return found
+def statuses(names: Iterable[str]) -> dict[str, tuple[Document | None, str | None]]:
+    """What `lockstep status` says of each pipeline as of some seconds ago, or why it cannot."""
+    found = KNOWN.all({f"status {name}": partial(_status, name) for name in names})
+    return {name.removeprefix("status "): told or (None, ASKING) for name, told in found.items()}
+
+
+def count_rejects(names: Iterable[str]) -> dict[str, int | None]:
+    """How many rejects each pipeline has, as of some seconds ago; None while they are being counted."""
+    found = KNOWN.all({f"rejects {name}": partial(_rejects, name) for name in names})
+    return {name.removeprefix("rejects "): count for name, count in found.items()}
+
+
+def _rejects(name: str) -> int | None:
+    try:
+        with ledger() as cur:
+            return overview.count_rejects(cur, name)
+    except Refusal:
+        return None
 
 
 def _view(topic: str) -> tuple[TopicView | None, str | None]:
     try:
-        with broker() as kafka:
-            return kafka.view(topic), None
+        return broker().view(topic), None
     except Refusal as refusal:
         return None, refusal.message
 
@@ -115,7 +106,12 @@ def _status(name: str) -> tuple[Document | None, str | None]:
     from lockstep.steps.status import status
 
     try:
-        with broker() as kafka, closing(connect(dsn(POSTGRES), name="lockstep pages")) as conn:
-            return status(conn, kafka, load(name).pipeline, datetime.now(UTC)), None
+        with closing(connect(dsn(POSTGRES), name="lockstep pages")) as conn:
+            return status(conn, broker(), load(name).pipeline, datetime.now(UTC)), None
     except Refusal as refusal:
         return None, refusal.message
+
+
+def waits(told: tuple[Any, str | None]) -> bool:
+    """Whether the broker has not answered yet."""
+    return told[1] == ASKING

@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.folders import load
@@ -13,7 +14,8 @@ from lockstep.cli.output import text_of
 from lockstep.core.definition import Append
 from lockstep.core.errors import Refusal
 from lockstep.ledger import tracing
-from lockstep.web.place import broker, ledger, pipeline_of
+from lockstep.targets.warehouse import Warehouse
+from lockstep.web.place import broker, ledger, pipeline_of, results_elsewhere, view_of
 from lockstep.web.render import page
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.definition import Pipeline
     from lockstep.ledger.reading import Document
+    from lockstep.targets.delivery import Results
 
 MOST_SHOWN = 20_000  # characters of a value
 
@@ -39,18 +42,21 @@ def record_page(dag_id: str, partition: int | None, offset: int | None, key: Seq
     """The way of one record, found by its place or by its row's key; what cannot be found is said in one line."""
     name = pipeline_of(dag_id)
     values: dict[str, Any] = {"found": None, "rows": [], "raw": None, "no_raw": None, "outcome": "", "refused": None}
+    values["adds_up"] = []
     columns: tuple[str, ...] = ()
     try:
         pipeline = load(name).pipeline
         keyed = tracing.keyed(pipeline)
         columns = keyed.first.key if keyed and not isinstance(keyed.first, Append) else ()
+        results = results_elsewhere(pipeline) if pipeline.store else None
         if key and keyed:
-            with ledger() as cur:
-                by_key = tracing.blame(cur, keyed, key)
+            by_key = _blamed(keyed, results, key)
             partition, offset = by_key["partition"], by_key["offset"]
+            values["adds_up"] = by_key["contributions"]
         if partition is not None and offset is not None:
+            look = partial(results.rows_of_offset, pipeline) if results else None
             with ledger() as cur:
-                found = tracing.lineage(cur, pipeline, partition, offset)
+                found = tracing.lineage(cur, pipeline, partition, offset, look)
             values |= {"found": found, "rows": found["rows"], "outcome": _outcome(found)}
             values["raw"], values["no_raw"] = _raw(pipeline, partition, offset)
     except Refusal as refusal:
@@ -67,6 +73,15 @@ def record_page(dag_id: str, partition: int | None, offset: int | None, key: Seq
     )
 
 
+def _blamed(keyed: Pipeline, results: Results | None, key: Sequence[str]) -> Document:
+    """The record that a key's row comes from, wherever the row lives."""
+    if isinstance(results, Warehouse):
+        with ledger() as cur, results.reading() as target_cur:
+            return tracing.blame(cur, keyed, key, target_cur)
+    with ledger() as cur:
+        return tracing.blame(cur, keyed, key)
+
+
 def _outcome(found: Document) -> str:
     if found["reject"]:
         return "rejected"
@@ -79,12 +94,14 @@ def _outcome(found: Document) -> str:
 
 def _raw(pipeline: Pipeline, partition: int, offset: int) -> tuple[Raw | None, str | None]:
     try:
-        with broker() as kafka:
-            bounds = kafka.view(pipeline.topic).bounds.get(partition)
-            if bounds is None or not bounds.log_start <= offset < bounds.stable_end:
-                return None, "Kafka does not have this offset any more, or not yet."
-            for message in kafka.records(pipeline.topic, partition, offset, offset + 1):
-                return _readable(message), None
+        topic, unknown = view_of(pipeline.topic)
+        if topic is None:
+            return None, unknown
+        bounds = topic.bounds.get(partition)
+        if bounds is None or not bounds.log_start <= offset < bounds.stable_end:
+            return None, "Kafka does not have this offset any more, or not yet."
+        for message in broker().records(pipeline.topic, partition, offset, offset + 1):
+            return _readable(message), None
     except Refusal as refusal:
         return None, refusal.message
     return None, "No record stands at this offset: the end of a transaction, an aborted or a compacted record."

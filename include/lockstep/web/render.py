@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ def number(value: int | None) -> str:
 
 def moment(at: datetime | None) -> str:
     """In UTC, to the second."""
-    return at.strftime("%Y-%m-%d %H:%M:%S UTC") if at else "not yet"
+    return f"{at.astimezone(UTC).isoformat(' ', 'seconds')[:19]} UTC" if at else "not yet"
 
 
 def minute(at: datetime | None) -> str:

@@ -1,0 +1,87 @@
+"""What the broker said a moment ago: asked beside the pages, so that none of them waits for it longer than a moment."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SECONDS_KEPT = 5.0
+OLD = 30.0  # seconds; an older answer is not shown any more
+PATIENCE = 2.0  # seconds that a page waits for an answer where it has none to show
+AT_ONCE = 4  # questions on their way
+RESTS = 10  # times as long as an answer took it is kept, so that watching costs a server a tenth of its time at most
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was told, when, and how many seconds it took."""
+
+    at: float
+    took: float
+    told: Any
+
+
+NEVER = Answer(-math.inf, 0.0, None)
+
+
+@dataclass(slots=True)
+class Remembered:
+    """Answers of some seconds ago: what is older is shown once more while it is asked for anew."""
+
+    seconds: float = SECONDS_KEPT
+    _kept: dict[str, Answer] = field(default_factory=dict)
+    _asked: dict[str, Future[Any]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _turn: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(AT_ONCE))
+
+    def get(self, name: str, ask: Callable[[], Any], patience: float = PATIENCE) -> Any | None:
+        """The answer of that name; where there is none yet, what comes within `patience` seconds, else None."""
+        return self.all({name: ask}, patience)[name]
+
+    def all(self, asks: dict[str, Callable[[], Any]], patience: float = PATIENCE) -> dict[str, Any | None]:
+        """The same for several questions that are asked side by side, with one patience for them all."""
+        until = time.monotonic() + patience
+        found = {name: self._start(name, ask) for name, ask in asks.items()}
+        return {
+            name: _within(answer, until) if isinstance(answer, Future) else answer for name, answer in found.items()
+        }
+
+    def _start(self, name: str, ask: Callable[[], Any]) -> Any:
+        """What is kept, or else the future of what is asked now."""
+        with self._lock:
+            asked, kept = self._asked.get(name), self._kept.get(name, NEVER)
+            age = time.monotonic() - kept.at
+            if asked is None and age > max(self.seconds, RESTS * kept.took):
+                asked = self._asked[name] = Future()
+                threading.Thread(target=self._ask, args=(name, ask, asked), daemon=True).start()
+            return kept.told if asked is None or age <= OLD else asked
+
+    def _ask(self, name: str, ask: Callable[[], Any], answered: Future[Any]) -> None:
+        try:
+            with self._turn:
+                begin = time.monotonic()
+                told = ask()
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the answer is told
+            with self._lock:
+                self._asked.pop(name)
+            answered.set_exception(error)
+        else:
+            with self._lock:
+                now = time.monotonic()
+                self._kept[name] = Answer(now, now - begin, told)
+                self._asked.pop(name)
+            answered.set_result(told)
+
+
+def _within(answer: Future[Any], until: float) -> Any | None:
+    try:
+        return answer.result(max(0.0, until - time.monotonic()))
+    except TimeoutError:
+        return None

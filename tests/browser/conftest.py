@@ -1,0 +1,108 @@
+"""A real Airflow with a shop's pipelines in it, and Debian's Chromium before it, logged in.
+
+`shop` has run; `opened("/lockstep/")` is a page of it in a browser of its own, of some width, light or dark.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from browser.shop import Shop
+from scheduled import House, an_airflow
+
+CHROMIUM = Path("/usr/bin/chromium")
+WIDE, PHONE = 1280, 390
+
+
+@pytest.fixture(scope="session")
+def house(servers, tmp_path_factory):
+    """An Airflow of the session's own; `house.api` is its REST API."""
+    with an_airflow(servers, tmp_path_factory.mktemp("browser")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def shop(house):
+    """Its pipelines after a few batches, one of them by a DAG run."""
+    made = Shop(house)
+    made.live()
+    return made
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """The browser."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not CHROMIUM.exists():
+        pytest.skip(f"there is no {CHROMIUM}: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def session(house, chromium):
+    """What a login leaves in a browser, by way of Airflow's own form."""
+    context = chromium.new_context()
+    page = context.new_page()
+    log_in(page, house)
+    yield context.storage_state()
+    context.close()
+
+
+@dataclass
+class Opened:
+    """A page in a browser of its own, and what the browser complained of."""
+
+    page: object
+    complaints: list[str] = field(default_factory=list)
+
+    def overflow(self) -> int:
+        """By how many pixels the page is wider than its window."""
+        return self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+@pytest.fixture
+def opened(house, chromium, session):
+    """`opened(path, width=1280, theme="light")`: a page of this Airflow, as somebody who is logged in sees it."""
+    contexts = []
+
+    def open_(path: str, width: int = WIDE, theme: str = "light") -> Opened:
+        context = chromium.new_context(
+            viewport={"width": width, "height": 800},
+            color_scheme=theme,
+            storage_state=session,
+            permissions=["clipboard-read", "clipboard-write"],
+        )
+        context.add_init_script(f"localStorage.setItem('theme', '{theme}')")
+        contexts.append(context)
+        made = Opened(context.new_page())
+        made.page.on("console", lambda said: made.complaints.append(said.text) if said.type == "error" else None)
+        made.page.on("pageerror", lambda error: made.complaints.append(str(error)))
+        made.page.goto(f"{house.airflow.address}{path}")
+        return made
+
+    yield open_
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory):
+    """Where pictures go: LOCKSTEP_SCREENSHOTS, which `make screenshots` sets, else a folder that is forgotten."""
+    asked = os.environ.get("LOCKSTEP_SCREENSHOTS")
+    return Path(asked) if asked else tmp_path_factory.mktemp("pictures")
+
+
+def log_in(page, house: House) -> None:
+    """By Airflow's own form."""
+    page.goto(house.airflow.address)
+    page.locator("input[name=username]").fill(house.airflow.user)
+    page.locator("input[name=password]").fill(house.airflow.password)
+    page.locator("form button[type=submit]").click()
+    page.wait_for_url(lambda url: "login" not in url)

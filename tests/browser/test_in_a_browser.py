@@ -1,0 +1,176 @@
+"""The pages as a browser shows them: within their window, without complaints, sorted, copied, and reached from Airflow."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+
+from browser.conftest import PHONE, WIDE
+from scheduled import wait_for
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+NAMES = ("pipelines", "coverage", "batches", "batch", "record", "refused", "nowhere")
+ROUTES = ("", "dags/orders/coverage", "dags/orders/batches", "dags/orders/batches/1", "dags/orders/record")
+
+
+@pytest.fixture(scope="session")
+def paths(shop):
+    """Where each page is; of batches the one that Airflow has run last, and one that was refused."""
+    of_run = "select batch_id from lockstep.attempt where dag_run_id = %s"
+    ((batch,),) = shop.ask(of_run, shop.dag_run)
+    ((refused,),) = shop.ask("select batch_id from lockstep.batch where pipeline = 'payments' and state = 'planned'")
+    ((key,),) = shop.ask("select order_id from public.orders order by _batch desc, _offset desc limit 1")
+    at = "/lockstep/dags/orders"
+    return {
+        "pipelines": "/lockstep/",
+        "coverage": f"{at}/coverage",
+        "batches": f"{at}/batches",
+        "batch": f"{at}/batches/{batch}",
+        "record": f"{at}/record?key={key}",
+        "refused": f"/lockstep/dags/payments/batches/{refused}",
+        "nowhere": f"{at}/batches/99999",
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("width", [WIDE, PHONE])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_page_fits_its_window_and_the_browser_complains_of_nothing(
+    opened, paths, pictures, tmp_path, name, width, theme
+):
+    made = opened(paths[name], width, theme)
+    made.page.locator("h1").wait_for()
+    made.page.set_viewport_size({"width": width, "height": 400})  # what is below counts in a picture of the whole page
+
+    for_docs = (width, theme) == (WIDE, "light") and name not in {"refused", "nowhere"}
+    file = pictures / f"{name}.png" if for_docs else tmp_path / f"{name}-{width}-{theme}.png"
+    made.page.screenshot(path=file, full_page=True)
+
+    assert made.overflow() <= 0
+    assert [each for each in made.complaints if name != "nowhere" or "404" not in each] == []
+    ground = made.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    red = int(re.findall(r"\d+", ground)[0])
+    assert red > 200 if theme == "light" else red < 60, ground
+
+
+def test_the_tabs_of_a_dag_a_run_and_a_task_show_its_own_pages_and_lead_back(opened, shop, paths):
+    batch = paths["batch"].rpartition("/")[2]
+    run = f"/dags/orders/runs/{shop.dag_run}"
+    for path, tab, words in (
+        ("/dags/orders", "Coverage", "orders: coverage"),
+        (run, "Batch", f"orders, batch {batch}"),
+        (f"{run}/tasks/commit", "Batch", f"orders, batch {batch}"),
+    ):
+        made = opened(path)
+        made.page.get_by_role("link", name=tab, exact=True).first.click()
+        made.page.frame_locator("iframe").get_by_role("heading", name=words).wait_for(timeout=15_000)
+
+    made.page.frame_locator("iframe").get_by_role("link", name=shop.dag_run).first.click()
+    made.page.wait_for_url(lambda url: url.split("?")[0].endswith(f"/runs/{shop.dag_run}"))
+
+
+def test_the_tab_of_a_run_is_dark_where_airflow_is(opened, shop, pictures):
+    made = opened(f"/dags/orders/runs/{shop.dag_run}/plugin/batch", 1440, "dark")
+    frame = made.page.frame_locator("iframe")
+    frame.get_by_role("heading", name="orders, batch").wait_for(timeout=15_000)
+    made.page.wait_for_timeout(1_000)
+    made.page.screenshot(path=pictures / "tab.png")
+    ground = frame.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
+    assert int(re.findall(r"\d+", ground)[0]) < 60
+
+
+def test_tables_sort_by_any_column_and_are_copied_whole(opened, paths):
+    page = opened(paths["batches"]).page
+    head = page.locator("#batches th", has_text="written")
+
+    def written() -> list[int]:
+        return page.evaluate("[...document.querySelectorAll('#batches tbody tr')].map(r => +r.cells[5].dataset.value)")
+
+    head.click()
+    assert written() == sorted(written())
+    assert head.get_attribute("aria-sort") == "ascending"
+    head.press("Enter")
+    assert written() == sorted(written(), reverse=True)
+
+    page.get_by_role("button", name="Copy table").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    lines = page.evaluate("navigator.clipboard.readText()").split("\n")
+    assert lines[0].split("\t")[:3] == ["batch", "state", "lane"]
+    assert [int(line.split("\t")[5]) for line in lines[1:]] == written()
+
+
+def test_long_tables_are_shown_page_by_page(opened, paths):
+    page = opened(paths["batch"]).page
+    page.evaluate(
+        """() => {
+            const table = document.querySelector("table.data"), row = table.tBodies[0].rows[0];
+            for (let i = table.tBodies[0].rows.length; i < 120; i++) table.tBodies[0].append(row.cloneNode(true));
+            table.sortAgain();
+        }"""
+    )
+    rows = page.locator("table.data").first.locator("tbody tr:visible")
+    assert rows.count() == 50
+    page.get_by_role("button", name="after").first.click()
+    page.get_by_role("button", name="after").first.click()
+    assert rows.count() == 20
+    assert page.get_by_role("button", name="after").first.is_disabled()
+    assert page.get_by_text("101 to 120 of 120").is_visible()
+
+
+def test_a_block_of_the_coverage_leads_to_its_batch_and_a_drag_looks_closer(opened, paths):
+    page = opened(paths["coverage"]).page
+    box = page.locator(".chart > svg").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.2, box["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 30, steps=5)
+    page.mouse.up()
+    page.wait_for_url(lambda url: "from=" in url and "until=" in url)
+    until = int(page.locator("input[name=until]").input_value())
+    assert 0 < int(page.locator("input[name=from]").input_value()) < until
+
+    page.locator(".chart svg a[href*='/batches/']").first.click()
+    page.get_by_role("heading", name=re.compile(r"orders, batch \d+")).wait_for()
+
+
+def test_a_record_is_found_by_its_rows_key_and_its_bytes_are_shown(opened, paths):
+    page = opened(paths["record"].partition("?")[0]).page
+    key = paths["record"].partition("key=")[2]
+    page.locator("input[name=key]").fill(key)
+    page.get_by_role("button", name="Look up by key").click()
+    page.locator("pre", has_text=f'"order_id": "{key}"').wait_for()
+    assert page.locator(".path").get_by_text("1 row").is_visible()
+
+
+def test_the_glance_at_all_pipelines_keeps_itself_up_to_date_and_sorted(opened, paths, shop):
+    page = opened(paths["pipelines"]).page
+    page.locator("th", has_text="pipeline").click()
+    page.locator("th", has_text="pipeline").click()
+
+    def names() -> list[str]:
+        return page.locator("tbody strong").all_inner_texts()
+
+    def lag() -> int:
+        return int(page.locator("tr", has_text="clicks").locator("td").nth(2).get_attribute("data-value"))
+
+    before = lag()
+    shop.send("clicks", [{"page": "/new", "visitor": "v"}] * 11)
+    wait_for(lambda: page.wait_for_timeout(200) or lag() == before + 11, "the lag is seen", 20)
+    assert names() == ["payments", "orders", "clicks"]
+
+
+def test_what_is_wrong_stands_beside_its_pipeline(opened, paths):
+    page = opened(paths["pipelines"]).page
+    line = page.locator("tr", has_text="payments")
+    line.get_by_text("failing").wait_for()
+    refused = opened(paths["refused"]).page
+    assert refused.locator("td.fails").count() == 1
+    refused.locator("a[href*='record?partition=']").first.click()
+    refused.get_by_text('"amount": -1.0').wait_for()
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_page_is_shown_to_nobody_without_a_session(house, shop, route):
+    assert shop.dag_run
+    assert httpx.get(f"{house.airflow.address}/lockstep/{route}").status_code in {401, 403}

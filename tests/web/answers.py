@@ -1,0 +1,19 @@
+"""What a page says, and what its route asks before it answers."""
+
+from __future__ import annotations
+
+import re
+
+
+def guards(served) -> list:
+    """Whatever the routes ask before they answer."""
+    return [
+        each.call for route in served.routes if hasattr(route, "dependant") for each in route.dependant.dependencies
+    ]
+
+
+def said(answer, status: int = 200) -> str:
+    """The page's words, without its marks."""
+    assert answer.status_code == status, answer.text[:300]
+    body = answer.text.partition("<body>")[2]
+    return " ".join(re.sub(r"<(script|style).*?</\1>|<[^>]+>", " ", body, flags=re.DOTALL).split())
