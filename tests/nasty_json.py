@@ -61,7 +61,7 @@ likely = {
     "int": st.integers(-(2**31), 2**31 - 1).map(str),
     "bigint": st.integers(-(2**63), 2**63 - 1).map(str),
     "double": st.floats(allow_nan=False, allow_infinity=False).map(repr),
-    "float": st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    "float": st.floats(allow_nan=False, allow_infinity=False, width=32).map(repr),
     "boolean": st.sampled_from(["true", "false", "null"]),
     "decimal(12,2)": st.integers(-(10**12) + 1, 10**12 - 1).map(lambda n: f'"{n / 100:.2f}"'),
     "decimal(30,8)": st.decimals(-(10**22) + 1, 10**22 - 1, places=8).map(str),

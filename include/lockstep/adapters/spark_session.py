@@ -103,7 +103,7 @@ def _launched() -> SparkSession:
 
 
 def _daemon(master: str | None) -> dict[str, str]:
-    """Workers of this machine are forked from a daemon that knows our code; on others it comes with the job, too late for that."""
+    """Workers of this machine are forked from a daemon that knows our code; to others it comes with the job, too late."""
     return {"spark.python.daemon.module": "lockstep.worker_daemon"} if (master or "").startswith("local") else {}
 
 

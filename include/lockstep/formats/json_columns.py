@@ -61,7 +61,7 @@ class JsonColumns:
 
     def _halved(self, values: pa.Array, places: Places, left: list[int]) -> Iterator[tuple[Places, pa.RecordBatch]]:
         """What can be taken of the values at these places: all, or of either half what can be."""
-        if not len(places):
+        if not len(places) or not left[0]:
             return
         taken = self._parsed(values.take(pa.array(places)) if len(places) < len(values) else values)
         if taken is not None:
@@ -69,7 +69,7 @@ class JsonColumns:
             yield (places if good is None else places[good]), batch
             return
         left[0] -= 1
-        if len(places) > FEW and left[0] > 0:
+        if len(places) > FEW:
             for half in np.array_split(places, 2):
                 yield from self._halved(values, half, left)
 
