@@ -7,10 +7,13 @@ import os
 import statistics
 import sys
 from itertools import product
-from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from per_partition import GUARANTEES, on_servers, produce, seconds
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 WAYS = {"long": lambda raw, _: raw, "short": None}
 
