@@ -66,7 +66,8 @@ def plain(values: pa.Array) -> Places:
     if len(controls := np.flatnonzero(whole < FIRST_PLAIN)):
         good[np.searchsorted(ends, controls + ends[0], "right") - 1] = False
     places = _texts(values, np.flatnonzero(good))
-    if any(part in whole.tobytes() for part in IN_ODD):
+    text = whole.tobytes()
+    if any(part in text for part in IN_ODD):
         places = places[~_matches(values, places, ODD)]
     long = places[sizes[places] > LONG]
     return np.setdiff1d(places, long[_extreme(values, long)], assume_unique=True) if len(long) else places
@@ -103,7 +104,7 @@ def _no(answers: pa.Array) -> Flags | None:
 
 def _texts(values: pa.Array, places: Places) -> Places:
     """Those that are UTF-8."""
-    chosen = values.take(pa.array(places))
+    chosen = values.take(pa.array(places)) if len(places) < len(values) else values
     try:
         chosen.cast(pa.string())
     except pa.ArrowInvalid:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockstep.staging.aside import put, taken
+from lockstep.staging import aside
 from lockstep.staging.stretches import stretches
 
 if TYPE_CHECKING:
@@ -38,15 +38,12 @@ class ShortWay:
         """The raw records that could not be decoded; behind those of a stretch a row with the name of the others' file."""
         for stream_id, part in stretches(batches):
             places, columns = self.decode(part.column("_value"))
-            marker = None
+            if rest := part.num_rows - len(places):
+                left = np.setdiff1d(np.arange(part.num_rows), places, assume_unique=True)
+                yield part.take(pa.array(left)).append_column(FILE, pa.nulls(rest, pa.string()))
             if len(places):
-                marker = put([self._decoded(part.take(pa.array(places)), columns)])
-            rest = np.setdiff1d(np.arange(part.num_rows), places, assume_unique=True)
-            if len(rest):
-                left = part.take(pa.array(rest))
-                yield left.append_column(FILE, pa.nulls(len(rest), pa.string()))
-            if marker:
-                yield _marker(part.schema, stream_id, marker)
+                taken = part.take(pa.array(places)) if rest else part
+                yield _marker(part.schema, stream_id, aside.put([self._decoded(taken, columns)]))
 
     def _decoded(self, raw: pa.RecordBatch, columns: pa.RecordBatch) -> pa.RecordBatch:
         """As Spark would have decoded it: no reject is among them, so no bytes are kept unless all are."""
@@ -75,7 +72,7 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             if rest.num_rows:
                 yield pa.RecordBatch.from_arrays(rest.columns, names=names)
             for file in part.filter(is_file).column(FILE).to_pylist():
-                for decoded in taken(file):
+                for decoded in aside.taken(file):
                     yield decoded.select(names)
 
 

@@ -175,7 +175,7 @@ def _stageable(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
 
 def _with_task(batch: pa.RecordBatch, task: int) -> pa.RecordBatch:
     kept = batch.select([name for name in batch.schema.names if name not in NOT_STAGED])
-    return kept.append_column("_task", pa.array([task] * batch.num_rows, pa.int64()))
+    return kept.append_column("_task", pa.repeat(pa.scalar(task, pa.int64()), batch.num_rows))
 
 
 def accepted(batch: pa.RecordBatch) -> pa.RecordBatch:
