@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 
     Places = np.ndarray[Any, np.dtype[np.int64]]
     Flags = np.ndarray[Any, np.dtype[np.bool_]]
+    Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 BRACE, CLOSING, FIRST_PLAIN = ord("{"), ord("}"), 0x20
 
 # Jackson has limits that Arrow's parser has not: to nesting, to the digits of a number, to the length of a name.
-LONG, TOO_LONG = 300, 50_000
+LONG, TOO_LONG = 1_000, 50_000
 DEEP = 300
-MANY_DIGITS = r"[0-9]{300}"
-# To Arrow's parser NaN and Infinity are numbers. NUL and half a surrogate pair are escapes that not everybody takes.
-ODD = r"NaN|Inf|\\u(?:[dD]|0000)"
-IN_ODD = (b"NaN", b"Inf", b"\\u")
+MANY_DIGITS, STEP = 300, 10  # so many on end, when every tenth is looked at
 
 # Both read more than these as a moment, and not always as the same: times of day, zones that are names, no zone at all.
 MOMENTS = {
@@ -57,20 +55,16 @@ def plain(values: pa.Array) -> Places:
     _, offsets_at, data_at = values.buffers()
     if not len(values) or data_at is None:
         return np.array([], np.int64)
-    ends = np.frombuffer(offsets_at, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
-    data = np.frombuffer(data_at, np.uint8)
-    whole = data[ends[0] : ends[-1]]
-    sizes = np.diff(ends)
+    offsets = np.frombuffer(offsets_at, np.int32)[values.offset : values.offset + len(values) + 1]
+    data = np.frombuffer(data_at, np.uint8)[offsets[0] : offsets[-1]]
+    begins, ends = (offsets[:-1] - offsets[0]).astype(np.int64), (offsets[1:] - offsets[0]).astype(np.int64)
+    sizes = ends - begins
     good = values.is_valid().to_numpy(zero_copy_only=False) & (sizes > 1) & (sizes <= TOO_LONG)
-    good[good] = (data[ends[:-1][good]] == BRACE) & (data[ends[1:][good] - 1] == CLOSING)
-    if len(controls := np.flatnonzero(whole < FIRST_PLAIN)):
-        good[np.searchsorted(ends, controls + ends[0], "right") - 1] = False
-    places = _texts(values, np.flatnonzero(good))
-    text = whole.tobytes()
-    if any(part in text for part in IN_ODD):
-        places = places[~_matches(values, places, ODD)]
-    long = places[sizes[places] > LONG]
-    return np.setdiff1d(places, long[_extreme(values, long)], assume_unique=True) if len(long) else places
+    good[good] = (data[begins[good]] == BRACE) & (data[ends[good] - 1] == CLOSING)
+    good[np.searchsorted(ends, _odd(data), "right")] = False
+    if sizes.max() > LONG:
+        good &= ~_extreme(data, ends)
+    return _texts(values, np.flatnonzero(good))
 
 
 def exact(array: pa.Array, column: Column) -> tuple[pa.Array, Flags | None]:
@@ -120,15 +114,35 @@ def _is_text(value: bytes) -> bool:
     return True
 
 
-def _matches(values: pa.Array, places: Places, pattern: str) -> Flags:
-    chosen = values.take(pa.array(places))
-    found: Flags = pc.match_substring_regex(chosen.cast(pa.string()), pattern).to_numpy(zero_copy_only=False)
-    return found
+def _odd(data: Bytes) -> Places:
+    """Where control characters are, numbers that are none (NaN, Infinity), and escapes of NUL or of half a surrogate pair."""
+    controls = np.flatnonzero(data < FIRST_PLAIN)
+    escapes = _found(data, b"\\u")
+    next_ones = data[np.minimum(escapes[:, None] + np.arange(2, 6), len(data) - 1)]
+    is_half = (next_ones[:, 0] | 0x20) == ord("d")
+    is_nul = (next_ones == ord("0")).all(axis=1)
+    return np.concatenate([controls, _found(data, b"NaN"), _found(data, b"Inf"), escapes[is_half | is_nul]])
 
 
-def _extreme(values: pa.Array, places: Places) -> Flags:
-    """Whether it is nested so deep, or has so many digits on end, that one of the two may not take it."""
-    chosen = values.take(pa.array(places))
-    opened = pc.add(pc.count_substring(chosen, "["), pc.count_substring(chosen, "{"))
-    deep: Flags = opened.to_numpy(zero_copy_only=False) > DEEP
-    return deep | _matches(values, places, MANY_DIGITS)
+def _found(data: Bytes, text: bytes) -> Places:
+    """Where the text begins; its first letter should be a rare one."""
+    places = np.flatnonzero(data[: max(len(data) - len(text) + 1, 0)] == text[0])
+    for further, letter in enumerate(text[1:], 1):
+        places = places[data[places + further] == letter]
+    return places
+
+
+def _extreme(data: Bytes, ends: Places) -> Flags:
+    """Which values are nested so deep, or have so many digits on end, that one of the two may not take them."""
+    extreme: Flags = np.zeros(len(ends), bool)
+    opening = (data == ord("[")) | (data == BRACE)
+    if np.count_nonzero(opening) > DEEP:
+        opened = np.concatenate([[0], np.cumsum(opening)])[ends]
+        extreme |= np.diff(opened, prepend=0) > DEEP
+    sample = data[::STEP]
+    others = np.flatnonzero((sample < ord("0")) | (sample > ord("9")))
+    others = np.concatenate([[-1], others, [len(sample)]])
+    for run in np.flatnonzero(np.diff(others) > MANY_DIGITS // STEP - 1):
+        first, last = np.searchsorted(ends, np.maximum(others[[run, run + 1]] * STEP, 0), "right")
+        extreme[first : last + 1] = True
+    return extreme
