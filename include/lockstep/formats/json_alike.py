@@ -134,11 +134,8 @@ def _found(data: Bytes, text: bytes) -> Places:
 
 def _extreme(data: Bytes, ends: Places) -> Flags:
     """Which values are nested so deep, or have so many digits on end, that one of the two may not take them."""
-    extreme: Flags = np.zeros(len(ends), bool)
-    opening = (data == ord("[")) | (data == BRACE)
-    if np.count_nonzero(opening) > DEEP:
-        opened = np.concatenate([[0], np.cumsum(opening)])[ends]
-        extreme |= np.diff(opened, prepend=0) > DEEP
+    opening = np.flatnonzero((data == ord("[")) | (data == BRACE))
+    extreme: Flags = np.bincount(np.searchsorted(ends, opening, "right"), minlength=len(ends)) > DEEP
     sample = data[::STEP]
     others = np.flatnonzero((sample < ord("0")) | (sample > ord("9")))
     others = np.concatenate([[-1], others, [len(sample)]])
