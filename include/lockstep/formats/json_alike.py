@@ -80,7 +80,7 @@ def exact(array: pa.Array, column: Column) -> tuple[pa.Array, Flags | None]:
         return moments, _no(pc.if_else(is_moment, within, is_moment))
     if column.type.startswith("decimal"):
         precision, scale = digits(column.type)
-        most = Decimal(10**precision - 1).scaleb(-scale)
+        most = Decimal((0, (9,) * precision, -scale))  # written out: arithmetic would round it
         within = pc.and_(pc.less_equal(array, most), pc.greater_equal(array, -most))
         return array, _no(within)
     if column.type in {"float", "double"}:
