@@ -46,7 +46,7 @@ def by_the_long_way(records: list[bytes | None]) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def judged() -> list[tuple[bytes | None, dict]]:
-    records = [*dict.fromkeys([*NASTY, *EACH, *gathered(values, 600)])]
+    records = [*dict.fromkeys([*NASTY, *EACH, *gathered(values, 300)])]
     return list(zip(records, by_the_long_way(records), strict=True))
 
 
@@ -75,7 +75,7 @@ def test_whatever_is_taken_by_columns_alone_is_what_it_is_to_spark(judged):
     assert differences(judged, 1) == []
 
 
-@pytest.mark.parametrize("size", [2, 7, 1000])
+@pytest.mark.parametrize("size", [5, 1000])
 def test_who_a_records_neighbours_are_makes_no_difference(judged, size, monkeypatch):
     monkeypatch.setattr(json_columns, "FEW", 1)
     monkeypatch.setattr(json_columns, "SEARCHES", 10_000)
