@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -37,9 +38,7 @@ WHOLE = {"smallint": 16, "int": 32, "bigint": 64}
 def decimals(precision: int, scale: int):
     most = 10**precision - 1
     whole = st.one_of(st.integers(-most, most), st.integers(0, 10_001), st.sampled_from([most, -most, 10**scale, 0]))
-    return whole.filter(lambda n: abs(n) <= most).map(
-        lambda n: pa.scalar(n, pa.decimal128(38, 0)).as_py().scaleb(-scale)
-    )
+    return whole.filter(lambda n: abs(n) <= most).map(lambda n: Decimal(f"{n}e-{scale}"))
 
 
 VALUES = {
@@ -54,7 +53,7 @@ VALUES = {
     **{f"decimal({p},{s})": decimals(p, s) for p, s in DECIMALS},
 }
 COLUMNS = {type_: Column(f"c{place}", type_) for place, type_ in enumerate(VALUES)}
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def batch_of(fields: dict[str, list]) -> pa.RecordBatch:

@@ -110,7 +110,7 @@ def _numeric(column: pa.Array) -> Fields:
     digits = [whole // GROUP**place % GROUP for place in reversed(range(before))]
     for place in range(1, behind + 1):
         left = scale - GROUP_DIGITS * place
-        digits.append(part // 10**left % GROUP if left >= 0 else part * 10**-left % GROUP)
+        digits.append(part // 10**left % GROUP if left >= 0 else part % 10 ** (left + GROUP_DIGITS) * 10**-left)
     sign = np.where(values < 0, NEGATIVE, 0)
     shape = [(">i2", before + behind), (">i2", before - 1), (">u2", sign), (">i2", scale)]
     return [(LENGTH, 2 * (len(shape) + len(digits))), *shape, *((">i2", digit) for digit in digits)]
