@@ -53,7 +53,7 @@ VALUES = {
     **{f"decimal({p},{s})": decimals(p, s) for p, s in DECIMALS},
 }
 COLUMNS = {type_: Column(f"c{place}", type_) for place, type_ in enumerate(VALUES)}
-SETTINGS = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def batch_of(fields: dict[str, list]) -> pa.RecordBatch:
