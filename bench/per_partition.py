@@ -9,8 +9,9 @@ import statistics
 import sys
 import tempfile
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg2
 from confluent_kafka import Producer
@@ -26,6 +27,9 @@ from lockstep.ledger.migrate import migrate, migrate_target
 from lockstep.steps.run import run
 from lockstep.steps.surroundings import Surroundings
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 TOPIC = "bench.v1"
 GUARANTEES = ("PerBatch", "PerPartition")
 DEFINITION = """from lockstep.core.definition import Append, Json, Limits, PerBatch, PerPartition, Pipeline
@@ -36,20 +40,21 @@ TARGET = """create table public.{name} (id text, n bigint, amount numeric(12,2),
     _offset int8 not null, _ordinal int4 not null, _batch int8 not null, primary key (_stream, _offset, _ordinal));"""
 
 
-def produce(bootstrap: str, records: int, partitions: int) -> None:
-    """So many records, as many in each partition."""
+def produce(bootstrap: str, records: int, partitions: int, bad: int = 0) -> None:
+    """So many records, as many in each partition; `bad` of a million are no JSON."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(20)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 10_000_000})
     for i in range(records):
         value = {"id": f"record-{i}", "n": i, "amount": f"{i % 1000}.25", "at": "2026-05-01T12:00:00Z"}
-        producer.produce(TOPIC, json.dumps(value), partition=i % partitions)
+        is_bad = i * bad // 1_000_000 != (i + 1) * bad // 1_000_000
+        producer.produce(TOPIC, "bad" if is_bad else json.dumps(value), partition=i % partitions)
         if i % 10_000 == 0:
             producer.poll(0)
     producer.flush(60)
 
 
-def seconds(dsn: str, bootstrap: str, folder: Path, guarantee: str, number: int) -> float:
+def seconds(dsn: str, bootstrap: str, folder: Path, guarantee: str, number: int | str) -> float:
     """From plan to announce, over the whole topic into an empty table, by a session that is warm."""
     name = f"{guarantee.lower()}_{number}"
     (folder / name).mkdir()
@@ -69,13 +74,9 @@ def seconds(dsn: str, bootstrap: str, folder: Path, guarantee: str, number: int)
     return took
 
 
-def main() -> int:
-    """Prints rows per second of both and the median of the pairs' ratios."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    options.add_argument("--records", type=int, default=400_000)
-    options.add_argument("--partitions", type=int, default=4)
-    options.add_argument("--rounds", type=int, default=5)
-    given = options.parse_args()
+@contextmanager
+def on_servers() -> Iterator[tuple[str, str, Path]]:
+    """A ledger, a broker, and a folder for pipelines, gone behind the block."""
     home = Path(tempfile.mkdtemp(prefix="lockstep-bench-"))
     pipelines = home / "pipelines"
     pipelines.mkdir()
@@ -84,16 +85,27 @@ def main() -> int:
         server, broker = postgres.start(home), kafka.start(home, ports.choose(home))
         with closing(connect(server.dsn)) as conn:
             migrate(conn)
-        produce(broker.bootstrap, given.records, given.partitions)
-        took: dict[str, list[float]] = {name: [] for name in GUARANTEES}
-        for number in range(given.rounds + 1):
-            for name in GUARANTEES if number % 2 else reversed(GUARANTEES):
-                one = seconds(server.dsn, broker.bootstrap, pipelines, name, number)
-                took[name] += [one] if number else []  # the first round warms Spark up
+        yield server.dsn, broker.bootstrap, pipelines
     finally:
         if started := kafka.running(home):
             kafka.kill(started)
         postgres.remove(home)
+
+
+def main() -> int:
+    """Prints rows per second of both and the median of the pairs' ratios."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    options.add_argument("--records", type=int, default=400_000)
+    options.add_argument("--partitions", type=int, default=4)
+    options.add_argument("--rounds", type=int, default=5)
+    given = options.parse_args()
+    took: dict[str, list[float]] = {name: [] for name in GUARANTEES}
+    with on_servers() as (dsn, bootstrap, pipelines):
+        produce(bootstrap, given.records, given.partitions)
+        for number in range(given.rounds + 1):
+            for name in GUARANTEES if number % 2 else reversed(GUARANTEES):
+                one = seconds(dsn, bootstrap, pipelines, name, number)
+                took[name] += [one] if number else []  # the first round warms Spark up
     for name, each in took.items():
         rates = [round(given.records / one) for one in each]
         print(f"{name:<14}{round(statistics.median(rates)):>10} rows/s   {rates}")

@@ -10,36 +10,51 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import psycopg2
+import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 
 from lockstep.adapters.postgres import last_line, staging_dsn
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import BadData, Unreachable
 from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA, RangeOutcome
+from lockstep.formats.values import arrow_type
+from lockstep.staging.copy_binary import copy_binary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lockstep.core.columns import Column
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.staging import RangeTask, StageWork
 
 PATIENCE = 10.0
+RESERVED_TYPES = {
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "boolean": pa.bool_(),
+    "text": pa.string(),
+    "bytea": pa.binary(),
+}
 
 
-def as_csv(text: str) -> list[str]:
-    """Lines of COPY's text format, without its escapes, as lines of CSV whose empty unquoted fields are null."""
-    out = io.StringIO()
-    for line in text.splitlines():
-        fields = [None if f == "\\N" else f.replace("\\\\", "\\") for f in line.split("\t")]
-        out.write(",".join("" if f is None else '"' + f.replace('"', '""') + '"' for f in fields) + "\n")
-    return out.getvalue().splitlines(keepends=True)
+def pieces(text: str, columns: Sequence[Column], number: int) -> list[io.BytesIO]:
+    """Lines of COPY's text format, without its escapes, in its binary format and in so many pieces, none of them empty."""
+    rows = [[None if f == "\\N" else f.replace("\\\\", "\\") for f in line.split("\t")] for line in text.splitlines()]
+    types = [RESERVED_TYPES[type_] for _, type_ in RESERVED_COLUMNS] + [arrow_type(column) for column in columns]
+    arrays = [_typed(list(fields), type_) for fields, type_ in zip(zip(*rows, strict=True), types, strict=True)]
+    names = [*(name for name, _ in RESERVED_COLUMNS), *(column.name for column in columns)]
+    batch = pa.RecordBatch.from_arrays(arrays, names=names)
+    size = max(1, -(-len(rows) // number))
+    return [file for i in range(0, len(rows), size) for file in copy_binary(batch.slice(i, size))]
 
 
-def pieces(lines: list[str], number: int) -> list[io.BytesIO]:
-    """The lines in so many pieces, none of them empty."""
-    size = max(1, -(-len(lines) // number))
-    return [io.BytesIO("".join(lines[i : i + size]).encode()) for i in range(0, len(lines), size)]
+def _typed(fields: list[str | None], type_: pa.DataType) -> pa.Array:
+    if pa.types.is_binary(type_):
+        return pa.array(
+            [None if field is None else bytes.fromhex(field.removeprefix("\\x")) for field in fields], type_
+        )
+    return pa.array(fields, pa.string()).cast(type_)
 
 
 class PlainEngine:
@@ -103,7 +118,7 @@ class PlainEngine:
                     line = self._read_one(consumer, item, rows)
                     if not line.delivered:
                         continue
-                    for piece in pieces(as_csv(rows.getvalue()), 2):
+                    for piece in pieces(rows.getvalue(), self.columns(), 2):
                         session.copy(item.stream_id, names, piece)
                     outcomes.append(session.commit(line))
         finally:

@@ -13,7 +13,7 @@ from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import BadData, Unreachable
 from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA, RangeOutcome
 from lockstep.faults import reach
-from plain_engine import as_csv, pieces
+from plain_engine import pieces
 
 if TYPE_CHECKING:
     from house.log import Log
@@ -80,7 +80,7 @@ class RememberedEngine:
         with task.session() as session:
             if session.is_committed(item.stream_id):
                 return RangeOutcome(item.stream_id, "found")
-            for piece in pieces(as_csv(rows.getvalue()), 2):
+            for piece in pieces(rows.getvalue(), self.columns(), 2):
                 session.copy(item.stream_id, names, piece)
             return session.commit(line)
 

@@ -126,17 +126,20 @@ def test_a_small_table_may_be_joined_where_it_is_broadcast(pipeline, topic, prod
     assert sum(filtered for _, _, filtered, _ in ranges(made)) == 10
 
 
-@pytest.mark.parametrize("body", [None, "records.withColumn('n', F.expr('if(n = 35, raise_error(\"no\"), n)'))"])
-def test_a_task_that_fails_in_the_middle_of_a_range_commits_nothing_of_it(pipeline, topic, produce, monkeypatch, body):
+FAILS = "records.withColumn('n', F.expr('if(n = 35, raise_error(\"no\"), n)'))"
+
+
+@pytest.mark.parametrize("way", ["short", "long", "transform"])
+def test_a_task_that_fails_in_the_middle_of_a_range_commits_nothing_of_it(pipeline, topic, produce, monkeypatch, way):
     name = topic(partitions=1)
     produce(name, map(record, range(60)))
-    made = pipeline(name, COLUMNS, DDL, transform=transform(body) if body else None, **PER_PARTITION)
+    made = pipeline(name, COLUMNS, DDL, transform=transform(FAILS) if way == "transform" else None, **PER_PARTITION)
     spark.session().conf.set(PIECE, 10)  # Spark closes the stream behind a whole Arrow batch, as if that had been all
-    if body is None:
-        decoded, bad = spark.decoded, "cast(if(_offset = 35, raise_error('no'), _offset) as bigint)"
-        monkeypatch.setattr(
-            spark, "decoded", lambda *given, **more: decoded(*given, **more).withColumn("_offset", spark.F.expr(bad))
-        )
+    if way != "transform":
+        read, bad = spark.records_of, "cast(if(_offset = 35, raise_error('no'), _offset) as bigint)"
+        monkeypatch.setattr(spark, "records_of", lambda *given: read(*given).withColumn("_offset", spark.F.expr(bad)))
+    if way == "long":
+        monkeypatch.setattr(spark, "shortened", lambda raw, _: raw)
 
     with pytest.raises(BadData):
         made.run()

@@ -18,6 +18,7 @@ from lockstep.adapters.spark_errors import found_away, told
 from lockstep.adapters.spark_jobs import jobs
 from lockstep.adapters.spark_ranges import groups, outcomes, probe, require_no_shuffle, with_end
 from lockstep.adapters.spark_session import session
+from lockstep.adapters.spark_short import shortened
 from lockstep.adapters.spark_source import records_of
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import BadData, Superseded
@@ -135,6 +136,7 @@ class SparkEngine:
     def _decoded(self, work: StageWork, tasks: int | None = None) -> DataFrame:
         raw = records_of(work, self._kafka, self._kafka_options)
         raw = raw.coalesce(tasks) if tasks else raw
+        raw = shortened(raw, self._folder) if self._transforms.straight else raw
         return decoded(raw, self._folder.pipeline, decode=self._folder.decode, registry=self._registry)
 
     def _done(self, work: StageWork, do: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -174,7 +176,7 @@ class SparkEngine:
 
     def _committed(self, work: StageWork, writer: RangeWriter) -> DataFrame:
         """What one task does with its group of ranges."""
-        records = self._decoded(work)
+        records = self._decoded(work, 1 if self._transforms.straight else None)
         if self._transforms.straight:
             return with_end(records.withColumns(self._raw())).mapInArrow(writer.whole, SPARK_OUTCOMES)
         accepted = self._accepted(records, writer.intake)

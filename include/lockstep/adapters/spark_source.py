@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from lockstep.core.staging import StageWork
 
 NO_MOMENT_BEFORE, LAST_DAY = "1970-01-01T00:00:00Z", "9999-12-31T00:00:00Z"
+RAW = (
+    "_stream int, _offset bigint, _ordinal int, _timestamp timestamp, _key binary, _value binary, _headers string, "
+    "_bytes int, _partition int"
+)
 FETCH_WAIT_MS = "10"  # a range's tail waits this long for bytes that will not come
 
 
 def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str]) -> DataFrame:
-    """The ranges' raw records, coordinates and all: assigned partitions, numeric offsets, committed records only."""
+    """The ranges' records as `RAW`, coordinates and all: assigned partitions, numeric offsets, committed records only."""
     topic = work.ranges[0].offsets.topic_partition.topic
     parts = {item.offsets.topic_partition.partition: item for item in work.ranges}
     options = {f"kafka.{name}": value for name, value in kafka_options.items()} | {

@@ -129,7 +129,7 @@ class RangeSession(Protocol):
         """Whether the range's commit row is there: its COMMIT may have been acknowledged to nobody."""
 
     def copy(self, stream_id: int, names: Sequence[str], rows: BinaryIO) -> None:
-        """Takes rows of the range, as CSV with these columns; nobody else sees them."""
+        """Takes rows of the range, in COPY's binary format, with these columns; nobody else sees them."""
 
     def commit(self, line: ManifestLine) -> RangeOutcome:
         """Commits the range that the line is about, read to its end, with all rows that were copied of it."""

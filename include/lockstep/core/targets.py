@@ -70,6 +70,17 @@ class Accumulate:
 Target = Append | Upsert | Accumulate
 
 
+def needed_columns(targets: tuple[Target, ...]) -> tuple[str, ...]:
+    """The columns that no row of these targets can do without: keys, and what orders a key's records."""
+    wanted: list[str] = []
+    for target in targets:
+        if not isinstance(target, Append):
+            wanted += target.key
+        if isinstance(target, Upsert) and target.order_by:
+            wanted.append(target.order_by)
+    return tuple(dict.fromkeys(wanted))
+
+
 def _refuse_bad_key(key: tuple[str, ...], *others: str) -> None:
     if isinstance(key, str) or not key:
         raise BadDefinition("target.key must be a tuple of column names, such as ('order_id',)")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
 from lockstep.core.columns import NUL, NUL_REASON
-from lockstep.core.definition import Append, Upsert
+from lockstep.core.targets import needed_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -82,11 +82,5 @@ def _faults(envelope: Envelope) -> list[tuple[Column, str]]:
 
 def _nulls(pipeline: Pipeline) -> list[tuple[Column, str]]:
     declared = {column.name for column in pipeline.columns}
-    wanted: list[str] = []
-    for target in pipeline.targets:
-        if not isinstance(target, Append):
-            wanted += target.key
-        if isinstance(target, Upsert) and target.order_by:
-            wanted.append(target.order_by)
-    needed = [name for name in dict.fromkeys(wanted) if name in declared]
+    needed = [name for name in needed_columns(pipeline.targets) if name in declared]
     return [(F.col(n).isNull(), f"column {n}: null, and the target's key or order needs it") for n in needed]

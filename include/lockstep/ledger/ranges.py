@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Q = queries("lockstep.ledger", "ranges")
 STATEMENT_SECONDS = 600
+COPY_SIZE = 2**20  # bytes handed over at a time
 
 
 def record_task(cur: cursor, attempt: AttemptId, backend: Any) -> None:
@@ -54,9 +55,9 @@ def create_rows(cur: cursor, stream_id: int, columns: Sequence[Column]) -> None:
 
 
 def copy_rows(cur: cursor, stream_id: int, names: Sequence[str], rows: BinaryIO) -> None:
-    """Copies CSV into the range's table."""
+    """Copies rows, in COPY's binary format, into the range's table."""
     columns = sql.SQL(", ").join(map(sql.Identifier, names))
-    cur.copy_expert(sql.SQL(Q["copy_rows"]).format(rows=rows_of(stream_id), columns=columns), rows)
+    cur.copy_expert(sql.SQL(Q["copy_rows"]).format(rows=rows_of(stream_id), columns=columns), rows, COPY_SIZE)
 
 
 def drop_rows(cur: cursor, stream_id: int) -> None:

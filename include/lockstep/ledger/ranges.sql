@@ -18,8 +18,8 @@ where t.batch_id = %(batch_id)s and p.pid <> pg_backend_pid()
 create temp table {rows} ({columns})
 
 -- name: copy_rows
--- Rows as CSV: what stands unquoted and empty is null.
-copy {rows} ({columns}) from stdin with (format csv)
+-- Rows in COPY's binary format: no text is read, and none is made.
+copy {rows} ({columns}) from stdin with (format binary)
 
 -- name: drop_rows
 -- The range's rows have done their work.

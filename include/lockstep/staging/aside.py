@@ -1,4 +1,4 @@
-"""Aside: what a task's intake leaves for its outlet, two processes of one machine with a transform between them."""
+"""Aside: what one of a task's workers leaves for another, two processes of one machine with Spark between them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,44 @@ if TYPE_CHECKING:
 
 def keep(task: str, lines: pa.RecordBatch, rows: Sequence[pa.RecordBatch]) -> None:
     """Leaves what one intake counted, and the rows that the transform is not to see; both may be empty."""
-    file = _folder() / f"lockstep-{task}-{secrets.token_hex(8)}"
-    with pa.OSFile(str(file.with_suffix(".new")), "wb") as out:
-        for batches in ([lines], rows):
-            with pa.ipc.new_stream(out, batches[0].schema if batches else pa.schema([])) as stream:
-                for batch in batches:
-                    stream.write_batch(batch)
-    file.with_suffix(".new").rename(file.with_suffix(".arrow"))
+    _write(_folder() / f"lockstep-{task}-{secrets.token_hex(8)}", [lines], rows)
 
 
 def kept(task: str) -> list[tuple[pa.RecordBatch, list[pa.RecordBatch]]]:
     """What the task's intakes have left, one (lines, rows) for each that came to its end; the files are gone then."""
     found = []
     for file in sorted(_folder().glob(f"lockstep-{task}-*.arrow")):
-        with pa.OSFile(str(file), "rb") as source:
-            lines, rows = [list(pa.ipc.open_stream(source)) for _ in range(2)]
-        file.unlink()
+        lines, rows = _read(file, 2)
         found.append((lines[0], rows))
+    return found
+
+
+def put(rows: Sequence[pa.RecordBatch]) -> str:
+    """Leaves rows, one batch or more, and says by what name they are to be had."""
+    name = secrets.token_hex(16)
+    _write(_folder() / f"lockstep-put-{name}", rows)
+    return name
+
+
+def taken(name: str) -> list[pa.RecordBatch]:
+    """The rows that were put there; they can be taken once."""
+    (rows,) = _read(_folder() / f"lockstep-put-{name}.arrow", 1)
+    return rows
+
+
+def _write(file: Path, *parts: Sequence[pa.RecordBatch]) -> None:
+    with pa.OSFile(str(file.with_suffix(".new")), "wb") as out:
+        for batches in parts:
+            with pa.ipc.new_stream(out, batches[0].schema if batches else pa.schema([])) as stream:
+                for batch in batches:
+                    stream.write_batch(batch)
+    file.with_suffix(".new").rename(file.with_suffix(".arrow"))
+
+
+def _read(file: Path, parts: int) -> list[list[pa.RecordBatch]]:
+    with pa.OSFile(str(file), "rb") as source:
+        found = [list(pa.ipc.open_stream(source)) for _ in range(parts)]
+    file.unlink()
     return found
 
 

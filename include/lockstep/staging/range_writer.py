@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv
 from pyspark import TaskContext
 
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import BadData
 from lockstep.core.staging import RangeOutcome
 from lockstep.staging.aside import keep, kept
+from lockstep.staging.copy_binary import copy_binary
+from lockstep.staging.short_way import joined
+from lockstep.staging.stretches import stretches
 from lockstep.staging.tally import Tally
 from lockstep.staging.writer import NOT_STAGED, accepted, as_staged, unfiltered
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 END = -1
 OUTCOMES = pa.schema([("slot", pa.int32()), ("stream_id", pa.int32()), ("what", pa.string()), ("reason", pa.string())])
 SPARK_OUTCOMES = "slot int, stream_id int, what string, reason string"
-NO_HEADER = csv.WriteOptions(include_header=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class RangeWriter:
         with self.task.session() as session:
             under_way: _Range | None = None
             seen: set[int] = set()
-            for stream_id, part in _in_order(batches):
+            for stream_id, part in stretches(joined(batches)):
                 if under_way and stream_id != under_way.stream_id:
                     yield self._said(under_way.commit())
                     under_way = None
@@ -83,7 +81,7 @@ class RangeWriter:
         with self.task.session() as session:
             under_way: dict[int, _Range] = {}
             ended = False
-            for stream_id, part in _in_order(batches):
+            for stream_id, part in stretches(batches):
                 if ended := stream_id == END:
                     break
                 if stream_id not in under_way:
@@ -138,7 +136,8 @@ class _Range:
         rest = unfiltered(batch)
         self._tally.staged(rest)
         plain = rest.select([name for name in rest.schema.names if name not in NOT_STAGED])
-        self._session.copy(self.stream_id, plain.schema.names, _as_csv(plain))
+        for rows in copy_binary(plain):
+            self._session.copy(self.stream_id, plain.schema.names, rows)
 
     def commit(self, delivered: pa.RecordBatch | None = None, aside: Iterable[pa.RecordBatch] = ()) -> RangeOutcome:
         """The range is at its end; `delivered` is what the intake of a transform has counted, `aside` what it kept."""
@@ -157,37 +156,6 @@ def _line(staged: pa.RecordBatch, delivered: pa.RecordBatch | None) -> ManifestL
         told |= {name: rows[0][name] for name in ("rows", "written", "rejected")}
     digest = Digest(told["delivered"], int(told.pop("digest_sum")), int(told.pop("digest_squares")))
     return ManifestLine(**told, digest=digest)
-
-
-def _in_order(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows as they come, cut where the stream changes: one Arrow batch may hold two ranges."""
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        if batch.column("_stream").null_count:
-            raise BadData("the transform gives rows whose _stream is null, and every row answers for its record")
-        streams = batch.column("_stream").to_numpy(zero_copy_only=False)
-        cuts = [0, *(np.flatnonzero(np.diff(streams)) + 1).tolist(), batch.num_rows]
-        for begin, end in pairwise(cuts):
-            yield int(streams[begin]), batch.slice(begin, end - begin)
-
-
-def _as_csv(batch: pa.RecordBatch) -> io.BytesIO:
-    """As Postgres reads it under UTC: times without their zone (writing that is twenty times slower), bytes in hex."""
-    columns = []
-    for column in batch.columns:
-        if pa.types.is_timestamp(column.type) and column.type.tz:
-            columns.append(column.cast(pa.timestamp(column.type.unit)))
-        elif pa.types.is_binary(column.type) and column.null_count < len(column):
-            columns.append(pa.array([None if b is None else "\\x" + b.hex() for b in column.to_pylist()], pa.string()))
-        elif pa.types.is_binary(column.type):
-            columns.append(pa.nulls(len(column), pa.string()))
-        else:
-            columns.append(column)
-    written = io.BytesIO()
-    csv.write_csv(pa.RecordBatch.from_arrays(columns, names=batch.schema.names), written, NO_HEADER)
-    written.seek(0)
-    return written
 
 
 def _task() -> int:

@@ -63,10 +63,10 @@ class Tally:
         """These rows were staged: rejects have a `_reason`; a record of several rows is written once."""
         for stream, part in _by_stream(batch):
             line = self._line(stream)
-            good = part.filter(pc.is_null(part.column("_reason")))
-            line["rejected"] += part.num_rows - good.num_rows
-            line["rows"] += good.num_rows
-            line["_written"].append(np.unique(good.column("_offset").to_numpy(zero_copy_only=False)))
+            good = part.column("_offset").filter(pc.is_null(part.column("_reason")))
+            line["rejected"] += part.num_rows - len(good)
+            line["rows"] += len(good)
+            line["_written"].append(np.unique(good.to_numpy(zero_copy_only=False)))
 
     @property
     def has_lines(self) -> bool:

@@ -15,6 +15,7 @@ from pyspark import TaskContext
 
 from lockstep.core.staging import RAW_COLUMNS, STAGING_SCHEMA
 from lockstep.faults import reach
+from lockstep.staging.short_way import joined
 from lockstep.staging.tally import LINES, Tally
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Writer:
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages decoded records and counts them as delivered and written: the way of a pipeline without a transform."""
         tally = Tally(_task(), self.from_offsets)
-        yield from self._write(map(unfiltered, _counted(batches, tally.delivered)), tally)
+        yield from self._write(map(unfiltered, _counted(joined(batches), tally.delivered)), tally)
 
     def outlet(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages what a transform yields and counts it as written; what was delivered the intake has counted."""
@@ -174,7 +175,7 @@ def _stageable(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
 
 def _with_task(batch: pa.RecordBatch, task: int) -> pa.RecordBatch:
     kept = batch.select([name for name in batch.schema.names if name not in NOT_STAGED])
-    return kept.append_column("_task", pa.array([task] * batch.num_rows, pa.int64()))
+    return kept.append_column("_task", pa.repeat(pa.scalar(task, pa.int64()), batch.num_rows))
 
 
 def accepted(batch: pa.RecordBatch) -> pa.RecordBatch:

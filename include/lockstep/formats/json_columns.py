@@ -1,0 +1,104 @@
+"""JSON by columns: many records are parsed at once, by Arrow, where that gives what Spark makes of each alone.
+
+What the two might read otherwise is left to Spark, which takes it or rejects it with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json
+
+from lockstep.core.definition import Json
+from lockstep.core.targets import needed_columns
+from lockstep.formats.json_alike import exact, parsed_type, plain, read_alike
+from lockstep.formats.values import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lockstep.core.columns import Column
+    from lockstep.core.definition import Pipeline
+    from lockstep.formats.json_alike import Flags, Places
+
+AT_ONCE = 10_000  # so many records are one parse, as long as all of them are good
+FEW = 64  # among so many, a bad one is not searched for: all are left
+SEARCHES = 64  # so often, of one parse's records, some are parsed in vain
+
+
+def columnar(pipeline: Pipeline) -> JsonColumns | None:
+    """What takes this pipeline's records by columns; None where its format, or a column of it, does not allow that."""
+    format_ = pipeline.format
+    if not isinstance(format_, Json) or format_.strict or format_.rest is not None or pipeline.envelope is not None:
+        return None
+    if not all(map(read_alike, format_.columns)):
+        return None
+    return JsonColumns(format_.columns, frozenset(needed_columns(pipeline.targets)))
+
+
+@dataclass(frozen=True, slots=True)
+class JsonColumns:
+    """Takes records of these columns; none that has null where a column is `needed`."""
+
+    columns: tuple[Column, ...]
+    needed: frozenset[str] = frozenset()
+
+    def __call__(self, values: pa.Array) -> tuple[Places, pa.RecordBatch]:
+        """Which of these `binary` values are taken, by their places and in order, and their columns; the others are left."""
+        places, parsed = [np.array([], np.int64)], []
+        for begin in range(0, len(values), AT_ONCE):
+            piece = values.slice(begin, AT_ONCE)
+            for taken, batch in self._halved(piece, plain(piece), [SEARCHES]):
+                places.append(taken + begin)
+                parsed.append(batch)
+        schema = pa.schema([(column.name, arrow_type(column)) for column in self.columns])
+        parsed = parsed or [pa.RecordBatch.from_pylist([], schema=schema)]
+        return np.concatenate(places), pa.concat_batches(parsed)
+
+    def _halved(self, values: pa.Array, places: Places, left: list[int]) -> Iterator[tuple[Places, pa.RecordBatch]]:
+        """What can be taken of the values at these places: all, or of either half what can be."""
+        if not len(places) or not left[0]:
+            return
+        taken = self._parsed(values.take(pa.array(places)) if len(places) < len(values) else values)
+        if taken is not None:
+            good, batch = taken
+            yield (places if good is None else places[good]), batch
+            return
+        left[0] -= 1
+        if len(places) > FEW:
+            for half in np.array_split(places, 2):
+                yield from self._halved(values, half, left)
+
+    def _parsed(self, values: pa.Array) -> tuple[Flags | None, pa.RecordBatch] | None:
+        """Which of the values are taken, None being all, and their columns; None where one of them is no record.
+
+        Each value is a line that begins with a brace and ends with one, so in none is less than an object: where there are as
+        many objects as values, each is one.
+        """
+        lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), b"\n")
+        text = pa.py_buffer(lines.buffers()[2])
+        fields = pa.schema([(column.name, parsed_type(column)) for column in self.columns])
+        try:
+            table = json.read_json(
+                pa.BufferReader(text),
+                json.ReadOptions(use_threads=False, block_size=text.size + 1),  # one block: nothing lies across two
+                json.ParseOptions(explicit_schema=fields, unexpected_field_behavior="ignore"),
+            )
+            if table.num_rows != len(values):
+                return None
+            columns = [exact(table.column(each.name).combine_chunks(), each) for each in self.columns]
+        except pa.ArrowInvalid:
+            return None
+        odd = [bad for _, bad in columns if bad is not None]
+        for (array, _), column in zip(columns, self.columns, strict=True):
+            if column.name in self.needed and array.null_count:
+                odd.append(array.is_null().to_numpy(zero_copy_only=False))
+        batch = pa.RecordBatch.from_arrays([array for array, _ in columns], names=table.schema.names)
+        if not odd:
+            return None, batch
+        good = ~np.logical_or.reduce(odd)
+        return good, batch.filter(pa.array(good))

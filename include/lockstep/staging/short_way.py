@@ -1,0 +1,81 @@
+"""The short way: a task's records are decoded by columns, and Spark is given only those that cannot be.
+
+A worker of Python decodes, Spark goes on with what is left, a second worker stages both. What was decoded goes from the first
+to the second in files of their machine, and Spark sees of it a row with the file's name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lockstep.staging import aside
+from lockstep.staging.stretches import stretches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+FILE = "_file"
+RAW_BYTES = {"_key": pa.binary(), "_value": pa.binary(), "_headers": pa.string()}
+NOT_DECODED = ("_deleted", "_reason", "_partition")
+
+
+@dataclass(frozen=True, slots=True)
+class ShortWay:
+    """The first worker's part. `decode` says which values it takes, and their columns.
+
+    `keeps_bytes` is whether the bytes of what is no reject are staged, too.
+    """
+
+    decode: Callable[[pa.Array], tuple[np.ndarray, pa.RecordBatch]]
+    keeps_bytes: bool
+
+    def left(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The raw records that could not be decoded; behind those of a stretch a row with the name of the others' file."""
+        for stream_id, part in stretches(batches):
+            places, columns = self.decode(part.column("_value"))
+            if rest := part.num_rows - len(places):
+                left = np.setdiff1d(np.arange(part.num_rows), places, assume_unique=True)
+                yield part.take(pa.array(left)).append_column(FILE, pa.nulls(rest, pa.string()))
+            if len(places):
+                taken = part.take(pa.array(places)) if rest else part
+                yield _marker(part.schema, stream_id, aside.put([self._decoded(taken, columns)]))
+
+    def _decoded(self, raw: pa.RecordBatch, columns: pa.RecordBatch) -> pa.RecordBatch:
+        """As Spark would have decoded it: no reject is among them, so no bytes are kept unless all are."""
+        arrays = {name: raw.column(name) for name in raw.schema.names if name != "_partition"}
+        if not self.keeps_bytes:
+            arrays |= {name: pa.nulls(raw.num_rows, type_) for name, type_ in RAW_BYTES.items()}
+        arrays["_deleted"] = pa.repeat(pa.scalar(False), raw.num_rows)  # noqa: FBT003 - a value
+        arrays["_reason"] = pa.nulls(raw.num_rows, pa.string())
+        arrays |= dict(zip(columns.schema.names, columns.columns, strict=True))
+        return pa.RecordBatch.from_pydict(arrays)
+
+
+def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The second worker's part: decoded records, whichever way each was decoded, a stream's stretches in their order.
+
+    What took no short way goes through as it is.
+    """
+    for batch in batches:
+        if FILE not in batch.schema.names:
+            yield batch
+            continue
+        for _, part in stretches([batch]):
+            is_file = pc.is_valid(part.column(FILE))
+            rest = part.filter(pc.invert(is_file)).drop_columns([FILE])
+            names = rest.schema.names
+            if rest.num_rows:
+                yield pa.RecordBatch.from_arrays(rest.columns, names=names)
+            for file in part.filter(is_file).column(FILE).to_pylist():
+                for decoded in aside.taken(file):
+                    yield decoded.select(names)
+
+
+def _marker(schema: pa.Schema, stream_id: int, file: str) -> pa.RecordBatch:
+    row = {"_stream": stream_id, FILE: file}
+    return pa.RecordBatch.from_pylist([row], schema=schema.append(pa.field(FILE, pa.string())))
