@@ -20,7 +20,6 @@ from lockstep.adapters.spark_ranges import groups, outcomes, probe, require_no_s
 from lockstep.adapters.spark_session import session
 from lockstep.adapters.spark_short import shortened
 from lockstep.adapters.spark_source import records_of
-from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import BadData, Superseded
 from lockstep.core.guarantees import EACH_STREAM, commit_unit
 from lockstep.core.staging import Run
@@ -29,7 +28,7 @@ from lockstep.formats import decoded
 from lockstep.staging.plans import cuts, reads, unrepeatable
 from lockstep.staging.range_writer import SPARK_OUTCOMES, RangeWriter
 from lockstep.staging.source import kept, source_lines
-from lockstep.staging.tally import SPARK_LINES
+from lockstep.staging.tally import SPARK_LINES, lines_of
 from lockstep.staging.transforms import NAME as TRANSFORM
 from lockstep.staging.transforms import Transforms
 from lockstep.staging.writer import Writer
@@ -37,6 +36,7 @@ from lockstep.staging.writer import Writer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lockstep.core.accounting import ManifestLine
     from lockstep.core.columns import Column
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.kafka_options import KafkaOptions
@@ -166,11 +166,11 @@ class SparkEngine:
 
     def _staged(self, records: DataFrame, writer: Writer, work: StageWork, slots: int) -> tuple[ManifestLine, ...]:
         if self._transforms.straight:
-            return _lines(records.withColumns(self._raw()).mapInArrow(writer.whole, SPARK_LINES))
+            return lines_of(records.withColumns(self._raw()).mapInArrow(writer.whole, SPARK_LINES))
         accepted = self._accepted(records, writer.intake)
         outs = [self._transforms.applied(target, accepted, work.run) for target in self._folder.pipeline.targets]
         if sum(map(reads, outs)) == 1:
-            lines = _lines(_typed(outs[0], work.columns).mapInArrow(writer.outlet, SPARK_LINES))
+            lines = lines_of(_typed(outs[0], work.columns).mapInArrow(writer.outlet, SPARK_LINES))
             return kept(source_lines(writer.dsn, work, slots), lines)
         return self._read_once(accepted, outs, writer, work, slots)
 
@@ -210,7 +210,7 @@ class SparkEngine:
             accepted.write.format("noop").mode("overwrite").save()
             source = source_lines(writer.dsn, work, slots, self._deleting())
             outlets = [_outlet(out, writer, work, place) for place, out in enumerate(outs)]
-            return kept(source, _lines(reduce(DataFrame.unionAll, outlets), len(outs)))
+            return kept(source, lines_of(reduce(DataFrame.unionAll, outlets), len(outs)))
         finally:
             accepted.unpersist()
 
@@ -243,14 +243,3 @@ def _typed(out: DataFrame, columns: Sequence[Column]) -> DataFrame:
     casts = [F.col(name).cast(type_).alias(name) for name, type_ in reserved.items()]
     casts += [F.col(column.name).cast(column.type).alias(column.name) for column in columns]
     return out.select(*casts)
-
-
-def _lines(frame: DataFrame, targets: int = 1) -> tuple[ManifestLine, ...]:
-    return tuple(_line(row.asDict(), targets) for row in frame.collect())
-
-
-def _line(fields: dict[str, Any], targets: int) -> ManifestLine:
-    place = fields.pop("place", 0)
-    digest = Digest(fields["delivered"], int(fields.pop("digest_sum")), int(fields.pop("digest_squares")))
-    rows_of = tuple(fields["rows"] if each == place else 0 for each in range(targets)) if targets > 1 else ()
-    return ManifestLine(**fields, digest=digest, rows_of=rows_of)

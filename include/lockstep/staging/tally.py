@@ -8,8 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lockstep.core.accounting import Digest, ManifestLine
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
 
 INT64 = 2**63
 
@@ -116,3 +120,15 @@ def _widen(line: dict[str, Any], low: str, high: str, least: Any, most: Any) -> 
         return
     line[low] = least if line.get(low) is None else min(line[low], least)
     line[high] = most if line.get(high) is None else max(line[high], most)
+
+
+def lines_of(frame: DataFrame, targets: int = 1) -> tuple[ManifestLine, ...]:
+    """The lines that tasks have ended with, collected; each names its target's place where there are several."""
+    return tuple(_line(row.asDict(), targets) for row in frame.collect())
+
+
+def _line(fields: dict[str, Any], targets: int) -> ManifestLine:
+    place = fields.pop("place", 0)
+    digest = Digest(fields["delivered"], int(fields.pop("digest_sum")), int(fields.pop("digest_squares")))
+    rows_of = tuple(fields["rows"] if each == place else 0 for each in range(targets)) if targets > 1 else ()
+    return ManifestLine(**fields, digest=digest, rows_of=rows_of)
