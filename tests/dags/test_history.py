@@ -151,6 +151,7 @@ def test_a_day_of_hours_is_backfilled_beside_the_live_dag_and_reprocessing_repla
     assert past.live.violations() == []
 
 
+@pytest.mark.long
 def test_what_contradicts_itself_is_refused_by_the_form_or_in_one_line_by_the_first_task(house):
     past = History(house, "refused", hours=1)
     for field, value in (
@@ -170,6 +171,7 @@ def test_what_contradicts_itself_is_refused_by_the_form_or_in_one_line_by_the_fi
     assert "reason: skip is a decision: say why" in past.api.log(past.dag_id, run_id, "ask", 1)
 
 
+@pytest.mark.long
 def test_a_loss_is_accepted_once_somebody_has_approved_it_and_not_when_he_has_rejected_it(house):
     past = History(house, "lost", hours=1)
     past.live.send(30)
