@@ -121,8 +121,8 @@ def history_for(
             """Says what is already true: asset event, lineage, metrics."""
             asked.announce(door, assets_of(pipeline))
 
-        begin, end = ask(), announce()
-        begin >> rehearse >> approve >> approved() >> work >> end
+        begin = ask()
+        begin >> rehearse >> approve >> approved() >> work >> announce()
         begin >> [approve, work]
         for each in (work, dag.get_task("announce")):
             each.operator_extra_links = (HistoryLink(),)
