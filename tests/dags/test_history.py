@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
@@ -14,6 +15,7 @@ from lockstep.dev.airflow_settings import USER
 from scheduled import OVER, Scheduled, an_airflow, wait_for
 
 EACH_HOUR = 20  # records
+READING = 5.0  # nobody answers before he has read: Airflow loses what is said before the asking process has ended
 LONG = 800.0  # three JVMs at once take their time on two busy cores
 pytestmark = pytest.mark.timeout(1000)
 
@@ -77,11 +79,12 @@ class History:
     def until_asked(self, run_id: str) -> str:
         """Waits until somebody is asked for approval, and returns what he is shown."""
         wait_for(lambda: self.tasks(run_id)["approve"] == "awaiting_input", "approval is asked for", LONG)
+        time.sleep(READING)
         detail = self.api.call("GET", f"dags/{self.dag_id}/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails")
         return f"{detail['subject']}\n{detail['body']}"
 
     def answer(self, run_id: str, option: str, **fields: str) -> None:
-        """Answers, and once more where Airflow asks again: it loses what is said before the asking process has ended."""
+        """Answers, and once more where Airflow asks again."""
         path = f"dags/{self.dag_id}/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
 
         def answered() -> bool:
