@@ -155,6 +155,11 @@ REFUSED = [
     ("loss_stays", lost, "update lockstep.coverage set kind = 'skipped' where stream_id = %(s)s"),
     ("no_window_twice", requested, "insert into lockstep.request_window values (1, %(s)s, int8range(9, 12))"),
     ("closed_once", closed_request, "update lockstep.request set closed_at = null"),
+    (
+        "rehearsed_is_preview",
+        requested,
+        "insert into lockstep.rehearsal (request_id, content_hash, difference) values (1, 'x', '{}')",
+    ),
     ("half_open", planned, "update lockstep.batch_range set offsets = int8range(-1, 5)"),
     ("half_open", planned, "update lockstep.batch_range set offsets = int8range(3, null)"),
     ("half_open", planned, "update lockstep.claim set offsets = int8range(null, 5)"),

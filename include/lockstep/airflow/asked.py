@@ -96,7 +96,7 @@ def announce(door: Door, assets: Sequence[Asset]) -> None:
             batches = ledger.committed_by_requests(cur, requests)
             ranges = {each.batch_id: [r._asdict() for r in committed_ranges(cur, each.batch_id)] for each in batches}
         if not batches:
-            raise AirflowSkipException("others have done what was asked for: they announce it")
+            raise AirflowSkipException("nothing was committed for this run")
         every = [row for each in ranges.values() for row in each]
         for asset in assets:
             witness.say_to_consumers(asset, batches[-1].batch_id, batches[-1].token, every, batches=list(ranges))

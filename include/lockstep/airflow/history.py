@@ -116,15 +116,15 @@ def history_for(
             doc="Does what is asked for, batch by batch, each with its offsets in one transaction.",
         )
 
-        @task(outlets=assets_of(pipeline))
+        @task(outlets=assets_of(pipeline), trigger_rule=WHEN_ASKED)
         def announce() -> None:
-            """Says what is already true: asset event, lineage, metrics."""
+            """Says what is already true, by whichever try of `work`: asset event, lineage, metrics."""
             asked.announce(door, assets_of(pipeline))
 
-        begin = ask()
-        begin >> rehearse >> approve >> approved() >> work >> announce()
-        begin >> [approve, work]
-        for each in dag.tasks:
+        begin, end = ask(), announce()
+        begin >> rehearse >> approve >> approved() >> work >> end
+        begin >> [approve, work, end]
+        for each in (work, dag.get_task("announce")):
             each.operator_extra_links = (HistoryLink(),)
     return dag
 

@@ -42,10 +42,9 @@ def lead_to_work(door: Door) -> Callable[[Mapping[str, Any]], None]:
 
         with door.opened() as at:
             asked = history.called(at.conn, door.pipeline, person(key_of_ask()), preview=False)
-        if not any(not each.is_closed for each in asked):
-            raise AirflowSkipException(
-                "everything that was asked for is done" if asked else "Spark has nothing to do here"
-            )
+        if all(each.is_closed for each in asked):
+            _push_batches(door)  # of an earlier try of this task, which died behind its last commit
+            raise AirflowSkipException("nothing is left to do: no request of this run is open")
         _tell(door)
 
     return before
@@ -73,20 +72,23 @@ def look_after_work(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
     """After the work: the ledger says which batches have committed for this run."""
 
     def after(_context: Mapping[str, Any], _result: Any) -> None:
-        from lockstep.adapters.postgres import READER, transaction
-        from lockstep.ledger.history import committed_by_requests
-        from lockstep.steps import history
-
         _require_done()
-        with door.opened() as at:
-            asked = history.called(at.conn, door.pipeline, person(key_of_ask()), preview=False)
-            with transaction(at.conn, READER) as cur:
-                batches = committed_by_requests(cur, [each.request_id for each in asked])
-        push(batches=[row.batch_id for row in batches])
-        if batches:
-            push(batch=batches[-1].batch_id)
+        _push_batches(door)
 
     return after
+
+
+def _push_batches(door: Door) -> None:
+    from lockstep.adapters.postgres import READER, transaction
+    from lockstep.ledger.history import committed_by_requests
+    from lockstep.steps import history
+
+    with door.opened() as at:
+        asked = history.called(at.conn, door.pipeline, person(key_of_ask()), preview=False)
+        with transaction(at.conn, READER) as cur:
+            batches = committed_by_requests(cur, [each.request_id for each in asked])
+    if batches:
+        push(batches=[row.batch_id for row in batches], batch=batches[-1].batch_id)
 
 
 def _tell(door: Door) -> None:
