@@ -47,8 +47,8 @@ def dated(drill, begin: datetime, *hours: float) -> None:
 
 def events(house) -> list[dict]:
     """What was said of the hours, the oldest first."""
-    found = house.api.call("GET", "assets/events?limit=100&order_by=id")["asset_events"]
-    return [event for event in found if event["name"] == "public.hourly.hours"]
+    found = house.api.call("GET", "assets/events?limit=100")["asset_events"]
+    return sorted((e for e in found if e["name"] == "public.hourly.hours"), key=lambda event: event["id"])
 
 
 def test_an_hour_that_is_complete_runs_the_dag_behind_it_and_an_idle_run_tells_what_was_not_told(house):
