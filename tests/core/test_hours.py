@@ -77,6 +77,7 @@ def test_an_hour_is_complete_when_and_only_when_a_batch_or_a_loss_has_each_of_it
         assert isinstance(answer, Waiting)
         assert f"[{position}, {end}) is not committed yet" in answer.reason
     elif missing:
+        assert isinstance(answer, Waiting)
         first, last = map(int, re.findall(r"\[(\d+), (\d+)\)", answer.reason)[0])
         assert first == missing[0]
         assert set(range(first, last)) <= set(missing), "what is to be filled is all missing"
@@ -152,9 +153,16 @@ def test_a_loss_that_was_accepted_before_the_hour_began_is_not_of_it():
     assert losses(NINE - HOUR) == 0
 
 
+def test_a_loss_completes_an_hour_and_a_skip_does_not():
+    assert isinstance(judged(0, 10, Covered(1, 0, 10, "loss")), Complete)
+    assert isinstance(judged(0, 10, Covered(1, 0, 10, "skipped")), Waiting)
+
+
 def test_nothing_in_an_hour_completes_it_only_when_all_before_it_is_committed():
     assert isinstance(judged(30, 30, position=30), Complete)
-    assert "[29, 30) is not committed yet" in judged(30, 30, position=29).reason
+    behind = judged(30, 30, position=29)
+    assert isinstance(behind, Waiting)
+    assert "[29, 30) is not committed yet" in behind.reason
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import psycopg2
@@ -47,8 +48,8 @@ def dated(drill, begin: datetime, *hours: float) -> None:
 
 def events(house) -> list[dict]:
     """What was said of the hours, the oldest first."""
-    found = house.api.call("GET", "assets/events?limit=100&order_by=id")["asset_events"]
-    return [event for event in found if event["name"] == "public.hourly.hours"]
+    found = house.api.call("GET", "assets/events?limit=100")["asset_events"]
+    return sorted((e for e in found if e["name"] == "public.hourly.hours"), key=lambda event: event["id"])
 
 
 def test_an_hour_that_is_complete_runs_the_dag_behind_it_and_an_idle_run_tells_what_was_not_told(house):
@@ -71,12 +72,12 @@ def test_an_hour_that_is_complete_runs_the_dag_behind_it_and_an_idle_run_tells_w
     assert (first["batches"], first["losses"]) == ([1], [])
     assert [(part["partition"], part["from_offset"], part["until_offset"]) for part in first["offsets"]] == [(0, 0, 2)]
 
-    def counted() -> dict[str, int]:
+    def counted() -> dict[str, str]:
         runs = [run for run in house.api.runs("behind") if run["state"] == "success"]
-        return {run["partition_key"]: house.api.xcom("behind", run["dag_run_id"], "count")[0][0] for run in runs}
+        return {run["partition_key"]: str(house.api.xcom("behind", run["dag_run_id"], "count")) for run in runs}
 
     wait_for(lambda: set(keys) <= counted().keys(), "the DAG behind has run for each of them")
-    assert [counted()[key] for key in keys[:2]] == [2, 1]
+    assert [re.findall(r"\d+", counted()[key]) for key in keys[:2]] == [["2"], ["1"]]
 
     conn = psycopg2.connect(house.place.dsn)
     with conn, conn.cursor() as cur:

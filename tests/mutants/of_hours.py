@@ -12,7 +12,7 @@ MUTANTS = [
     one(
         "a skipped stretch completes an hour",
         "what was skipped can still be read, and the table lacks it",
-        f"{CORE}test_an_hour_is_complete_when_and_only_when_a_batch_or_a_loss_has_each_of_its_offsets",
+        f"{CORE}test_a_loss_completes_an_hour_and_a_skip_does_not",
         Edit(
             "core/hours.py", 'each.kind == "skipped" and not stream.gone', 'each.kind == "nothing" and not stream.gone'
         ),
@@ -41,8 +41,8 @@ MUTANTS = [
         f"{LEDGER}test_an_open_transaction_keeps_an_hour_from_being_over",
         Edit(
             "steps/hours.py",
-            "if found[p] >= end and self._high[p] > end:",
-            "if found[p] > end and self._high[p] > end:",
+            "== ends[p]) and self._high[p] > ends[p]:",
+            "== ends[p]) and self._high[p] < ends[p]:",
         ),
         long=True,
     ),
