@@ -12,17 +12,21 @@ from pathlib import Path
 import pytest
 
 from browser.shop import Shop
+from lockstep.dev import airflow_api
 from scheduled import House, an_airflow
 
 CHROMIUM = Path("/usr/bin/chromium")
 WIDE, PHONE = 1280, 390
+PATIENCE = 120.0  # seconds for an answer of Airflow's API, while Spark starts beside it
 
 
 @pytest.fixture(scope="session")
 def house(servers, tmp_path_factory):
     """An Airflow of the session's own; `house.api` is its REST API."""
-    with an_airflow(servers, tmp_path_factory.mktemp("browser")) as made:
-        yield made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(airflow_api, "SECONDS", PATIENCE)
+        with an_airflow(servers, tmp_path_factory.mktemp("browser")) as made:
+            yield made
 
 
 @pytest.fixture(scope="session")
@@ -51,8 +55,9 @@ def session(house, chromium):
     context = chromium.new_context()
     page = context.new_page()
     log_in(page, house)
-    yield context.storage_state()
-    context.close()
+    state = context.storage_state()
+    context.close()  # Airflow's home page asks its server every three seconds
+    return state
 
 
 @dataclass

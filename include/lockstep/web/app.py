@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import quote
 
-from airflow.api_fastapi.core_api.security import ReadableDagsFilterDep, requires_access_dag
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.core_api.security import ReadableDagsFilterDep, auth_manager_from_app, requires_access_dag
 from fastapi import APIRouter, Depends, FastAPI, Query
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BeforeValidator, Field
@@ -28,6 +29,8 @@ Small = Annotated[Annotated[int, Field(ge=0, lt=2**31)] | None, Empty, Query()]
 def app() -> FastAPI:
     """The routes, without the documentation that FastAPI would serve to everybody."""
     made = FastAPI(title="Lockstep", docs_url=None, redoc_url=None, openapi_url=None)
+    # Airflow's filter looks for the manager on the app that answers, which is this one.
+    made.dependency_overrides[auth_manager_from_app] = get_auth_manager
     made.get("/", response_class=HTMLResponse)(_pipelines)
     pages = APIRouter(prefix="/dags/{dag_id}", dependencies=[Depends(requires_access_dag(method="GET"))])
     pages.get("/coverage", response_class=HTMLResponse)(_coverage)
