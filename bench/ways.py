@@ -1,4 +1,7 @@
-"""The ways of a record side by side, in turns, as ratios: by columns or through Spark's decoder, per batch or per partition."""
+"""The ways of a record side by side, in turns, as ratios: by columns or through Spark's decoder, per batch or per partition.
+
+Beside the rates, the CPU time that a record took of each program: that says something on a busy machine, too.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,19 @@ import argparse
 import os
 import statistics
 import sys
+from contextlib import suppress
 from itertools import product
 from typing import TYPE_CHECKING
 from unittest.mock import patch
+
+import psutil
 
 from per_partition import GUARANTEES, on_servers, produce, seconds
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+PROGRAMS = ("JVM", "Python", "Postgres")
 WAYS = {"long": lambda raw, _: raw, "short": None}
 
 
@@ -28,19 +35,46 @@ def main() -> int:
     given = options.parse_args()
     kinds = list(product(GUARANTEES, WAYS))
     took: dict[tuple[str, str], list[float]] = {kind: [] for kind in kinds}
+    spent: dict[tuple[str, str], list[dict[str, float]]] = {kind: [] for kind in kinds}
     with on_servers() as (dsn, bootstrap, pipelines):
         produce(bootstrap, given.records, given.partitions, given.bad)
         for number in range(given.rounds + 1):
             for guarantee, way in kinds if number % 2 else reversed(kinds):
+                before = cpu_seconds(str(pipelines.parent))
                 one = _seconds(dsn, bootstrap, pipelines, guarantee, way, number)
-                took[guarantee, way] += [one] if number else []  # the first round warms Spark up
+                after = cpu_seconds(str(pipelines.parent))
+                if number:  # the first round warms Spark up
+                    took[guarantee, way].append(one)
+                    spent[guarantee, way].append({name: after[name] - before[name] for name in PROGRAMS})
     first = took[kinds[0]]
+    print(f"{'':<21}{'rows/s':>9}{'ratio':>7}   CPU, microseconds a record: {', '.join(PROGRAMS)}")
     for (guarantee, way), each in took.items():
         rates = [round(given.records / one) for one in each]
         ratio = statistics.median(long / one for long, one in zip(first, each, strict=True))
-        print(f"{guarantee:<14}{way:<7}{round(statistics.median(rates)):>9} rows/s  {ratio:5.2f}   {rates}")
+        cpu = [statistics.median(one[name] for one in spent[guarantee, way]) for name in PROGRAMS]
+        told = "".join(f"{1e6 * one / given.records:>8.2f}" for one in cpu)
+        print(f"{guarantee:<14}{way:<7}{round(statistics.median(rates)):>9}{ratio:>7.2f}   {told}   {rates}")
     print(f"load {os.getloadavg()}")
     return 0
+
+
+def cpu_seconds(home: str) -> dict[str, float]:
+    """What each of the programs has used so far, those of its processes that are gone included."""
+    used = dict.fromkeys(PROGRAMS, 0.0)
+    here = psutil.Process()
+    ours = [here, *here.children(recursive=True)]
+    for each in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess):
+            words = " ".join(each.cmdline())
+            if "-D" in words.split() and home in words and each not in ours:  # Postgres has left home
+                ours += [each, *each.children()]
+    for each in ours:
+        with suppress(psutil.NoSuchProcess):
+            if "kafka.Kafka" in each.cmdline():
+                continue
+            kind = {"java": "JVM", "postgres": "Postgres"}.get(each.name(), "Python")
+            used[kind] += sum(each.cpu_times()[:4])
+    return used
 
 
 def _seconds(dsn: str, bootstrap: str, pipelines: Path, guarantee: str, way: str, number: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from lockstep.core.definition import Append, Avro, Envelope, Json, Pipeline, Upsert
 from lockstep.formats import json_columns
 from lockstep.formats.json_columns import AT_ONCE, FEW, SEARCHES, columnar
+from lockstep.formats.values import arrow_type
 from lockstep.staging.short_way import FILE, ShortWay, joined
 
 FORMAT = Json("id string, n int, amount decimal(12,2), at timestamp")
@@ -98,7 +100,8 @@ def as_spark_decodes(left: pa.RecordBatch) -> pa.RecordBatch:
     """What stands in for Spark's own decoder: every record is a reject."""
     arrays = {name: left.column(name) for name in left.schema.names if name != "_partition"}
     arrays |= {"_deleted": pa.array([False] * left.num_rows), "_reason": pa.array(["bad"] * left.num_rows)}
-    arrays |= {c.name: pa.nulls(left.num_rows) for c in FORMAT.columns}
+    arrays |= {c.name: pa.nulls(left.num_rows, arrow_type(c)) for c in FORMAT.columns}
+    arrays["at"] = arrays["at"].cast(pa.timestamp("us", "Europe/Berlin"))
     return pa.RecordBatch.from_pydict(arrays)
 
 
@@ -119,6 +122,7 @@ def test_both_ways_meet_again_stream_by_stream_and_leave_no_file(tmp_path, monke
         *((7, 1, "bad", None), (7, 0, None, 0), (7, 2, None, 2), (8, 3, "bad", None), (8, 4, None, 4)),
         *((9, 5, None, 5), (9, 0, None, 0)),
     ]
+    assert {row["at"] for row in found if row["at"]} == {datetime(2026, 5, 1, 12, tzinfo=UTC)}
     kept = {row["_value"] is None for row in found if row["_reason"] is None}
     assert kept == {not keeps_bytes}
     assert list(tmp_path.iterdir()) == []

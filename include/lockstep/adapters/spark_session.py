@@ -73,26 +73,25 @@ def _submitted() -> SparkSession:
     """What was submitted has settings of its own, which win."""
     SparkContext._ensure_initialized()  # noqa: SLF001 - else SparkConf would not know what was submitted
     given = SparkConf()
-    settings = SETTINGS | _daemon(given.get("spark.master", "")) | {"spark.log.level": "OFF"}
+    settings = SETTINGS | {"spark.log.level": "OFF"}
     return _built({name: value for name, value in settings.items() if not given.contains(name)})
 
 
 def _launched() -> SparkSession:
     master = os.environ.get("SPARK_MASTER", "local[*]")
-    settings = (
-        SETTINGS
-        | _daemon(master)
-        | {
-            "spark.master": master,
-            "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
-            "spark.jars": ",".join(connector_jars()),
-            "spark.app.name": "lockstep",
-            "spark.driver.extraJavaOptions": jvm.driver_options(verbose=LOG in os.environ),
-        }
-    )
+    settings = SETTINGS | {
+        "spark.master": master,
+        "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
+        "spark.jars": ",".join(connector_jars()),
+        "spark.app.name": "lockstep",
+        "spark.driver.extraJavaOptions": jvm.driver_options(verbose=LOG in os.environ),
+    }
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        settings["spark.python.daemon.module"] = (
+            "lockstep.worker_daemon"  # where the code is installed: nobody ships it
+        )
     else:
         settings["spark.submit.pyFiles"] = shipping.archive()
         if ARMED_BY in os.environ:
@@ -107,11 +106,6 @@ def _launched() -> SparkSession:
             raise Unreachable(f"Spark does not start: {_reason(log) or error}", next_command="java -version") from None
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001 - the way to a JVM whose output is ours
     return _built(settings)
-
-
-def _daemon(master: str | None) -> dict[str, str]:
-    """Workers of this machine are forked from a daemon that knows our code; to others it comes with the job, too late."""
-    return {"spark.python.daemon.module": "lockstep.worker_daemon"} if (master or "").startswith("local") else {}
 
 
 def _built(settings: dict[str, str]) -> SparkSession:

@@ -68,12 +68,13 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _, part in stretches([batch]):
             is_file = pc.is_valid(part.column(FILE))
             rest = part.filter(pc.invert(is_file)).drop_columns([FILE])
-            names = rest.schema.names
+            # As Spark has it: its session may have a zone of its own.
+            schema = pa.schema([(field.name, field.type) for field in rest.schema])
             if rest.num_rows:
-                yield pa.RecordBatch.from_arrays(rest.columns, names=names)
+                yield pa.RecordBatch.from_arrays(rest.columns, schema=schema)
             for file in part.filter(is_file).column(FILE).to_pylist():
                 for decoded in aside.taken(file):
-                    yield decoded.select(names)
+                    yield decoded.select(schema.names).cast(schema)
 
 
 def _marker(schema: pa.Schema, stream_id: int, file: str) -> pa.RecordBatch:
