@@ -37,7 +37,7 @@ def _one(called: Called, means: str) -> str:
     found = called.difference or {}
     rejects = found.get("rejects", {})
     parts = [
-        f"### {called.lane}\n\n{means.capitalize()}.",
+        f"### {called.lane}\n\n{_plain(means[0].upper() + means[1:])}.",
         _table(("offsets", "span"), [[stretch(item), str(item.offsets.span)] for item in called.windows]),
         _table(
             ("table", *KINDS), [[t, *(str(counts[k]) for k in KINDS)] for t, counts in found.get("targets", {}).items()]

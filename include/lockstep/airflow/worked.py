@@ -61,7 +61,7 @@ def look_after_rehearsal(door: Door) -> Callable[[Mapping[str, Any], Any], None]
         with door.opened() as at:
             called = history.called(at.conn, door.pipeline, person(key_of_ask()), preview=True)
             targets = door.folder().pipeline.targets
-        means = "; ".join(f"{target.table}: {replay_means(target)}" for target in targets)
+        means = "; ".join(f"in {target.table} {replay_means(target)}" for target in targets)
         push(shown=showing.difference(called, {"replay": means, "fill": FILL}))
         push(difference={each.lane: each.difference for each in called})
 
