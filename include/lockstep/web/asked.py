@@ -40,7 +40,7 @@ class Streams:
         """Log start and position by stream; where the log is not known, its stream's start."""
         known = self.bounds
         return {
-            r.stream_id: (max(b.log_start, 0) if (b := known.get(r.stream_id)) else r.start_offset, r.position)
+            r.stream_id: (b.log_start if (b := known.get(r.stream_id)) else r.start_offset, r.position)
             for r in self.rows
         }
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from lockstep.ledger import picture
 from lockstep.ledger.hours import complete_through
+from lockstep.steps.warn import bounds_of
 from lockstep.web import drawing
 from lockstep.web.asked import Asked, Streams
 from lockstep.web.coverage_offsets import along_offsets
 from lockstep.web.coverage_time import along_time
 from lockstep.web.place import ledger, pipeline_of, view_of
 from lockstep.web.render import page
-
-if TYPE_CHECKING:
-    from lockstep.core.offsets import Bounds, TopicView
 
 LANES = 40  # on one page
 
@@ -28,7 +24,7 @@ def coverage_page(dag_id: str, asked: Asked) -> str:
     if not rows:
         return page("coverage.html.jinja", dag_id=dag_id, pipeline=name, lanes=[], count=count, asked=asked)
     topic, unknown = view_of(rows[0].topic)
-    bounds = {row.stream_id: own for row in rows if topic and (own := _bounds(row, topic))}
+    bounds = {row.stream_id: own for row in rows if topic and (own := bounds_of(row, topic))}
     streams = Streams(rows, bounds, unknown, count)
     drawn = along_time(streams, asked, through) if asked.along == "time" else along_offsets(streams, asked)
     return page(
@@ -45,8 +41,3 @@ def coverage_page(dag_id: str, asked: Asked) -> str:
         most=LANES,
         **drawn,
     )
-
-
-def _bounds(row: Any, topic: TopicView) -> Bounds | None:
-    same = (row.cluster_id, row.topic, row.topic_id) == (topic.cluster_id, topic.topic, topic.topic_id)
-    return topic.bounds.get(row.partition) if same else None
