@@ -21,7 +21,7 @@ class LockstepPlugin(AirflowPlugin):
         {
             "name": "Batch",
             "href": "/lockstep/dags/{DAG_ID}/runs/{RUN_ID}",
-            "url_route": "batch",
+            "url_route": "task_batch",
             "destination": "task_instance",
         },
     ]

@@ -61,7 +61,7 @@ def test_the_tabs_of_a_dag_a_run_and_a_task_show_its_own_pages_and_lead_back(ope
     for path, tab, words in (
         ("/dags/orders", "coverage", "orders: coverage"),
         (run, "batch", f"orders, batch {batch}"),
-        (f"{run}/tasks/commit", "batch", f"orders, batch {batch}"),
+        (f"{run}/tasks/commit", "task_batch", f"orders, batch {batch}"),
     ):
         made = opened(path, 1440)
         made.page.locator(f"a[href$='/plugin/{tab}']").first.click()

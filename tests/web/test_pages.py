@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import runpy
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from lockstep.web.app import app
 from lockstep.web.drawing import Scale
 from web.answers import guards, said
 
+PLUGIN = Path(__file__).parents[2] / "plugins" / "lockstep_plugin.py"
 PATHS = (
     "/",
     "/dags/drill/coverage",
@@ -28,6 +31,12 @@ def test_every_route_is_guarded_by_airflows_own_permission():
     assert len(routes) == len(PATHS)
     assert all(route.dependant.dependencies for route in routes)
     assert {guard.__module__ for guard in guards(served)} == {"airflow.api_fastapi.core_api.security"}
+
+
+def test_each_tab_has_a_route_of_its_own_for_airflow_leaves_out_the_second_of_a_name():
+    views = runpy.run_path(str(PLUGIN))["LockstepPlugin"].external_views
+    assert {view["destination"] for view in views} == {"nav", "dag", "dag_run", "task_instance"}
+    assert len({view["url_route"] for view in views}) == len(views)
 
 
 def test_a_pipeline_that_never_ran_has_pages_that_say_so(pages):
