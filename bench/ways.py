@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def cpu_seconds(home: str) -> dict[str, float]:
-    """What each of the programs has used so far, those of its processes that are gone included."""
+    """What each of the programs has used so far. A worker of Python that stood idle for a minute is gone, with what it used."""
     used = dict.fromkeys(PROGRAMS, 0.0)
     here = psutil.Process()
     ours = [here, *here.children(recursive=True)]
