@@ -1,0 +1,90 @@
+"""A replay by hand, as somebody at a screen does it: the form, the difference, the approval, the coverage, the batch."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from scheduled import OVER, wait_for
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+EACH_HOUR, HOURS = 20, 2
+LONG = 600.0
+MORE = "def transform(records):\n    return records.withColumn('n', (records.n + 1000).cast('int'))\n"
+
+
+@pytest.fixture(scope="session")
+def kiosk(house):
+    """A pipeline whose past was filled by its history DAG, and whose transform was mended since."""
+    end = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)
+    begin = end - timedelta(hours=HOURS)
+    live = house.pipeline("kiosk", past=[begin + i * timedelta(hours=1) / EACH_HOUR for i in range(HOURS * EACH_HOUR)])
+    assert live.over(live.trigger(), LONG) == "success"
+    filled = house.api.trigger("kiosk_history", action="fill", from_time=f"{begin:%FT%TZ}", until_time=f"{end:%FT%TZ}")
+    over(house, filled)
+    (house.place.pipelines / "kiosk" / "transform.py").write_text(MORE)
+    return live, begin
+
+
+def over(house, run_id: str) -> None:
+    def state() -> str:
+        return {run["dag_run_id"]: run["state"] for run in house.api.runs("kiosk_history")}[run_id]
+
+    wait_for(lambda: state() in OVER, f"{run_id} is over", LONG)
+    assert state() == "success"
+
+
+def trigger_by_form(page, begin: datetime) -> None:
+    """Fills the form in for a replay of one hour that somebody is to approve."""
+    page.get_by_role("button", name="Trigger").first.click()
+    form = page.get_by_role("dialog")
+    form.locator("#element_action").click()
+    form.get_by_text(re.compile("^replay:")).click()
+    form.locator("#element_reason").fill("n was too small")
+    form.locator("#element_from_time").fill(f"{begin:%FT%H:%M}")
+    form.locator("#element_until_time").fill(f"{begin + timedelta(hours=1):%FT%H:%M}")
+    form.locator("label:has(input[name=element_approval])").click()
+    form.get_by_role("button", name="Trigger").click()
+    form.wait_for(state="detached")
+
+
+def test_a_past_hour_is_replayed_by_form_approved_by_its_difference_and_seen_in_coverage(
+    opened, house, kiosk, pictures
+):
+    live, begin = kiosk
+    known = {run["dag_run_id"] for run in house.api.runs("kiosk_history")}
+    trigger_by_form(opened("/dags/kiosk_history").page, begin)
+
+    def new() -> str | None:
+        return next((r["dag_run_id"] for r in house.api.runs("kiosk_history") if r["dag_run_id"] not in known), None)
+
+    run_id = wait_for(new, "the run is there")
+
+    def asked() -> bool:
+        return house.api.tasks("kiosk_history", run_id)["approve"]["state"] == "awaiting_input"
+
+    wait_for(asked, "approval is asked for", LONG)
+    assert live.ask("select count(*) from public.kiosk where n >= 1000") == [(0,)], "nothing is changed before it"
+    page = opened(f"/dags/kiosk_history/runs/{run_id}/tasks/approve/required_actions", 1440).page
+    page.get_by_text("kiosk: replay, asked for by").first.wait_for()
+    row = page.get_by_role("row", name=re.compile(r"public\.kiosk"))
+    assert [cell.strip() for cell in row.first.get_by_role("cell").all_inner_texts()][1:5] == ["0", "20", "0", "0"]
+    page.screenshot(path=pictures / "approval.png")
+    page.get_by_role("button", name="Approve").click()
+
+    over(house, run_id)
+    ((batch,),) = live.ask("select distinct _batch from public.kiosk where n >= 1000")
+    assert live.ask("select count(*) from public.kiosk where n >= 1000") == [(EACH_HOUR,)]
+    assert live.ask("select kind from lockstep.decision where pipeline = 'kiosk'") == [("approve",)]
+    assert live.violations() == []
+
+    page = opened("/dags/kiosk_history").page
+    page.get_by_role("link", name="Coverage", exact=True).first.click()
+    block = page.frame_locator("iframe").locator("svg a", has=page.locator("rect.replay")).first
+    block.wait_for(timeout=15_000)
+    assert block.get_attribute("href") == f"/lockstep/dags/kiosk_history/batches/{batch}"
+    page = opened(f"/dags/kiosk_history/runs/{run_id}").page
+    page.get_by_role("link", name="Batch", exact=True).first.click()
+    page.frame_locator("iframe").get_by_role("heading", name=f"kiosk, batch {batch}").wait_for(timeout=15_000)
