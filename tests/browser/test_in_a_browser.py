@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -68,7 +69,7 @@ def test_the_tabs_of_a_dag_a_run_and_a_task_show_its_own_pages_and_lead_back(ope
         made.page.frame_locator("iframe").get_by_role("heading", name=words).wait_for(timeout=15_000)
 
     made.page.frame_locator("iframe").get_by_role("link", name=shop.dag_run).first.click()
-    made.page.wait_for_url(lambda url: url.split("?")[0].endswith(f"/runs/{shop.dag_run}"))
+    made.page.wait_for_url(lambda url: unquote(url.split("?")[0]).endswith(f"/runs/{shop.dag_run}"))
 
 
 def test_the_tab_of_a_run_is_dark_where_airflow_is(opened, shop, pictures):
