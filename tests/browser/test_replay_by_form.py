@@ -22,8 +22,10 @@ def kiosk(house):
     begin = end - timedelta(hours=HOURS)
     live = house.pipeline("kiosk", past=[begin + i * timedelta(hours=1) / EACH_HOUR for i in range(HOURS * EACH_HOUR)])
     assert live.over(live.trigger(), LONG) == "success"
-    filled = house.api.trigger("kiosk_history", action="fill", from_time=f"{begin:%FT%TZ}", until_time=f"{end:%FT%TZ}")
-    over(house, filled)
+    hours = [begin + i * timedelta(hours=1) for i in range(HOURS)]
+    edges = [{"from_time": f"{at:%FT%TZ}", "until_time": f"{at + timedelta(hours=1):%FT%TZ}"} for at in hours]
+    for run_id in [house.api.trigger("kiosk_history", action="fill", **each) for each in edges]:
+        over(house, run_id)
     (house.place.pipelines / "kiosk" / "transform.py").write_text(MORE)
     return live, begin
 
@@ -36,15 +38,32 @@ def over(house, run_id: str) -> None:
     assert state() == "success"
 
 
+def section(form, name: str) -> None:
+    """Opens a part of the form; the others are closed then."""
+    form.locator("button[aria-expanded]", has_text=re.compile(f"^{name}")).click()
+
+
+def moment(page, form, at: datetime) -> None:
+    """Picks a moment in the next field that has none."""
+    form.get_by_text("Select date and time").first.click()
+    page.get_by_placeholder("YYYY/MM/DD").fill(f"{at:%Y/%m/%d}")
+    page.get_by_placeholder("HH:mm").fill(f"{at:%H:%M}")
+    form.get_by_role("heading").first.click()
+    page.get_by_placeholder("HH:mm").wait_for(state="hidden")
+
+
 def trigger_by_form(page, begin: datetime) -> None:
     """Fills the form in for a replay of one hour that somebody is to approve."""
     page.get_by_role("button", name="Trigger").first.click()
     form = page.get_by_role("dialog")
+    section(form, "What")
     form.locator("#element_action").click()
     form.get_by_text(re.compile("^replay:")).click()
     form.locator("#element_reason").fill("n was too small")
-    form.locator("#element_from_time").fill(f"{begin:%FT%H:%M}")
-    form.locator("#element_until_time").fill(f"{begin + timedelta(hours=1):%FT%H:%M}")
+    section(form, "Where")
+    moment(page, form, begin)  # the first that is empty
+    moment(page, form, begin + timedelta(hours=1))
+    section(form, "How")
     form.locator("label:has(input[name=element_approval])").click()
     form.get_by_role("button", name="Trigger").click()
     form.wait_for(state="detached")

@@ -56,9 +56,10 @@ cross join lateral (
 where b.batch_id = any(%(batches)s::bigint[]) order by b.batch_id desc
 
 -- name: batches_of_run
--- Every batch that a DAG run has tried, the newest first: a run of a history has many.
+-- Every batch that a DAG run has tried, the newest first: a run of a history has many. Rehearsals are none of them.
 select distinct a.batch_id from lockstep.attempt a join lockstep.batch b using (batch_id)
-where b.pipeline = %(pipeline)s and a.dag_id = %(dag_id)s and a.dag_run_id = %(run_id)s
+left join lockstep.request r using (request_id)
+where b.pipeline = %(pipeline)s and a.dag_id = %(dag_id)s and a.dag_run_id = %(run_id)s and r.preview is not true
 order by a.batch_id desc
 
 -- name: batch_of_run
