@@ -175,7 +175,7 @@ def test_what_is_mounted_and_copied_is_there():
 
 def test_the_ledger_and_every_pipeline_with_a_dag_are_migrated_before_anything_runs():
     (_, _, said) = SERVICES["airflow-init"]["command"]
-    pipelines = [file.stem for file in CHECKOUT.glob("dags/*.py") if "dag_for(" in file.read_text()]
+    pipelines = [file.stem for file in CHECKOUT.glob("dags/*.py") if "dags_for(" in file.read_text()]
 
     assert said.split("; ") == [
         "airflow db migrate",

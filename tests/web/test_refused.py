@@ -16,7 +16,7 @@ def test_an_emptied_field_is_one_that_was_not_filled_in(pages):
 def test_a_page_that_is_not_there_says_so(pages):
     assert "pipeline drill has no batch 7" in said(pages("/dags/drill/batches/7"), 404)
     assert "batch_id: Input should be a valid integer" in said(pages("/dags/drill/batches/x"), 422)
-    assert "from: Input should be greater than or equal to 0" in said(pages("/dags/drill/coverage?from=-1"), 422)
+    assert "offset: Input should be greater than or equal to 0" in said(pages("/dags/drill/record?offset=-1"), 422)
     assert "There is no such page" in said(pages("/nowhere"), 404)
 
 
