@@ -131,16 +131,23 @@ def prove_a_backfill(house, name: str, hours: int, live_batches: int) -> History
 
     before = past.batches_of_rows()
     past.backfilled(past.backfill())
-    past.backfilled(past.backfill("completed", action="fill"))
     assert past.lanes() == {"fill": hours, "live": live_batches}
     assert past.batches_of_rows() == before
+    return past
+
+
+def fills_no_more(past: History) -> None:
+    """Reprocessing that is to fill alone finds nothing to do."""
+    rows, lanes = past.batches_of_rows(), past.lanes()
+    past.backfilled(past.backfill("completed", action="fill"))
+    assert (past.batches_of_rows(), past.lanes()) == (rows, lanes)
     for run_id in past.states():
         assert past.tasks(run_id)["ask"] == "skipped", "Spark is not started where nothing is to be done"
-    return past
 
 
 def test_hours_are_backfilled_beside_the_live_dag_and_a_second_time_changes_nothing(house):
     past = prove_a_backfill(house, "two_hours", hours=2, live_batches=1)
+    fills_no_more(past)
     assert past.live.ask("select distinct who from lockstep.request where pipeline = 'two_hours'") == [
         (f"{USER}@{past.dag_id}",)
     ]
@@ -161,6 +168,7 @@ def test_a_day_of_hours_is_backfilled_beside_the_live_dag_and_reprocessing_repla
     assert past.batches_of_rows() & before == {batch for (batch,) in live}, "every row of the past is a new batch's"
     assert past.lanes() == {"fill": 24, "live": 4, "replay": 24}
     assert past.live.violations() == []
+    fills_no_more(past)
 
 
 @pytest.mark.long
