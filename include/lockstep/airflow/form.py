@@ -31,8 +31,8 @@ def fields(*, approval: bool) -> dict[str, Param]:
             section=WHAT,
         ),
         "reason": Param(
-            default=None,
-            type=["null", "string"],
+            default="",
+            type="string",
             title="Reason",
             description="Why; the ledger keeps it. A loss and a skip need one.",
             section=WHAT,
