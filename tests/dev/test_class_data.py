@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from lockstep.adapters import java, jvm
-from lockstep.dev import class_data, jars
+from lockstep.dev import class_data, jars, spark_submit
 
 
 @pytest.fixture
@@ -22,11 +22,11 @@ def environ(folder):
     return dict(os.environ) | {"LOCKSTEP_JARS": str(folder)}
 
 
-def spark_submit(*options: str) -> subprocess.CompletedProcess[str]:
+def launched(*options: str) -> subprocess.CompletedProcess[str]:
     """Spark's own launcher, whose JVM says its version and ends."""
     given = " ".join(["-Xshare:auto", jvm.NOT_A_WORD, *options])
     environ = dict(os.environ) | java.exports() | {"SPARK_SUBMIT_OPTS": given}
-    command = [str(class_data.SUBMIT), "--version"]
+    command = [str(spark_submit.PROGRAM), "--version"]
     return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
 
 
@@ -60,7 +60,7 @@ def test_what_was_kept_spares_a_jvm_the_loading(tmp_path):
     if not place.is_file():
         pytest.skip(f"this Java keeps no classes, or make jars has not run: {place} is not there")
     log = tmp_path / "loaded"
-    said = spark_submit(f"-XX:SharedArchiveFile={place}", f"-Xlog:class+load:file={log}")
+    said = launched(f"-XX:SharedArchiveFile={place}", f"-Xlog:class+load:file={log}")
     assert said.returncode == 0, said.stderr
     shared = [line for line in log.read_text().splitlines() if "org.apache.spark" in line and "(top)" in line]
     assert len(shared) > 10
@@ -68,7 +68,7 @@ def test_what_was_kept_spares_a_jvm_the_loading(tmp_path):
 
 def test_an_archive_that_is_none_is_left_alone_without_a_word(tmp_path):
     (tmp_path / "broken.jsa").write_text("not an archive")
-    said = spark_submit(f"-XX:SharedArchiveFile={tmp_path / 'broken.jsa'}")
+    said = launched(f"-XX:SharedArchiveFile={tmp_path / 'broken.jsa'}")
     assert said.returncode == 0, said.stderr
     assert "[warning]" not in said.stdout + said.stderr
 
@@ -85,7 +85,7 @@ def test_what_is_there_is_not_made_again(folder, monkeypatch):
 def test_a_spark_that_cannot_keep_its_classes_ends_no_build(folder, monkeypatch):
     monkeypatch.setenv("LOCKSTEP_JARS", str(folder))
     (folder / "spark-0.1-of-old.jsa").touch()
-    monkeypatch.setattr(class_data, "SUBMIT", "/bin/false")
+    monkeypatch.setattr(spark_submit, "PROGRAM", "/bin/false")
     assert class_data.main() == 0
     assert [place.name for place in folder.glob("*.jsa")] == []
     assert [place.name for place in folder.glob("*.new")] == []

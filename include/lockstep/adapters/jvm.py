@@ -1,4 +1,4 @@
-"""What the driver's JVM is told: to say warnings of ours and nothing else, and to take Spark's classes from an archive.
+"""What Spark is told: its settings; its JVM to say warnings of ours and nothing else, and to take classes from an archive.
 
 An archive fits one Java and one Spark; a JVM that it does not fit leaves it alone and loads class by class.
 """
@@ -19,6 +19,19 @@ from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.speculation": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.pyspark.jvmStacktrace.enabled": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
+}
 
 # A JVM whose archive does not fit would say so on standard output, among what its program says.
 NOT_A_WORD = "-Xlog:disable -Xlog:all=error:stderr"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from lockstep.core.errors import BadData, Refusal, Unreachable, is_away, said_in
+from lockstep.core.errors import BadData, Refusal, Unreachable, is_away, said_in, spark_lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +21,8 @@ def found_away(where: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        if is_away(str(error)):
-            raise Unreachable(f"{where}: Spark was lost: {' '.join(str(error).split())[:200]}") from error
+        if lost := spark_lost(where, error):
+            raise lost from error
         raise
 
 

@@ -22,18 +22,6 @@ from lockstep.adapters.connector import connector_jars
 from lockstep.core.errors import Unreachable
 from lockstep.faults import ARMED_BY
 
-SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.speculation": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "8",
-    "spark.sql.catalogImplementation": "in-memory",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-    "spark.sql.pyspark.jvmStacktrace.enabled": "false",
-    "spark.python.worker.reuse": "true",
-    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
-}
 TELLERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")  # they print what we raise
 LOG = "LOCKSTEP_SPARK_LOG"
 
@@ -66,25 +54,25 @@ def _begun() -> SparkSession:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     if spark_connect.SUBMITTED in os.environ:
         return _submitted()
-    return spark_connect.connected(SETTINGS) if spark_connect.is_wanted() else _launched()
+    return spark_connect.connected(jvm.SETTINGS) if spark_connect.is_wanted() else _launched()
 
 
 def _submitted() -> SparkSession:
     """What was submitted has settings of its own, which win."""
     SparkContext._ensure_initialized()  # noqa: SLF001 - else SparkConf would not know what was submitted
     given = SparkConf()
-    settings = SETTINGS | {"spark.log.level": "OFF"}
+    settings = jvm.SETTINGS | {"spark.log.level": "OFF"}
     return _built({name: value for name, value in settings.items() if not given.contains(name)})
 
 
 def _launched() -> SparkSession:
     master = os.environ.get("SPARK_MASTER", "local[*]")
-    settings = SETTINGS | {
+    settings = jvm.SETTINGS | {
         "spark.master": master,
         "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
         "spark.jars": ",".join(connector_jars()),
         "spark.app.name": "lockstep",
-        "spark.driver.extraJavaOptions": jvm.driver_options(verbose=LOG in os.environ),
+        "spark.driver.extraJavaOptions": jvm.driver_options(verbose=bool(os.environ.get(LOG))),
     }
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

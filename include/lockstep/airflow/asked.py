@@ -83,17 +83,13 @@ def approved(door: Door) -> None:
 def announce(door: Door, assets: Sequence[Asset]) -> None:
     """Every batch that was committed for this run is said where others listen."""
     from lockstep.adapters.postgres import READER, transaction
-    from lockstep.ledger import history as ledger
     from lockstep.ledger.commit import committed_ranges
     from lockstep.steps import history
 
     with door.opened("announce") as at:
         pipeline = door.folder().pipeline
-        requests = [
-            each.request_id for each in history.called(at.conn, pipeline.name, person(key_of_ask()), preview=False)
-        ]
+        batches = history.committed(at.conn, pipeline.name, person(key_of_ask()))
         with transaction(at.conn, READER) as cur:
-            batches = ledger.committed_by_requests(cur, requests)
             ranges = {each.batch_id: [r._asdict() for r in committed_ranges(cur, each.batch_id)] for each in batches}
         if not batches:
             raise AirflowSkipException("nothing was committed for this run")
@@ -147,7 +143,7 @@ def _go_on_with(opened: Iterable[Asked], pipeline: str) -> None:
     if not found:
         raise AirflowSkipException(f"{pipeline}: nothing in these bounds is to be done")
     push(requests=[each.request_id for each in found])
-    push(offsets=[showing.stretch(item) for each in found for item in each.windows])
+    push(offsets=[str(item.offsets) for each in found for item in each.windows])
 
 
 def _say_bounds(run: HistoryRun, asked: Asking) -> None:

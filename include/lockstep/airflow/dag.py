@@ -69,6 +69,17 @@ def door_of(pipeline: Pipeline, postgres_conn_id: str, kafka_conn_id: str, regis
     return Door(pipeline.name, postgres_conn_id, kafka_conn_id, registered, pipeline.store)
 
 
+def both(pipeline: Pipeline, default_args: dict[str, Any] | None) -> dict[str, Any]:
+    """What holds for the live DAG and for the history, unless somebody says otherwise."""
+    known = {"owner": pipeline.owner or "lockstep", "retries": 2, "retry_delay": timedelta(seconds=30)}
+    return {
+        "start_date": EPOCH,
+        "catchup": False,
+        "user_defined_macros": submit.MACROS,
+        "default_args": known | (default_args or {}),
+    }
+
+
 def dag_for(
     pipeline: Pipeline,
     *,
@@ -86,17 +97,12 @@ def dag_for(
     """
     door = door_of(pipeline, postgres_conn_id, kafka_conn_id, registry_conn_id)
     tables = " and ".join(target.table for target in pipeline.targets)
-    ours: dict[str, Any] = {
-        "start_date": EPOCH,
-        "catchup": False,
+    ours: dict[str, Any] = both(pipeline, default_args) | {
         "max_active_runs": 1,
         "tags": ["lockstep", pipeline.topic],
         "description": f"Kafka topic {pipeline.topic} to {tables}, one gap-checked batch a run",
         "doc_md": ABOUT.format(topic=pipeline.topic, table=tables.replace(" and ", "` and `"), how=_how(pipeline)),
         "params": PARAMS,
-        "user_defined_macros": submit.MACROS,
-        "default_args": {"owner": pipeline.owner or "lockstep", "retries": 2, "retry_delay": timedelta(seconds=30)}
-        | (default_args or {}),
     }
     with DAG(pipeline.name, schedule=settings.pop("schedule", pipeline.schedule), **(ours | settings)) as dag:
 

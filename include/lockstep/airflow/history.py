@@ -9,9 +9,10 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, task
 
 from lockstep.airflow import asked, submit, worked
-from lockstep.airflow.dag import EPOCH, assets_of, dag_for, door_of
+from lockstep.airflow.dag import assets_of, both, dag_for, door_of
 from lockstep.airflow.form import fields
 from lockstep.airflow.link import HistoryLink
+from lockstep.core.history import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from lockstep.core.definition import Pipeline
 
-SUFFIX = "_history"
 KEY = "{{ ti.xcom_pull(task_ids='ask', key='asked')['key'] }}"
 SHOWN = "{{ ti.xcom_pull(task_ids='rehearse', key='shown') or ti.xcom_pull(task_ids='ask', key='shown') }}"
 WHEN_ASKED = "none_failed_min_one_success"
@@ -57,17 +57,12 @@ def history_for(
     `approval` ticks the form's box from the start.
     """
     door = door_of(pipeline, postgres_conn_id, kafka_conn_id, registry_conn_id)
-    ours: dict[str, Any] = {
-        "start_date": EPOCH,
-        "catchup": False,
+    ours: dict[str, Any] = both(pipeline, default_args) | {
         "max_active_runs": 3,
         "tags": ["lockstep", "history", pipeline.topic],
         "description": f"What {pipeline.name} has passed or left out: backfill, replay, loss and skip",
         "doc_md": ABOUT.format(name=pipeline.name),
         "params": fields(approval=approval),
-        "user_defined_macros": submit.MACROS,
-        "default_args": {"owner": pipeline.owner or "lockstep", "retries": 2, "retry_delay": timedelta(seconds=30)}
-        | (default_args or {}),
     }
     hourly = CronDataIntervalTimetable("@hourly", "UTC")
     with DAG(f"{pipeline.name}{SUFFIX}", schedule=settings.pop("schedule", hourly), **(ours | settings)) as dag:

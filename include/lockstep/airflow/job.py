@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException
 
 if TYPE_CHECKING:
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
 class SparkJobOperator(SparkSubmitOperator):
     """Submits the job; where the connection is one of Spark Connect it runs in the task's own process and starts no JVM."""
 
+    _runs_here = False
+
     def execute(self, context: Context) -> None:
         """The job's own words go to the task's log; one that fails is tried again."""
-        if not is_warm(self._conn_id):
+        if not is_warm(Connection.get(self._conn_id)):
             super().execute(context)
             return
+        self._runs_here = True
         os.environ["SPARK_REMOTE"] = SparkConnectHook(self._conn_id).get_connection_url()
         job = runpy.run_path(self.application, run_name="job")
         if job["main"](*(self.application_args or ())) != 0:
@@ -29,7 +33,7 @@ class SparkJobOperator(SparkSubmitOperator):
 
     def on_kill(self) -> None:
         """What was begun on Spark ends with the task."""
-        if "SPARK_REMOTE" not in os.environ:
+        if not self._runs_here:
             super().on_kill()
             return
         from lockstep.adapters.spark_session import session
@@ -37,6 +41,6 @@ class SparkJobOperator(SparkSubmitOperator):
         session().interruptAll()
 
 
-def is_warm(spark_conn_id: str) -> bool:
+def is_warm(connection: Connection) -> bool:
     """Whether the connection leads to a Spark Connect server instead of a master."""
-    return SparkConnectHook.get_connection(spark_conn_id).conn_type == SparkConnectHook.conn_type
+    return bool(connection.conn_type == SparkConnectHook.conn_type)

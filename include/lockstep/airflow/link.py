@@ -20,8 +20,7 @@ class BatchLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's signature
         """Where the batch is shown, below Airflow's own address."""
-        batch_id = BaseXCom.get_one(key="return_value", dag_id=ti_key.dag_id, task_id="plan", run_id=ti_key.run_id)
-        return f"/lockstep/dags/{quote(ti_key.dag_id)}/batches/{batch_id}" if batch_id else ""
+        return _page(ti_key, "plan", "return_value")
 
 
 class HistoryLink(BaseOperatorLink):
@@ -31,5 +30,10 @@ class HistoryLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's signature
         """Where the batch is shown, below Airflow's own address."""
-        batch_id = BaseXCom.get_one(key="batch", dag_id=ti_key.dag_id, task_id="work", run_id=ti_key.run_id)
-        return f"/lockstep/dags/{quote(ti_key.dag_id)}/batches/{batch_id}" if batch_id else ""
+        return _page(ti_key, "work", "batch")
+
+
+def _page(ti_key: TaskInstanceKey, task_id: str, key: str) -> str:
+    """The page of the batch that a task of the same run has left under a key."""
+    batch_id = BaseXCom.get_one(key=key, dag_id=ti_key.dag_id, task_id=task_id, run_id=ti_key.run_id)
+    return f"/lockstep/dags/{quote(ti_key.dag_id)}/batches/{batch_id}" if batch_id else ""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lockstep.core.offsets import StreamRange
     from lockstep.steps.history import Called
 
 KINDS = ("added", "changed", "removed", "unchanged")
@@ -28,17 +27,12 @@ def losses(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"These offsets would be recorded as **lost**: nobody reads them any more.\n\n{table}\n\n{NOTHING}"
 
 
-def stretch(item: StreamRange) -> str:
-    """One stretch of offsets, as tasks show it."""
-    return str(item.offsets)
-
-
 def _one(called: Called, means: str) -> str:
     found = called.difference or {}
     rejects = found.get("rejects", {})
     parts = [
         f"### {called.lane}\n\n{_plain(means[0].upper() + means[1:])}.",
-        _table(("offsets", "span"), [[stretch(item), str(item.offsets.span)] for item in called.windows]),
+        _table(("offsets", "span"), [[str(item.offsets), str(item.offsets.span)] for item in called.windows]),
         _table(
             ("table", *KINDS), [[t, *(str(counts[k]) for k in KINDS)] for t, counts in found.get("targets", {}).items()]
         ),

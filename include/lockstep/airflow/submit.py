@@ -43,8 +43,9 @@ def archive(spark_conn_id: str) -> str:
     """The engine as a zip, for executors on other machines, which have not installed it."""
     from lockstep.adapters import shipping
 
-    local = (Connection.get(spark_conn_id).host or "").startswith("local")
-    return "" if local or is_warm(spark_conn_id) else shipping.archive()
+    connection = Connection.get(spark_conn_id)
+    local = (connection.host or "").startswith("local")
+    return "" if local or is_warm(connection) else shipping.archive()
 
 
 def driver_options() -> str:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from lockstep.airflow.door import Door
 
-FILL = "records that were never read are read now, each as if it had come in its time"
-
 
 def lead_to_rehearsal(door: Door) -> Callable[[Mapping[str, Any]], None]:
     """Before the rehearsal: the driver is told where its servers are, and where its answer goes."""
@@ -55,14 +53,14 @@ def look_after_rehearsal(door: Door) -> Callable[[Mapping[str, Any], Any], None]
 
     def after(_context: Mapping[str, Any], _result: Any) -> None:
         from lockstep.steps import history
-        from lockstep.targets import replay_means
+        from lockstep.targets import FILL_MEANS, replay_means
 
         _require_done()
         with door.opened() as at:
             called = history.called(at.conn, door.pipeline, person(key_of_ask()), preview=True)
             targets = door.folder().pipeline.targets
         means = "; ".join(f"in {target.table} {replay_means(target)}" for target in targets)
-        push(shown=showing.difference(called, {"replay": means, "fill": FILL}))
+        push(shown=showing.difference(called, {"replay": means, "fill": FILL_MEANS}))
         push(difference={each.lane: each.difference for each in called})
 
     return after
@@ -79,14 +77,10 @@ def look_after_work(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
 
 
 def _push_batches(door: Door) -> None:
-    from lockstep.adapters.postgres import READER, transaction
-    from lockstep.ledger.history import committed_by_requests
     from lockstep.steps import history
 
     with door.opened() as at:
-        asked = history.called(at.conn, door.pipeline, person(key_of_ask()), preview=False)
-        with transaction(at.conn, READER) as cur:
-            batches = committed_by_requests(cur, [each.request_id for each in asked])
+        batches = history.committed(at.conn, door.pipeline, person(key_of_ask()))
     if batches:
         push(batches=[row.batch_id for row in batches], batch=batches[-1].batch_id)
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from lockstep.steps.run import Report
     from lockstep.steps.surroundings import Surroundings
 
-FILL = "records that were never read are read now, each as if it had come in its time"
-
 
 def replay(
     name: Name,
@@ -129,7 +127,7 @@ def do(
         "request": asked.request_id,
         "goes_on": asked.goes_on,
         "preview": preview,
-        "means": _means(folder.pipeline) if lane == "replay" else FILL,
+        "means": _means(folder.pipeline, lane),
         "windows": [range_document(item) for item in asked.windows],
     }
     if not how.as_json:
@@ -200,10 +198,12 @@ def _batches(reports: list[Report]) -> dict[str, Any]:
     }
 
 
-def _means(pipeline: Pipeline) -> str:
-    """What a replay does to the rows already written, of each target where there are several."""
-    from lockstep.targets import replay_means
+def _means(pipeline: Pipeline, lane: str) -> str:
+    """What a fill is; what a replay does to the rows already written, of each target where there are several."""
+    from lockstep.targets import FILL_MEANS, replay_means
 
+    if lane == "fill":
+        return FILL_MEANS
     if len(pipeline.targets) == 1:
         return replay_means(pipeline.first)
     return "; ".join(f"{target.table}: {replay_means(target)}" for target in pipeline.targets)

@@ -67,3 +67,9 @@ def said_in(line: str) -> Refusal | None:
 def is_away(line: str) -> bool:
     """Whether a foreign error speaks of an outside system that was away: no fault of data or code."""
     return any(kind in line for kind in AWAY)
+
+
+def spark_lost(where: str, error: Exception) -> Unreachable | None:
+    """What is said when Spark itself was away; None where the error is about something else."""
+    said = str(error)
+    return Unreachable(f"{where}: Spark was lost: {' '.join(said.split())[:200]}") if is_away(said) else None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.bounds import Bound
 
+SUFFIX = "_history"  # of a history's DAG, behind the pipeline's name
 ACTIONS = ("fill", "replay", "accept-loss", "skip")
 DO, PREVIEW, APPROVE = "do", "preview", "approve"
 NOTHING = "nothing was asked for: a backfill, or a run that is triggered by hand, asks"

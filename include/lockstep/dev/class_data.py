@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from lockstep.adapters import java, jvm
 from lockstep.core.errors import Refusal
 from lockstep.dev import jars, lock, processes
+from lockstep.dev.spark_submit import spark_submit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 FIRST_JOB = Path(jvm.__file__).with_name("spark_first_job.py")
-SUBMIT = Path(sys.prefix) / "bin" / "spark-submit"
 
 
 def ensure(say: Callable[[str], None]) -> None:
@@ -33,8 +33,7 @@ def ensure(say: Callable[[str], None]) -> None:
         log.unlink(missing_ok=True)
         options = f"-XX:ArchiveClassesAtExit={fresh} {jvm.NOT_A_WORD}"
         conf = {"spark.driver.extraJavaOptions": options, "spark.ui.enabled": "false", "spark.log.level": "OFF"}
-        settings = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
-        command = [str(SUBMIT), "--master", "local[1]", *settings, str(FIRST_JOB)]
+        command = spark_submit("local[1]", conf, str(FIRST_JOB))
         if processes.run(command, log=log, environ=environ | {"PYSPARK_PYTHON": sys.executable}) and fresh.is_file():
             fresh.rename(place)
         else:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from lockstep.adapters import java, jvm, shipping
 from lockstep.core.errors import Refusal
 from lockstep.dev import jars, ports, processes
+from lockstep.dev.spark_submit import spark_submit
 
 if TYPE_CHECKING:
     from lockstep.dev.processes import Process
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
-SUBMIT = Path(sys.prefix) / "bin" / "spark-submit"
 # Pipelines that run at once share the tasks' slots, instead of the second waiting for the first.
 POOLS = """<?xml version="1.0"?>
 <allocations><pool name="default"><schedulingMode>FAIR</schedulingMode></pool></allocations>
@@ -54,7 +54,7 @@ def start(home: Path, port: int | None = None, *, jar_folder: Path | None = None
     shutil.rmtree(folder / "scratch", ignore_errors=True)  # of a server that was killed
     connector = jar_folder or jars.find("connector")
     code = shipping.archive(folder)
-    conf = {
+    conf = jvm.SETTINGS | {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(chosen),
         "spark.driver.extraJavaOptions": jvm.driver_options(
@@ -63,17 +63,11 @@ def start(home: Path, port: int | None = None, *, jar_folder: Path | None = None
         "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
         "spark.lockstep.code": Path(code).name,
         "spark.local.dir": str(folder / "scratch"),
-        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
         "spark.scheduler.allocation.file": f"file:{folder / 'pools.xml'}",
         "spark.scheduler.mode": "FAIR",
-        "spark.speculation": "false",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.ui.enabled": "false",
     }
-    command = [str(SUBMIT), "--class", SERVER, "--name", f"lockstep {folder}", "--master", _master()]
-    command += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
-    command += ["--jars", ",".join(sorted(map(str, connector.glob("*.jar")))), "--py-files", code, "spark-internal"]
+    given = ["--jars", ",".join(sorted(map(str, connector.glob("*.jar")))), "--py-files", code]
+    command = spark_submit(_master(), conf, "--class", SERVER, "--name", f"lockstep {folder}", *given, "spark-internal")
     environ = (
         processes.surroundings() | java.exports() | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     )

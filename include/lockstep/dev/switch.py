@@ -103,7 +103,7 @@ def _airflow_up(before: Stack, say: Callable[[str], None], environ: Mapping[str,
         plugins=project / "plugins",
         pipelines=project / "include" / "pipelines",
         jars=jars.folder(environ),
-        spark_remote=warm.remote if (warm := spark_connect.running(before.home)) else None,
+        spark_remote=before.spark_remote,
     )
     whole = known is not None and len(known.parts) == len(airflow.PARTS)
     running = airflow.start(before.home, place, port)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from lockstep.core.columns import RESERVED, Column
-from lockstep.core.errors import BadDefinition, Refusal, Unreachable, is_away
+from lockstep.core.errors import BadDefinition, Refusal, spark_lost
 from lockstep.core.staging import Run
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ class Transforms:
         return self._module
 
     def _fails(self, error: Exception) -> Refusal:
-        if is_away(str(error)):
-            return Unreachable(f"{self._where}: Spark was lost: {' '.join(str(error).split())[:200]}")
+        if lost := spark_lost(self._where, error):
+            return lost
         line = (str(error).strip().splitlines() or [""])[0]
         return BadDefinition(f"{self._where}: transform.py fails: {type(error).__name__}: {line}")
 

@@ -83,6 +83,13 @@ def called(conn: connection, pipeline: str, person: Person, *, preview: bool) ->
     return list(newest.values())
 
 
+def committed(conn: connection, pipeline: str, person: Person) -> list[Any]:
+    """The batches that have committed for a run, as rows (batch_id, token)."""
+    asked = called(conn, pipeline, person, preview=False)
+    with transaction(conn, READER) as cur:
+        return history.committed_by_requests(cur, [each.request_id for each in asked])
+
+
 def approve(conn: connection, folder: PipelineFolder, action: str, reviewer: Person) -> None:
     """Records who has approved what was shown; refuses when it is not what would be done now."""
     name = folder.pipeline.name

@@ -36,6 +36,9 @@ def withdraw(cur: cursor, target: Target, batch_id: int, stream_id: int | None =
             return accumulate.withdraw(cur, target, batch_id)
 
 
+FILL_MEANS = "records that were never read are read now, each as if it had come in its time"
+
+
 def replay_means(target: Target) -> str:
     """What a replay does to the rows already written, said before it is done."""
     match target:

@@ -8,9 +8,10 @@ from urllib.parse import quote
 
 from fastapi import HTTPException
 
+from lockstep.core.history import SUFFIX
 from lockstep.ledger import one_batch, reading
 from lockstep.web import verdict
-from lockstep.web.place import HISTORY, ledger, pipeline_of
+from lockstep.web.place import ledger, pipeline_of
 from lockstep.web.render import page
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _log(row: Document) -> str | None:
     """The log of the try that read for this attempt."""
     if (run := _run(row)) is None:
         return None
-    task = "work" if row["dag_id"].endswith(HISTORY) else "stage"
+    task = "work" if row["dag_id"].endswith(SUFFIX) else "stage"
     return f"{run}/tasks/{task}" + (f"?try_number={row['try_number']}" if row["try_number"] else "")
 
 

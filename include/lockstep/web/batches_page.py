@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lockstep.core.history import SUFFIX
 from lockstep.ledger import overview
-from lockstep.web.place import HISTORY, ledger, pipeline_of
+from lockstep.web.place import ledger, pipeline_of
 from lockstep.web.render import page
 
 LANES = ("all", "live", "fill", "replay")
@@ -48,7 +49,7 @@ def batches_of_run(dag_id: str, run_id: str) -> list[int]:
     """The batches of a DAG run, the newest first: of a live run the one that it stands for, of a history's run all."""
     name = pipeline_of(dag_id)
     with ledger() as cur:
-        if dag_id.endswith(HISTORY) and (found := overview.batches_of_run(cur, name, dag_id, run_id)):
+        if dag_id.endswith(SUFFIX) and (found := overview.batches_of_run(cur, name, dag_id, run_id)):
             return found
         one = overview.batch_of_run(cur, name, dag_id, run_id)
     return [] if one is None else [one]

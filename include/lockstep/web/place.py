@@ -12,6 +12,7 @@ from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.airflow.connections import dsn, environment
 from lockstep.airflow.door import led
 from lockstep.core.errors import Refusal
+from lockstep.core.history import SUFFIX
 from lockstep.ledger import overview
 from lockstep.ledger.migrate import require_migrated
 from lockstep.web.known import Remembered
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from lockstep.targets.delivery import Results
 
 POSTGRES, KAFKA = "postgres_default", "kafka_default"
-HISTORY = "_history"
 ASKING = "the broker is being asked"
 KNOWN = Remembered()
 SURROUNDINGS = threading.Lock()  # the environment is one for all threads
@@ -65,7 +65,7 @@ def results_elsewhere(pipeline: Pipeline) -> Results | None:
 
 def pipeline_of(dag_id: str) -> str:
     """The pipeline that a DAG runs: its live DAG has its name, its history one the same with `_history`."""
-    return dag_id.removesuffix(HISTORY)
+    return dag_id.removesuffix(SUFFIX)
 
 
 def view_of(topic: str) -> tuple[TopicView | None, str | None]:
