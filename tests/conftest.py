@@ -8,12 +8,13 @@ import os
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
 
 from drill import Drill, write_folder
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
 from lockstep.ledger.migrate import migrate_target
+from odd_logs import marked
 from servers import Servers, make_topic
 
 NUMBERS = itertools.count()
@@ -73,13 +74,21 @@ def produce(kafka):
         if end:
             producer.init_transactions(20)
             producer.begin_transaction()
+        last: dict[int, int] = {}
+
+        def delivered(_: object, sent: Message) -> None:
+            last[sent.partition()] = sent.offset()
+
         for key, value in records:
-            producer.produce(topic, value, key, partition=partition)
+            producer.produce(topic, value, key, partition=partition, on_delivery=delivered)
         producer.flush(20)
         if end == "commit":
             producer.commit_transaction(20)
         elif end == "abort":
             producer.abort_transaction(20)
+        if end in ("commit", "abort"):
+            for where, offset in last.items():
+                marked(kafka, topic, offset + 2, where)
         return producer
 
     return send

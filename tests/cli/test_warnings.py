@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource, NewPartitions
 
-from odd_logs import admin, alter, delete_records, high_end, stable_end
+from odd_logs import admin, alter, delete_records, high_end, marked, stable_end
 
 if TYPE_CHECKING:
     from here import Here
@@ -59,6 +59,7 @@ def test_an_open_transaction_is_told_by_every_command_until_it_ends(here, lockst
         assert len(lines) == 1
         assert f"{name}-0" in lines[0]
     hanging.commit_transaction(20)
+    marked(kafka, name, end + 3)
 
     assert warned(lockstep("run", "drill", "--until-idle", "--json")) == []
     assert here.drill.ask("select count(*) from public.drill where id = 'w'") == [(2,)]

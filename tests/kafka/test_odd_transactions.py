@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lockstep.core.decisions import Idle, Start
-from odd_logs import high_end, offsets_in, records, stable_end
+from odd_logs import high_end, marked, offsets_in, records, stable_end
 
 
 def positions(here) -> list[int]:
@@ -62,6 +62,7 @@ def test_an_open_transaction_holds_the_plan_at_the_stable_end_and_its_records_co
     first = here.run()
     waiting = here.run()
     hanging.commit_transaction(20)
+    marked(kafka, name, 10)
     here.drain()
 
     assert [(r.from_offset, r.until_offset) for r in first.ranges] == [(0, 3)]

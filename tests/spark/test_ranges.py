@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from lockstep.core.decisions import Blocked, Idle, Start
 from lockstep.core.errors import BadData, Refusal
+from odd_logs import marked
 
 ID = "id string, n int"
 DDL = "id text, n int"
@@ -45,7 +46,7 @@ def test_a_range_that_is_wholly_aborted_commits_with_nothing_delivered(pipeline,
     assert loaded.violations() == []
 
 
-def test_an_open_transaction_holds_the_plan_back_and_loses_nothing_later(pipeline, topic, produce):
+def test_an_open_transaction_holds_the_plan_back_and_loses_nothing_later(pipeline, topic, produce, kafka):
     name = topic(partitions=1)
     produce(name, records(3))
     hanging = produce(name, records(4, 10), end="open")
@@ -55,6 +56,7 @@ def test_an_open_transaction_holds_the_plan_back_and_loses_nothing_later(pipelin
     assert [r.until_offset for r in loaded.run().ranges] == [3]
     assert isinstance(loaded.run().decision, Idle)
     hanging.commit_transaction(20)
+    marked(kafka, name, 10)
 
     assert [(r.from_offset, r.delivered) for r in loaded.run().ranges] == [(3, 6)]
     assert loaded.violations() == []
