@@ -18,7 +18,7 @@ from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import BadData, Unreachable
 from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA, RangeOutcome
 from lockstep.formats.values import arrow_type
-from lockstep.staging.copy_binary import copy_binary
+from lockstep.staging.range_rows import RangeRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,15 +38,15 @@ RESERVED_TYPES = {
 }
 
 
-def pieces(text: str, columns: Sequence[Column], number: int) -> list[io.BytesIO]:
-    """Lines of COPY's text format, without its escapes, in its binary format and in so many pieces, none of them empty."""
+def pieces(text: str, columns: Sequence[Column], number: int) -> list[pa.RecordBatch]:
+    """Lines of COPY's text format, without its escapes, as rows of a staging table in so many pieces, none of them empty."""
     rows = [[None if f == "\\N" else f.replace("\\\\", "\\") for f in line.split("\t")] for line in text.splitlines()]
     types = [RESERVED_TYPES[type_] for _, type_ in RESERVED_COLUMNS] + [arrow_type(column) for column in columns]
     arrays = [_typed(list(fields), type_) for fields, type_ in zip(zip(*rows, strict=True), types, strict=True)]
     names = [*(name for name, _ in RESERVED_COLUMNS), *(column.name for column in columns)]
     batch = pa.RecordBatch.from_arrays(arrays, names=names)
     size = max(1, -(-len(rows) // number))
-    return [file for i in range(0, len(rows), size) for file in copy_binary(batch.slice(i, size))]
+    return [batch.slice(i, size) for i in range(0, len(rows), size)]
 
 
 def _typed(fields: list[str | None], type_: pa.DataType) -> pa.Array:
@@ -106,7 +106,6 @@ class PlainEngine:
     def commit_ranges(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
         """As one Spark task would that was given every range: one after another, each range's rows in two pieces."""
         outcomes = []
-        names = [*(name for name, _ in RESERVED_COLUMNS), *(column.name for column in self.columns())]
         consumer = self._consumer()
         try:
             with task.session() as session:
@@ -118,9 +117,10 @@ class PlainEngine:
                     line = self._read_one(consumer, item, rows)
                     if not line.delivered:
                         continue
+                    made = RangeRows(session, item.stream_id, task.attempt.batch_id)
                     for piece in pieces(rows.getvalue(), self.columns(), 2):
-                        session.copy(item.stream_id, names, piece)
-                    outcomes.append(session.commit(line))
+                        made.take(piece)
+                    outcomes.append(made.commit(line))
         finally:
             consumer.close()
         return tuple(outcomes)

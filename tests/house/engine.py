@@ -11,8 +11,9 @@ import psycopg2
 
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import BadData, Unreachable
-from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA, RangeOutcome
+from lockstep.core.staging import STAGING_SCHEMA, RangeOutcome
 from lockstep.faults import reach
+from lockstep.staging.range_rows import RangeRows
 from plain_engine import pieces
 
 if TYPE_CHECKING:
@@ -76,13 +77,13 @@ class RememberedEngine:
         line = self._line(item, 0, rows)
         if not line.delivered:
             return None
-        names = [*(name for name, _ in RESERVED_COLUMNS), *(column.name for column in self.columns())]
         with task.session() as session:
             if session.is_committed(item.stream_id):
                 return RangeOutcome(item.stream_id, "found")
+            made = RangeRows(session, item.stream_id, task.attempt.batch_id)
             for piece in pieces(rows.getvalue(), self.columns(), 2):
-                session.copy(item.stream_id, names, piece)
-            return session.commit(line)
+                made.take(piece)
+            return made.commit(line)
 
     def _task(self, work: StageWork, item, task: int) -> ManifestLine:
         rows = io.StringIO()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lockstep.core.guarantees import Guarantee
     from lockstep.core.staging import AttemptId
 
 COMMITTED = "committed"
@@ -41,8 +42,8 @@ def told(act: Callable[[], object]) -> str:
 class Scene(World):
     """A world with a connection that is kept; `me` is who acts."""
 
-    def __init__(self, dsn: str, home: Path, *, kind: str = "appended") -> None:
-        super().__init__(dsn, home, kind=kind)
+    def __init__(self, dsn: str, home: Path, *, kind: str = "appended", guarantee: Guarantee | None = None) -> None:
+        super().__init__(dsn, home, kind=kind, guarantee=guarantee)
         self.at = Surroundings(dsn, SayingLog(self.log))
         self.other = Surroundings(dsn, SayingLog(self.log))
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from mutants.mutant import ALONE, Drop, Edit, Mutant, alone
+from mutants.mutant import ALONE, Drop, Edit, Mutant, alone, one
 
 ZOMBIE, MOVED, GAP = ("a_zombie_commits",), ("the_position_has_moved_on",), ("a_planner_leaves_offsets_out",)
 TWICE, CLAIMED = ("the_same_offsets_are_planned_twice",), ("two_replays_take_the_same_segment",)
 STALE, LOST = ("coverage_changes_owner_under_a_plan",), ("a_fill_takes_what_is_lost",)
 BACK, HALF = ("a_replay_writes_positions",), ("half_a_batch_is_committed",)
 STAGED, TRIMMED = ("staged_rows_disappear",), ("records_are_trimmed_under_the_read",)
+KEPT_OUT = (
+    "tests/house/test_straight.py::test_a_row_of_another_record_is_kept_out_by_the_database_and_refuses_the_range"
+)
+WITHIN = "\nwhere _stream = {stream_id} and _offset >= {from_offset} and _offset < {until_offset}"
 GUARDS = "ledger/migrations/0010_per_partition.sql"
 
 MUTANTS = [
@@ -169,6 +173,13 @@ MUTANTS = [
         ("a_row_is_there_already",),
         "a row that stands there already is an error, and is named",
         Edit("targets/append.sql", "from {rows} t\n\n", "from {rows} t on conflict do nothing\n\n"),
+    ),
+    one(
+        "copies take rows of other records",
+        "what a task copies into the target is of its range",
+        tuple(f"{KEPT_OUT}[{row}]" for row in ("_offset-6", "_offset--1", "_stream-99")),
+        Edit("targets/append.sql", WITHIN, ""),
+        long=True,
     ),
     alone(
         "covered_by_commit dropped",

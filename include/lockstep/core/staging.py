@@ -7,13 +7,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
     from typing import BinaryIO
 
     from lockstep.core.accounting import ManifestLine
     from lockstep.core.columns import Column
     from lockstep.core.offsets import StreamRange
+
+    Pieces = Callable[[], Iterable[BinaryIO]]
 
 STAGING_SCHEMA = "lockstep_staging"
 NO_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)  # where there is no batch, as on the empty frame that `check` asks
@@ -125,18 +127,29 @@ class RangeOutcome:
 class RangeSession(Protocol):
     """One task's connection to the ledger: a range's rows come in piece by piece, and are committed with its offsets."""
 
+    @property
+    def straight(self) -> tuple[str, ...]:
+        """The columns of rows that may come with the commit, straight into the target; none where all are copied before."""
+
     def is_committed(self, stream_id: int) -> bool:
         """Whether the range's commit row is there: its COMMIT may have been acknowledged to nobody."""
 
     def copy(self, stream_id: int, names: Sequence[str], rows: BinaryIO) -> None:
         """Takes rows of the range, in COPY's binary format, with these columns; nobody else sees them."""
 
-    def commit(self, line: ManifestLine) -> RangeOutcome:
-        """Commits the range that the line is about, read to its end, with all rows that were copied of it."""
+    def commit(self, line: ManifestLine, rows: Pieces | None = None) -> RangeOutcome:
+        """Commits the range that the line is about, read to its end, with all rows that were copied of it.
+
+        `rows` gives those that go straight, in COPY's binary format; it is asked again where the commit is tried again.
+        """
 
 
 class RangeTask(Protocol):
     """What a task needs to commit ranges; it travels to executors by value."""
+
+    @property
+    def attempt(self) -> AttemptId:
+        """Whose ranges they are."""
 
     def session(self) -> AbstractContextManager[RangeSession]:
         """Connects, and records the connection so that a newer attempt can end it."""

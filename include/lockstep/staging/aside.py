@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 import tempfile
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 def keep(task: str, lines: pa.RecordBatch, rows: Sequence[pa.RecordBatch]) -> None:
@@ -39,6 +40,28 @@ def taken(name: str) -> list[pa.RecordBatch]:
     """The rows that were put there; they can be taken once."""
     (rows,) = _read(_folder() / f"lockstep-put-{name}.arrow", 1)
     return rows
+
+
+class Spool:
+    """Pieces that wait in a file which nobody else sees, and which is gone with its process."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(dir=_folder())  # noqa: SIM115 - it is closed with the range
+        self._sizes: list[int] = []
+
+    def put(self, piece: io.BytesIO) -> None:
+        """This one is the last now."""
+        self._sizes.append(self._file.write(piece.getbuffer()))
+
+    def pieces(self) -> Iterator[io.BytesIO]:
+        """All of them in their order, each time from the first."""
+        self._file.seek(0)
+        for size in self._sizes:
+            yield io.BytesIO(self._file.read(size))
+
+    def close(self) -> None:
+        """The pieces have gone where they belong."""
+        self._file.close()
 
 
 def _write(file: Path, *parts: Sequence[pa.RecordBatch]) -> None:

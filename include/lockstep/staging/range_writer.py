@@ -13,7 +13,7 @@ from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import BadData
 from lockstep.core.staging import RangeOutcome
 from lockstep.staging.aside import keep, kept
-from lockstep.staging.copy_binary import copy_binary
+from lockstep.staging.range_rows import RangeRows
 from lockstep.staging.short_way import joined
 from lockstep.staging.stretches import stretches
 from lockstep.staging.tally import Tally
@@ -57,7 +57,7 @@ class RangeWriter:
                     if stream_id in seen:
                         raise BadData(f"stream {stream_id}: its records did not come one after another")
                     seen.add(stream_id)
-                    under_way = _Range(session, stream_id, Tally(_task(), self.from_offsets))
+                    under_way = self._begun(session, stream_id)
                 under_way.take(part)
 
     def intake(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -85,7 +85,7 @@ class RangeWriter:
                 if ended := stream_id == END:
                     break
                 if stream_id not in under_way:
-                    under_way[stream_id] = _Range(session, stream_id, Tally(_task(), self.from_offsets))
+                    under_way[stream_id] = self._begun(session, stream_id)
                 under_way[stream_id].take(as_staged(part))
             if not ended:
                 return
@@ -101,9 +101,12 @@ class RangeWriter:
                     f"streams {sorted(strangers)}: the transform gives rows of records that were not read here"
                 )
             for stream_id in sorted(facts):
-                range_ = under_way.get(stream_id) or _Range(session, stream_id, Tally(_task(), self.from_offsets))
+                range_ = under_way.get(stream_id) or self._begun(session, stream_id)
                 yield self._said(range_.commit(*facts[stream_id]))
             yield self._said(RangeOutcome(END, "end"))
+
+    def _begun(self, session: RangeSession, stream_id: int) -> _Range:
+        return _Range(session, stream_id, Tally(_task(), self.from_offsets), self.task.attempt.batch_id)
 
     @property
     def _name(self) -> str:
@@ -121,11 +124,11 @@ class RangeWriter:
 class _Range:
     """One range on its way; what was committed by an earlier try is read past."""
 
-    def __init__(self, session: RangeSession, stream_id: int, tally: Tally) -> None:
+    def __init__(self, session: RangeSession, stream_id: int, tally: Tally, batch_id: int) -> None:
         self.stream_id = stream_id
-        self._session = session
         self._tally = tally
         self._found = session.is_committed(stream_id)
+        self._rows = RangeRows(session, stream_id, batch_id)
 
     def take(self, batch: pa.RecordBatch) -> None:
         """These rows are the range's; those that still have their size are records as they were delivered."""
@@ -135,9 +138,7 @@ class _Range:
             self._tally.delivered(batch)
         rest = unfiltered(batch)
         self._tally.staged(rest)
-        plain = rest.select([name for name in rest.schema.names if name not in NOT_STAGED])
-        for rows in copy_binary(plain):
-            self._session.copy(self.stream_id, plain.schema.names, rows)
+        self._rows.take(rest.select([name for name in rest.schema.names if name not in NOT_STAGED]))
 
     def commit(self, delivered: pa.RecordBatch | None = None, aside: Iterable[pa.RecordBatch] = ()) -> RangeOutcome:
         """The range is at its end; `delivered` is what the intake of a transform has counted, `aside` what it kept."""
@@ -145,7 +146,7 @@ class _Range:
             return RangeOutcome(self.stream_id, "found")
         for batch in aside:
             self.take(batch.select([name for name in batch.schema.names if name not in NOT_STAGED]))
-        return self._session.commit(_line(self._tally.lines(), delivered))
+        return self._rows.commit(_line(self._tally.lines(), delivered))
 
 
 def _line(staged: pa.RecordBatch, delivered: pa.RecordBatch | None) -> ManifestLine:

@@ -15,11 +15,11 @@ from lockstep.ledger import commit as ledger
 from lockstep.ledger import ranges
 from lockstep.steps.commit import LOCK_SECONDS, TRIES, refused_by_target
 from lockstep.steps.same_log import require_same_log
-from lockstep.targets import publish, withdraw
+from lockstep.targets import copy, publish, straight, withdraw
 from lockstep.targets.rows import range_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from typing import Any, BinaryIO
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lockstep.core.columns import Column
     from lockstep.core.definition import Pipeline
     from lockstep.core.offsets import StreamRange
-    from lockstep.core.staging import AttemptId
+    from lockstep.core.staging import AttemptId, Pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +63,20 @@ class RangesOfAttempt:
                 backend = ledger.my_backend(cur)
             with transaction(conn, PARTITION) as cur:
                 ranges.record_task(cur, self.attempt, backend)
-            yield RangeCommits(self, conn)
+                names = straight(cur, self.pipeline.first, self.columns)
+            yield RangeCommits(self, conn, names)
         finally:
             conn.close()
 
 
 class RangeCommits:
-    """One task's connection: rows are copied where nobody else sees them, and each range is committed by itself."""
+    """One task's connection: rows are copied where nobody else sees them, and each range is committed by itself.
 
-    def __init__(self, task: RangesOfAttempt, conn: connection) -> None:
+    Rows with the columns `straight`, where there are any, come with the commit and are copied once.
+    """
+
+    def __init__(self, task: RangesOfAttempt, conn: connection, straight: tuple[str, ...]) -> None:
+        self.straight = straight
         self._task = task
         self._conn = conn
         self._copied: set[int] = set()
@@ -96,7 +101,7 @@ class RangeCommits:
             ranges.copy_rows(cur, stream_id, names, rows)
         self._copied.add(stream_id)
 
-    def commit(self, line: ManifestLine) -> RangeOutcome:
+    def commit(self, line: ManifestLine, rows: Pieces | None = None) -> RangeOutcome:
         """Commits the range that the line is about: the log is asked once more, then everything moves in one transaction.
 
         Raises `Superseded` when a newer attempt has the batch; a range that data refuses stays as it was.
@@ -107,7 +112,7 @@ class RangeCommits:
             self._refuse_too_many(item, line)
             for again in range(TRIES):
                 try:
-                    return self._commit(item, line, starts)
+                    return self._commit(item, line, rows, starts)
                 except LockTimeout:  # nothing was written, and the rows are still there
                     if again == TRIES - 1:
                         raise
@@ -117,7 +122,9 @@ class RangeCommits:
             return RangeOutcome(item.stream_id, "moved", error.message)
         raise AssertionError(item)
 
-    def _commit(self, item: StreamRange, line: ManifestLine, starts: tuple[int, int]) -> RangeOutcome:
+    def _commit(
+        self, item: StreamRange, line: ManifestLine, rows: Pieces | None, starts: tuple[int, int]
+    ) -> RangeOutcome:
         task, stream_id = self._task, item.stream_id
         with transaction(self._conn, PARTITION, lock_seconds=LOCK_SECONDS) as cur:
             # Once: other tries at this range are over, and none of them has committed it.
@@ -125,7 +132,7 @@ class RangeCommits:
             if ranges.committed_by(cur, task.attempt.batch_id, stream_id) is not None:
                 return RangeOutcome(stream_id, "found")
             # Results.
-            self._publish(cur, item, line)
+            self._publish(cur, item, line, rows)
             reach("range.published")
             # Fenced: the batch is planned, this attempt is its newest, and both stay so until the transaction ends.
             ranges.require_newest(cur, task.attempt)
@@ -139,21 +146,29 @@ class RangeCommits:
         self._copied.discard(stream_id)
         return RangeOutcome(stream_id, "committed")
 
-    def _publish(self, cur: cursor, item: StreamRange, line: ManifestLine) -> None:
+    def _publish(self, cur: cursor, item: StreamRange, line: ManifestLine, rows: Pieces | None) -> None:
         task, stream_id = self._task, item.stream_id
         with task.refused():
             if task.lane == "replay":
                 withdraw(cur, task.pipeline.first, task.attempt.batch_id, stream_id)
                 ledger.remove_replaced_rejects(cur, task.attempt, stream_id)
-            if stream_id in self._copied:
-                _require_counts(item, line, ranges.count_rows(cur, stream_id))
-                ranges.publish_rejects(cur, task.attempt, stream_id)
-                publish(cur, task.pipeline.first, range_rows(task.attempt, stream_id, line.rows))
-                ranges.drop_rows(cur, stream_id)
-            elif line.rows or line.rejected:
-                raise BadData(
-                    f"{item.offsets}: {line.rows} rows and {line.rejected} rejects were told, none was copied"
-                )
+            copied = self._copied_straight(cur, item, rows()) if rows else 0
+            if stream_id not in self._copied:
+                _require_counts(item, line, copied, 0)
+                return
+            found = ranges.count_rows(cur, stream_id)
+            _require_counts(item, line, copied + found.rows, found.rejected)
+            _require_own(item, found)
+            ranges.publish_rejects(cur, task.attempt, stream_id)
+            publish(cur, task.pipeline.first, range_rows(task.attempt, stream_id, found.rows))
+            ranges.drop_rows(cur, stream_id)
+
+    def _copied_straight(self, cur: cursor, item: StreamRange, pieces: Iterable[BinaryIO]) -> int:
+        copied = 0
+        for number, piece in enumerate(pieces):
+            reach("range.copy_mid" if number else "range.before_copy")
+            copied += copy(cur, self._task.pipeline.first, self.straight, item, piece)
+        return copied
 
     def _log_starts(self, item: StreamRange) -> tuple[int, int]:
         """The log's start before and after the read, on the same log; asked before the transaction, never inside (T6, T7)."""
@@ -171,16 +186,20 @@ class RangeCommits:
             )
 
 
-def _require_counts(item: StreamRange, line: ManifestLine, found: Any) -> None:
-    """What the task has told is what the database finds copied, all of it of this range."""
-    if (found.rows, found.rejected) != (line.rows, line.rejected):
+def _require_counts(item: StreamRange, line: ManifestLine, rows: int, rejected: int) -> None:
+    """What the task has told is what the database finds copied."""
+    if (rows, rejected) != (line.rows, line.rejected):
         raise BadData(
-            f"{item.offsets}: copied are (rows, rejects) {(found.rows, found.rejected)}, told were {(line.rows, line.rejected)}"
+            f"{item.offsets}: copied are (rows, rejects) {(rows, rejected)}, told were {(line.rows, line.rejected)}"
         )
     if line.delivered < line.written + line.rejected:
         raise BadData(
             f"{item.offsets}: {line.delivered} delivered, {line.written} written and {line.rejected} rejected"
         )
+
+
+def _require_own(item: StreamRange, found: Any) -> None:
+    """What waits in the range's table is of the range's records."""
     within = item.offsets.from_offset <= found.first_offset <= found.last_offset < item.offsets.until_offset
     if found.strangers or not within:
         raise BadData(f"{item.offsets}: rows of other records were copied ({found.strangers} of other streams)")

@@ -8,9 +8,14 @@ from lockstep.core.definition import Accumulate, Append, Upsert
 from lockstep.targets import accumulate, append, upsert
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import BinaryIO
+
     from psycopg2.extensions import cursor
 
+    from lockstep.core.columns import Column
     from lockstep.core.definition import Target
+    from lockstep.core.offsets import StreamRange
     from lockstep.targets.rows import Rows
 
 
@@ -23,6 +28,18 @@ def publish(cur: cursor, target: Target, rows: Rows) -> dict[str, int]:
             return upsert.publish(cur, target, rows)
         case Accumulate():
             return accumulate.publish(cur, target, rows)
+
+
+def straight(cur: cursor, target: Target, columns: Sequence[Column]) -> tuple[str, ...]:
+    """The columns of rows that may be copied into the target as they come; none where they must wait in a table."""
+    return append.straight(cur, target, columns) if isinstance(target, Append) else ()
+
+
+def copy(cur: cursor, target: Target, names: Sequence[str], item: StreamRange, rows: BinaryIO) -> int:
+    """Copies rows of the range straight into a target that takes them so; returns how many."""
+    if not isinstance(target, Append):
+        raise TypeError(f"{target.table} takes no copies")
+    return append.copy(cur, target, names, item, rows)
 
 
 def withdraw(cur: cursor, target: Target, batch_id: int, stream_id: int | None = None) -> dict[str, int]:

@@ -9,12 +9,19 @@ from psycopg2 import sql
 from lockstep.core.errors import BadData
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
-from lockstep.targets.fit import payload
+from lockstep.ledger.ranges import COPY_SIZE
+from lockstep.ledger.rows import one
+from lockstep.targets.fit import COORDINATES, columns_of, payload, written_alike
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import BinaryIO
+
     from psycopg2.extensions import cursor
 
+    from lockstep.core.columns import Column
     from lockstep.core.definition import Append
+    from lockstep.core.offsets import StreamRange
     from lockstep.targets.rows import Rows
 
 Q = queries("lockstep.targets", "append")
@@ -34,6 +41,32 @@ def publish(cur: cursor, target: Append, rows: Rows) -> dict[str, int]:
     if cur.rowcount != rows.count:
         raise BadData(f"{target.table}: {cur.rowcount} rows were inserted, {rows.count} are staged")
     return {"inserted": rows.count}
+
+
+def straight(cur: cursor, target: Append, columns: Sequence[Column]) -> tuple[str, ...]:
+    """The columns, in the order of their values, of rows that need not be cast and may be copied into the table itself.
+
+    None where the table or a column's type takes another way.
+    """
+    types = columns_of(cur, target.table)
+    cur.execute(Q["takes_copies"], {"table": target.table})
+    if not one(cur).does or any(types[column.name] != written_alike(column.postgres_type) for column in columns):
+        return ()
+    return (*COORDINATES, *(column.name for column in columns))
+
+
+def copy(cur: cursor, target: Append, names: Sequence[str], item: StreamRange, rows: BinaryIO) -> int:
+    """Copies rows of the range, in COPY's binary format, into the table; returns how many."""
+    offsets = item.offsets
+    statement = sql.SQL(Q["copy_rows"]).format(
+        target=table_name(target.table),
+        columns=sql.SQL(", ").join(map(sql.Identifier, names)),
+        stream_id=sql.Literal(item.stream_id),
+        from_offset=sql.Literal(offsets.from_offset),
+        until_offset=sql.Literal(offsets.until_offset),
+    )
+    cur.copy_expert(statement, rows, COPY_SIZE)
+    return int(cur.rowcount)
 
 
 def withdraw(cur: cursor, target: Append, batch_id: int, stream_id: int | None = None) -> dict[str, int]:

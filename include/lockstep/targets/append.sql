@@ -4,6 +4,15 @@ insert into {target} ({columns}, _stream, _offset, _ordinal, _batch)
 select {staged}, t._stream, t._offset, t._ordinal, %(batch_id)s
 from {rows} t
 
+-- name: takes_copies
+-- Whether COPY fills the table as INSERT would: rules and policies know only INSERT.
+select relkind in ('r', 'p') and not relrowsecurity and not relhasrules as does from pg_class where oid = to_regclass(%(table)s)
+
+-- name: copy_rows
+-- A range's rows as they come; one of another record is left out, and missed in the count.
+copy {target} ({columns}) from stdin with (format binary)
+where _stream = {stream_id} and _offset >= {from_offset} and _offset < {until_offset}
+
 -- name: withdraw_rows
 -- The rows of the segments that a replay replaces, found by where they were read.
 delete from {target} t using lockstep.claim k

@@ -164,9 +164,7 @@ def _require_totals(name: str, target: Accumulate, columns: Sequence[Column], fo
 
 def _holds_exactly(held: str, wanted: str, *, is_key: bool) -> bool:
     """Whether a column of one type holds every value of the other as it is."""
-    if held in {AS_POSTGRES_WRITES.get(wanted, wanted), *WIDER.get(wanted, ())} or (
-        is_key and (wanted, held) == ("text", "uuid")
-    ):
+    if held in {written_alike(wanted), *WIDER.get(wanted, ())} or (is_key and (wanted, held) == ("text", "uuid")):
         return True
     needed, room = _NUMERIC.match(wanted), _NUMERIC.match(held)
     if needed is None:
@@ -180,6 +178,11 @@ def _holds_exactly(held: str, wanted: str, *, is_key: bool) -> bool:
 def columns_of(cur: cursor, table: str) -> dict[str, str]:
     """The target's columns, with their types as Postgres writes them."""
     return {row.name: row.type for row in _columns(cur, table)}
+
+
+def written_alike(type_: str) -> str:
+    """The type of a decoded column as Postgres writes that of the target's."""
+    return AS_POSTGRES_WRITES.get(type_, type_)
 
 
 def _columns(cur: cursor, table: str) -> list[Any]:

@@ -1,0 +1,47 @@
+"""A range's rows on their way: into a table of the task's connection, or kept here for the commit to copy straight."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lockstep.staging.aside import Spool
+from lockstep.staging.copy_binary import copy_binary
+
+if TYPE_CHECKING:
+    from lockstep.core.accounting import ManifestLine
+    from lockstep.core.staging import RangeOutcome, RangeSession
+
+
+class RangeRows:
+    """What will be published of one range by a batch. A commit in which Kafka is waited for would stand in others' way."""
+
+    def __init__(self, session: RangeSession, stream_id: int, batch_id: int) -> None:
+        self._session = session
+        self._stream_id = stream_id
+        self._batch_id = batch_id
+        self._spool = Spool() if session.straight else None
+
+    def take(self, rows: pa.RecordBatch) -> None:
+        """More of them, rejects among them, with the columns of a staging table."""
+        if self._spool:
+            good = pc.is_null(rows.column("_reason"))
+            self._keep(self._spool, rows.filter(good))
+            rows = rows.filter(pc.invert(good))
+        for piece in copy_binary(rows):
+            self._session.copy(self._stream_id, rows.schema.names, piece)
+
+    def commit(self, line: ManifestLine) -> RangeOutcome:
+        """All of them are taken, and the line is about them."""
+        if self._spool is None:
+            return self._session.commit(line)
+        with closing(self._spool):
+            return self._session.commit(line, self._spool.pieces)
+
+    def _keep(self, spool: Spool, good: pa.RecordBatch) -> None:
+        batch = pa.repeat(pa.scalar(self._batch_id, pa.int64()), good.num_rows)
+        for piece in copy_binary(good.append_column("_batch", batch).select(self._session.straight)):
+            spool.put(piece)

@@ -1,0 +1,113 @@
+"""Rows that the target takes as they are go there without a table in between, and no way lets in what is not the range's."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pytest
+
+from house.scene import Scene
+from lockstep.adapters.postgres import LockTimeout, transaction
+from lockstep.core.definition import PerPartition
+from lockstep.core.errors import BadData
+from lockstep.ledger import ranges
+from lockstep.staging import range_rows
+from lockstep.staging.copy_binary import copy_binary
+from lockstep.targets import straight
+
+OTHER_WAYS = {
+    "a text with an end": "alter table public.house alter id type varchar(20)",
+    "a wider number": "alter table public.house alter factor type bigint",
+    "a rule": "create rule also as on insert to public.house do also notify house",
+    "a policy": "alter table public.house enable row level security; create policy all_of_it on public.house using (true)",
+}
+
+
+@pytest.fixture
+def by_partition(database, tmp_path):
+    scene = Scene(database, tmp_path, guarantee=PerPartition())
+    yield scene
+    scene.end()
+
+
+def names(scene: Scene) -> tuple[str, ...]:
+    with transaction(scene.at.conn, None) as cur:
+        return straight(cur, scene.pipeline.first, scene.pipeline.columns)
+
+
+def refused(*_: object) -> None:
+    raise AssertionError("a table was made for rows that need none")
+
+
+def test_rows_that_need_no_cast_are_copied_into_the_target_alone(by_partition, monkeypatch):
+    by_partition.log.produce(0, 6)
+    by_partition.log.produce(1, 3)
+    monkeypatch.setattr(ranges, "create_rows", refused)
+
+    by_partition.done()
+
+    assert names(by_partition) == ("_stream", "_offset", "_ordinal", "_batch", "id", "n", "factor")
+    assert len(by_partition.rows()) == 9
+    assert by_partition.violations() == []
+
+
+@pytest.mark.parametrize("way", OTHER_WAYS)
+def test_where_the_target_takes_another_way_the_same_rows_arrive(by_partition, way):
+    by_partition.log.produce(0, 6)
+    with transaction(by_partition.at.conn, None) as cur:
+        cur.execute(OTHER_WAYS[way])
+
+    by_partition.done()
+
+    assert names(by_partition) == ()
+    assert len(by_partition.rows()) == 6
+    assert by_partition.violations() == []
+
+
+def test_rows_come_once_when_a_lock_is_waited_for_in_vain(by_partition, monkeypatch):
+    by_partition.log.produce(0, 6)
+    locked, failures = ranges.require_newest, [LockTimeout("somebody else has it")] * 2
+    monkeypatch.setattr(ranges, "require_newest", lambda *a: locked(*a) if not failures else fail(failures.pop()))
+
+    by_partition.done()
+
+    assert failures == []
+    assert len(by_partition.rows()) == 6
+    assert by_partition.violations() == []
+
+
+@pytest.mark.parametrize(("column", "value"), [("_offset", 6), ("_offset", -1), ("_stream", 99)])
+def test_a_row_of_another_record_is_kept_out_by_the_database_and_refuses_the_range(
+    by_partition, monkeypatch, column, value
+):
+    by_partition.log.produce(0, 6)
+
+    def bent(rows):
+        """The last row says that it is another record's."""
+        values = rows.column(column).to_pylist()
+        return copy_binary(
+            rows.set_column(
+                rows.schema.get_field_index(column), column, pa.array([*values[:-1], value], rows.column(column).type)
+            )
+        )
+
+    monkeypatch.setattr(range_rows, "copy_binary", lambda rows: bent(rows) if "_batch" in rows.schema.names else [])
+
+    with pytest.raises(BadData, match=r"copied are \(rows, rejects\) \(\d, 0\), told were \(6, 0\)"):
+        by_partition.done()
+
+    assert by_partition.rows() == []
+    assert by_partition.ask("select * from lockstep.commit") == []
+
+
+def test_pieces_come_again_in_their_order_however_often_they_are_asked_for():
+    spool = range_rows.Spool()
+    spool.put(io.BytesIO(b"one"))
+    spool.put(io.BytesIO(b"two"))
+
+    assert [[piece.read() for piece in spool.pieces()] for _ in range(2)] == [[b"one", b"two"]] * 2
+
+
+def fail(error: Exception) -> None:
+    raise error
