@@ -30,5 +30,5 @@ def test_whatever_happens_in_whatever_order_every_promise_holds(database):
 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-def test_it_holds_for_ten_times_as_many_and_longer_ways(database):
-    machine.run(database, kind="keyed", examples=1_000, steps=100)
+def test_it_holds_for_more_and_longer_ways(database):
+    machine.run(database, kind="keyed", examples=500, steps=100)
