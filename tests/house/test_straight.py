@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
 import pyarrow as pa
 import pytest
 
@@ -99,14 +97,6 @@ def test_a_row_of_another_record_is_kept_out_by_the_database_and_refuses_the_ran
 
     assert by_partition.rows() == []
     assert by_partition.ask("select * from lockstep.commit") == []
-
-
-def test_pieces_come_again_in_their_order_however_often_they_are_asked_for():
-    spool = range_rows.Spool()
-    spool.put(io.BytesIO(b"one"))
-    spool.put(io.BytesIO(b"two"))
-
-    assert [[piece.read() for piece in spool.pieces()] for _ in range(2)] == [[b"one", b"two"]] * 2
 
 
 def fail(error: Exception) -> None:

@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import BadData
 from lockstep.core.staging import RangeOutcome
-from lockstep.staging.aside import keep, kept
+from lockstep.staging.aside import keep, kept, sweep
 from lockstep.staging.range_rows import RangeRows
 from lockstep.staging.short_way import joined
 from lockstep.staging.stretches import stretches
@@ -65,6 +65,7 @@ class RangeWriter:
 
         What it keeps lies in a file of this task, for its outlet.
         """
+        sweep()
         tally, aside = Tally(_task(), self.from_offsets), []
         for batch in batches:
             if not batch.num_rows:

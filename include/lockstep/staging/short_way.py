@@ -36,6 +36,7 @@ class ShortWay:
 
     def left(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The raw records that could not be decoded; behind those of a stretch a row with the name of the others' file."""
+        aside.sweep()
         for stream_id, part in stretches(batches):
             places, columns = self.decode(part.column("_value"))
             if rest := part.num_rows - len(places):
