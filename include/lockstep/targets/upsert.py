@@ -34,20 +34,30 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         cur.execute(sql.SQL(Q[name]).format(**parts), values)
         return cur.rowcount
 
+    def told(name: str) -> Any:
+        run(name)
+        return one(cur)
+
     run("lock_target")
     newest = run("keep_newest")
-    if target.order_by is None:
-        for query in ("moved_within", "moved_since"):
-            run(query)
-            _refuse_moved_key(cur, target)
-    else:
+    if target.order_by is not None:
         run("without_order")
         _refuse_no_order(cur, target)
-    older = run("drop_superseded") + run("drop_dead")
-    run("insert_tombstones")
-    deleted = run("delete_rows")
-    run("count_existing")
-    existing: int = one(cur).existing
+    elif newest < rows.count:  # some key came more than once
+        run("moved_within")
+        _refuse_moved_key(cur, target)
+    # Each step joins all keys, so those that would find nothing are left out.
+    there, deletions = told("look_up"), told("deletions")
+    if target.order_by is None and there.moved:
+        run("moved_since")
+        _refuse_moved_key(cur, target)
+    older = run("drop_superseded") if there.newer else 0
+    older += run("drop_dead") if deletions.earlier else 0
+    deleted = 0
+    if deletions.now:
+        run("insert_tombstones")
+        deleted = run("delete_rows")
+    existing: int = told("count_existing").existing if there.found else 0
     written = run("upsert_rows")
     run("forget_newest")
     return {
@@ -84,6 +94,7 @@ def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
     def each(template: str, items: list[sql.Identifier], joined_by: str = ", ") -> sql.Composable:
         return sql.SQL(joined_by).join(sql.SQL(template).format(item) for item in items)
 
+    target_order, newest_order = each("t.{},", order, " "), each("n.{},", order, " ")
     return {
         "rows": rows.source,
         "target": table_name(target.table),
@@ -100,8 +111,9 @@ def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
         "same_key": each("t.{0} = n.{0}", keys, " and "),
         "order": each("{} desc,", order, " "),
         "no_order": each("n.{} is null", order, " and "),
-        "target_order": each("t.{},", order, " "),
-        "newest_order": each("n.{},", order, " "),
+        "target_order": target_order,
+        "newest_order": newest_order,
+        "older": sql.SQL(Q["older"]).format(target_order=target_order, newest_order=newest_order),
         "assignments": each(
             "{0} = excluded.{0}", [sql.Identifier(n) for n in columns.names if n not in target.key] or keys
         ),

@@ -21,6 +21,16 @@ select jsonb_build_array({staged_keys}) as key, t._stream as one, n._stream as o
 from {rows} t join lockstep.stream s on s.stream_id = t._stream
 join newest n on {same_staged_key} and n._stream <> t._stream and n._epoch = s.epoch limit 1
 
+-- name: older
+-- Of a key the row that is there (t, s) is of a newer record than the staged one (n).
+({target_order} s.epoch, t._offset, t._stream) > ({newest_order} n._epoch, n._offset, n._stream)
+
+-- name: look_up
+-- What the target has of these keys: rows, newer rows, and rows of a record in another partition of one epoch.
+select count(*) as found, count(*) filter (where {older}) as newer,
+    count(*) filter (where t._stream <> n._stream and s.epoch = n._epoch) as moved
+from newest n join {target} t on {same_key} join lockstep.stream s on s.stream_id = t._stream
+
 -- name: moved_since
 -- The same, against what was written before.
 select jsonb_build_array({newest_keys}) as key, t._stream as one, n._stream as other
@@ -30,8 +40,12 @@ join lockstep.stream s on s.stream_id = t._stream and s.epoch = n._epoch limit 1
 -- name: drop_superseded
 -- Records older than the row that is there change nothing.
 delete from newest n using {target} t, lockstep.stream s
-where {same_key} and s.stream_id = t._stream
-  and ({target_order} s.epoch, t._offset, t._stream) > ({newest_order} n._epoch, n._offset, n._stream)
+where {same_key} and s.stream_id = t._stream and {older}
+
+-- name: deletions
+-- Whether any key was deleted, by an earlier record of this target's or by one of these.
+select exists (select from lockstep.tombstone d where d.target = %(target)s) as earlier,
+    exists (select from newest n where n._deleted) as now
 
 -- name: drop_dead
 -- Records older than a tombstone do not raise the dead.
