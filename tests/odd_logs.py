@@ -109,7 +109,11 @@ def compact(kafka: str, topic: str, below: int, partition: int = 0) -> None:
     producer = Producer({"bootstrap.servers": kafka})
     producer.produce(topic, json.dumps({"id": "roll", "n": -1}), "roll", partition=partition)
     producer.flush(10)
-    until(lambda: sum(o < below for o in offsets_in(kafka, topic, partition)) < below, "the log was never compacted")
+
+    def has_holes() -> bool:
+        return sum(o < below for o in offsets_in(kafka, topic, partition)) < below
+
+    until(has_holes, "the log was never compacted", 120)
 
 
 def until(true: Callable[[], bool], otherwise: str, seconds: float = 40) -> None:
