@@ -51,20 +51,20 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     if target.order_by is None and there.moved:
         run("moved_since")
         _refuse_moved_key(cur, target)
-    older = run("drop_superseded") if there.newer else 0
-    older += run("drop_dead") if deletions.earlier else 0
+    superseded = run("drop_superseded") if there.newer else 0
+    dead = run("drop_dead") if deletions.earlier else 0
     deleted = 0
     if deletions.now:
         run("insert_tombstones")
         deleted = run("delete_rows")
-    existing: int = told("count_existing").existing if there.found else 0
+    existing: int = told("count_existing").existing if dead else there.found - superseded - deleted
     written = run("upsert_rows")
     run("forget_newest")
     return {
         "inserted": written - existing,
         "updated": existing,
         "deleted": deleted,
-        "superseded": rows.count - newest + older,
+        "superseded": rows.count - newest + superseded + dead,
     }
 
 
