@@ -135,6 +135,7 @@ def ensure_database(dsn: str, name: str) -> None:
 def staging_dsn(dsn: str, name: str) -> str:
     """How an executor connects: as the stager, and never waiting for ever on a COPY that nobody reads."""
     options = f"-c role={STAGER} -c statement_timeout={STAGING_SECONDS}s -c timezone=UTC"
+    options += f" -c idle_in_transaction_session_timeout={STAGING_SECONDS}s"  # Kafka is waited for between two copies
     # Without these the server keeps a COPY whose client is gone, and its table, for as long as the system likes: hours.
     options += "".join(f" -c {name}={value}" for name, value in _patience("tcp_keepalives_").items())
     given = parse_dsn(dsn).get("options", "")

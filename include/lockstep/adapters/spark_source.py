@@ -40,7 +40,7 @@ def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str]) ->
         "includeHeaders": "true",
     }
     raw = session().read.format("kafka").options(**options).load()
-    streams = F.create_map(*[F.lit(value) for p, item in parts.items() for value in (p, item.stream_id)])
+    streams = F.expr(f"map({', '.join(f'{p}, {item.stream_id}' for p, item in parts.items())})")
     headers = F.to_json(F.transform("headers", lambda h: F.struct(h["key"], F.base64(h["value"]).alias("value"))))
     size = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
     return raw.select(

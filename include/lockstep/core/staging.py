@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Pieces = Callable[[], Iterable[BinaryIO]]
 
 STAGING_SCHEMA = "lockstep_staging"
+COPY_SIZE = 2**20  # bytes that COPY is handed at a time
 NO_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)  # where there is no batch, as on the empty frame that `check` asks
 
 # Every staging table begins with these; the decoded columns follow. `_task` is Spark's task attempt id: rows of tasks

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg2 import errors, sql
 
 from lockstep.core.errors import CoverageMoved, PositionMoved, Refusal, Superseded
-from lockstep.core.staging import RESERVED_COLUMNS
+from lockstep.core.staging import COPY_SIZE, RESERVED_COLUMNS
 from lockstep.ledger.attempts import insert_manifest, insert_results
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import typed_columns
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 Q = queries("lockstep.ledger", "ranges")
 STATEMENT_SECONDS = 600
-COPY_SIZE = 2**20  # bytes handed over at a time
 
 
 def record_task(cur: cursor, attempt: AttemptId, backend: Any) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adbc_driver_postgresql import dbapi
-
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import BadData
+from lockstep.staging.session import staging_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 LINES = """
 select slot, task, stream_id, delivered, written, rejected, bytes, digest_sum::text, digest_squares::text,
     first_offset, last_offset, min_timestamp, max_timestamp
-from lockstep.source_manifest where batch_id = $1 and token = $2 order by stream_id, task
+from lockstep.source_manifest where batch_id = %s and token = %s order by stream_id, task
 """
 
 
@@ -29,9 +28,9 @@ def source_lines(dsn: str, work: StageWork, slots: int, deleting: Sequence[int] 
 
     Raises `BadData` unless each of the `slots` source tasks came to the end of its input.
     """
-    with dbapi.connect(dsn) as conn, conn.cursor() as cursor:
-        cursor.execute(LINES, (work.batch_id, work.token))
-        rows = cursor.fetchall()
+    with staging_session(dsn) as cur:
+        cur.execute(LINES, (work.batch_id, work.token))
+        rows = cur.fetchall()
     ended = {row[0] for row in rows}
     if len(ended) != slots:
         raise BadData(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from adbc_driver_manager import OperationalError
-from adbc_driver_postgresql import dbapi
 from pyspark import TaskContext
 
 from lockstep.core.staging import RAW_COLUMNS, STAGING_SCHEMA
 from lockstep.faults import reach
+from lockstep.staging.session import copy_rows, staging_session
 from lockstep.staging.short_way import joined
 from lockstep.staging.tally import LINES, Tally
 
@@ -75,11 +73,10 @@ class Writer:
         tally.untouched()
         for batch in kept:
             tally.staged(batch)
-        with self._transaction() as cursor:
+        with staging_session(self.dsn) as cur:
             for writer, rows in self._aside(kept):
-                writer._copy(cursor, rows[0].schema, rows, task)  # noqa: SLF001 - this writer, for another table
-            lines = self._source_lines(tally.lines())
-            cursor.adbc_ingest("source_manifest", lines, mode="append", db_schema_name="lockstep")
+                writer._copy(cur, rows, task)  # noqa: SLF001 - this writer, for another table
+            copy_rows(cur, "lockstep", "source_manifest", self._source_lines(tally.lines()))
 
     def _aside(self, kept: list[pa.RecordBatch]) -> Iterator[tuple[Writer, list[pa.RecordBatch]]]:
         """Which rows go into which table: rejects into the first, a tombstone into each that it deletes from."""
@@ -96,17 +93,17 @@ class Writer:
 
     def _keep_beside(self, table: str, raw: list[pa.RecordBatch]) -> None:
         """A transaction of its own: records do not change, so whichever try has read them, these are their bytes."""
-        with self._transaction() as cursor:
-            replace(self, table=table)._copy(cursor, raw[0].schema, raw)  # noqa: SLF001 - this writer, for another table
+        with staging_session(self.dsn) as cur:
+            replace(self, table=table)._copy(cur, raw)  # noqa: SLF001 - this writer, for another table
 
-    def _source_lines(self, lines: pa.RecordBatch) -> pa.Table:
+    def _source_lines(self, lines: pa.RecordBatch) -> pa.RecordBatch:
         columns = {name: lines.column(name) for name in LINES.names if name != "rows"}
         for name in ("digest_sum", "digest_squares"):
             columns[name] = pc.cast(columns[name], pa.decimal128(38, 0))
         same = {"batch_id": self.batch_id, "token": self.token}
         columns |= {name: pa.array([value] * lines.num_rows, pa.int64()) for name, value in same.items()}
         columns["slot"] = pa.array([_slot()] * lines.num_rows, pa.int32())
-        return pa.table(columns)
+        return pa.RecordBatch.from_pydict(columns)
 
     def _write(self, batches: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[pa.RecordBatch]:
         first = next((batch for batch in batches if batch.num_rows), None)
@@ -115,27 +112,17 @@ class Writer:
                 yield tally.lines()
             return
         reach("task.read_mid")
-        with self._transaction() as cursor:
-            self._copy(cursor, first.schema, _counted(chain([first], batches), tally.staged))
+        with staging_session(self.dsn) as cur:
+            self._copy(cur, _counted(chain([first], batches), tally.staged))
             reach("task.copy_end")
         reach("task.committed")
         yield tally.lines()
 
-    def _copy(self, cursor: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch], task: int | None = None) -> None:
+    def _copy(self, cur: Any, batches: Iterable[pa.RecordBatch], task: int | None = None) -> None:
         task = _task() if task is None else task
-        staged = _under_way(_with_task(batch, task) for batch in batches)
-        fields = [field for field in schema if field.name not in NOT_STAGED]
-        reader = pa.RecordBatchReader.from_batches(pa.schema([*fields, pa.field("_task", pa.int64())]), staged)
-        cursor.adbc_ingest(self.table, reader, mode="append", db_schema_name=STAGING_SCHEMA)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Any]:
-        try:
-            with dbapi.connect(self.dsn) as conn, conn.cursor() as cursor:
-                yield cursor
-                conn.commit()
-        except OperationalError as error:
-            raise ConnectionError(str(error)) from error
+        for batch in batches:
+            copy_rows(cur, STAGING_SCHEMA, self.table, _with_task(batch, task))
+            reach("task.copy_mid")
 
 
 def _task() -> int:
@@ -160,12 +147,6 @@ def unfiltered(batch: pa.RecordBatch) -> pa.RecordBatch:
     if "_filtered" not in batch.schema.names:
         return batch
     return batch.filter(pc.invert(batch.column("_filtered")))
-
-
-def _under_way(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield batch
-        reach("task.copy_mid")
 
 
 def _stageable(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:

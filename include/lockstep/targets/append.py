@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from psycopg2 import sql
 
 from lockstep.core.errors import BadData
+from lockstep.core.staging import COPY_SIZE
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
-from lockstep.ledger.ranges import COPY_SIZE
 from lockstep.ledger.rows import one
 from lockstep.targets.fit import COORDINATES, columns_of, payload, written_alike
 

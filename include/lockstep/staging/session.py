@@ -1,0 +1,41 @@
+"""A staging task's session: a connection of its own, one transaction, rows by COPY in its binary format."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg2
+from psycopg2 import sql
+
+from lockstep.core.staging import COPY_SIZE
+from lockstep.staging.copy_binary import copy_binary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from psycopg2.extensions import cursor
+
+
+@contextmanager
+def staging_session(dsn: str) -> Iterator[Any]:
+    """Commits when the block ends; `dsn` says who stages, and how long a statement may take.
+
+    Raises `ConnectionError` when Postgres is away or has no room.
+    """
+    try:
+        with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
+            yield cur
+    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+        raise ConnectionError(str(error)) from error
+
+
+def copy_rows(cur: cursor, schema: str, table: str, rows: pa.RecordBatch) -> None:
+    """Copies rows into a table whose columns have the very types of theirs."""
+    columns = sql.SQL(", ").join(map(sql.Identifier, rows.schema.names))
+    statement = sql.SQL("copy {table} ({columns}) from stdin with (format binary)").format(
+        table=sql.Identifier(schema, table), columns=columns
+    )
+    for piece in copy_binary(rows):
+        cur.copy_expert(statement, piece, COPY_SIZE)
