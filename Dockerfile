@@ -31,7 +31,7 @@ ENV UV_PYTHON_INSTALL_DIR=/opt/python
 COPY requirements.txt ./
 RUN uv venv --managed-python --python 3.11 /opt/lockstep \
     && uv pip install --no-cache --python /opt/lockstep/bin/python --constraint requirements.txt \
-        adbc-driver-postgresql numpy pandas pyarrow fastavro confluent-kafka attrs authlib cachetools certifi httpx2
+        psycopg2-binary numpy pandas pyarrow fastavro confluent-kafka attrs authlib cachetools certifi httpx2
 
 FROM apache/spark:4.1.1 AS spark-worker
 COPY --from=interpreter /opt/python /opt/python

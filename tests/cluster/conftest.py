@@ -84,7 +84,7 @@ def bare_python(tmp_path_factory):
     (site / "others.pth").write_text(sysconfig.get_path("purelib"))
     python = str(folder / "bin" / "python")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    program = "import pyspark, adbc_driver_postgresql, lockstep"
+    program = "import pyspark, psycopg2, lockstep"
     found = subprocess.run([python, "-c", program], env=environ, capture_output=True, text=True, check=False)
     assert "No module named 'lockstep'" in found.stderr
     return python

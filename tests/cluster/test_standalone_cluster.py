@@ -1,4 +1,4 @@
-"""Spark on other machines: the DAG is the same, executors bring nothing but pyarrow and adbc, and one may die."""
+"""Spark on other machines: the DAG is the same, executors bring nothing but pyarrow and psycopg2, and one may die."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-HEAVY = ("pyspark", "great_expectations", "confluent_kafka", "psycopg2", "adbc_driver_postgresql", "pandas")
+HEAVY = ("pyspark", "great_expectations", "confluent_kafka", "psycopg2", "pandas")
 STEPS = ["plan", "stage", "validate", "commit", "announce"]
 BEHIND = {"hourly_clicks"}  # what reads a pipeline's table, and is none itself
 # What Astro's stock integrity test does: variables and connections answer with anything, then every file is parsed.
