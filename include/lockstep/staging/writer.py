@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -74,11 +74,11 @@ class Writer:
         for batch in kept:
             tally.staged(batch)
         with staging_session(self.dsn) as cur:
-            for writer, rows in self._aside(kept):
-                writer._copy(cur, rows, task)  # noqa: SLF001 - this writer, for another table
+            for table, rows in self._aside(kept):
+                _stage(cur, table, rows, task)
             copy_rows(cur, "lockstep", "source_manifest", self._source_lines(tally.lines()))
 
-    def _aside(self, kept: list[pa.RecordBatch]) -> Iterator[tuple[Writer, list[pa.RecordBatch]]]:
+    def _aside(self, kept: list[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
         """Which rows go into which table: rejects into the first, a tombstone into each that it deletes from."""
         tombs = dict(self.tombs)
         for table, columns in ({self.table: self.columns} | tombs).items():
@@ -89,12 +89,12 @@ class Writer:
                 parts = [wanted, batch.filter(rejected)] if table == self.table else [wanted]
                 rows += [_stageable(part, columns) for part in parts if part.num_rows]
             if rows:
-                yield replace(self, table=table), rows
+                yield table, rows
 
     def _keep_beside(self, table: str, raw: list[pa.RecordBatch]) -> None:
         """A transaction of its own: records do not change, so whichever try has read them, these are their bytes."""
         with staging_session(self.dsn) as cur:
-            replace(self, table=table)._copy(cur, raw)  # noqa: SLF001 - this writer, for another table
+            _stage(cur, table, raw, _task())
 
     def _source_lines(self, lines: pa.RecordBatch) -> pa.RecordBatch:
         columns = {name: lines.column(name) for name in LINES.names if name != "rows"}
@@ -113,16 +113,16 @@ class Writer:
             return
         reach("task.read_mid")
         with staging_session(self.dsn) as cur:
-            self._copy(cur, _counted(chain([first], batches), tally.staged))
+            _stage(cur, self.table, _counted(chain([first], batches), tally.staged), _task())
             reach("task.copy_end")
         reach("task.committed")
         yield tally.lines()
 
-    def _copy(self, cur: Any, batches: Iterable[pa.RecordBatch], task: int | None = None) -> None:
-        task = _task() if task is None else task
-        for batch in batches:
-            copy_rows(cur, STAGING_SCHEMA, self.table, _with_task(batch, task))
-            reach("task.copy_mid")
+
+def _stage(cur: Any, table: str, batches: Iterable[pa.RecordBatch], task: int) -> None:
+    for batch in batches:
+        copy_rows(cur, STAGING_SCHEMA, table, _with_task(batch, task))
+        reach("task.copy_mid")
 
 
 def _task() -> int:
