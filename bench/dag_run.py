@@ -65,7 +65,8 @@ def main() -> int:
         finally:
             if left := airflow.running(home):
                 airflow.stop(left)
-            spark_connect.stop(home)
+            if server := spark_connect.running(home):
+                spark_connect.stop(server)
     return _show(runs[1:])  # the first one finds everything cold
 
 

@@ -19,14 +19,16 @@ from confluent_kafka.admin import AdminClient
 from checker import at_end, check
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
-from lockstep.dev import airflow, jars, processes
+from lockstep.dev import airflow, jars, ports, processes, spark_connect
 from lockstep.dev.airflow_settings import Place
 from lockstep.ledger.migrate import migrate_target
 from servers import make_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
+
+    from lockstep.dev.spark_connect import SparkServer
 
 PIPELINE = """
 from lockstep.core.definition import Append, Json, Limits, Pipeline
@@ -77,12 +79,15 @@ dag, history = dags_for(
 )
 """
 RECORDS = 150
+WARM = "AIRFLOW_CONN_SPARK_CONNECT_DEFAULT"
 OVER = {"success", "failed"}
 
 
 @contextmanager
-def an_airflow(servers, home: Path, **place: object) -> Iterator[House]:
+def an_airflow(servers, home: Path, *, more: Mapping[str, str] | None = None, **place: object) -> Iterator[House]:
     """An Airflow below the folder with a ledger of its own; everything of it is gone behind the block."""
+    warm = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": ports.choose(home / "spark")}
+    more = {**(more or {}), WARM: json.dumps(warm)}
     for name in ("dags", "pipelines"):
         (home / name).mkdir()
     unique = f"{home.name.replace('-', '_')}_{os.getpid()}"
@@ -90,7 +95,9 @@ def an_airflow(servers, home: Path, **place: object) -> Iterator[House]:
         patch.setenv("LOCKSTEP_PIPELINES", str(home / "pipelines"))
         folders = (home / "dags", jars.CHECKOUT / "plugins", home / "pipelines", jars.folder())
         metadata = f"airflow_{unique}"
-        yield House(home, Place(dsn, servers.kafka().bootstrap, *folders, metadata=metadata, **place))
+        yield House(home, Place(dsn, servers.kafka().bootstrap, *folders, metadata=metadata, more=more, **place))
+        if server := spark_connect.running(home):
+            spark_connect.kill(server)
         if left := airflow.running(home):
             airflow.stop(left)
         servers.drop(metadata)
@@ -132,6 +139,11 @@ class House:
         wanted = {name, f"{name}_history"} if past else {name}
         wait_for(lambda: wanted <= self.api.dags().keys(), "the DAG is parsed")
         return made
+
+    def warm(self) -> SparkServer:
+        """The Spark Connect server where `spark_connect_default` leads, started if it does not run."""
+        port = json.loads(self.place.more[WARM])["port"]
+        return spark_connect.start(self.home, port, jar_folder=self.place.jars / "connector")
 
     def jvms(self) -> list[int]:
         """The Java programs that this Airflow has started."""

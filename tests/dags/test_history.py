@@ -30,13 +30,13 @@ def house(servers, tmp_path_factory):
 class History:
     """A pipeline whose records lie in hours of the past, before its start; its live DAG has begun behind them."""
 
-    def __init__(self, house, name: str, hours: int) -> None:
+    def __init__(self, house, name: str, hours: int, spark: str = "spark_default") -> None:
         now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
         self.begin, self.end = now - timedelta(hours=hours + 3), now - timedelta(hours=3)
         step = timedelta(hours=1) / EACH_HOUR
         past = [self.begin + i * step for i in range(hours * EACH_HOUR)]
         self.house, self.api, self.dag_id = house, house.api, f"{name}_history"
-        self.live: Scheduled = house.pipeline(name, past=past)
+        self.live: Scheduled = house.pipeline(name, past=past, spark=spark)
         assert self.live.over(self.live.trigger(), LONG) == "success"
         assert self.rows() == 0, "the live lane begins behind the past"
 
@@ -110,9 +110,9 @@ class History:
         return self.live.ask(query, self.live.name)
 
 
-def prove_a_backfill(house, name: str, hours: int, live_batches: int) -> History:
+def prove_a_backfill(house, name: str, hours: int, live_batches: int, **more: str) -> History:
     """Hours of the past, three at once, while the live DAG goes on: every record once, and nothing more the second time."""
-    past = History(house, name, hours)
+    past = History(house, name, hours, **more)
     number = past.backfill()
     for _ in range(live_batches):
         past.live.send(10)
@@ -156,7 +156,8 @@ def test_hours_are_backfilled_beside_the_live_dag_and_a_second_time_changes_noth
 @pytest.mark.long
 @pytest.mark.timeout(6000)
 def test_a_day_of_hours_is_backfilled_beside_the_live_dag_and_reprocessing_replaces_its_rows(house):
-    past = prove_a_backfill(house, "whole_day", hours=24, live_batches=4)
+    house.warm()
+    past = prove_a_backfill(house, "whole_day", hours=24, live_batches=4, spark="spark_connect_default")
     live = past.live.ask(
         "select distinct _batch from public.whole_day join lockstep.batch on batch_id = _batch where lane = 'live'"
     )

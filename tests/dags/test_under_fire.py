@@ -13,7 +13,7 @@ import httpx
 import psycopg2
 import pytest
 
-from lockstep.dev import airflow, ports, spark_connect
+from lockstep.dev import airflow, spark_connect
 from scheduled import an_airflow, kill, wait_for
 
 # A dead scheduler's tasks are noticed in seconds, not in minutes.
@@ -66,9 +66,7 @@ def house(servers, tmp_path_factory, metrics):
     home = tmp_path_factory.mktemp("house")
     faults = " ".join(f"{point}=kill@{home / point}" for point in POINTS)
     lineage = {"type": "file", "log_file_path": str(home / "lineage.json"), "append": True}
-    warm = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": ports.choose(home / "spark")}
-    more = {"LOCKSTEP_FAULT": faults, "AIRFLOW_CONN_SPARK_CONNECT_DEFAULT": json.dumps(warm)}
-    more |= {"AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(lineage)}
+    more = {"LOCKSTEP_FAULT": faults, "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(lineage)}
     with an_airflow(servers, home, more=IMPATIENT | metrics.settings() | more) as made:
         yield made
 
@@ -87,22 +85,8 @@ def test_a_task_killed_while_spark_reads_is_tried_again_and_its_jvm_ends(house):
     assert house.jvms() == []
 
 
-@pytest.fixture
-def warm(house):
-    """A Spark Connect server where the connection of the house says."""
-    port = json.loads(house.place.more["AIRFLOW_CONN_SPARK_CONNECT_DEFAULT"])["port"]
-    started = []
-
-    def start():
-        started.append(spark_connect.start(house.home, port, jar_folder=house.place.jars / "connector"))
-        return started[-1]
-
-    yield start
-    spark_connect.kill(started[-1])
-
-
-def test_on_a_warm_spark_a_run_starts_no_jvm_and_a_server_that_dies_costs_a_try(house, warm):
-    server = warm()
+def test_on_a_warm_spark_a_run_starts_no_jvm_and_a_server_that_dies_costs_a_try(house):
+    server = house.warm()
     drill = house.pipeline("on_a_warm_spark", slow=True, spark="spark_connect_default")
     run_id = drill.trigger()
     wait_for(drill.reads, "Spark reads", 90)
@@ -110,7 +94,7 @@ def test_on_a_warm_spark_a_run_starts_no_jvm_and_a_server_that_dies_costs_a_try(
 
     spark_connect.kill(server)
     drill.mark.unlink()
-    warm()
+    server = house.warm()
 
     assert drill.over(run_id) == "success"
     assert house.api.tasks(drill.name, run_id)["stage"]["try_number"] > 1
@@ -118,6 +102,7 @@ def test_on_a_warm_spark_a_run_starts_no_jvm_and_a_server_that_dies_costs_a_try(
     assert batch[0] == "committed"
     assert batch[1] > 1
     assert drill.violations() == []
+    spark_connect.kill(server)
 
 
 @pytest.mark.parametrize("point", POINTS)
