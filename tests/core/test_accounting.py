@@ -29,12 +29,14 @@ def test_a_few_rejects_are_always_taken_and_a_flood_is_not():
 
 @given(st.lists(st.integers(1, 10**7), min_size=1), st.integers(1, 64))
 def test_tasks_are_never_more_than_ranges_or_cores_and_never_none(spans, cores):
-    assert 1 <= tasks_for(spans, cores) <= min(len(spans), cores)
+    assert 1 <= tasks_for(spans, lambda: cores) <= min(len(spans), cores)
 
 
-def test_few_records_over_many_partitions_are_one_task():
-    assert tasks_for([2] * 512, 4) == 1
-    assert tasks_for([1_000_000] * 8, 4) == 4
+def test_few_records_over_many_partitions_are_one_task_and_nobody_counts_the_slots_for_it():
+    asked = []
+    assert tasks_for([2] * 512, lambda: asked.append("slots") or 4) == 1
+    assert asked == []
+    assert tasks_for([1_000_000] * 8, lambda: 4) == 4
 
 
 def test_a_record_with_rows_of_several_tasks_is_written_once():

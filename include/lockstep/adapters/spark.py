@@ -131,7 +131,7 @@ class SparkEngine:
         return self._done(work, committed)
 
     def _tasks(self, work: StageWork) -> int:
-        return tasks_for([item.offsets.span for item in work.ranges], jobs().slots())
+        return tasks_for([item.offsets.span for item in work.ranges], jobs().slots)
 
     def _decoded(self, work: StageWork, tasks: int | None = None) -> DataFrame:
         raw = records_of(work, self._kafka, self._kafka_options)

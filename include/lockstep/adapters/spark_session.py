@@ -61,7 +61,7 @@ def _submitted() -> SparkSession:
     """What was submitted has settings of its own, which win."""
     SparkContext._ensure_initialized()  # noqa: SLF001 - else SparkConf would not know what was submitted
     given = SparkConf()
-    settings = jvm.SETTINGS | {"spark.log.level": "OFF"}
+    settings = jvm.SETTINGS | {"spark.log.level": "OFF"} | _daemon(given.get("spark.master") or "")
     return _built({name: value for name, value in settings.items() if not given.contains(name)})
 
 
@@ -77,9 +77,7 @@ def _launched() -> SparkSession:
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        settings["spark.python.daemon.module"] = (
-            "lockstep.worker_daemon"  # where the code is installed: nobody ships it
-        )
+        settings |= _daemon(master)
     else:
         settings["spark.submit.pyFiles"] = shipping.archive()
         if ARMED_BY in os.environ:
@@ -94,6 +92,11 @@ def _launched() -> SparkSession:
             raise Unreachable(f"Spark does not start: {_reason(log) or error}", next_command="java -version") from None
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001 - the way to a JVM whose output is ours
     return _built(settings)
+
+
+def _daemon(master: str) -> dict[str, str]:
+    """Workers that have imported what they need, where the code is installed and nobody ships it."""
+    return {"spark.python.daemon.module": "lockstep.worker_daemon"} if master.startswith("local") else {}
 
 
 def _built(settings: dict[str, str]) -> SparkSession:

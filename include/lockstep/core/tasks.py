@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 OFFSETS_PER_TASK = 10_000
 
 
-def tasks_for(spans: Sequence[int], cores: int) -> int:
-    """As many tasks as the offsets warrant, never more than ranges or cores, and at least one."""
-    return max(1, min(len(spans), cores, -(-sum(spans) // OFFSETS_PER_TASK)))
+def tasks_for(spans: Sequence[int], slots: Callable[[], int]) -> int:
+    """As many tasks as the offsets warrant, never more than ranges or slots, and at least one.
+
+    Slots are asked for only where there is anything to share out: on a server it takes a job to count them.
+    """
+    warranted = min(len(spans), -(-sum(spans) // OFFSETS_PER_TASK))
+    return min(warranted, slots()) if warranted > 1 else 1
