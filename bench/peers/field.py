@@ -1,0 +1,67 @@
+"""Who runs: every contender by its name in the table, and the sessions that they run in."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from peers.available_now import AvailableNow
+from peers.contender import APPEND, BARE, LIMIT, OURS, PEER, UPSERT, Contender, cores
+from peers.limits import BareConsume, BareCopy
+from peers.ours import Ours
+from peers.plain import Plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from peers.contender import Options, Session
+
+WARM, SERVER, STREAMING, PLAIN, COPY, CONSUME = "lockstep", "lockstep server", "streaming", "plain", "copy", "consume"
+
+SESSIONS: Mapping[str, Callable[[], Session]] = {
+    WARM: Ours,
+    SERVER: partial(Ours, by_server=True),
+    STREAMING: AvailableNow,
+    PLAIN: Plain,
+    COPY: BareCopy,
+    CONSUME: BareConsume,
+}
+# Which jars a session cannot do without.
+NEEDS = {STREAMING: "jdbc"}
+
+ONCE, LEAST = "each record once", "at least once"
+BATCH, PARTITION = (("guarantee", "PerBatch"),), (("guarantee", "PerPartition"),)
+JDBC: tuple[Options, ...] = tuple(
+    (("batchsize", size), ("numPartitions", str(parts)))
+    for size, parts in (("1000", cores()), ("10000", cores()), ("10000", 2 * cores()), ("50000", cores()))
+)
+
+PER_BATCH = Contender("Lockstep PerBatch", OURS, WARM, APPEND, ONCE, (BATCH,), makes_table=True)
+PER_PARTITION = Contender("Lockstep PerPartition", OURS, WARM, APPEND, ONCE, (PARTITION,), makes_table=True)
+OUR_UPSERT = Contender("Lockstep PerBatch, upsert", OURS, WARM, UPSERT, ONCE, (BATCH,), makes_table=True)
+BY_SERVER = Contender("Lockstep PerBatch, Connect server", OURS, SERVER, APPEND, ONCE, (BATCH,), makes_table=True)
+AVAILABLE_NOW = Contender("AvailableNow, JDBC", PEER, STREAMING, APPEND, LEAST, JDBC)
+AVAILABLE_NOW_UPSERT = Contender(
+    "AvailableNow, JDBC and on conflict", PEER, STREAMING, UPSERT, "the newest of a batch", JDBC
+)
+BINARY_4 = Contender(
+    "COPY binary, 4 connections", BARE, COPY, LIMIT, "", ((("format", "binary"), ("connections", "4")),)
+)
+CONTENDERS = (
+    PER_BATCH,
+    PER_PARTITION,
+    BY_SERVER,
+    Contender("Lockstep PerPartition, Connect server", OURS, SERVER, APPEND, ONCE, (PARTITION,), makes_table=True),
+    AVAILABLE_NOW,
+    Contender("Python, execute_values", PEER, PLAIN, APPEND, LEAST),
+    OUR_UPSERT,
+    Contender("Lockstep PerBatch, upsert, Connect server", OURS, SERVER, UPSERT, ONCE, (BATCH,), makes_table=True),
+    AVAILABLE_NOW_UPSERT,
+    *(
+        Contender(f"COPY {form}, {many}", BARE, COPY, LIMIT, "", ((("format", form), ("connections", many[0])),))
+        for form in ("text", "binary")
+        for many in ("1 connection", "4 connections")
+    ),
+    Contender("bare consume", BARE, CONSUME, LIMIT, "", checked=False),
+    Contender("Spark reads, no sink", BARE, STREAMING, LIMIT, "", checked=False),
+)
