@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+
 from peers import jars
-from peers.contender import cores
-from peers.field import CONTENDERS, NEEDS
+from peers.field import CONTENDERS
 from peers.found import THROUGHPUT, Found
 from peers.rounds import ring, say
 from peers.servers import machine, servers

@@ -9,19 +9,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
-from peers.contender import LIMIT, UPSERT
-from peers.records import DDL, NAMES, SCHEMA
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
 from lockstep.adapters import java, jvm
 from lockstep.dev import jars
+from peers.contender import LIMIT, UPSERT
+from peers.records import DDL, NAMES, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from peers.contender import Place, Task
     from pyspark.sql import DataFrame
+
+    from peers.contender import Place, Task
 
 FETCH_WAIT_MS = "10"  # as ours has it
 BROUGHT = """insert into public.{table} ({names})

@@ -72,7 +72,8 @@ class Session(Protocol):
 class Contender:
     """A name in the table: which session it runs in, what it does, and with what it was tuned.
 
-    Of `tunings` the fastest is taken before the rounds begin. `makes_table` says that it makes the table by itself.
+    Of `tunings` the fastest is taken before the rounds begin. It makes its table by itself where `makes_table` says so;
+    where it `resumes`, a second run finds nothing new. More than `at_most` records would take too long.
     """
 
     name: str
@@ -83,6 +84,8 @@ class Contender:
     tunings: tuple[Options, ...] = ((),)
     checked: bool = True
     makes_table: bool = False
+    resumes: bool = True
+    at_most: int = 1 << 60
 
 
 def cores() -> int:

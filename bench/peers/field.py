@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 WARM, SERVER, STREAMING, PLAIN, COPY, CONSUME = "lockstep", "lockstep server", "streaming", "plain", "copy", "consume"
 
+SOME_CORES = tuple(number for number in (1, 2, 4, 8) if number <= cores())
 SESSIONS: Mapping[str, Callable[[], Session]] = {
     WARM: Ours,
     SERVER: partial(Ours, by_server=True),
@@ -25,6 +27,8 @@ SESSIONS: Mapping[str, Callable[[], Session]] = {
     PLAIN: Plain,
     COPY: BareCopy,
     CONSUME: BareConsume,
+    **{f"{WARM} local[{k}]": partial(Ours, master=f"local[{k}]") for k in SOME_CORES},
+    **{f"{STREAMING} local[{k}]": partial(AvailableNow, master=f"local[{k}]") for k in SOME_CORES},
 }
 # Which jars a session cannot do without.
 NEEDS = {STREAMING: "jdbc"}
@@ -53,7 +57,7 @@ CONTENDERS = (
     BY_SERVER,
     Contender("Lockstep PerPartition, Connect server", OURS, SERVER, APPEND, ONCE, (PARTITION,), makes_table=True),
     AVAILABLE_NOW,
-    Contender("Python, execute_values", PEER, PLAIN, APPEND, LEAST),
+    Contender("Python, execute_values", PEER, PLAIN, APPEND, LEAST, at_most=500_000),
     OUR_UPSERT,
     Contender("Lockstep PerBatch, upsert, Connect server", OURS, SERVER, UPSERT, ONCE, (BATCH,), makes_table=True),
     AVAILABLE_NOW_UPSERT,
@@ -65,3 +69,10 @@ CONTENDERS = (
     Contender("bare consume", BARE, CONSUME, LIMIT, "", checked=False),
     Contender("Spark reads, no sink", BARE, STREAMING, LIMIT, "", checked=False),
 )
+
+
+def on_cores(number: int) -> tuple[Contender, ...]:
+    """Those of whom we want to know what more cores bring, in sessions that run so many tasks side by side."""
+    return tuple(
+        replace(each, session=f"{each.session} local[{number}]") for each in (PER_BATCH, PER_PARTITION, AVAILABLE_NOW)
+    )

@@ -76,11 +76,12 @@ class BareConsume:
     def run(self, task: Task) -> Mapping[str, float]:
         """Counts, and refuses to have seen another number."""
         options = {"bootstrap.servers": self._bootstrap, "group.id": "bench", "enable.auto.commit": False}
-        consumer = Consumer(options | {"enable.partition.eof": True, "auto.offset.reset": "error"})
+        options |= {"enable.partition.eof": True, "fetch.wait.max.ms": 10}
+        consumer = Consumer(options | {"auto.offset.reset": "error"})
         consumer.assign([TopicPartition(task.topic, p, 0) for p in range(task.partitions)])
         seen = ends = 0
         while ends < task.partitions:
-            for message in consumer.consume(10_000, 1):
+            for message in consumer.consume(10_000, 0.1):
                 if is_end(message.error()):
                     ends += 1
                 else:

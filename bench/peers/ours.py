@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from peers.contender import UPSERT
-from peers.records import DDL, SCHEMA
-
 from lockstep.adapters.folders import load
 from lockstep.adapters.kafka import Broker
 from lockstep.adapters.postgres import connect
@@ -19,14 +16,15 @@ from lockstep.dev import jars, spark_connect
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.run import run
 from lockstep.steps.surroundings import Surroundings
+from peers.contender import UPSERT
+from peers.records import DDL, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from peers.contender import Place, Task
-
     from lockstep.core.folder import PipelineFolder
     from lockstep.dev.spark_connect import SparkServer
+    from peers.contender import Place, Task
 
 DEFINITION = """from lockstep.core.definition import Append, Json, Limits, PerBatch, PerPartition, Pipeline, Upsert
 P = Pipeline("{name}", "{topic}", Json("{schema}"), {target}, limits=Limits(records=100_000_000), guarantee={guarantee}())

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import psycopg2
 from confluent_kafka import Consumer
+from psycopg2.extras import execute_values
+
 from peers.limits import is_end
 from peers.records import NAMES
-from psycopg2.extras import execute_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,14 +40,15 @@ class Plain:
         if self._place is None:
             raise RuntimeError("not started")
         options = {"bootstrap.servers": self._place.bootstrap, "group.id": task.table, "enable.auto.commit": False}
-        consumer = Consumer(options | {"enable.partition.eof": True, "auto.offset.reset": "earliest"})
+        options |= {"enable.partition.eof": True, "fetch.wait.max.ms": 10}
+        consumer = Consumer(options | {"auto.offset.reset": "earliest"})
         consumer.subscribe([task.topic])
         insert = f"insert into public.{task.table} ({', '.join(NAMES)}) values %s"
         ended: set[int] = set()
         with closing(psycopg2.connect(self._place.superuser_dsn)) as conn:
             while len(ended) < task.partitions:
                 rows = []
-                for message in consumer.consume(AT_ONCE, 0.2):
+                for message in consumer.consume(AT_ONCE, 0.1):
                     if is_end(message.error()):
                         ended.add(message.partition())
                         continue

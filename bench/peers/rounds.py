@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from peers import records
-from peers.contender import APPEND, OURS, Task
+from peers.contender import OURS, Task
 from peers.field import SESSIONS
-from peers.found import Found, Run
+from peers.found import SIZES, Found, Run
 from peers.worker import Failed, Worker
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from peers.contender import Contender, Options, Place
 
-TUNING = "tuning"
+FEWEST = 1_000  # behind a run of so many, another one finds nothing new
+TUNING, WARM_UPS = "tuning", 2
 
 
 @dataclass(slots=True)
@@ -45,7 +46,8 @@ class Ring:
         """Warms everybody up, and finds out with what each is fastest."""
         topic = self.topic(number, partitions)
         for contender in contenders:
-            self._turn(TUNING, contender, topic, number, partitions, 0, 0)
+            for _ in range(WARM_UPS):
+                self._turn(TUNING, contender, topic, number, partitions, 0, 0)
             seconds: dict[Options, float] = {}
             for options in contender.tunings if len(contender.tunings) > 1 else ():
                 self._best[contender.name] = options
@@ -73,7 +75,7 @@ class Ring:
     def _turn(
         self, part: str, contender: Contender, topic: str, number: int, partitions: int, turn: int, at: int
     ) -> list[Run]:
-        if contender.name in self.found.missing:
+        if contender.name in self.found.missing or number > contender.at_most:
             return []
         self._tables += 1
         options = self._best.get(contender.name, contender.tunings[0])
@@ -102,6 +104,9 @@ class Ring:
         run = Run(*facts, at, task.records, seconds, steps, meter.cpu, meter.peak, lost, doubled)
         say(f"{part:<11}{turn:>2}  {contender.name:<44}{run.rate:>10,.0f} rows/s {seconds:>8.3f} s  {lost or 0} lost")
         yield run
+        if part == SIZES and contender.resumes and task.records == FEWEST:
+            seconds, steps, meter = worker.run(task)
+            yield Run(*facts, 0, 0, seconds, steps, meter.cpu, meter.peak)
 
     def _worker(self, session: str) -> Worker:
         if session not in self._workers:
@@ -130,6 +135,3 @@ def _told(best: Options, seconds: dict[Options, float]) -> str:
     words = ", ".join(f"{name} {value}" for name, value in best)
     tried = "; ".join(f"{'/'.join(value for _, value in options)}: {took:.1f} s" for options, took in seconds.items())
     return f"{words} (tried {tried})"
-
-
-__all__ = ["APPEND", "Ring", "ring", "say"]

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import psycopg2
-from peers.contender import Place, cores
-from peers.jars import FOLDER
 
 from lockstep.adapters.postgres import connect
 from lockstep.dev import kafka, ports, postgres
+from lockstep.dev.jars import find
 from lockstep.ledger.migrate import migrate
+from peers.contender import Place, cores
+from peers.jars import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +58,6 @@ def machine(place: Place) -> dict[str, Any]:
         "Python": platform.python_version(),
         "Spark": version("pyspark"),
         "Postgres": database.split()[0],
-        "Kafka": "4.2.1",
+        "Kafka": next(find("broker").glob("kafka_*.jar")).stem.rpartition("-")[2],
         "pyarrow": version("pyarrow"),
     }
