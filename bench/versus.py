@@ -8,8 +8,9 @@ import sys
 from peers import jars
 from peers.field import CONTENDERS
 from peers.found import THROUGHPUT, Found
-from peers.rounds import ring, say
+from peers.rounds import ring
 from peers.servers import machine, servers
+from peers.telling import say
 
 
 def main() -> int:
@@ -21,7 +22,7 @@ def main() -> int:
     given = options.parse_args()
     found = Found()
     contenders = [c for c in CONTENDERS if any(w in c.name for w in given.only.split(","))]
-    for said in jars.missing(("jdbc",)):
+    for said in jars.missing(("jdbc", "connect", "flink")):
         say(said)
     with servers() as place, ring(place, found) as turns:
         found.machine = machine(place)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from peers import jars, quick
 from peers.found import Found
-from peers.rounds import ring, say
+from peers.rounds import ring
 from peers.servers import machine, servers
+from peers.telling import say
 
 RECORDED = Path(__file__).with_name("recorded.json")
 

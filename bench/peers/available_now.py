@@ -77,6 +77,9 @@ class AvailableNow:
         took = [progress["durationMs"].get("triggerExecution", 0) for progress in query.recentProgress]
         return {"trigger": sum(took) / 1000}
 
+    def finish(self) -> None:
+        """Nothing goes on."""
+
     def end(self) -> None:
         """The JVM ends with the process."""
         if self._spark:

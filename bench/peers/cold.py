@@ -1,4 +1,4 @@
-"""Runs that start a Spark of their own: `lockstep run`, and `spark-submit` as an Airflow task does it, with the diet and without."""
+"""Runs that start their own Spark: `lockstep run`, and `spark-submit` as an Airflow task does it, with its diet and without."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from peers.found import COLD, Run
 from peers.meter import Meter
 from peers.ours import defined, settled
 from peers.records import compare, drop_table, settle
+from peers.telling import say
 from peers.worker import Failed
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ PATIENCE = 300
 def cold(place: Place, topic: str, records: int, partitions: int, rounds: int) -> Iterator[Run]:
     """Each way once a round, plan and commit included; the first runs are measured, too: nothing stays warm but files."""
     settled(place)
-    class_data.ensure(lambda line: sys.stderr.write(f"{line}\n"))
+    class_data.ensure(say)
     ways: dict[str, Callable[[_Cold], None]] = {
         SUBMITTED: lambda one: one.submitted(fat=False),
         FAT: lambda one: one.submitted(fat=True),

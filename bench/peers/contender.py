@@ -64,6 +64,9 @@ class Session(Protocol):
     def run(self, task: Task) -> Mapping[str, float]:
         """From the trigger until everything is committed; a second call finds nothing new. Seconds of steps may be told."""
 
+    def finish(self) -> None:
+        """What would go on working behind a run is stopped, for others have their turn."""
+
     def end(self) -> None:
         """Lets go of what was started."""
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from peers.available_now import AvailableNow
 from peers.contender import APPEND, BARE, LIMIT, OURS, PEER, UPSERT, Contender, cores
+from peers.flink import Flink
+from peers.kafka_connect import KafkaConnect
 from peers.limits import BareConsume, BareCopy
 from peers.ours import Ours
 from peers.plain import Plain
@@ -18,12 +20,15 @@ if TYPE_CHECKING:
     from peers.contender import Options, Session
 
 WARM, SERVER, STREAMING, PLAIN, COPY, CONSUME = "lockstep", "lockstep server", "streaming", "plain", "copy", "consume"
+CONNECT, FLINK = "Kafka Connect", "Flink"
 
 SOME_CORES = tuple(number for number in (1, 2, 4, 8) if number <= cores())
 SESSIONS: Mapping[str, Callable[[], Session]] = {
     WARM: Ours,
     SERVER: partial(Ours, by_server=True),
     STREAMING: AvailableNow,
+    CONNECT: KafkaConnect,
+    FLINK: Flink,
     PLAIN: Plain,
     COPY: BareCopy,
     CONSUME: BareConsume,
@@ -31,7 +36,7 @@ SESSIONS: Mapping[str, Callable[[], Session]] = {
     **{f"{STREAMING} local[{k}]": partial(AvailableNow, master=f"local[{k}]") for k in SOME_CORES},
 }
 # Which jars a session cannot do without.
-NEEDS = {STREAMING: "jdbc"}
+NEEDS = {STREAMING: "jdbc", CONNECT: "connect", FLINK: "flink"}
 
 ONCE, LEAST = "each record once", "at least once"
 BATCH, PARTITION = (("guarantee", "PerBatch"),), (("guarantee", "PerPartition"),)
@@ -39,6 +44,8 @@ JDBC: tuple[Options, ...] = tuple(
     (("batchsize", size), ("numPartitions", str(parts)))
     for size, parts in (("1000", cores()), ("10000", cores()), ("10000", 2 * cores()), ("50000", cores()))
 )
+BATCHES: tuple[Options, ...] = tuple((("batch.size", size),) for size in ("500", "3000", "10000"))
+BUFFERS: tuple[Options, ...] = tuple((("max-rows", rows),) for rows in ("1000", "5000", "20000"))
 
 PER_BATCH = Contender("Lockstep PerBatch", OURS, WARM, APPEND, ONCE, (BATCH,), makes_table=True)
 PER_PARTITION = Contender("Lockstep PerPartition", OURS, WARM, APPEND, ONCE, (PARTITION,), makes_table=True)
@@ -46,7 +53,7 @@ OUR_UPSERT = Contender("Lockstep PerBatch, upsert", OURS, WARM, UPSERT, ONCE, (B
 BY_SERVER = Contender("Lockstep PerBatch, Connect server", OURS, SERVER, APPEND, ONCE, (BATCH,), makes_table=True)
 AVAILABLE_NOW = Contender("AvailableNow, JDBC", PEER, STREAMING, APPEND, LEAST, JDBC)
 AVAILABLE_NOW_UPSERT = Contender(
-    "AvailableNow, JDBC and on conflict", PEER, STREAMING, UPSERT, "the newest of a batch", JDBC
+    "AvailableNow, JDBC and on conflict", PEER, STREAMING, UPSERT, "the newest of a key", JDBC
 )
 BINARY_4 = Contender(
     "COPY binary, 4 connections", BARE, COPY, LIMIT, "", ((("format", "binary"), ("connections", "4")),)
@@ -57,10 +64,14 @@ CONTENDERS = (
     BY_SERVER,
     Contender("Lockstep PerPartition, Connect server", OURS, SERVER, APPEND, ONCE, (PARTITION,), makes_table=True),
     AVAILABLE_NOW,
+    Contender("Kafka Connect, Debezium insert", PEER, CONNECT, APPEND, LEAST, BATCHES, resumes=False),
+    Contender("Flink SQL, JDBC", PEER, FLINK, APPEND, LEAST, BUFFERS, resumes=False),
     Contender("Python, execute_values", PEER, PLAIN, APPEND, LEAST, at_most=500_000),
     OUR_UPSERT,
     Contender("Lockstep PerBatch, upsert, Connect server", OURS, SERVER, UPSERT, ONCE, (BATCH,), makes_table=True),
     AVAILABLE_NOW_UPSERT,
+    Contender("Kafka Connect, Debezium upsert", PEER, CONNECT, UPSERT, "the newest of a key", BATCHES, resumes=False),
+    Contender("Flink SQL, JDBC upsert", PEER, FLINK, UPSERT, "the newest of a key", BUFFERS, resumes=False),
     *(
         Contender(f"COPY {form}, {many}", BARE, COPY, LIMIT, "", ((("format", form), ("connections", many[0])),))
         for form in ("text", "binary")

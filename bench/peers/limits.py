@@ -39,6 +39,9 @@ class BareCopy:
             list(threads.map(lambda part: self._copied(task, part), self._bytes[task.table]))
         return {}
 
+    def finish(self) -> None:
+        """Nothing goes on."""
+
     def end(self) -> None:
         """Nothing was started."""
 
@@ -90,6 +93,9 @@ class BareConsume:
         if seen != task.records:
             raise ValueError(f"{seen} records were read and {task.records} produced")
         return {}
+
+    def finish(self) -> None:
+        """Nothing goes on."""
 
     def end(self) -> None:
         """Nothing was started."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import psutil
 
@@ -27,7 +27,7 @@ class Meter:
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def __enter__(self) -> Meter:
+    def __enter__(self) -> Self:
         self.cpu = -self._used()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()

@@ -68,6 +68,9 @@ class Ours:
             report = run(at, SparkEngine(loaded, self._at.bootstrap, self._at.dsn), loaded, Caller("bench"))
         return report.seconds
 
+    def finish(self) -> None:
+        """Nothing goes on."""
+
     def end(self) -> None:
         """A server is not a child."""
         if self._server:

@@ -61,5 +61,8 @@ class Plain:
         consumer.close()
         return {}
 
+    def finish(self) -> None:
+        """Nothing goes on."""
+
     def end(self) -> None:
         """Nothing was started."""

@@ -15,7 +15,10 @@ from peers.contender import UPSERT
 if TYPE_CHECKING:
     from peers.contender import Place, Task
 
-SCHEMA = "id string, seq bigint, part int, customer string, amount decimal(12,2), quantity int, paid boolean, placed_at timestamp"
+SCHEMA = (
+    "id string, seq bigint, part int, customer string, amount decimal(12,2), quantity int, "
+    "paid boolean, placed_at timestamp"
+)
 NAMES = tuple(column.split()[0] for column in SCHEMA.split(", "))
 DDL = """id text not null, seq bigint not null, part integer not null, customer text not null, amount numeric(12,2) not null,
     quantity integer not null, paid boolean not null, placed_at timestamptz not null"""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from peers import records
 from peers.contender import OURS, Task
 from peers.field import SESSIONS
 from peers.found import SIZES, Found, Run
+from peers.telling import say
 from peers.worker import Failed, Worker
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ class Ring:
         if part == SIZES and contender.resumes and task.records == FEWEST:
             seconds, steps, meter = worker.run(task)
             yield Run(*facts, 0, 0, seconds, steps, meter.cpu, meter.peak)
+        worker.finish()
 
     def _worker(self, session: str) -> Worker:
         if session not in self._workers:
@@ -124,11 +125,6 @@ def ring(place: Place, found: Found) -> Iterator[Ring]:
         yield made
     finally:
         made.end()
-
-
-def say(line: str) -> None:
-    """Progress goes to standard error."""
-    sys.stderr.write(f"{line}\n")
 
 
 def _told(best: Options, seconds: dict[Options, float]) -> str:

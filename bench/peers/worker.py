@@ -35,7 +35,7 @@ class Worker:
         self._log = place.home / f"{name.replace(' ', '_')}.log"
         spawned = multiprocessing.get_context("spawn")
         self._pipe, theirs = spawned.Pipe()
-        self._process = spawned.Process(target=_serve, args=(make, place, theirs, self._log), daemon=True)
+        self._process = spawned.Process(target=_serve, args=(make, theirs, self._log), daemon=True)
         self._process.start()
         theirs.close()
         self._family: list[psutil.Process] = []
@@ -54,6 +54,10 @@ class Worker:
         with Meter((self._process.pid or 0,), self._place.postmaster) as meter:
             seconds, steps = self._ask("run", task)
         return seconds, steps, meter
+
+    def finish(self) -> None:
+        """The turn is over."""
+        self._ask("finish")
 
     def end(self) -> None:
         """The session's own end, and then that of every process that it has started."""
@@ -80,7 +84,7 @@ class Worker:
         return answer
 
 
-def _serve(make: Callable[[], Session], place: Place, pipe: Connection, log: Path) -> None:
+def _serve(make: Callable[[], Session], pipe: Connection, log: Path) -> None:
     """Answers until the pipe is closed; everything that is said goes to the log."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
