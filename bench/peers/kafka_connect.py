@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 import urllib.request
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 
     from peers.contender import Place, Task
 
-SECONDS_TO_START, SECONDS_TO_END, SECONDS_BETWEEN_LOOKS = 90, 400, 0.05
+SECONDS_TO_START, SECONDS_TO_END, SECONDS_TO_SETTLE, SECONDS_BETWEEN_LOOKS = 90, 400, 1.0, 0.05
 TASKS = 8  # one for each partition, as long as there are no more
 SINK = "io.debezium.connector.jdbc.JdbcSinkConnector"
-TYPES = {
+TYPES: dict[str, dict[str, Any]] = {
     "id": {"type": "string"},
     "seq": {"type": "int64"},
     "part": {"type": "int32"},
@@ -64,7 +65,7 @@ class KafkaConnect:
         self._place, self._port = place, ports.choose(place.home)
         folder = place.home / "connect"
         folder.mkdir()
-        fields = [{"field": name, **type_} for name, type_ in TYPES.items()]
+        fields = [type_ | {"field": name} for name, type_ in TYPES.items()]
         settings = {
             "bootstrap.servers": place.bootstrap,
             "listeners": f"http://127.0.0.1:{self._port}",
@@ -83,21 +84,28 @@ class KafkaConnect:
         self._process = subprocess.Popen([*program, *words])
         deadline = time.monotonic() + SECONDS_TO_START
         while time.monotonic() < deadline and self._process.poll() is None:
-            with suppress(URLError, ConnectionError):
+            with suppress(URLError, ConnectionError, ValueError):
                 self._called("GET", "/connectors")
                 return
             time.sleep(0.2)
         raise TimeoutError(f"Kafka Connect did not answer within {SECONDS_TO_START} s")
 
     def prepare(self, task: Task) -> None:
-        """The connector of the run before is taken away, and what is to be waited for is looked up."""
+        """A connector that has its tasks and partitions and is paused: it is not the start of one that is measured."""
         table = f"{task.topic}_newest" if task.kind == UPSERT else task.topic
-        self._awaited = self._summed(f'produced."{table}"')
+        self._awaited, self._connector = self._summed(f'produced."{table}"'), task.table
+        sink = {"name": task.table, "initial_state": "PAUSED", "config": self._sink(task)}
+        self._called("POST", "/connectors", sink)
+        deadline = time.monotonic() + SECONDS_TO_START
+        while {each["state"] for each in self._tasks()} != {"PAUSED"}:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the connector was not up within {SECONDS_TO_START} s")
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        time.sleep(SECONDS_TO_SETTLE)
 
     def run(self, task: Task) -> Mapping[str, float]:
-        """From the order for a connector until its table holds everything."""
-        self._connector = task.table
-        self._called("POST", "/connectors", {"name": task.table, "config": self._sink(task)})
+        """From resuming the connector until its table holds everything."""
+        self._called("PUT", f"/connectors/{self._connector}/resume")
         table, size, deadline = f"public.{task.table}", 0, time.monotonic() + SECONDS_TO_END
         with closing(psycopg2.connect(self._at.superuser_dsn)) as conn, conn.cursor() as cur:
             conn.autocommit = True
@@ -106,9 +114,11 @@ class KafkaConnect:
                 (now,) = cur.fetchone() or (0,)
                 if now and now == size and self._summed(table) == self._awaited:
                     return {}
+                if now == size:
+                    self._require_alive()
                 size = now
                 time.sleep(SECONDS_BETWEEN_LOOKS)
-        raise TimeoutError(f"{table} did not hold all within {SECONDS_TO_END} s: {self._said()}")
+        raise TimeoutError(f"{table} did not hold all within {SECONDS_TO_END} s")
 
     def finish(self) -> None:
         """A connector that stays would go on looking for records while others have their turn."""
@@ -125,6 +135,7 @@ class KafkaConnect:
         url, user, password = self._at.jdbc
         size = task.option("batch.size")
         upsert = {"insert.mode": "upsert", "primary.key.mode": "record_value", "primary.key.fields": "id"}
+        upsert |= {"use.reduction.buffer": "true"}  # a key twice in one statement is refused by Postgres
         insert = {"insert.mode": "insert", "primary.key.mode": "none"}
         return {
             "connector.class": SINK,
@@ -139,6 +150,7 @@ class KafkaConnect:
             "consumer.override.max.poll.records": size,
             "consumer.override.auto.offset.reset": "earliest",
             "consumer.override.fetch.max.wait.ms": "10",
+            "consumer.override.heartbeat.interval.ms": "200",  # tasks find one another at once
             "consumer.override.isolation.level": "read_committed",
             **(upsert if task.kind == UPSERT else insert),
         }
@@ -149,10 +161,19 @@ class KafkaConnect:
             rows, total = cur.fetchone() or (0, 0)
         return rows, total
 
-    def _said(self) -> str:
-        status = self._called("GET", f"/connectors/{self._connector}/status")
-        traces = [task.get("trace", "").splitlines() for task in status["tasks"]]
-        return next((line for trace in traces for line in reversed(trace) if line.startswith("Caused by")), "slow")
+    def _require_alive(self) -> None:
+        for task in self._tasks():
+            if task["state"] == "FAILED":
+                lines = [line for line in task["trace"].splitlines() if line.startswith("Caused by")]
+                raise ValueError(lines[-1] if lines else task["trace"])
+
+    def _tasks(self) -> list[dict[str, str]]:
+        try:
+            status = self._called("GET", f"/connectors/{self._connector}/status")
+        except ValueError:  # not known yet
+            return []
+        tasks: list[dict[str, str]] = status["tasks"]
+        return tasks
 
     def _called(self, method: str, path: str, document: Any = None) -> Any:
         data = None if document is None else json.dumps(document).encode()
@@ -163,7 +184,8 @@ class KafkaConnect:
             with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - the same
                 return json.loads(answer.read() or b"null")
         except HTTPError as error:
-            raise ValueError(f"{method} {path}: {error.read().decode(errors='replace')[:300]}") from None
+            said = " ".join(re.sub("<[^>]*>", " ", error.read().decode(errors="replace")).split())
+            raise ValueError(f"{method} {path}: {error.code} {said[:200]}") from None
 
     @property
     def _at(self) -> Place:

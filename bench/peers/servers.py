@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import signal
+import sys
 import tempfile
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 @contextmanager
 def servers() -> Iterator[Place]:
     """Postgres with an empty ledger, and Kafka, both with the settings of the embedded stack."""
+    signal.signal(signal.SIGTERM, _ended)
     home = Path(tempfile.mkdtemp(prefix="lockstep-bench-"))
     try:
         server, broker = postgres.start(home), kafka.start(home, ports.choose(home))
@@ -39,8 +42,7 @@ def servers() -> Iterator[Place]:
         if started := kafka.running(home):
             kafka.kill(started)
         postgres.remove(home)
-        with suppress(OSError):
-            shutil.rmtree(home)
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def machine(place: Place) -> dict[str, Any]:
@@ -61,3 +63,8 @@ def machine(place: Place) -> dict[str, Any]:
         "Kafka": next(find("broker").glob("kafka_*.jar")).stem.rpartition("-")[2],
         "pyarrow": version("pyarrow"),
     }
+
+
+def _ended(*_: object) -> None:
+    """Who is told to end takes the servers with him."""
+    sys.exit(1)
