@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 APPEND, UPSERT, LIMIT = "append", "upsert", "limit"
 OURS, PEER, BARE = "ours", "peer", "limit"
+COUNTED = "counted"
 Options = tuple[tuple[str, str], ...]
 
 
@@ -62,7 +63,10 @@ class Session(Protocol):
         """What a person would have done beforehand: definitions, and not the first byte read."""
 
     def run(self, task: Task) -> Mapping[str, float]:
-        """From the trigger until everything is committed; a second call finds nothing new. Seconds of steps may be told."""
+        """From the trigger until everything is committed; a second call finds nothing new.
+
+        Seconds of steps may be told; where `COUNTED` is among them, it alone counts.
+        """
 
     def finish(self) -> None:
         """What would go on working behind a run is stopped, for others have their turn."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from peers.contender import COUNTED
 from peers.meter import Meter
 
 if TYPE_CHECKING:
@@ -107,5 +108,6 @@ def _done(session: Session, what: str, given: list[Any]) -> Any:
     if what != "run":
         return getattr(session, what)(*given)
     begin = time.perf_counter()
-    steps = session.run(*given)
-    return time.perf_counter() - begin, dict(steps)
+    steps = dict(session.run(*given))
+    whole = time.perf_counter() - begin
+    return steps.pop(COUNTED, whole), steps
