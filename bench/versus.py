@@ -43,7 +43,9 @@ def main() -> int:
             measure(turns, _wanted(found, given.only), given)
             is_whole = given.parts == PARTS and not given.only
             if is_whole:
-                quick.record(quick.measure(turns), found.machine, RECORDED)
+                quick.record(
+                    quick.measure(turns, min(given.records, quick.RECORDS), given.rounds), found.machine, RECORDED
+                )
         found.save(given.results)
     if given.again or is_whole:
         page.write(found, PAGE, PICTURE)

@@ -21,7 +21,8 @@ WIDTH, LEFT, BAR, GAP, TITLE = 760, 290, 18, 6, 34
 
 def page(found: Found) -> str:
     """docs/performance.md."""
-    return _template("performance.md.jinja").render(
+    return _rendered(
+        "performance.md.jinja",
         found=found,
         machine=found.machine,
         goals=[(goal, _verdict(goal.met), tables.figure(goal.found, ".2f")) for goal in goals(found)],
@@ -50,7 +51,8 @@ def picture(found: Found) -> str:
             drawn[-1]["bars"].append({"name": name, "family": family, "rate": f"{rate:,.0f}", "y": top, "width": width})
             top += BAR + GAP
     copy = found.rate(THROUGHPUT, BINARY_4.name)
-    return _template("performance.svg.jinja").render(
+    return _rendered(
+        "performance.svg.jinja",
         groups=drawn,
         width=WIDTH,
         height=top + 40,
@@ -71,7 +73,7 @@ def _verdict(met: bool | None) -> str:  # noqa: FBT001 - three answers
     return "not measured" if met is None else "met" if met else "not met"
 
 
-def _template(name: str) -> Any:
+def _rendered(name: str, **facts: Any) -> str:
     folder = FileSystemLoader(Path(__file__).parent)
     environment = Environment(
         loader=folder,
@@ -81,4 +83,4 @@ def _template(name: str) -> Any:
         lstrip_blocks=True,
     )
     environment.keep_trailing_newline = True
-    return environment.get_template(name)
+    return environment.get_template(name).render(facts)

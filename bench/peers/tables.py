@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from peers.found import Found, Run
 
-NOTHING = "–"
+NOTHING = "-"
 MICRO = 1e6
 FURTHER_CORES = (4, 8)
 PROMISES = {contender.name: contender.promise for contender in CONTENDERS}
