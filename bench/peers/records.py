@@ -65,6 +65,11 @@ def produce(place: Place, topic: str, records: int, partitions: int) -> None:
             producer.poll(0)
     if producer.flush(120):
         raise SystemExit(f"{topic}: the broker did not take all records")
+    expect(place, topic, records, partitions)
+
+
+def expect(place: Place, topic: str, records: int, partitions: int) -> None:
+    """What the tables are compared with; it is made in the database, by other code than the records."""
     with closing(psycopg2.connect(place.superuser_dsn)) as conn, conn, conn.cursor() as cur:
         cur.execute("create schema if not exists produced")
         cur.execute(PRODUCED.format(topic=topic, records=records, partitions=partitions))
