@@ -56,9 +56,10 @@ def main() -> int:
 def measure(turns: Ring, contenders: Sequence[Contender], given: argparse.Namespace) -> None:
     """Part by part."""
     turns.tune(contenders, min(given.records, TUNED_ON), FOUR)
-    appending = [each for each in contenders if each.kind == APPEND]
+    appending = [each for each in contenders if each.kind == APPEND and each.has_runs]
     if THROUGHPUT in given.parts:
         turns.rounds(THROUGHPUT, contenders, given.records, given.partitions, given.rounds, at=given.records)
+        turns.found.save(given.results)
     for size in given.sizes if SIZES in given.parts else ():
         turns.rounds(SIZES, appending, size, FOUR, given.rounds, at=size)
     for partitions in given.wide if PARTITIONS in given.parts else ():

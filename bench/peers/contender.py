@@ -80,7 +80,8 @@ class Contender:
     """A name in the table: which session it runs in, what it does, and with what it was tuned.
 
     Of `tunings` the fastest is taken before the rounds begin. It makes its table by itself where `makes_table` says so;
-    where it `resumes`, a second run finds nothing new. More than `at_most` records would take too long.
+    where it `resumes`, a second run finds nothing new. More than `at_most` records would take too long. Without `has_runs`
+    it is measured for its throughput alone.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Contender:
     makes_table: bool = False
     resumes: bool = True
     at_most: int = 1 << 60
+    has_runs: bool = True
 
 
 def cores() -> int:

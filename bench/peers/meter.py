@@ -5,12 +5,9 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import psutil
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SECONDS_BETWEEN_LOOKS = 0.2
 MEBIBYTE = 1 << 20
@@ -46,23 +43,26 @@ class Meter:
                 return
 
     def _used(self) -> float:
-        """With the time of children that have ended, as their parents know it."""
-        return sum(sum(each.cpu_times()[:4]) for each in self._alive())
+        """With the time of children that have ended, as their parents know it: so children are asked first."""
+        used = 0.0
+        for each in reversed(self._family()):
+            with suppress(psutil.NoSuchProcess):
+                used += sum(each.cpu_times()[:4])
+        return used
 
     def _held(self) -> float:
         """What is each process's own: Postgres shares its buffers among all."""
         held = 0
-        for each in self._alive():
+        for each in self._family():
             with suppress(psutil.NoSuchProcess):
                 memory = each.memory_info()
                 held += memory.rss - (memory.shared if each.name() == "postgres" else 0)
         return held / MEBIBYTE
 
-    def _alive(self) -> Iterator[psutil.Process]:
+    def _family(self) -> list[psutil.Process]:
+        found: list[psutil.Process] = []
         for root in (*self.roots, self.postmaster):
             with suppress(psutil.NoSuchProcess):
                 first = psutil.Process(root)
-                for each in (first, *first.children(recursive=True)):
-                    with suppress(psutil.NoSuchProcess):
-                        each.cpu_times()
-                        yield each
+                found += [first, *first.children(recursive=True)]
+        return found

@@ -49,7 +49,8 @@ class Ring:
             for _ in range(WARM_UPS):
                 self._turn(TUNING, contender, topic, number, partitions, 0, 0)
             seconds: dict[Options, float] = {}
-            for options in contender.tunings if len(contender.tunings) > 1 else ():
+            is_known = len(contender.tunings) == 1 or contender.name in self._best
+            for options in () if is_known else contender.tunings:
                 self._best[contender.name] = options
                 if runs := self._turn(TUNING, contender, topic, number, partitions, 0, 0):
                     seconds[options] = runs[0].seconds
@@ -86,7 +87,8 @@ class Ring:
             if contender.family == OURS:
                 raise SystemExit(f"{contender.name}: {failure}") from None
             say(f"{contender.name} is out: {failure}")
-            self.found.missing[contender.name] = str(failure)
+            self.found.missing[contender.name] = f"{part} of {number:,} in {partitions} partitions: {failure}"
+            self.end(contender.session)
             return []
         finally:
             records.drop_table(self.place, task)
