@@ -39,6 +39,7 @@ SESSIONS: Mapping[str, Callable[[], Session]] = {
 NEEDS = {STREAMING: "jdbc", CONNECT: "connect", FLINK: "flink"}
 
 ONCE, LEAST = "each record once", "at least once"
+WITH_OFFSETS, REPEATED = "effect once, with the offsets", "effect once, by repeating"
 BATCH, PARTITION = (("guarantee", "PerBatch"),), (("guarantee", "PerPartition"),)
 JDBC: tuple[Options, ...] = tuple(
     (("batchsize", size), ("numPartitions", str(parts)))
@@ -49,12 +50,10 @@ BUFFERS: tuple[Options, ...] = tuple((("max-rows", rows),) for rows in ("1000", 
 
 PER_BATCH = Contender("Lockstep PerBatch", OURS, WARM, APPEND, ONCE, (BATCH,), makes_table=True)
 PER_PARTITION = Contender("Lockstep PerPartition", OURS, WARM, APPEND, ONCE, (PARTITION,), makes_table=True)
-OUR_UPSERT = Contender("Lockstep PerBatch, upsert", OURS, WARM, UPSERT, ONCE, (BATCH,), makes_table=True)
+OUR_UPSERT = Contender("Lockstep PerBatch, upsert", OURS, WARM, UPSERT, WITH_OFFSETS, (BATCH,), makes_table=True)
 BY_SERVER = Contender("Lockstep PerBatch, Connect server", OURS, SERVER, APPEND, ONCE, (BATCH,), makes_table=True)
 AVAILABLE_NOW = Contender("AvailableNow, JDBC", PEER, STREAMING, APPEND, LEAST, JDBC)
-AVAILABLE_NOW_UPSERT = Contender(
-    "AvailableNow, JDBC and on conflict", PEER, STREAMING, UPSERT, "the newest of a key", JDBC
-)
+AVAILABLE_NOW_UPSERT = Contender("AvailableNow, JDBC and on conflict", PEER, STREAMING, UPSERT, REPEATED, JDBC)
 BINARY_4 = Contender(
     "COPY binary, 4 connections", BARE, COPY, LIMIT, "", ((("format", "binary"), ("connections", "4")),)
 )
@@ -77,10 +76,12 @@ CONTENDERS = (
     Contender("Flink SQL, JDBC", PEER, FLINK, APPEND, LEAST, BUFFERS, resumes=False),
     Contender("Python, execute_values", PEER, PLAIN, APPEND, LEAST, at_most=500_000),
     OUR_UPSERT,
-    Contender("Lockstep PerBatch, upsert, Connect server", OURS, SERVER, UPSERT, ONCE, (BATCH,), makes_table=True),
+    Contender(
+        "Lockstep PerBatch, upsert, Connect server", OURS, SERVER, UPSERT, WITH_OFFSETS, (BATCH,), makes_table=True
+    ),
     AVAILABLE_NOW_UPSERT,
-    Contender("Kafka Connect, Debezium upsert", PEER, CONNECT, UPSERT, "the newest of a key", BATCHES, resumes=False),
-    Contender("Flink SQL, JDBC upsert", PEER, FLINK, UPSERT, "the newest of a key", BUFFERS, resumes=False),
+    Contender("Kafka Connect, Debezium upsert", PEER, CONNECT, UPSERT, REPEATED, BATCHES, resumes=False),
+    Contender("Flink SQL, JDBC upsert", PEER, FLINK, UPSERT, REPEATED, BUFFERS, resumes=False),
     *(
         Contender(f"COPY {form}, {many}", BARE, COPY, LIMIT, "", ((("format", form), ("connections", many[0])),))
         for form in ("text", "binary")
