@@ -55,7 +55,8 @@ def main() -> int:
 
 def measure(turns: Ring, contenders: Sequence[Contender], given: argparse.Namespace) -> None:
     """Part by part."""
-    turns.tune(contenders, min(given.records, TUNED_ON), FOUR)
+    if set(given.parts) & {THROUGHPUT, SIZES, PARTITIONS}:
+        turns.tune(contenders, min(given.records, TUNED_ON), FOUR)
     appending = [each for each in contenders if each.kind == APPEND and each.has_runs]
     if THROUGHPUT in given.parts:
         turns.rounds(THROUGHPUT, contenders, given.records, given.partitions, given.rounds, at=given.records)

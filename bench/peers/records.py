@@ -93,7 +93,7 @@ def make_table(place: Place, task: Task) -> None:
 
 def drop_table(place: Place, task: Task) -> None:
     """The table has been looked at."""
-    _execute(place, f"drop table if exists public.{task.table}")
+    _execute(place, f"drop table if exists public.{task.table}, public.{task.table}_stage")
 
 
 def settle(place: Place) -> None:
