@@ -73,7 +73,7 @@ def cold(found: Found, part: str) -> Table:
         (
             name,
             figure(found.seconds(part, name), ".1f"),
-            figure(median([run.cpu for run in found.of(part, name)]), ".1f"),
+            figure(median([run.cpu for run in found.of(part, name)]) or None, ".1f"),
         )
         for name in found.names(part)
     ]
