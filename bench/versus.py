@@ -34,6 +34,7 @@ TUNED_ON = 100_000
 def main() -> int:
     """Measures what is asked for and prints the page; the whole of it is also written to its place."""
     given = _asked()
+    is_whole = given.parts == PARTS and not given.only
     if given.again:
         found = load(given.again)
     else:
@@ -41,7 +42,7 @@ def main() -> int:
         with servers() as place, ring(place, found) as turns:
             found.machine = machine(place)
             measure(turns, _wanted(found, given.only), given)
-            is_whole = given.parts == PARTS and not given.only
+            found.save(given.results)
             if is_whole:
                 quick.record(
                     quick.measure(turns, min(given.records, quick.RECORDS), given.rounds), found.machine, RECORDED
