@@ -53,6 +53,14 @@ soak: $(VENV)/.built-dev jars ## a storm of crashes for MINUTES=n; prints the fi
 test-fast: $(VENV)/.built-dev ## the tests that need no server
 	@$(BIN)/python -m pytest tests/core tests/formats tests/dev --ignore tests/dev/test_embedded_stack.py --ignore tests/dev/test_from_wheels.py -m "not long" $(ARGS)
 
+.PHONY: bench
+bench: $(VENV)/.built jars ## Lockstep beside its peers, about 25 minutes; writes docs/performance.md
+	@$(BIN)/python bench/versus.py $(ARGS)
+
+.PHONY: bench-quick
+bench-quick: $(VENV)/.built jars ## a few of its ratios in a few minutes; fails when one falls under half of what was recorded
+	@$(BIN)/python bench/versus_quick.py $(ARGS)
+
 .PHONY: bench-ledger
 bench-ledger: $(VENV)/.built servers ## plan and commit on a full ledger against an empty one, as ratios
 	@$(BIN)/python bench/ledger_growth.py $(ARGS)

@@ -1,0 +1,132 @@
+"""Structured Streaming with `trigger(availableNow=True)` and `foreachBatch`, writing by JDBC."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg2
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
+
+from lockstep.adapters import java, jvm
+from lockstep.dev import jars
+from peers.contender import LIMIT, UPSERT
+from peers.records import DDL, NAMES, SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from peers.contender import Place, Task
+
+FETCH_WAIT_MS = "10"  # as ours has it
+BROUGHT = """insert into public.{table} ({names})
+select distinct on (id) {names} from public.{table}_stage order by id, seq desc
+on conflict (id) do update set {assigned}"""
+
+
+@dataclass(slots=True)
+class AvailableNow:
+    """A warm session with Lockstep's own settings of Spark; each task is a query with a checkpoint of its own."""
+
+    master: str = "local[*]"
+    _place: Place | None = None
+    _spark: SparkSession | None = None
+
+    def start(self, place: Place) -> None:
+        """The session, with the connector and the driver."""
+        self._place = place
+        os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable} | java.exports()
+        files = [*jars.find("connector").glob("*.jar"), *(place.jars / "jdbc").glob("*.jar")]
+        options = jvm.SETTINGS | {
+            "spark.master": self.master,
+            "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
+            "spark.jars": ",".join(sorted(map(str, files))),
+            "spark.driver.extraJavaOptions": f"{jvm.driver_options()} -Duser.timezone=UTC",
+        }
+        builder = SparkSession.builder
+        for name, value in options.items():
+            builder = builder.config(name, value)
+        self._spark = builder.getOrCreate()
+
+    def prepare(self, task: Task) -> None:
+        """A table to bring rows to before they replace others."""
+        if task.kind == UPSERT:
+            self._execute(f"create unlogged table public.{task.table}_stage ({DDL})")
+
+    def run(self, task: Task) -> Mapping[str, float]:
+        """The query from its start to its end; `trigger` is what Spark itself says that its triggers took."""
+        if task.kind == LIMIT:
+            source = self._session.read.format("kafka").options(**self._source(task)).load()
+            source.write.format("noop").mode("overwrite").save()
+            return {}
+        raw = self._session.readStream.format("kafka").options(**self._source(task)).load()
+        rows = raw.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("record")).select("record.*")
+        query = (
+            rows.writeStream.foreachBatch(self._writer(task))
+            .option("checkpointLocation", f"file:{self._at.home / 'checkpoints' / task.table}")
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        took = [progress["durationMs"].get("triggerExecution", 0) for progress in query.recentProgress]
+        return {"trigger": sum(took) / 1000}
+
+    def finish(self) -> None:
+        """Nothing goes on."""
+
+    def end(self) -> None:
+        """The JVM ends with the process."""
+        if self._spark:
+            self._spark.stop()
+
+    def _source(self, task: Task) -> dict[str, str]:
+        return {
+            "kafka.bootstrap.servers": self._at.bootstrap,
+            "kafka.isolation.level": "read_committed",
+            "kafka.fetch.max.wait.ms": FETCH_WAIT_MS,
+            "subscribe": task.topic,
+            "startingOffsets": "earliest",
+            "failOnDataLoss": "true",
+        }
+
+    def _writer(self, task: Task) -> Callable[[DataFrame, int], None]:
+        url, user, password = self._at.jdbc
+        facts = {"user": user, "password": password, "driver": "org.postgresql.Driver"}
+        upsert = task.kind == UPSERT
+        into = f"public.{task.table}_stage" if upsert else f"public.{task.table}"
+        if "batchsize" in dict(task.options):
+            facts |= {"batchsize": task.option("batchsize"), "numPartitions": task.option("numPartitions")}
+
+        def write(frame: DataFrame, _number: int) -> None:
+            if upsert:
+                self._execute(f"truncate {into}")
+            frame.write.jdbc(url, into, mode="append", properties=facts)
+            if upsert:
+                self._execute(_brought(task))
+
+        return write
+
+    def _execute(self, statement: str) -> None:
+        with closing(psycopg2.connect(self._at.superuser_dsn)) as conn, conn, conn.cursor() as cur:
+            cur.execute(statement)
+
+    @property
+    def _session(self) -> Any:
+        return self._spark
+
+    @property
+    def _at(self) -> Place:
+        if self._place is None:
+            raise RuntimeError("not started")
+        return self._place
+
+
+def _brought(task: Task) -> str:
+    assigned = ", ".join(f"{name} = excluded.{name}" for name in NAMES if name != "id")
+    return BROUGHT.format(table=task.table, names=", ".join(NAMES), assigned=assigned)

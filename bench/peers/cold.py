@@ -1,0 +1,114 @@
+"""Runs that start their own Spark: `lockstep run`, and `spark-submit` as an Airflow task does it, with its diet and without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.adapters import java, jvm
+from lockstep.adapters.connector import connector_jars
+from lockstep.adapters.kafka import Broker
+from lockstep.core.decisions import Caller, TaskRun
+from lockstep.dev import class_data
+from lockstep.dev.jars import CHECKOUT
+from lockstep.dev.spark_submit import spark_submit
+from lockstep.steps.commit import commit
+from lockstep.steps.pick_up import pick_up
+from lockstep.steps.plan import plan
+from lockstep.steps.surroundings import Surroundings
+from lockstep.steps.validate import validate
+from peers.contender import APPEND, OURS, Task
+from peers.found import COLD, Run
+from peers.meter import Meter
+from peers.ours import defined, settled
+from peers.records import compare, drop_table, settle
+from peers.telling import say
+from peers.worker import Failed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lockstep.core.folder import PipelineFolder
+    from peers.contender import Place
+
+SUBMITTED, FAT, COMMAND = "spark-submit", "spark-submit, with UI and without the archive of classes", "lockstep run"
+JOB = CHECKOUT / "spark_jobs" / "stage_batch.py"
+PATIENCE = 300
+
+
+def cold(place: Place, topic: str, records: int, partitions: int, rounds: int) -> Iterator[Run]:
+    """Each way once a round, plan and commit included; the first runs are measured, too: nothing stays warm but files."""
+    settled(place)
+    class_data.ensure(say)
+    ways: dict[str, Callable[[_Cold], None]] = {
+        SUBMITTED: lambda one: one.submitted(fat=False),
+        FAT: lambda one: one.submitted(fat=True),
+        COMMAND: _Cold.commanded,
+    }
+    for turn in range(1, rounds + 1):
+        for number, (name, way) in enumerate(ways.items() if turn % 2 else reversed(ways.items())):
+            task = Task(topic, f"cold{turn}_{number}", records, partitions, APPEND, (("guarantee", "PerBatch"),))
+            one = _Cold(place, task, defined(place, task))
+            settle(place)
+            with Meter((os.getpid(),), place.postmaster) as meter:
+                begin = time.perf_counter()
+                way(one)
+                seconds = time.perf_counter() - begin
+            found = compare(place, task)
+            drop_table(place, task)
+            cpu = (
+                0.0 if name == COMMAND else meter.cpu
+            )  # its JVM outlives the command by a moment, and is nobody's child
+            written = {"lost": found.lost, "doubled": found.doubled}
+            yield Run(COLD, name, OURS, APPEND, turn, records, records, seconds, cpu=cpu, peak=meter.peak, **written)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cold:
+    place: Place
+    task: Task
+    loaded: PipelineFolder
+
+    def submitted(self, *, fat: bool) -> None:
+        """Plan, spark-submit, validate and commit; `fat` is a driver that shows its pages and loads class by class."""
+        run = TaskRun("bench", self.task.table)
+        caller = Caller(run.owner or "bench", task_run=run)
+        options = jvm.driver_options()
+        conf = {"spark.driver.extraJavaOptions": options.partition(" -XX:SharedArchiveFile")[0] if fat else options}
+        conf |= {"spark.ui.enabled": "true"} if fat else {}
+        with closing(Surroundings(self.place.dsn, Broker(self.place.bootstrap))) as at:
+            planned = plan(at.conn, at.broker, self.loaded, caller, datetime.now(UTC))
+            batch = planned.batch_id or 0
+            words = ["--jars", ",".join(connector_jars()), str(JOB), self.task.table, str(batch)]
+            self._called(spark_submit("local[*]", conf, *words), _task(run))
+            attempt = pick_up(at.conn, batch, run).attempt
+            validate(at, self.loaded, attempt)
+            commit(at, self.loaded.pipeline, attempt)
+
+    def commanded(self) -> None:
+        """As a person types it."""
+        self._called([str(Path(sys.executable).with_name("lockstep")), "run", self.task.table], {})
+
+    def _called(self, command: list[str], more: dict[str, str]) -> None:
+        environ = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"} | java.exports()
+        environ |= {"LOCKSTEP_DSN": self.place.dsn, "LOCKSTEP_KAFKA": self.place.bootstrap, **more}
+        environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        log = self.place.home / "cold.log"
+        with log.open("ab") as out:
+            done = subprocess.run(
+                command, stdout=out, stderr=out, env=environ, cwd=self.place.home, timeout=PATIENCE, check=False
+            )
+        if done.returncode:
+            said = log.read_text(errors="replace").strip().splitlines()[-1:]
+            raise Failed(f"{Path(command[0]).name} ended with {done.returncode}: {said}")
+
+
+def _task(run: TaskRun) -> dict[str, str]:
+    return {"AIRFLOW_CTX_DAG_ID": run.dag_id or "", "AIRFLOW_CTX_DAG_RUN_ID": run.dag_run_id or ""}

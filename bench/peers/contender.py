@@ -1,0 +1,102 @@
+"""A contender: one way from Kafka to Postgres, in a process of its own that is warm before it is measured."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+APPEND, UPSERT, LIMIT = "append", "upsert", "limit"
+OURS, PEER, BARE = "ours", "peer", "limit"
+COUNTED = "counted"
+Options = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where everything is: servers, a folder to work in, and the jars of the peers."""
+
+    home: Path
+    bootstrap: str
+    dsn: str
+    superuser_dsn: str
+    postmaster: int
+    jars: Path
+
+    @property
+    def jdbc(self) -> tuple[str, str, str]:
+        """What a JVM connects to Postgres with: url, user, password."""
+        from psycopg2.extensions import parse_dsn  # noqa: PLC0415 - contenders of the JVM alone
+
+        known = parse_dsn(self.superuser_dsn)
+        url = f"jdbc:postgresql://{known['host']}:{known['port']}/{known['dbname']}?reWriteBatchedInserts=true"
+        return url, known["user"], known["password"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run: this topic into this table, which is empty; `kind` says what a record does there."""
+
+    topic: str
+    table: str
+    records: int
+    partitions: int
+    kind: str
+    options: Options = ()
+
+    def option(self, name: str) -> str:
+        """What this run is tuned with."""
+        return dict(self.options)[name]
+
+
+class Session(Protocol):
+    """What a contender does; its process lives from `start` to `end`, and only `run` is measured."""
+
+    def start(self, place: Place) -> None:
+        """Starts what is to be warm; raises when it cannot be had here."""
+
+    def prepare(self, task: Task) -> None:
+        """What a person would have done beforehand: definitions, and not the first byte read."""
+
+    def run(self, task: Task) -> Mapping[str, float]:
+        """From the trigger until everything is committed; a second call finds nothing new.
+
+        Seconds of steps may be told; where `COUNTED` is among them, it alone counts.
+        """
+
+    def finish(self) -> None:
+        """What would go on working behind a run is stopped, for others have their turn."""
+
+    def end(self) -> None:
+        """Lets go of what was started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A name in the table: which session it runs in, what it does, and with what it was tuned.
+
+    Of `tunings` the fastest is taken before the rounds begin. It makes its table by itself where `makes_table` says so;
+    where it `resumes`, a second run finds nothing new. More than `at_most` records would take too long. Without `has_runs`
+    it is measured for its throughput alone.
+    """
+
+    name: str
+    family: str
+    session: str
+    kind: str
+    promise: str
+    tunings: tuple[Options, ...] = ((),)
+    checked: bool = True
+    makes_table: bool = False
+    resumes: bool = True
+    at_most: int = 1 << 60
+    has_runs: bool = True
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0))

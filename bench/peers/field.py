@@ -1,0 +1,99 @@
+"""Who runs: every contender by its name in the table, and the sessions that they run in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from peers.available_now import AvailableNow
+from peers.contender import APPEND, BARE, LIMIT, OURS, PEER, UPSERT, Contender, cores
+from peers.flink import Flink
+from peers.kafka_connect import KafkaConnect
+from peers.limits import BareConsume, BareCopy
+from peers.ours import Ours
+from peers.plain import Plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from peers.contender import Options, Session
+
+WARM, SERVER, STREAMING, PLAIN, COPY, CONSUME = "lockstep", "lockstep server", "streaming", "plain", "copy", "consume"
+CONNECT, FLINK = "Kafka Connect", "Flink"
+
+SOME_CORES = tuple(number for number in (1, 2, 4, 8) if number <= cores())
+SESSIONS: Mapping[str, Callable[[], Session]] = {
+    WARM: Ours,
+    SERVER: partial(Ours, by_server=True),
+    STREAMING: AvailableNow,
+    CONNECT: KafkaConnect,
+    FLINK: Flink,
+    PLAIN: Plain,
+    COPY: BareCopy,
+    CONSUME: BareConsume,
+    **{f"{WARM} local[{k}]": partial(Ours, master=f"local[{k}]") for k in SOME_CORES},
+    **{f"{STREAMING} local[{k}]": partial(AvailableNow, master=f"local[{k}]") for k in SOME_CORES},
+}
+# Which jars a session cannot do without.
+NEEDS = {STREAMING: "jdbc", CONNECT: "connect", FLINK: "flink"}
+
+ONCE, LEAST = "each record once", "at least once"
+WITH_OFFSETS, REPEATED = "effect once, with the offsets", "effect once, by repeating"
+BATCH, PARTITION = (("guarantee", "PerBatch"),), (("guarantee", "PerPartition"),)
+JDBC: tuple[Options, ...] = tuple(
+    (("batchsize", size), ("numPartitions", str(parts)))
+    for size, parts in (("1000", cores()), ("10000", cores()), ("10000", 2 * cores()), ("50000", cores()))
+)
+BATCHES: tuple[Options, ...] = tuple((("batch.size", size),) for size in ("500", "3000", "10000"))
+BUFFERS: tuple[Options, ...] = tuple((("max-rows", rows),) for rows in ("1000", "5000", "20000"))
+
+PER_BATCH = Contender("Lockstep PerBatch", OURS, WARM, APPEND, ONCE, (BATCH,), makes_table=True)
+PER_PARTITION = Contender("Lockstep PerPartition", OURS, WARM, APPEND, ONCE, (PARTITION,), makes_table=True)
+OUR_UPSERT = Contender("Lockstep PerBatch, upsert", OURS, WARM, UPSERT, WITH_OFFSETS, (BATCH,), makes_table=True)
+BY_SERVER = Contender("Lockstep PerBatch, Connect server", OURS, SERVER, APPEND, ONCE, (BATCH,), makes_table=True)
+AVAILABLE_NOW = Contender("AvailableNow, JDBC", PEER, STREAMING, APPEND, LEAST, JDBC)
+AVAILABLE_NOW_UPSERT = Contender("AvailableNow, JDBC and on conflict", PEER, STREAMING, UPSERT, REPEATED, JDBC)
+BINARY_4 = Contender(
+    "COPY binary, 4 connections", BARE, COPY, LIMIT, "", ((("format", "binary"), ("connections", "4")),)
+)
+CONTENDERS = (
+    PER_BATCH,
+    PER_PARTITION,
+    BY_SERVER,
+    Contender(
+        "Lockstep PerPartition, Connect server",
+        OURS,
+        SERVER,
+        APPEND,
+        ONCE,
+        (PARTITION,),
+        makes_table=True,
+        has_runs=False,
+    ),
+    AVAILABLE_NOW,
+    Contender("Kafka Connect, Debezium insert", PEER, CONNECT, APPEND, LEAST, BATCHES, resumes=False),
+    Contender("Flink SQL, JDBC", PEER, FLINK, APPEND, LEAST, BUFFERS, resumes=False),
+    Contender("Python, execute_values", PEER, PLAIN, APPEND, LEAST, at_most=500_000),
+    OUR_UPSERT,
+    Contender(
+        "Lockstep PerBatch, upsert, Connect server", OURS, SERVER, UPSERT, WITH_OFFSETS, (BATCH,), makes_table=True
+    ),
+    AVAILABLE_NOW_UPSERT,
+    Contender("Kafka Connect, Debezium upsert", PEER, CONNECT, UPSERT, REPEATED, BATCHES, resumes=False),
+    Contender("Flink SQL, JDBC upsert", PEER, FLINK, UPSERT, REPEATED, BUFFERS, resumes=False),
+    *(
+        Contender(f"COPY {form}, {many}", BARE, COPY, LIMIT, "", ((("format", form), ("connections", many[0])),))
+        for form in ("text", "binary")
+        for many in ("1 connection", "4 connections")
+    ),
+    Contender("bare consume", BARE, CONSUME, LIMIT, "", checked=False),
+    Contender("Spark reads, no sink", BARE, STREAMING, LIMIT, "", checked=False),
+)
+
+
+def on_cores(number: int) -> tuple[Contender, ...]:
+    """Those of whom we want to know what more cores bring, in sessions that run so many tasks side by side."""
+    return tuple(
+        replace(each, session=f"{each.session} local[{number}]") for each in (PER_BATCH, PER_PARTITION, AVAILABLE_NOW)
+    )

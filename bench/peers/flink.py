@@ -1,0 +1,108 @@
+"""Flink SQL, Kafka to JDBC: one JVM with a small cluster that stays up, and a bounded INSERT for each run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+from lockstep.adapters import java
+from peers.contender import UPSERT, cores
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from peers.contender import Place, Task
+
+OPENED = ("lang", "net", "io", "nio", "lang.reflect", "text", "time", "util", "util.concurrent")
+COLUMNS = "id STRING, seq BIGINT, part INT, customer STRING, amount DECIMAL(12, 2), quantity INT, paid BOOLEAN"
+NAMES = "id, seq, part, customer, amount, quantity, paid, CAST(placed_at AS TIMESTAMP(3))"
+SOURCE = """CREATE TEMPORARY TABLE {table}_in ({columns}, placed_at TIMESTAMP_LTZ(3)) WITH (
+    'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}',
+    'properties.fetch.max.wait.ms' = '10', 'properties.isolation.level' = 'read_committed',
+    'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset',
+    'format' = 'json', 'json.timestamp-format.standard' = 'ISO-8601')"""
+SINK = """CREATE TEMPORARY TABLE {table} ({columns}, placed_at TIMESTAMP(3){key}) WITH (
+    'connector' = 'jdbc', 'url' = '{url}', 'table-name' = 'public.{table}', 'username' = '{user}',
+    'password' = '{password}', 'sink.buffer-flush.max-rows' = '{rows}', 'sink.buffer-flush.interval' = '1s')"""
+
+
+@dataclass(slots=True)
+class Flink:
+    """Spoken to from Python by py4j; as many slots as there are partitions, as long as that is no more than twice the cores."""
+
+    _place: Place | None = None
+    _gateway: Any = None
+    _tables: Any = None
+
+    def start(self, place: Place) -> None:
+        """The JVM and its cluster."""
+        self._place = place
+        options = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in OPENED]
+        port, token = launch_gateway(
+            classpath=os.pathsep.join(sorted(map(str, (place.jars / "flink").glob("*.jar")))),
+            javaopts=["-Xmx2g", "-Duser.timezone=UTC", *options],
+            java_path=str(java.find()),
+            die_on_exit=True,
+            enable_auth=True,
+            return_proc=False,
+        )
+        self._gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True)
+        )
+        flink = self._gateway.jvm.org.apache.flink
+        configuration = flink.configuration.Configuration()
+        for name, value in {
+            "rest.address": "127.0.0.1",
+            "rest.bind-address": "127.0.0.1",
+            "rest.bind-port": "0",
+        }.items():
+            configuration.setString(name, value)
+        wanted = flink.runtime.minicluster.MiniClusterConfiguration.Builder().setConfiguration(configuration)
+        cluster = flink.runtime.minicluster.MiniCluster(
+            wanted.setNumTaskManagers(1).setNumSlotsPerTaskManager(_slots(1 << 10)).build()
+        )
+        cluster.start()
+        address = cluster.getRestAddress().get()
+        settings = flink.table.api.EnvironmentSettings.newInstance().inStreamingMode().build()
+        self._tables = flink.table.api.TableEnvironment.create(settings)
+        self._set("execution.target", "remote")
+        self._set("rest.address", address.getHost())
+        self._set("rest.port", str(address.getPort()))
+        self._set("table.local-time-zone", "UTC")
+        self._set("pipeline.object-reuse", "true")
+
+    def prepare(self, task: Task) -> None:
+        """Both tables, as Flink knows them."""
+        if self._place is None:
+            raise RuntimeError("not started")
+        url, user, password = self._place.jdbc
+        facts = {"table": task.table, "topic": task.topic, "bootstrap": self._place.bootstrap, "columns": COLUMNS}
+        self._tables.executeSql(SOURCE.format(**facts))
+        key = ", PRIMARY KEY (id) NOT ENFORCED" if task.kind == UPSERT else ""
+        facts |= {"key": key, "url": url, "user": user, "password": password, "rows": task.option("max-rows")}
+        self._tables.executeSql(SINK.format(**facts))
+        self._set("parallelism.default", str(_slots(task.partitions)))
+
+    def run(self, task: Task) -> Mapping[str, float]:
+        """From the statement to the end of its job."""
+        statement = f"INSERT INTO {task.table} SELECT {NAMES} FROM {task.table}_in"
+        getattr(self._tables.executeSql(statement), "await")()  # a word of Python's own
+        return {}
+
+    def finish(self) -> None:
+        """A bounded job has ended."""
+
+    def end(self) -> None:
+        """The JVM ends with the gateway."""
+        if self._gateway:
+            self._gateway.shutdown()
+
+    def _set(self, name: str, value: str) -> None:
+        self._tables.getConfig().set(name, value)
+
+
+def _slots(partitions: int) -> int:
+    return min(partitions, max(4, 2 * cores()))

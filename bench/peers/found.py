@@ -1,0 +1,95 @@
+"""What was measured, as values and as a file from which the page can be written again."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+THROUGHPUT, SIZES, PARTITIONS, COLD, CORES = PARTS = ("throughput", "sizes", "partitions", "cold", "cores")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One measured run. `at` is what the part varies: records, partitions, cores; `cpu` in seconds, `peak` in MiB."""
+
+    part: str
+    contender: str
+    family: str
+    kind: str
+    number: int
+    at: int
+    records: int
+    seconds: float
+    steps: dict[str, float] = field(default_factory=dict)
+    cpu: float = 0.0
+    peak: float = 0.0
+    lost: int | None = None
+    doubled: int | None = None
+
+    @property
+    def rate(self) -> float:
+        """Rows per second."""
+        return self.records / self.seconds
+
+
+@dataclass(slots=True)
+class Found:
+    """All runs, where they ran, how contenders were tuned, and who did not run and why."""
+
+    machine: dict[str, Any] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
+    tuned: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def of(self, part: str, contender: str, at: int | None = None) -> list[Run]:
+        """The runs of one contender in the order of their rounds."""
+        return [
+            run for run in self.runs if run.part == part and run.contender == contender and (at is None or run.at == at)
+        ]
+
+    def names(self, part: str, *, family: str = "", kind: str = "") -> list[str]:
+        """Who ran, in the order of the first runs."""
+        fitting = (
+            run for run in self.runs if run.part == part and family in {"", run.family} and kind in {"", run.kind}
+        )
+        return list(dict.fromkeys(run.contender for run in fitting))
+
+    def seconds(self, part: str, contender: str, at: int | None = None) -> float | None:
+        """The median; None where it did not run."""
+        return median([run.seconds for run in self.of(part, contender, at)])
+
+    def rate(self, part: str, contender: str) -> float | None:
+        """Median rows per second."""
+        return median([run.rate for run in self.of(part, contender)])
+
+    def ratio(self, part: str, one: str, other: str, at: int | None = None) -> float | None:
+        """How many times as fast the one is as the other: the median over the rounds that both ran."""
+        theirs = {run.number: run.seconds / max(run.records, 1) for run in self.of(part, other, at)}
+        ours = {run.number: run.seconds / max(run.records, 1) for run in self.of(part, one, at)}
+        return median([theirs[number] / ours[number] for number in ours if number in theirs])
+
+    def best(self, part: str, *, family: str, kind: str) -> str | None:
+        """Whose median rate is the highest."""
+        rates = {name: self.rate(part, name) or 0.0 for name in self.names(part, family=family, kind=kind)}
+        return max(rates, key=lambda name: rates[name], default=None)
+
+    def save(self, file: Path) -> None:
+        """As JSON."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(asdict(self), indent=1))
+
+
+def load(file: Path) -> Found:
+    """What `save` wrote."""
+    document = json.loads(file.read_text())
+    return Found(document["machine"], [Run(**run) for run in document["runs"]], document["tuned"], document["missing"])
+
+
+def median(values: list[float]) -> float | None:
+    """None of nothing."""
+    return statistics.median(values) if values else None

@@ -1,0 +1,42 @@
+"""The peers' jars: resolved by pyspark's Ivy into .lockstep/bench/jars, when the bench is run and not before."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from lockstep.adapters import java
+from lockstep.dev import processes, trust
+from lockstep.dev.jars import CHECKOUT
+
+IVY = Path(__file__).with_name("ivy.xml")
+FOLDER = CHECKOUT / ".lockstep" / "bench" / "jars"
+
+
+def missing(configurations: tuple[str, ...]) -> list[str]:
+    """Resolves what is not there; the configurations that could not be had, each with its log's last line."""
+    return [said for each in configurations if (said := _ensured(each))]
+
+
+def _ensured(configuration: str) -> str:
+    whole = FOLDER / configuration / hashlib.sha256(IVY.read_bytes()).hexdigest()[:12]
+    if whole.exists():
+        return ""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(FOLDER / configuration, ignore_errors=True)
+    sys.stderr.write(f"jars: resolving {configuration} for the bench (about a minute, once)\n")
+    spec, log = find_spec("pyspark"), FOLDER / f"{configuration}.log"
+    ivy = next(Path(spec.origin).parent.glob("jars/ivy-*.jar")) if spec and spec.origin else None
+    cache = FOLDER.with_name("cache")
+    cache.mkdir(exist_ok=True)
+    trusting = [] if java.on_machine() else trust.options(cache / "trust.p12")
+    pattern = str(FOLDER / "[conf]" / "[artifact]-[revision].[ext]")
+    command = [str(java.find()), *trusting, "-jar", str(ivy), "-ivy", str(IVY), "-cache", str(cache)]
+    log.unlink(missing_ok=True)
+    if not processes.run([*command, "-confs", configuration, "-types", "jar", "bundle", "-retrieve", pattern], log=log):
+        return f"{configuration}: Ivy could not resolve its jars, {log} says why"
+    whole.touch()
+    return ""

@@ -1,0 +1,108 @@
+"""What nobody can beat on this machine: rows that are COPY's bytes already, and records that nobody looks at."""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import psycopg2
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from peers.contender import Place, Task
+
+
+@dataclass(slots=True)
+class BareCopy:
+    """The produced rows, made to bytes beforehand, by one connection or several, each one transaction."""
+
+    _place: Place | None = None
+    _bytes: dict[str, list[bytes]] = field(default_factory=dict)
+
+    def start(self, place: Place) -> None:
+        """Nothing is to be warm."""
+        self._place = place
+
+    def prepare(self, task: Task) -> None:
+        """As many parts as connections, in the form that COPY takes."""
+        number = int(task.option("connections"))
+        self._bytes = {task.table: [self._part(task, each, number) for each in range(number)]}
+
+    def run(self, task: Task) -> Mapping[str, float]:
+        """All parts side by side."""
+        with ThreadPoolExecutor(len(self._bytes[task.table])) as threads:
+            list(threads.map(lambda part: self._copied(task, part), self._bytes[task.table]))
+        return {}
+
+    def finish(self) -> None:
+        """Nothing goes on."""
+
+    def end(self) -> None:
+        """Nothing was started."""
+
+    def _part(self, task: Task, which: int, number: int) -> bytes:
+        rows, out = f'select * from produced."{task.topic}" where seq % {number} = {which}', io.BytesIO()
+        with closing(psycopg2.connect(self._dsn)) as conn, conn.cursor() as cur:
+            cur.copy_expert(f"copy ({rows}) to stdout (format {task.option('format')})", out)
+        return out.getvalue()
+
+    def _copied(self, task: Task, part: bytes) -> None:
+        with closing(psycopg2.connect(self._dsn)) as conn, conn, conn.cursor() as cur:
+            statement = f"copy public.{task.table} from stdin (format {task.option('format')})"
+            cur.copy_expert(statement, io.BytesIO(part), size=1 << 18)
+
+    @property
+    def _dsn(self) -> str:
+        if self._place is None:
+            raise RuntimeError("not started")
+        return self._place.superuser_dsn
+
+
+@dataclass(slots=True)
+class BareConsume:
+    """librdkafka from the first record to the last, from Python, by thousands."""
+
+    _bootstrap: str = ""
+
+    def start(self, place: Place) -> None:
+        """Nothing is to be warm."""
+        self._bootstrap = place.bootstrap
+
+    def prepare(self, task: Task) -> None:
+        """Nothing is to be made."""
+
+    def run(self, task: Task) -> Mapping[str, float]:
+        """Counts, and refuses to have seen another number."""
+        options = {"bootstrap.servers": self._bootstrap, "group.id": "bench", "enable.auto.commit": False}
+        options |= {"enable.partition.eof": True, "fetch.wait.max.ms": 10}
+        consumer = Consumer(options | {"auto.offset.reset": "error"})
+        consumer.assign([TopicPartition(task.topic, p, 0) for p in range(task.partitions)])
+        seen = ends = 0
+        while ends < task.partitions:
+            for message in consumer.consume(10_000, 0.1):
+                if is_end(message.error()):
+                    ends += 1
+                else:
+                    seen += 1
+        consumer.close()
+        if seen != task.records:
+            raise ValueError(f"{seen} records were read and {task.records} produced")
+        return {}
+
+    def finish(self) -> None:
+        """Nothing goes on."""
+
+    def end(self) -> None:
+        """Nothing was started."""
+
+
+def is_end(error: KafkaError | None) -> bool:
+    """Whether this is a partition's end; raises what is an error."""
+    if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own name
+        raise KafkaException(error)
+    return error is not None

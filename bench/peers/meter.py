@@ -1,0 +1,68 @@
+"""What a contender uses while it runs: CPU time and memory of its processes and of Postgres, the broker's left out."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Self
+
+import psutil
+
+SECONDS_BETWEEN_LOOKS = 0.2
+MEBIBYTE = 1 << 20
+
+
+@dataclass(slots=True)
+class Meter:
+    """Begins with the block and ends with it; `cpu` in seconds, `peak` in MiB."""
+
+    roots: tuple[int, ...]
+    postmaster: int
+    cpu: float = 0.0
+    peak: float = 0.0
+    _over: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self.cpu = -self._used()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._thread:
+            self._thread.join()
+        self.cpu += self._used()
+
+    def _look(self) -> None:
+        while True:
+            self.peak = max(self.peak, self._held())
+            if self._over.wait(SECONDS_BETWEEN_LOOKS):
+                return
+
+    def _used(self) -> float:
+        """With the time of children that have ended, as their parents know it: so children are asked first."""
+        used = 0.0
+        for each in reversed(self._family()):
+            with suppress(psutil.NoSuchProcess):
+                used += sum(each.cpu_times()[:4])
+        return used
+
+    def _held(self) -> float:
+        """What is each process's own: Postgres shares its buffers among all."""
+        held = 0
+        for each in self._family():
+            with suppress(psutil.NoSuchProcess):
+                memory = each.memory_info()
+                held += memory.rss - (memory.shared if each.name() == "postgres" else 0)
+        return held / MEBIBYTE
+
+    def _family(self) -> list[psutil.Process]:
+        found: list[psutil.Process] = []
+        for root in (*self.roots, self.postmaster):
+            with suppress(psutil.NoSuchProcess):
+                first = psutil.Process(root)
+                found += [first, *first.children(recursive=True)]
+        return found

@@ -1,0 +1,115 @@
+"""Lockstep: by a warm session of its own, or by a Spark Connect server."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.folders import load
+from lockstep.adapters.kafka import Broker
+from lockstep.adapters.postgres import connect
+from lockstep.core.decisions import Caller
+from lockstep.dev import jars, spark_connect
+from lockstep.ledger.migrate import migrate_target
+from lockstep.steps.run import run
+from lockstep.steps.surroundings import Surroundings
+from peers.contender import UPSERT
+from peers.records import DDL, SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.dev.spark_connect import SparkServer
+    from peers.contender import Place, Task
+
+DEFINITION = """from lockstep.core.definition import Append, Json, Limits, PerBatch, PerPartition, Pipeline, Upsert
+P = Pipeline("{name}", "{topic}", Json("{schema}"), {target}, limits=Limits(records=100_000_000), guarantee={guarantee}())
+"""
+TARGET = """create table public.{name} ({ddl}, _stream int4 not null, _offset int8 not null, _ordinal int4 not null,
+    _batch int8 not null, primary key ({key}))"""
+
+
+@dataclass(slots=True)
+class Ours:
+    """The five steps of a run, in one process; Spark is this process's own, unless it is a server's."""
+
+    by_server: bool = False
+    master: str = "local[*]"
+    _place: Place | None = None
+    _server: SparkServer | None = None
+    _loaded: dict[str, PipelineFolder] = field(default_factory=dict)
+
+    def start(self, place: Place) -> None:
+        """The session, or the server that `lockstep dev up --spark-connect` starts."""
+        self._place = place
+        settled(place)
+        os.environ["SPARK_MASTER"] = self.master
+        if self.by_server:
+            self._server = spark_connect.start(place.home)
+            os.environ["SPARK_REMOTE"] = self._server.remote
+        from lockstep.adapters.spark_session import session  # noqa: PLC0415 - reads the environment
+
+        session()
+
+    def prepare(self, task: Task) -> None:
+        """The pipeline's folder and its table."""
+        self._loaded[task.table] = defined(self._at, task)
+
+    def run(self, task: Task) -> Mapping[str, float]:
+        """From plan to announce."""
+        from lockstep.adapters.spark import SparkEngine  # noqa: PLC0415 - starts with the session
+
+        loaded = self._loaded[task.table]
+        with closing(Surroundings(self._at.dsn, Broker(self._at.bootstrap))) as at:
+            report = run(at, SparkEngine(loaded, self._at.bootstrap, self._at.dsn), loaded, Caller("bench"))
+        return report.seconds
+
+    def finish(self) -> None:
+        """Nothing goes on."""
+
+    def end(self) -> None:
+        """A server is not a child."""
+        if self._server:
+            spark_connect.stop(self._server)
+
+    @property
+    def _at(self) -> Place:
+        if self._place is None:
+            raise RuntimeError("not started")
+        return self._place
+
+
+def settled(place: Place) -> None:
+    """The environment that leads Lockstep to this place."""
+    os.environ["LOCKSTEP_PIPELINES"] = str(_folder(place))
+    os.environ["LOCKSTEP_JARS"] = str(jars.folder())
+
+
+def defined(place: Place, task: Task) -> PipelineFolder:
+    """A pipeline of the table's name, and its table."""
+    upsert, name = task.kind == UPSERT, task.table
+    facts = {
+        "name": name,
+        "topic": task.topic,
+        "schema": SCHEMA,
+        "guarantee": task.option("guarantee"),
+        "target": f'Upsert("public.{name}", ("id",))' if upsert else f'Append("public.{name}")',
+        "ddl": DDL,
+        "key": "id" if upsert else "_stream, _offset, _ordinal",
+    }
+    folder = _folder(place) / name
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(DEFINITION.format(**facts))
+    (folder / "target.sql").write_text(TARGET.format(**facts))
+    loaded = load(name)
+    with closing(connect(place.dsn)) as conn:
+        migrate_target(conn, loaded)
+    return loaded
+
+
+def _folder(place: Place) -> Path:
+    return Path(place.home) / "pipelines"

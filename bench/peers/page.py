@@ -1,0 +1,86 @@
+"""The page and the picture, written from what was measured and from nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from peers import tables
+from peers.contender import APPEND, UPSERT
+from peers.field import BINARY_4
+from peers.found import COLD, PARTITIONS, SIZES, THROUGHPUT
+from peers.goals import goals
+
+if TYPE_CHECKING:
+    from peers.found import Found
+
+WIDTH, LEFT, BAR, GAP, TITLE = 760, 290, 18, 6, 34
+
+
+def page(found: Found) -> str:
+    """docs/performance.md."""
+    return _rendered(
+        "performance.md.jinja",
+        found=found,
+        machine=found.machine,
+        goals=[(goal, _verdict(goal.met), tables.figure(goal.found, ".2f")) for goal in goals(found)],
+        append=tables.throughput(found, APPEND),
+        upsert=tables.throughput(found, UPSERT),
+        limits=tables.limits(found),
+        sizes=tables.seconds(found, SIZES, "{:,} records".format),
+        partitions=tables.seconds(found, PARTITIONS, "{} partitions".format),
+        cold=tables.cold(found, COLD),
+        cores=tables.cores(found),
+        rounds=max((run.number for run in found.runs), default=0),
+    )
+
+
+def picture(found: Found) -> str:
+    """docs/images/performance.svg: rows per second as bars, light and dark."""
+    groups = tables.bars(found)
+    most = max((rate for _, bars in groups for _, _, rate in bars), default=1.0)
+    drawn: list[dict[str, Any]] = []
+    top = TITLE
+    for title, bars in groups:
+        top += TITLE
+        drawn.append({"title": title, "y": top - 12, "bars": []})
+        for name, family, rate in bars:
+            width = round((WIDTH - LEFT - 90) * rate / most, 1)
+            drawn[-1]["bars"].append({"name": name, "family": family, "rate": f"{rate:,.0f}", "y": top, "width": width})
+            top += BAR + GAP
+    copy = found.rate(THROUGHPUT, BINARY_4.name)
+    return _rendered(
+        "performance.svg.jinja",
+        groups=drawn,
+        width=WIDTH,
+        height=top + 40,
+        left=LEFT,
+        bar=BAR,
+        machine=found.machine,
+        copy=None if copy is None else f"{copy:,.0f}",
+    )
+
+
+def write(found: Found, page_file: Path, picture_file: Path) -> None:
+    """Both."""
+    page_file.write_text(page(found))
+    picture_file.write_text(picture(found))
+
+
+def _verdict(met: bool | None) -> str:  # noqa: FBT001 - three answers
+    return "not measured" if met is None else "met" if met else "not met"
+
+
+def _rendered(name: str, **facts: Any) -> str:
+    folder = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(
+        loader=folder,
+        undefined=StrictUndefined,
+        autoescape=name.endswith("svg.jinja"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.keep_trailing_newline = True
+    return environment.get_template(name).render(facts)

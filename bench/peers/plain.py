@@ -1,0 +1,68 @@
+"""The plain way of an Airflow task: consume, json.loads, execute_values, commit the rows, then the offsets."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psycopg2
+from confluent_kafka import Consumer
+from psycopg2.extras import execute_values
+
+from peers.limits import is_end
+from peers.records import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from peers.contender import Place, Task
+
+AT_ONCE, PAGE = 10_000, 1_000
+
+
+@dataclass(slots=True)
+class Plain:
+    """A consumer group that reads on until every partition has come to its end."""
+
+    _place: Place | None = None
+
+    def start(self, place: Place) -> None:
+        """Python is warm enough."""
+        self._place = place
+
+    def prepare(self, task: Task) -> None:
+        """Nothing is to be made."""
+
+    def run(self, task: Task) -> Mapping[str, float]:
+        """Rows are committed by ten thousands, and each time the group's offsets behind them."""
+        if self._place is None:
+            raise RuntimeError("not started")
+        options = {"bootstrap.servers": self._place.bootstrap, "group.id": task.table, "enable.auto.commit": False}
+        options |= {"enable.partition.eof": True, "fetch.wait.max.ms": 10}
+        consumer = Consumer(options | {"auto.offset.reset": "earliest"})
+        consumer.subscribe([task.topic])
+        insert = f"insert into public.{task.table} ({', '.join(NAMES)}) values %s"
+        ended: set[int] = set()
+        with closing(psycopg2.connect(self._place.superuser_dsn)) as conn:
+            while len(ended) < task.partitions:
+                rows = []
+                for message in consumer.consume(AT_ONCE, 0.1):
+                    if is_end(message.error()):
+                        ended.add(message.partition())
+                        continue
+                    value = json.loads(message.value())
+                    rows.append(tuple(value[name] for name in NAMES))
+                if rows:
+                    with conn, conn.cursor() as cur:
+                        execute_values(cur, insert, rows, page_size=PAGE)
+                    consumer.commit(asynchronous=False)
+        consumer.close()
+        return {}
+
+    def finish(self) -> None:
+        """Nothing goes on."""
+
+    def end(self) -> None:
+        """Nothing was started."""

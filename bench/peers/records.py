@@ -1,0 +1,116 @@
+"""The records that everybody reads, the table that everybody fills, and what came of it, row by row."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psycopg2
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from peers.contender import UPSERT
+
+if TYPE_CHECKING:
+    from peers.contender import Place, Task
+
+SCHEMA = (
+    "id string, seq bigint, part int, customer string, amount decimal(12,2), quantity int, "
+    "paid boolean, placed_at timestamp"
+)
+NAMES = tuple(column.split()[0] for column in SCHEMA.split(", "))
+DDL = """id text not null, seq bigint not null, part integer not null, customer text not null, amount numeric(12,2) not null,
+    quantity integer not null, paid boolean not null, placed_at timestamptz not null"""
+VALUE = (
+    '{"id":"order-%010d","seq":%d,"part":%d,"customer":"customer-%06d","amount":%d.%02d,"quantity":%d,"paid":%s,'
+    '"placed_at":"2026-05-01T%02d:%02d:%02dZ"}'
+)
+# The same once more, by another hand: every tenth record of a partition is a change of an earlier one.
+PRODUCED = """create table produced."{topic}" as
+select 'order-' || lpad((case when i % 10 = 9 then i / 20 * 10 * {partitions} + part else seq end)::text, 10, '0') as id, seq,
+    part, 'customer-' || lpad((seq * 7919 % 100003)::text, 6, '0') as customer,
+    ((seq * 37 % 1000000) / 100.0)::numeric(12,2) as amount, (seq % 97 + 1)::integer as quantity, seq % 3 = 0 as paid,
+    timestamptz '2026-05-01T00:00:00Z' + make_interval(secs => seq % 86400) as placed_at
+from (select n as seq, (n % {partitions})::integer as part, n / {partitions} as i
+    from generate_series(0::bigint, {records}::bigint - 1) as n) as numbers;
+create table produced."{topic}_newest" as select distinct on (id) * from produced."{topic}" order by id, seq desc;
+analyze produced."{topic}"; analyze produced."{topic}_newest"
+"""
+COMPARED = """with written as (select {names}, count(*) as times from public.{table} group by {names}),
+    compared as (select w.times as there, e.seq is not null as expected
+        from written as w full join produced."{expected}" as e using ({names}))
+select coalesce(sum(1) filter (where there is null), 0)::bigint,
+    coalesce(sum(there - case when expected then 1 else 0 end) filter (where there is not null), 0)::bigint from compared"""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A table against what was produced: rows that are not there as they should be, and rows that should not be there."""
+
+    lost: int
+    doubled: int
+
+
+def produce(place: Place, topic: str, records: int, partitions: int) -> None:
+    """A topic with so many records, and beside it in the database what a table must hold that has taken them."""
+    admin = AdminClient({"bootstrap.servers": place.bootstrap})
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
+    options = {"bootstrap.servers": place.bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 10_000_000}
+    producer = Producer(options)
+    for seq in range(records):
+        key, value = record(seq, partitions)
+        producer.produce(topic, value, key, partition=seq % partitions)
+        if seq % 10_000 == 0:
+            producer.poll(0)
+    if producer.flush(120):
+        raise SystemExit(f"{topic}: the broker did not take all records")
+    expect(place, topic, records, partitions)
+
+
+def expect(place: Place, topic: str, records: int, partitions: int) -> None:
+    """What the tables are compared with; it is made in the database, by other code than the records."""
+    with closing(psycopg2.connect(place.superuser_dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute("create schema if not exists produced")
+        cur.execute(PRODUCED.format(topic=topic, records=records, partitions=partitions))
+
+
+def record(seq: int, partitions: int) -> tuple[str, str]:
+    """Key and value of the record with this number; it lies in partition `seq % partitions`."""
+    part, i = seq % partitions, seq // partitions
+    number = i // 20 * 10 * partitions + part if i % 10 == 9 else seq  # noqa: PLR2004 - every tenth
+    cents, second = seq * 37 % 1_000_000, seq % 86_400
+    moment = second // 3600, second // 60 % 60, second % 60
+    fields = seq * 7919 % 100_003, cents // 100, cents % 100, seq % 97 + 1, "false" if seq % 3 else "true"
+    return f"order-{number:010}", VALUE % (number, seq, part, *fields, *moment)
+
+
+def make_table(place: Place, task: Task) -> None:
+    """An empty table; with a primary key where records replace one another."""
+    key = ", primary key (id)" if task.kind == UPSERT else ""
+    _execute(place, f"create table public.{task.table} ({DDL}{key})")
+
+
+def drop_table(place: Place, task: Task) -> None:
+    """The table has been looked at."""
+    _execute(place, f"drop table if exists public.{task.table}, public.{task.table}_stage")
+
+
+def settle(place: Place) -> None:
+    """Nobody pays for what others have left in memory."""
+    _execute(place, "checkpoint")
+
+
+def compare(place: Place, task: Task) -> Comparison:
+    """The table against what was produced, whole rows: one with another value is both lost and too many."""
+    expected = f"{task.topic}_newest" if task.kind == UPSERT else task.topic
+    with closing(psycopg2.connect(place.superuser_dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute(COMPARED.format(names=", ".join(NAMES), table=task.table, expected=expected))
+        lost, doubled = cur.fetchone() or (0, 0)
+    return Comparison(lost, doubled)
+
+
+def _execute(place: Place, statement: str) -> None:
+    with closing(psycopg2.connect(place.superuser_dsn)) as conn:
+        conn.autocommit = True
+        conn.cursor().execute(statement)

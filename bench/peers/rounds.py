@@ -1,0 +1,135 @@
+"""Turns: every contender once in each round, on the same topic, so that drift of the machine hits all of them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from peers import records
+from peers.contender import OURS, Task
+from peers.field import SESSIONS
+from peers.found import SIZES, Found, Run
+from peers.telling import say
+from peers.worker import Failed, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from peers.contender import Contender, Options, Place
+
+FEWEST = 1_000  # behind a run of so many, another one finds nothing new
+TUNING, WARM_UPS = "tuning", 2
+
+
+@dataclass(slots=True)
+class Ring:
+    """The contenders' sessions, started when first needed and ended with the block; who fails is out, and said."""
+
+    place: Place
+    found: Found
+    _workers: dict[str, Worker] = field(default_factory=dict)
+    _topics: set[str] = field(default_factory=set)
+    _best: dict[str, Options] = field(default_factory=dict)
+    _tables: int = 0
+
+    def topic(self, number: int, partitions: int) -> str:
+        """A topic of so many records, produced when first asked for."""
+        name = f"bench_{number}_{partitions}"
+        if name not in self._topics:
+            say(f"producing {number:,} records into {partitions} partitions")
+            records.produce(self.place, name, number, partitions)
+            self._topics.add(name)
+        return name
+
+    def tune(self, contenders: Iterable[Contender], number: int, partitions: int) -> None:
+        """Warms everybody up, and finds out with what each is fastest."""
+        topic = self.topic(number, partitions)
+        for contender in contenders:
+            for _ in range(WARM_UPS):
+                self._turn(TUNING, contender, topic, number, partitions, 0, 0)
+            seconds: dict[Options, float] = {}
+            is_known = len(contender.tunings) == 1 or contender.name in self._best
+            for options in () if is_known else contender.tunings:
+                self._best[contender.name] = options
+                if runs := self._turn(TUNING, contender, topic, number, partitions, 0, 0):
+                    seconds[options] = runs[0].seconds
+            if seconds:
+                self._best[contender.name] = min(seconds, key=lambda options: seconds[options])
+                self.found.tuned[contender.name] = _told(self._best[contender.name], seconds)
+
+    def rounds(
+        self, part: str, contenders: Iterable[Contender], number: int, partitions: int, rounds: int, *, at: int
+    ) -> None:
+        """So many rounds, each in the other order than the one before."""
+        topic, order = self.topic(number, partitions), list(contenders)
+        for turn in range(1, rounds + 1):
+            for contender in order if turn % 2 else reversed(order):
+                self.found.runs += self._turn(part, contender, topic, number, partitions, turn, at)
+
+    def end(self, session: str = "") -> None:
+        """Of one session, or of all."""
+        for name in [session] if session else list(self._workers):
+            if worker := self._workers.pop(name, None):
+                worker.end()
+
+    def _turn(
+        self, part: str, contender: Contender, topic: str, number: int, partitions: int, turn: int, at: int
+    ) -> list[Run]:
+        if contender.name in self.found.missing or number > contender.at_most:
+            return []
+        self._tables += 1
+        options = self._best.get(contender.name, contender.tunings[0])
+        task = Task(topic, f"t{self._tables}", number, partitions, contender.kind, options)
+        try:
+            return list(self._measured(part, contender, task, turn, at))
+        except Failed as failure:
+            if contender.family == OURS:
+                raise SystemExit(f"{contender.name}: {failure}") from None
+            say(f"{contender.name} is out: {failure}")
+            self.found.missing[contender.name] = f"{part} of {number:,} in {partitions} partitions: {failure}"
+            self.end(contender.session)
+            return []
+        finally:
+            records.drop_table(self.place, task)
+
+    def _measured(self, part: str, contender: Contender, task: Task, turn: int, at: int) -> Iterator[Run]:
+        worker = self._worker(contender.session)
+        if not contender.makes_table:
+            records.make_table(self.place, task)
+        worker.prepare(task)
+        records.settle(self.place)
+        facts = (part, contender.name, contender.family, contender.kind, turn)
+        seconds, steps, meter = worker.run(task)
+        found = records.compare(self.place, task) if contender.checked else None
+        lost, doubled = (found.lost, found.doubled) if found else (None, None)
+        run = Run(*facts, at, task.records, seconds, steps, meter.cpu, meter.peak, lost, doubled)
+        say(f"{part:<11}{turn:>2}  {contender.name:<44}{run.rate:>10,.0f} rows/s {seconds:>8.3f} s  {lost or 0} lost")
+        yield run
+        if part == SIZES and contender.resumes and task.records == FEWEST:
+            seconds, steps, meter = worker.run(task)
+            yield Run(*facts, 0, 0, seconds, steps, meter.cpu, meter.peak)
+        worker.finish()
+
+    def _worker(self, session: str) -> Worker:
+        if session not in self._workers:
+            worker = Worker(session, SESSIONS[session], self.place)
+            self._workers[session] = worker
+            worker.start()
+        return self._workers[session]
+
+
+@contextmanager
+def ring(place: Place, found: Found) -> Iterator[Ring]:
+    """Ends every session behind the block."""
+    made = Ring(place, found)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def _told(best: Options, seconds: dict[Options, float]) -> str:
+    words = ", ".join(f"{name} {value}" for name, value in best)
+    tried = "; ".join(f"{'/'.join(value for _, value in options)}: {took:.1f} s" for options, took in seconds.items())
+    return f"{words} (tried {tried})"

@@ -1,0 +1,70 @@
+"""A broker and a database for the bench alone, gone behind the block."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import signal
+import sys
+import tempfile
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import psycopg2
+
+from lockstep.adapters.postgres import connect
+from lockstep.dev import kafka, ports, postgres
+from lockstep.dev.jars import find
+from lockstep.ledger.migrate import migrate
+from peers.contender import Place, cores
+from peers.jars import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def servers() -> Iterator[Place]:
+    """Postgres with an empty ledger, and Kafka, both with the settings of the embedded stack."""
+    signal.signal(signal.SIGTERM, _ended)
+    home = Path(tempfile.mkdtemp(prefix="lockstep-bench-"))
+    try:
+        server, broker = postgres.start(home), kafka.start(home, ports.choose(home))
+        with closing(connect(server.dsn)) as conn:
+            migrate(conn)
+        yield Place(home, broker.bootstrap, server.dsn, server.superuser_dsn, server.process.pid, FOLDER)
+    finally:
+        if started := kafka.running(home):
+            kafka.kill(started)
+        postgres.remove(home)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def machine(place: Place) -> dict[str, Any]:
+    """Where and when it ran, on what."""
+    with closing(psycopg2.connect(place.dsn)) as conn, conn.cursor() as cur:
+        cur.execute("show server_version")
+        (database,) = cur.fetchone() or ("",)
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="minutes"),
+        "cores": cores(),
+        "memory GiB": round(psutil.virtual_memory().total / (1 << 30)),
+        "processor": platform.processor() or platform.machine(),
+        "system": f"{platform.system()} {platform.release()}",
+        "load": round(os.getloadavg()[0], 1),
+        "Python": platform.python_version(),
+        "Spark": version("pyspark"),
+        "Postgres": database.split()[0],
+        "Kafka": next(find("broker").glob("kafka_*.jar")).stem.rpartition("-")[2],
+        "pyarrow": version("pyarrow"),
+    }
+
+
+def _ended(*_: object) -> None:
+    """Who is told to end takes the servers with him."""
+    sys.exit(1)

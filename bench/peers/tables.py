@@ -1,0 +1,130 @@
+"""The tables of the page, as rows of text, from what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from peers.contender import APPEND, BARE, LIMIT, OURS, PEER, UPSERT
+from peers.field import BINARY_4, CONTENDERS
+from peers.found import CORES, THROUGHPUT, median
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from peers.found import Found, Run
+
+NOTHING = "-"
+MICRO = 1e6
+FURTHER_CORES = (4, 8)
+PROMISES = {contender.name: contender.promise for contender in CONTENDERS}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Heads and rows; figures stand to the right."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        ruler = "| --- |" + " ---: |" * (len(self.heads) - 1)
+        lines = [" | ".join(cells) for cells in (self.heads, *self.rows)]
+        return "\n".join([f"| {lines[0]} |", ruler, *(f"| {line} |" for line in lines[1:])])
+
+
+def throughput(found: Found, kind: str) -> Table:
+    """Rows per second, and as ratios; what a record cost, and what became of all of them."""
+    peer = found.best(THROUGHPUT, family=PEER, kind=kind)
+    heads = ("", "promise", "rows/s", "to the best peer", "to COPY", "CPU µs/record", "peak MiB", "lost", "doubled")
+    rows = []
+    for name in _by_rate(found, found.names(THROUGHPUT, kind=kind)):
+        runs = found.of(THROUGHPUT, name)
+        figures = (
+            figure(found.rate(THROUGHPUT, name), ",.0f"),
+            figure(found.ratio(THROUGHPUT, name, peer) if peer else None, ".2f"),
+            figure(found.ratio(THROUGHPUT, name, BINARY_4.name), ".3f"),
+            figure(median([MICRO * run.cpu / run.records for run in runs]), ".1f"),
+            figure(median([run.peak for run in runs]), ",.0f"),
+        )
+        rows.append((name, PROMISES.get(name, ""), *figures, _sum(runs, "lost"), _sum(runs, "doubled")))
+    return Table(heads, tuple(rows))
+
+
+def limits(found: Found) -> Table:
+    """What moved as fast as this machine lets it move."""
+    rows = [
+        (name, figure(found.rate(THROUGHPUT, name), ",.0f"))
+        for name in _by_rate(found, found.names(THROUGHPUT, family=BARE, kind=LIMIT))
+    ]
+    return Table(("", "rows/s"), tuple(rows))
+
+
+def seconds(found: Found, part: str, head: Callable[[int], str]) -> Table:
+    """Median seconds of a run, by what the part varies."""
+    steps = sorted({run.at for run in found.runs if run.part == part})
+    rows = [(name, *(figure(found.seconds(part, name, at), ".3f") for at in steps)) for name in found.names(part)]
+    return Table(("seconds", *map(head, steps)), tuple(rows))
+
+
+def cold(found: Found, part: str) -> Table:
+    """Runs that start a JVM."""
+    rows = [
+        (
+            name,
+            figure(found.seconds(part, name), ".1f"),
+            figure(median([run.cpu for run in found.of(part, name)]) or None, ".1f"),
+        )
+        for name in found.names(part)
+    ]
+    return Table(("", "seconds", "CPU seconds"), tuple(rows))
+
+
+def cores(found: Found) -> Table:
+    """Rows per second by tasks side by side, and what the model says of more: time = fixed + shared / cores."""
+    measured = sorted({run.at for run in found.runs if run.part == CORES})
+    further = [number for number in FURTHER_CORES if measured and number > measured[-1]]
+    heads = ("rows/s", *(f"local[{k}]" for k in measured), "gain", *(f"model: {k} cores" for k in further))
+    rows = []
+    for name in found.names(CORES):
+        rates = {k: median([run.rate for run in found.of(CORES, name, k)]) for k in measured}
+        known = {k: rate for k, rate in rates.items() if rate}
+        few, many = min(known), max(known)
+        modelled = [figure(model(known[few], few, known[many], many, k), ",.0f") for k in further]
+        cells = [figure(rates[k], ",.0f") for k in measured]
+        rows.append((name, *cells, f"{known[many] / known[few]:.2f}", *modelled))
+    return Table(heads, tuple(rows))
+
+
+def model(few_rate: float, few: int, many_rate: float, many: int, cores: int) -> float | None:
+    """The rate on so many cores, through the two that were measured; None where they leave nothing to go by."""
+    if few == many or many_rate <= few_rate:
+        return None
+    shared = (1 / few_rate - 1 / many_rate) / (1 / few - 1 / many)
+    fixed = max(1 / few_rate - shared / few, 0.0)
+    return 1 / (fixed + shared / cores)
+
+
+def figure(value: float | None, form: str) -> str:
+    """A dash where nothing was measured."""
+    return NOTHING if value is None else format(value, form)
+
+
+def bars(found: Found) -> list[tuple[str, list[tuple[str, str, float]]]]:
+    """Groups of (name, family, rows per second), the fastest first."""
+    groups = []
+    for title, kind in (("append", APPEND), ("upsert by primary key", UPSERT)):
+        names = [each for family in (OURS, PEER) for each in found.names(THROUGHPUT, family=family, kind=kind)]
+        whose = {run.contender: run.family for run in found.runs}
+        group = [(name, whose[name], found.rate(THROUGHPUT, name) or 0.0) for name in _by_rate(found, names)]
+        if group:
+            groups.append((title, group))
+    return groups
+
+
+def _by_rate(found: Found, names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: -(found.rate(THROUGHPUT, name) or 0.0))
+
+
+def _sum(runs: list[Run], field: str) -> str:
+    return str(sum(getattr(run, field) or 0 for run in runs))

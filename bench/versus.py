@@ -1,0 +1,117 @@
+"""Lockstep beside what a user would pick instead: the same topic, table and machine, in turns; writes docs/performance.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from peers import jars, page, quick
+from peers.cold import cold
+from peers.contender import APPEND, PEER, cores
+from peers.field import CONTENDERS, NEEDS, SOME_CORES, on_cores
+from peers.found import COLD, CORES, PARTITIONS, PARTS, SIZES, THROUGHPUT, Found, load
+from peers.goals import SMALL
+from peers.rounds import ring
+from peers.servers import machine, servers
+from peers.telling import say
+from versus_quick import RECORDED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from peers.contender import Contender
+    from peers.rounds import Ring
+
+ROOT = Path(__file__).parents[1]
+PAGE, PICTURE = ROOT / "docs" / "performance.md", ROOT / "docs" / "images" / "performance.svg"
+RESULTS = ROOT / ".lockstep" / "bench" / "results.json"
+FOUR = 4
+TUNED_ON = 100_000
+
+
+def main() -> int:
+    """Measures what is asked for and prints the page; the whole of it is also written to its place."""
+    given = _asked()
+    is_whole = given.parts == PARTS and not given.only
+    if given.again:
+        found = load(given.again)
+    else:
+        found = Found()
+        with servers() as place, ring(place, found) as turns:
+            found.machine = machine(place)
+            measure(turns, _wanted(found, given.only), given)
+            found.save(given.results)
+            if is_whole:
+                quick.record(
+                    quick.measure(turns, min(given.records, quick.RECORDS), given.rounds), found.machine, RECORDED
+                )
+        found.save(given.results)
+    if given.again or is_whole:
+        page.write(found, PAGE, PICTURE)
+    print(page.page(found))
+    return 0
+
+
+def measure(turns: Ring, contenders: Sequence[Contender], given: argparse.Namespace) -> None:
+    """Part by part."""
+    if set(given.parts) & {THROUGHPUT, SIZES, PARTITIONS}:
+        turns.tune(contenders, min(given.records, TUNED_ON), FOUR)
+    appending = [each for each in contenders if each.kind == APPEND and each.has_runs]
+    if THROUGHPUT in given.parts:
+        turns.rounds(THROUGHPUT, contenders, given.records, given.partitions, given.rounds, at=given.records)
+        turns.found.save(given.results)
+    for size in given.sizes if SIZES in given.parts else ():
+        turns.rounds(SIZES, appending, size, FOUR, given.rounds, at=size)
+    for partitions in given.wide if PARTITIONS in given.parts else ():
+        turns.rounds(PARTITIONS, appending, SMALL, partitions, given.rounds, at=partitions)
+    if COLD in given.parts:
+        for run in cold(turns.place, turns.topic(SMALL, FOUR), SMALL, FOUR, given.rounds):
+            say(f"{run.part:<11}{run.number:>2}  {run.contender:<62}{run.seconds:>8.3f} s")
+            turns.found.runs.append(run)
+    for number in SOME_CORES if CORES in given.parts else ():
+        some = [each for each in on_cores(number) if each.name in {one.name for one in contenders}]
+        turns.tune(some, min(given.records, TUNED_ON), FOUR)
+        turns.rounds(CORES, some, given.records, FOUR, given.rounds, at=number)
+        for each in some:
+            turns.end(each.session)
+
+
+def _wanted(found: Found, only: Sequence[str]) -> list[Contender]:
+    """Those that are asked for and can be had; who cannot is said."""
+    wanted = [each for each in CONTENDERS if not only or any(word in each.name for word in only)]
+    said = {name: jars.missing((name,)) for name in {NEEDS[each.session] for each in wanted if each.session in NEEDS}}
+    for each in wanted:
+        if lines := said.get(NEEDS.get(each.session, ""), []):
+            say(f"{each.name} is out: {lines[0]}")
+            found.missing[each.name] = lines[0]
+    if not any(each.family == PEER for each in wanted):
+        say("no peer is asked for, so that there will be no ratios to one")
+    return [each for each in wanted if each.name not in found.missing]
+
+
+def _asked() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--records", type=int, default=400_000, help="of the topic for throughput")
+    options.add_argument("--partitions", type=int, default=max(FOUR, cores()))
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--sizes", type=_numbers, default=(1_000, 10_000, 100_000, 1_000_000), help="a run's records")
+    options.add_argument("--wide", type=_numbers, default=(4, 64, 512), help="partitions of 1,000 records")
+    options.add_argument("--parts", type=_words, default=PARTS, help=", ".join(PARTS))
+    options.add_argument("--only", type=_words, default=(), help="contenders with one of these words in their names")
+    options.add_argument("--results", type=Path, default=RESULTS, help="where the figures are kept")
+    options.add_argument("--again", type=Path, help="write the page from such a file, and measure nothing")
+    return options.parse_args()
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(","))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
