@@ -12,8 +12,9 @@ from confluent_kafka import Producer
 
 from scheduled import an_airflow, wait_for
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
 HOUR = timedelta(hours=1)
+LONG = 300.0
 BEHIND = """
 from airflow.providers.common.sql.operators.sql import SQLExecuteQueryOperator
 from airflow.sdk import DAG, PartitionedAssetTimetable
@@ -60,11 +61,11 @@ def test_an_hour_that_is_complete_runs_the_dag_behind_it_and_an_idle_run_tells_w
     definition = house.place.pipelines / "hourly" / "__init__.py"
     definition.write_text(definition.read_text().replace("owner=", f'start="{begin.isoformat()}", owner='))
     (house.place.dags / "behind.py").write_text(BEHIND)
-    wait_for(lambda: "behind" in house.api.dags(), "the DAG behind is parsed")
+    wait_for(lambda: "behind" in house.api.dags(), "the DAG behind is parsed", LONG)
 
-    assert drill.over(drill.trigger()) == "success"
+    assert drill.over(drill.trigger(), LONG) == "success"
 
-    said = wait_for(lambda: len(found := events(house)) >= 2 and found, "the hours are said")
+    said = wait_for(lambda: len(found := events(house)) >= 2 and found, "the hours are said", LONG)
     keys = [event["partition_key"] for event in said]
     assert keys[:2] == [f"{begin + n * HOUR:%Y-%m-%dT%H:%M:%S}" for n in range(2)]
     first = said[0]["extra"]
@@ -76,7 +77,7 @@ def test_an_hour_that_is_complete_runs_the_dag_behind_it_and_an_idle_run_tells_w
         runs = [run for run in house.api.runs("behind") if run["state"] == "success"]
         return {run["partition_key"]: str(house.api.xcom("behind", run["dag_run_id"], "count")) for run in runs}
 
-    wait_for(lambda: set(keys) <= counted().keys(), "the DAG behind has run for each of them")
+    wait_for(lambda: set(keys) <= counted().keys(), "the DAG behind has run for each of them", LONG)
     assert [re.findall(r"\d+", counted()[key]) for key in keys[:2]] == [["2"], ["1"]]
 
     conn = psycopg2.connect(house.place.dsn)
@@ -85,12 +86,12 @@ def test_an_hour_that_is_complete_runs_the_dag_behind_it_and_an_idle_run_tells_w
         cur.execute("delete from lockstep.hour_told where until = %s", (begin + HOUR,))
     conn.close()
     idle = drill.trigger()
-    assert drill.over(idle) == "success"
+    assert drill.over(idle, LONG) == "success"
     assert (drill.tasks(idle)["plan"], drill.tasks(idle)["hours"]) == ("skipped", "success")
     assert [event["partition_key"] for event in events(house)][len(keys) :] == [keys[0]]
 
     nothing = drill.trigger()
-    assert drill.over(nothing) == "success"
+    assert drill.over(nothing, LONG) == "success"
     assert [event["partition_key"] for event in events(house)].count(keys[0]) == 2, (
         "once, and once more when it was asked"
     )
