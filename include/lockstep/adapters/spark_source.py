@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
-
 from lockstep.adapters.spark_session import session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
     from lockstep.core.staging import StageWork
 
-NO_MOMENT_BEFORE, LAST_DAY = "1970-01-01T00:00:00Z", "9999-12-31T00:00:00Z"
+# Kafka writes -1 for none, and what lies past Python's calendar is its last day.
+MOMENT = """case when timestamp >= timestamp '1970-01-01T00:00:00Z'
+    then least(timestamp, timestamp '9999-12-31T00:00:00Z') end"""
 RAW = (
     "_stream int, _offset bigint, _ordinal int, _timestamp timestamp, _key binary, _value binary, _headers string, "
     "_bytes int, _partition int"
@@ -39,24 +38,22 @@ def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str]) ->
         "failOnDataLoss": "true",
         "includeHeaders": "true",
     }
-    raw = session().read.format("kafka").options(**options).load()
-    streams = F.expr(f"map({', '.join(f'{p}, {item.stream_id}' for p, item in parts.items())})")
-    headers = F.to_json(F.transform("headers", lambda h: F.struct(h["key"], F.base64(h["value"]).alias("value"))))
-    size = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
-    return raw.select(
-        F.element_at(streams, F.col("partition")).alias("_stream"),
-        F.col("offset").alias("_offset"),
-        F.lit(0).alias("_ordinal"),
-        _moment(F.col("timestamp")).alias("_timestamp"),
-        F.col("key").alias("_key"),
-        F.col("value").alias("_value"),
-        headers.alias("_headers"),
-        size.alias("_bytes"),
-        F.col("partition").alias("_partition"),
+    streams = ", ".join(f"{partition}, {item.stream_id}" for partition, item in parts.items())
+    # As SQL: each call of a function from Python is several round trips to the JVM.
+    return (
+        session()
+        .read.format("kafka")
+        .options(**options)
+        .load()
+        .selectExpr(
+            f"element_at(map({streams}), partition) as _stream",
+            "offset as _offset",
+            "0 as _ordinal",
+            f"{MOMENT} as _timestamp",
+            "key as _key",
+            "value as _value",
+            "to_json(transform(headers, h -> struct(h.key as key, base64(h.value) as value))) as _headers",
+            "coalesce(length(key), 0) + coalesce(length(value), 0) as _bytes",
+            "partition as _partition",
+        )
     )
-
-
-def _moment(timestamp: SparkColumn) -> SparkColumn:
-    """A record's time; Kafka writes -1 for none, and what lies past Python's calendar is its last day."""
-    at_most = F.least(timestamp, F.lit(LAST_DAY).cast("timestamp"))
-    return F.when(timestamp >= F.lit(NO_MOMENT_BEFORE).cast("timestamp"), at_most)
