@@ -53,6 +53,7 @@ def test_the_coverage_shows_each_segment_hole_skip_and_reject(pages, here, produ
     here.run()
     produce(here.drill.topic, [("k", "no json")], partition=0)
     here.drain()
+    assert "No hole." in said(pages("/dags/drill/coverage"))
     produce(here.drill.topic, [("k", '{"id": "late", "n": 1}')] * 5, partition=1)
     here.skip()
     here.replay("0:0", "0:1")
