@@ -12,6 +12,7 @@ import pytest
 
 from checker import check
 from lockstep.adapters.folders import load
+from lockstep.adapters.spark_connect import shared
 from lockstep.dev import jars, spark_connect
 
 TESTS = Path(__file__).parent.parent
@@ -75,6 +76,37 @@ def source(topic, produce):
     name = topic(partitions=3)
     produce(name, RECORDS)
     return name
+
+
+@pytest.mark.parametrize("address", ["sc://host:1", "sc://host:1/", "sc://host:1/;use_ssl=true;token=x"])
+def test_runs_of_one_code_share_a_session_for_an_hour(address):
+    first = shared(address, "a.zip", 7200)
+    assert first.startswith(f"{address.rstrip('/')}")
+    assert "/;" in first
+    assert first == shared(address, "a.zip", 10_799)
+    assert len({first, shared(address, "a.zip", 10_800), shared(address, "b.zip", 7200)}) == 3
+    assert shared(first, "b.zip", 0) == first, "an address that names a session is somebody's choice"
+
+
+MEET = """
+from lockstep.adapters import jvm, spark_connect
+session = spark_connect.connected(jvm.SETTINGS)
+print(session.session_id, session.range(3).count())
+"""
+CLOSE = f"{MEET}session.stop()"
+
+
+def test_processes_meet_in_one_session_and_leave_it_when_the_server_has_closed_it(server):
+    def said(program: str) -> list[str]:
+        environ = os.environ | {"SPARK_REMOTE": server.remote}
+        out = subprocess.run([sys.executable, "-c", program], env=environ, check=True, capture_output=True, text=True)
+        return out.stdout.split()
+
+    first, second, behind = said(MEET), said(CLOSE), said(MEET)
+
+    assert first == second
+    assert behind[0] != first[0]
+    assert behind[1] == "3"
 
 
 def test_a_batch_is_staged_on_the_server_and_committed_here(pipeline, source, server):

@@ -27,6 +27,9 @@ class Jobs(Protocol):
     def cancel(self, name: str) -> None:
         """Stops what runs under the name, from any thread."""
 
+    def cancel_all(self) -> None:
+        """Stops what this process has begun."""
+
 
 class OwnJobs:
     """Jobs of the JVM that this process has started."""
@@ -49,6 +52,10 @@ class OwnJobs:
     def cancel(self, name: str) -> None:
         """The group's jobs, and those that it has not begun yet."""
         self._context._jsc.sc().cancelJobGroupAndFutureJobs(name)  # noqa: SLF001 - Python lacks it
+
+    def cancel_all(self) -> None:
+        """All jobs are this process's."""
+        self._context.cancelAllJobs()
 
 
 @cache

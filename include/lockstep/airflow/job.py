@@ -36,9 +36,9 @@ class SparkJobOperator(SparkSubmitOperator):
         if not self._runs_here:
             super().on_kill()
             return
-        from lockstep.adapters.spark_session import session
+        from lockstep.adapters.spark_jobs import jobs
 
-        session().interruptAll()
+        jobs().cancel_all()
 
 
 def is_warm(connection: Connection) -> bool:
