@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from functools import cache
@@ -105,15 +106,16 @@ def compact(kafka: str, topic: str, below: int, partition: int = 0) -> None:
     """Rolls the log and waits until compaction has left holes below this offset, where there were records only."""
     _hurry_the_cleaner(kafka)
     alter(kafka, ConfigResource.Type.TOPIC, topic, [("segment.ms", "50")])
-    time.sleep(0.06)  # the segment is older than that now, so the next record begins another
-    producer = Producer({"bootstrap.servers": kafka})
-    producer.produce(topic, json.dumps({"id": "roll", "n": -1}), "roll", partition=partition)
-    producer.flush(10)
+    time.sleep(0.06)  # the segment is older than that now, so a record behind it begins another
+    producer, keys = Producer({"bootstrap.servers": kafka}), itertools.count()
 
     def has_holes() -> bool:
+        """One more record each time: the broker hears of the setting when it has been acknowledged long ago."""
+        producer.produce(topic, json.dumps({"id": "roll", "n": -1}), f"roll{next(keys)}", partition=partition)
+        producer.flush(10)
         return sum(o < below for o in offsets_in(kafka, topic, partition)) < below
 
-    until(has_holes, "the log was never compacted", 120)
+    until(has_holes, "the log was never compacted")
 
 
 def until(true: Callable[[], bool], otherwise: str, seconds: float = 40) -> None:
