@@ -40,6 +40,7 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
 
     run("lock_target")
     newest = run("keep_newest")
+    run("analyze_newest")
     if target.order_by is not None:
         run("without_order")
         _refuse_no_order(cur, target)
@@ -102,12 +103,13 @@ def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
         "staged": columns.staged,
         "keys": each("{}", keys),
         "newest_keys": each("n.{}", keys),
-        "staged_keys": each("t.{}", keys),
-        "same_staged_key": sql.SQL(" and ").join(
-            sql.SQL("t.{0}::{1} = n.{0}").format(sql.Identifier(name), sql.SQL(type_))
+        "staged_keys": sql.SQL(", ").join(
+            sql.SQL("t.{0}::{1} as {0}").format(sql.Identifier(name), sql.SQL(type_))
             for name, type_ in zip(columns.names, columns.types, strict=True)
             if name in target.key
         ),
+        "key_places": sql.SQL(", ").join(sql.SQL(str(place)) for place, _ in enumerate(keys, 1)),
+        "same_moved_key": each("m.{0} = n.{0}", keys, " and "),
         "same_key": each("t.{0} = n.{0}", keys, " and "),
         "order": each("{} desc,", order, " "),
         "no_order": each("n.{} is null", order, " and "),

@@ -10,6 +10,10 @@ select distinct on ({keys}) * from (
     from {rows} t join lockstep.stream s on s.stream_id = t._stream) staged
 order by {keys}, {order} _epoch desc, _offset desc, _stream desc, _ordinal desc
 
+-- name: analyze_newest
+-- Nobody knows a new table: without this a join of many keys may be planned as if they were few.
+analyze newest
+
 -- name: without_order
 -- A record without a value to order it by: sorted first of its key, it would win within a batch and lose elsewhere.
 select s.topic, s.partition, n._offset as "offset" from newest n join lockstep.stream s on s.stream_id = n._stream
@@ -17,9 +21,11 @@ where {no_order} order by n._stream, n._offset limit 1
 
 -- name: moved_within
 -- A key in two partitions of one epoch: nothing says which record is newer.
-select jsonb_build_array({staged_keys}) as key, t._stream as one, n._stream as other
-from {rows} t join lockstep.stream s on s.stream_id = t._stream
-join newest n on {same_staged_key} and n._stream <> t._stream and n._epoch = s.epoch limit 1
+select jsonb_build_array({newest_keys}) as key, m.one, m.other
+from (select {staged_keys}, s.epoch, min(t._stream) as one, max(t._stream) as other
+      from {rows} t join lockstep.stream s on s.stream_id = t._stream
+      group by {key_places}, s.epoch having min(t._stream) <> max(t._stream)) m
+join newest n on {same_moved_key} and n._epoch = m.epoch limit 1
 
 -- name: older
 -- Of a key the row that is there (t, s) is of a newer record than the staged one (n).
