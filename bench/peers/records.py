@@ -57,6 +57,7 @@ def produce(place: Place, topic: str, records: int, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": place.bootstrap})
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
     options = {"bootstrap.servers": place.bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 10_000_000}
+    options |= {"enable.idempotence": True}  # a batch that is sent again must not come behind later ones
     producer = Producer(options)
     for seq in range(records):
         key, value = record(seq, partitions)
