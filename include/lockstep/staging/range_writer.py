@@ -128,12 +128,11 @@ class _Range:
     def __init__(self, session: RangeSession, stream_id: int, tally: Tally, batch_id: int) -> None:
         self.stream_id = stream_id
         self._tally = tally
-        self._found = session.is_committed(stream_id)
-        self._rows = RangeRows(session, stream_id, batch_id)
+        self._rows = None if session.is_committed(stream_id) else RangeRows(session, stream_id, batch_id)
 
     def take(self, batch: pa.RecordBatch) -> None:
         """These rows are the range's; those that still have their size are records as they were delivered."""
-        if self._found or not batch.num_rows:
+        if self._rows is None or not batch.num_rows:
             return
         if "_bytes" in batch.schema.names:
             self._tally.delivered(batch)
@@ -143,7 +142,7 @@ class _Range:
 
     def commit(self, delivered: pa.RecordBatch | None = None, aside: Iterable[pa.RecordBatch] = ()) -> RangeOutcome:
         """The range is at its end; `delivered` is what the intake of a transform has counted, `aside` what it kept."""
-        if self._found:
+        if self._rows is None:
             return RangeOutcome(self.stream_id, "found")
         for batch in aside:
             self.take(batch.select([name for name in batch.schema.names if name not in NOT_STAGED]))

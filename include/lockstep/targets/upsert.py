@@ -10,7 +10,7 @@ from lockstep.core.errors import BadData
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import maybe, one
-from lockstep.targets.fit import payload
+from lockstep.targets.fit import Payload, payload
 
 if TYPE_CHECKING:
     from psycopg2.extensions import cursor
@@ -89,6 +89,7 @@ def _refuse_no_order(cur: cursor, target: Upsert) -> None:
 
 def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
     columns = payload(cur, target.table, rows.table)
+    types = dict(zip(columns.names, columns.types, strict=True))
     keys = [sql.Identifier(name) for name in target.key]
     order = [sql.Identifier(target.order_by)] if target.order_by else []
 
@@ -103,13 +104,8 @@ def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
         "staged": columns.staged,
         "keys": each("{}", keys),
         "newest_keys": each("n.{}", keys),
-        "staged_keys": sql.SQL(", ").join(
-            sql.SQL("t.{0}::{1} as {0}").format(sql.Identifier(name), sql.SQL(type_))
-            for name, type_ in zip(columns.names, columns.types, strict=True)
-            if name in target.key
-        ),
+        "staged_keys": Payload(target.key, tuple(types[name] for name in target.key)).staged,
         "key_places": sql.SQL(", ").join(sql.SQL(str(place)) for place, _ in enumerate(keys, 1)),
-        "same_moved_key": each("m.{0} = n.{0}", keys, " and "),
         "same_key": each("t.{0} = n.{0}", keys, " and "),
         "order": each("{} desc,", order, " "),
         "no_order": each("n.{} is null", order, " and "),

@@ -21,11 +21,11 @@ where {no_order} order by n._stream, n._offset limit 1
 
 -- name: moved_within
 -- A key in two partitions of one epoch: nothing says which record is newer.
-select jsonb_build_array({newest_keys}) as key, m.one, m.other
+select jsonb_build_array({newest_keys}) as key, t.one, t.other
 from (select {staged_keys}, s.epoch, min(t._stream) as one, max(t._stream) as other
       from {rows} t join lockstep.stream s on s.stream_id = t._stream
-      group by {key_places}, s.epoch having min(t._stream) <> max(t._stream)) m
-join newest n on {same_moved_key} and n._epoch = m.epoch limit 1
+      group by {key_places}, s.epoch having min(t._stream) <> max(t._stream)) t
+join newest n on {same_key} and n._epoch = t.epoch limit 1
 
 -- name: older
 -- Of a key the row that is there (t, s) is of a newer record than the staged one (n).
