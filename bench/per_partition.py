@@ -7,10 +7,8 @@ import json
 import os
 import statistics
 import sys
-import tempfile
 import time
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg2
@@ -22,13 +20,14 @@ from lockstep.adapters.kafka import Broker
 from lockstep.adapters.postgres import connect
 from lockstep.adapters.spark import SparkEngine
 from lockstep.core.decisions import Caller
-from lockstep.dev import kafka, ports, postgres
-from lockstep.ledger.migrate import migrate, migrate_target
+from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.run import run
 from lockstep.steps.surroundings import Surroundings
+from peers.servers import servers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 TOPIC = "bench.v1"
 GUARANTEES = ("PerBatch", "PerPartition")
@@ -78,19 +77,11 @@ def seconds(dsn: str, bootstrap: str, folder: Path, guarantee: str, number: int 
 @contextmanager
 def on_servers() -> Iterator[tuple[str, str, Path]]:
     """A ledger, a broker, and a folder for pipelines, gone behind the block."""
-    home = Path(tempfile.mkdtemp(prefix="lockstep-bench-"))
-    pipelines = home / "pipelines"
-    pipelines.mkdir()
-    os.environ["LOCKSTEP_PIPELINES"] = str(pipelines)
-    try:
-        server, broker = postgres.start(home), kafka.start(home, ports.choose(home))
-        with closing(connect(server.dsn)) as conn:
-            migrate(conn)
-        yield server.dsn, broker.bootstrap, pipelines
-    finally:
-        if started := kafka.running(home):
-            kafka.kill(started)
-        postgres.remove(home)
+    with servers() as place:
+        pipelines = place.home / "pipelines"
+        pipelines.mkdir()
+        os.environ["LOCKSTEP_PIPELINES"] = str(pipelines)
+        yield place.dsn, place.bootstrap, pipelines
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpar
 
 from lockstep.adapters import java, jvm
 from lockstep.dev import jars
-from peers.contender import LIMIT, UPSERT
+from peers.contender import LIMIT, UPSERT, started
 from peers.records import DDL, NAMES, SCHEMA
 
 if TYPE_CHECKING:
@@ -122,9 +122,7 @@ class AvailableNow:
 
     @property
     def _at(self) -> Place:
-        if self._place is None:
-            raise RuntimeError("not started")
-        return self._place
+        return started(self._place)
 
 
 def _brought(task: Task) -> str:

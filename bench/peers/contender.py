@@ -97,6 +97,13 @@ class Contender:
     has_runs: bool = True
 
 
+def started(place: Place | None) -> Place:
+    """Where a session is; it must have been started."""
+    if place is None:
+        raise RuntimeError("not started")
+    return place
+
+
 def cores() -> int:
     """How many this process may use."""
     return len(os.sched_getaffinity(0))

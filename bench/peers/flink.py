@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from lockstep.adapters import java
-from peers.contender import UPSERT, cores
+from peers.contender import UPSERT, cores, started
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,10 +76,9 @@ class Flink:
 
     def prepare(self, task: Task) -> None:
         """Both tables, as Flink knows them."""
-        if self._place is None:
-            raise RuntimeError("not started")
-        url, user, password = self._place.jdbc
-        facts = {"table": task.table, "topic": task.topic, "bootstrap": self._place.bootstrap, "columns": COLUMNS}
+        place = started(self._place)
+        url, user, password = place.jdbc
+        facts = {"table": task.table, "topic": task.topic, "bootstrap": place.bootstrap, "columns": COLUMNS}
         self._tables.executeSql(SOURCE.format(**facts))
         key = ", PRIMARY KEY (id) NOT ENFORCED" if task.kind == UPSERT else ""
         facts |= {"key": key, "url": url, "user": user, "password": password, "rows": task.option("max-rows")}

@@ -16,7 +16,7 @@ import psycopg2
 
 from lockstep.adapters import java
 from lockstep.dev import ports
-from peers.contender import COUNTED, UPSERT
+from peers.contender import COUNTED, UPSERT, started
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -186,6 +186,4 @@ class KafkaConnect:
 
     @property
     def _at(self) -> Place:
-        if self._place is None:
-            raise RuntimeError("not started")
-        return self._place
+        return started(self._place)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import psycopg2
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from peers.contender import started
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -58,9 +60,7 @@ class BareCopy:
 
     @property
     def _dsn(self) -> str:
-        if self._place is None:
-            raise RuntimeError("not started")
-        return self._place.superuser_dsn
+        return started(self._place).superuser_dsn
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from lockstep.dev import jars, spark_connect
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.run import run
 from lockstep.steps.surroundings import Surroundings
-from peers.contender import UPSERT
+from peers.contender import UPSERT, started
 from peers.records import DDL, SCHEMA
 
 if TYPE_CHECKING:
@@ -78,9 +78,7 @@ class Ours:
 
     @property
     def _at(self) -> Place:
-        if self._place is None:
-            raise RuntimeError("not started")
-        return self._place
+        return started(self._place)
 
 
 def settled(place: Place) -> None:

@@ -11,6 +11,7 @@ import psycopg2
 from confluent_kafka import Consumer
 from psycopg2.extras import execute_values
 
+from peers.contender import started
 from peers.limits import is_end
 from peers.records import NAMES
 
@@ -37,15 +38,14 @@ class Plain:
 
     def run(self, task: Task) -> Mapping[str, float]:
         """Rows are committed by ten thousands, and each time the group's offsets behind them."""
-        if self._place is None:
-            raise RuntimeError("not started")
-        options = {"bootstrap.servers": self._place.bootstrap, "group.id": task.table, "enable.auto.commit": False}
+        place = started(self._place)
+        options = {"bootstrap.servers": place.bootstrap, "group.id": task.table, "enable.auto.commit": False}
         options |= {"enable.partition.eof": True, "fetch.wait.max.ms": 10}
         consumer = Consumer(options | {"auto.offset.reset": "earliest"})
         consumer.subscribe([task.topic])
         insert = f"insert into public.{task.table} ({', '.join(NAMES)}) values %s"
         ended: set[int] = set()
-        with closing(psycopg2.connect(self._place.superuser_dsn)) as conn:
+        with closing(psycopg2.connect(place.superuser_dsn)) as conn:
             while len(ended) < task.partitions:
                 rows = []
                 for message in consumer.consume(AT_ONCE, 0.1):
