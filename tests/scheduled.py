@@ -229,11 +229,11 @@ class Scheduled:
         return found + at_end(where.dsn, where.kafka, self.name)
 
 
-def wait_for(what, why: str, seconds: float = 60.0):
+def wait_for(what, why: str, seconds: float = 60.0, pause: float = 0.3):
     until = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < until, f"it did not come: {why}"
-        time.sleep(0.3)
+        time.sleep(pause)
     return found
 
 

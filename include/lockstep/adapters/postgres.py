@@ -119,8 +119,8 @@ def transaction(
         raise Unreachable(f"the connection to {place.called} was lost: {last_line(error)}") from error
 
 
-def ensure_database(dsn: str, name: str) -> None:
-    """A database of this name on the same server, of the login's own; one that is there stays as it is."""
+def ensure_database(dsn: str, name: str, **settings: str) -> None:
+    """A database of this name on the same server, of the login's own; one that is there keeps what is in it."""
     conn = connect(dsn)
     conn.autocommit = True
     try:
@@ -128,6 +128,11 @@ def ensure_database(dsn: str, name: str) -> None:
             cur.execute("select 1 from pg_database where datname = %s", (name,))
             if cur.fetchone() is None:
                 cur.execute(sql.SQL("create database {name}").format(name=sql.Identifier(name)))
+            for setting, value in settings.items():
+                alter = sql.SQL("alter database {name} set {setting} to {value}")
+                cur.execute(
+                    alter.format(name=sql.Identifier(name), setting=sql.Identifier(setting), value=sql.Literal(value))
+                )
     finally:
         conn.close()
 

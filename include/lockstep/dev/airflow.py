@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PARTS = ("api-server", "scheduler", "dag-processor")
 LOGS = 2  # ports for the log servers of workers and triggerer
+# Workers of a killed scheduler hold its connection, and with it the lock on a run: nobody would schedule that run again.
+ABANDONED = "30s"
 # As the health page calls them; the api-server is who answers.
 HEALTH = {"api-server": "metadatabase", "scheduler": "scheduler", "dag-processor": "dag_processor"}
 
@@ -127,7 +129,7 @@ def _prepare(folder: Path, place: Place, environ: dict[str, str]) -> None:
     mark, now = folder / "migrated", f"{version('apache-airflow')} {place.metadata_dsn.rpartition('@')[2]}"
     if mark.exists() and mark.read_text() == now:
         return
-    ensure_database(place.dsn, place.metadata)
+    ensure_database(place.dsn, place.metadata, idle_in_transaction_session_timeout=ABANDONED)
     log = folder / "migrate.log"
     if not processes.run([_door(), "db", "migrate"], log=log, environ=environ):
         raise Refusal(f"Airflow's database was not migrated: {processes.last_line(log)}", next_command=f"less {log}")
