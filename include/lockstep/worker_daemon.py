@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.daemon import manager
 
+import lockstep.adapters.kafka_ranges
 import lockstep.formats.json_columns
 import lockstep.staging.range_writer
 import lockstep.steps.commit_range  # noqa: F401 - imported for whoever is forked

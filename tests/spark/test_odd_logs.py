@@ -69,14 +69,16 @@ def test_timestamps_out_of_order_missing_and_far_off_neither_lose_nor_hold_up_a_
     assert loaded.violations() == []
 
 
-def test_a_timestamp_that_spark_cannot_hold_is_named_with_the_way_round_it(pipeline, topic, produce, kafka):
+def test_a_timestamp_that_spark_cannot_hold_is_named_with_the_way_round_it_where_spark_reads(
+    pipeline, topic, produce, kafka
+):
     name = topic(partitions=1, message_timestamp_after_max_ms=NO_END)
     produce(name, records(2))
     producer = Producer({"bootstrap.servers": kafka})
     producer.produce(name, "{}", "k", timestamp=2**62)
     producer.flush(10)
     produce(name, records(2, 10))
-    loaded = pipeline(name, ID, DDL)
+    loaded = pipeline(name, ID, DDL, transform="def transform(records):\n    return records\n")
 
     with pytest.raises(BadData, match=r"-0 \[0, 5\).*past the year 294246.*lockstep skip"):
         loaded.run()

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from lockstep.adapters.spark_session import session
@@ -13,6 +14,7 @@ from lockstep.adapters.spark_short import shortened
 from lockstep.adapters.spark_source import RAW
 from lockstep.core.definition import Append, Json, Pipeline, Upsert
 from lockstep.core.folder import PipelineFolder
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.formats import decoded, json_columns
 from lockstep.formats.json_columns import columnar
 from lockstep.staging.short_way import joined
@@ -108,7 +110,14 @@ def test_both_ways_give_the_same_rows_rejects_and_reasons(pipeline, judged):
 
     folder = PipelineFolder(pipeline, Path(), None, None, None)
     schema = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in long.schema.fields)
-    short = decoded(shortened(raw, folder), pipeline).mapInArrow(joined, schema)
+    log = raw.toArrow()
+
+    def read(ranges):
+        for item in ranges:
+            yield from log.filter(pc.equal(log["_stream"], item.stream_id)).to_batches(700)
+
+    ranges = [StreamRange(n, OffsetRange(TopicPartition("t", n), 0, 1000)) for n in range(3)]
+    short = decoded(shortened(ranges, 2, folder, read), pipeline).mapInArrow(joined, schema)
 
     found, expected = sorted_rows(short), sorted_rows(long)
     kept = ("_key", "_value", "_headers")

@@ -13,6 +13,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
+from lockstep.adapters.kafka_ranges import KafkaRanges
 from lockstep.adapters.postgres import staging_dsn
 from lockstep.adapters.spark_errors import found_away, told
 from lockstep.adapters.spark_jobs import jobs
@@ -22,6 +23,7 @@ from lockstep.adapters.spark_short import shortened
 from lockstep.adapters.spark_source import records_of
 from lockstep.core.errors import BadData, Superseded
 from lockstep.core.guarantees import EACH_STREAM, commit_unit
+from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.staging import Run
 from lockstep.core.tasks import tasks_for
 from lockstep.formats import decoded
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from lockstep.core.accounting import ManifestLine
     from lockstep.core.columns import Column
     from lockstep.core.folder import PipelineFolder
-    from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.registry import Registry
     from lockstep.core.staging import RangeOutcome, RangeTask, StageWork
 
@@ -62,6 +63,7 @@ class SparkEngine:
         self._kafka = kafka
         self._dsn = dsn
         self._kafka_options = kafka_options.for_java() if kafka_options else {}
+        self._reader = KafkaRanges(kafka, kafka_options or KafkaOptions())
         self._group = ""
         self._cancelled = False
         self._transforms = Transforms(folder)
@@ -134,9 +136,12 @@ class SparkEngine:
         return tasks_for([item.offsets.span for item in work.ranges], jobs().slots)
 
     def _decoded(self, work: StageWork, tasks: int | None = None) -> DataFrame:
-        raw = records_of(work, self._kafka, self._kafka_options)
-        raw = raw.coalesce(tasks) if tasks else raw
-        raw = shortened(raw, self._folder) if self._transforms.straight else raw
+        raw = None
+        if self._transforms.straight and tasks:
+            raw = shortened(work.ranges, tasks, self._folder, self._reader.records)
+        if raw is None:
+            raw = records_of(work, self._kafka, self._kafka_options)
+            raw = raw.coalesce(tasks) if tasks else raw
         return decoded(raw, self._folder.pipeline, decode=self._folder.decode, registry=self._registry)
 
     def _done(self, work: StageWork, do: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:

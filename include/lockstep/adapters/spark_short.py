@@ -1,22 +1,34 @@
-"""Spark, the short way: what can be decoded by columns never comes before Spark's own decoder."""
+"""Spark, the short way: tasks read and decode their ranges themselves, and Spark is given only what they cannot decode."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.spark_ranges import groups
+from lockstep.adapters.spark_session import session
 from lockstep.adapters.spark_source import RAW
 from lockstep.formats.json_columns import columnar
 from lockstep.staging.short_way import FILE, ShortWay
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
     from lockstep.core.folder import PipelineFolder
+    from lockstep.core.offsets import StreamRange
+    from lockstep.staging.short_way import Read
 
 
-def shortened(raw: DataFrame, folder: PipelineFolder) -> DataFrame:
-    """Raw records, those that were decoded by columns replaced by the names of their files; untouched where none can be."""
-    decode = columnar(folder.pipeline)
-    if decode is None:
-        return raw
-    return raw.mapInArrow(ShortWay(decode, keeps_bytes=folder.quarantines).left, f"{RAW}, {FILE} string")
+def shortened(
+    ranges: Sequence[StreamRange], tasks: int, folder: PipelineFolder, records: Read
+) -> DataFrame | None:
+    """The raw records of ranges, read in so many tasks, those that were decoded by columns replaced by the names of their files.
+
+    None where a pipeline's records cannot be decoded by columns.
+    """
+    if (decode := columnar(folder.pipeline)) is None:
+        return None
+    way = ShortWay(records, tuple(groups(ranges, tasks)), decode, keeps_bytes=folder.quarantines)
+    number = len(way.groups)
+    return session().range(0, number, 1, number).mapInArrow(way.left, f"{RAW}, {FILE} string")

@@ -21,6 +21,7 @@ RAW = (
     "_stream int, _offset bigint, _ordinal int, _timestamp timestamp, _key binary, _value binary, _headers string, "
     "_bytes int, _partition int"
 )
+BASE64 = "replace(base64(h.value), '\\r\\n', '')"  # Spark breaks it into lines
 FETCH_WAIT_MS = "10"  # a range's tail waits this long for bytes that will not come
 
 
@@ -52,7 +53,7 @@ def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str]) ->
             f"{MOMENT} as _timestamp",
             "key as _key",
             "value as _value",
-            "to_json(transform(headers, h -> struct(h.key as key, base64(h.value) as value))) as _headers",
+            f"to_json(transform(headers, h -> struct(h.key as key, {BASE64} as value))) as _headers",
             "coalesce(length(key), 0) + coalesce(length(value), 0) as _bytes",
             "partition as _partition",
         )

@@ -1,12 +1,13 @@
-"""The short way: a task's records are decoded by columns, and Spark is given only those that cannot be.
+"""The short way: a task reads its ranges itself and decodes by columns; Spark is given only what cannot be decoded so.
 
-A worker of Python decodes, Spark goes on with what is left, a second worker stages both. What was decoded goes from the first
-to the second in files of their machine, and Spark sees of it a row with the file's name.
+A worker of Python reads and decodes, Spark goes on with what is left, a second worker stages both. What was decoded goes from
+the first to the second in files of their machine, and Spark sees of it a row with the file's name.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,11 @@ from lockstep.staging import aside
 from lockstep.staging.stretches import stretches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from lockstep.core.offsets import StreamRange
+
+    Read = Callable[[Sequence[StreamRange]], Iterable[pa.RecordBatch]]
 
 FILE = "_file"
 RAW_BYTES = {"_key": pa.binary(), "_value": pa.binary(), "_headers": pa.string()}
@@ -26,18 +31,24 @@ NOT_DECODED = ("_deleted", "_reason", "_partition")
 
 @dataclass(frozen=True, slots=True)
 class ShortWay:
-    """The first worker's part. `decode` says which values it takes, and their columns.
+    """The first worker's part: `records` reads ranges, and `decode` says which values it takes, and their columns.
 
-    `keeps_bytes` is whether the bytes of what is no reject are staged, too.
+    Each task has its group of the `groups`. `keeps_bytes` is whether the bytes of what is no reject are staged, too.
     """
 
+    records: Read
+    groups: tuple[tuple[StreamRange, ...], ...]
     decode: Callable[[pa.Array], tuple[np.ndarray, pa.RecordBatch]]
     keeps_bytes: bool
 
-    def left(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The raw records that could not be decoded; behind those of a stretch a row with the name of the others' file."""
+    def left(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The raw records, of the groups with these numbers, that could not be decoded.
+
+        Behind those of a stretch comes a row with the name of the others' file.
+        """
         aside.sweep()
-        for stream_id, part in stretches(batches):
+        mine = (self.groups[number] for batch in numbers for number in batch.column("id").to_pylist())
+        for stream_id, part in stretches(chain.from_iterable(map(self.records, mine))):
             places, columns = self.decode(part.column("_value"))
             if rest := part.num_rows - len(places):
                 left = np.setdiff1d(np.arange(part.num_rows), places, assume_unique=True)

@@ -1,0 +1,172 @@
+"""Ranges of a log, read by the task that works on them: exactly these records, in the log's order, as Arrow."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from lockstep.core.errors import Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lockstep.core.kafka_options import KafkaOptions
+    from lockstep.core.offsets import StreamRange
+
+AT_ONCE = 10_000  # records of an Arrow batch
+FEW = 1_000  # offsets that are read together and kept until all of them are there
+PATIENCE = 60.0  # seconds without a word from the broker
+LOOK = 0.2
+LAST_STAMP = 253_402_214_400_000  # in milliseconds: Python's calendar ends with the year 9999
+SETTINGS: dict[str, Any] = {
+    "group.id": "lockstep-stage",  # none is joined: partitions are assigned
+    "enable.auto.commit": False,
+    "allow.auto.create.topics": False,
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,
+    "check.crcs": True,
+    "log_level": 0,
+}
+TUNING: dict[str, Any] = {
+    "fetch.wait.max.ms": 10,  # a range's tail waits this long for bytes that will not come
+    "fetch.queue.backoff.ms": 5,  # nobody waits a second because the queue was full for a moment
+    "queued.max.messages.kbytes": 32_768,
+    "max.partition.fetch.bytes": 4_194_304,
+}
+# What will not be otherwise in a minute.
+FATAL = {
+    KafkaError._AUTHENTICATION,  # noqa: SLF001 - librdkafka's own name
+    KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - the log has no such offset
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaRanges:
+    """A broker's address, with what it takes to be let in; it travels to executors."""
+
+    bootstrap: str
+    options: KafkaOptions
+
+    def records(self, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
+        """Every committed record of ranges of one topic as raw records, one stream after another.
+
+        Returns when each range is known to be read to its end. Raises `Unreachable` when the log does not give an offset
+        of it, or nothing for a minute.
+        """
+        settings = TUNING | self.options.for_librdkafka() | SETTINGS | {"bootstrap.servers": self.bootstrap}
+        with closing(Consumer(settings)) as consumer:
+            for together in _together(ranges):
+                yield from self._read(consumer, together)
+
+    def _read(self, consumer: Consumer, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
+        """One range as its records come, or several, each when all of them are there."""
+        held: dict[int, list[Any]] = {item.offsets.topic_partition.partition: [] for item in ranges}
+        waiting = {item.offsets.topic_partition.partition: item for item in ranges}
+        consumer.assign([TopicPartition(_topic(ranges), p, item.offsets.from_offset) for p, item in waiting.items()])
+        heard = time.monotonic()
+        while waiting:
+            if (first := consumer.poll(LOOK)) is None:
+                self._require_patience(heard, waiting.values())
+                continue
+            found = [first, *consumer.consume(AT_ONCE - 1, timeout=0)]
+            if self._taken(found, waiting, held):
+                heard = time.monotonic()
+            if len(ranges) == 1 and (messages := held[first.partition()] if first.partition() in held else []):
+                yield _raw(messages, ranges[0])
+                messages.clear()
+        for item in ranges:
+            if messages := held[item.offsets.topic_partition.partition]:
+                yield _raw(messages, item)
+
+    def _taken(self, found: Iterable[Any], waiting: dict[int, StreamRange], held: dict[int, list[Any]]) -> bool:
+        """Puts records where they belong, and takes from the waiting who is at the end; whether there was any news."""
+        news = False
+        for message in found:
+            partition, error = message.partition(), message.error()
+            item = waiting.get(partition)
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+                self._require_bearable(error, item)
+                continue
+            if item is None:  # what was fetched past a range's end
+                continue
+            offset, until = message.offset(), item.offsets.until_offset
+            if error is None and offset < until:
+                held[partition].append(message)
+                news = True
+            if offset >= until - (error is None):
+                del waiting[partition]
+        return news
+
+    def _require_bearable(self, error: KafkaError, item: StreamRange | None) -> None:
+        """An error of a broker that comes and goes is waited out, others are not."""
+        if error.code() in FATAL or error.fatal():
+            raise self._away(error.str(), item)
+
+    def _require_patience(self, heard: float, waiting: Iterable[StreamRange]) -> None:
+        if time.monotonic() - heard > PATIENCE:
+            raise self._away(f"nothing came for {PATIENCE:.0f} s", next(iter(waiting)))
+
+    def _away(self, what: str, item: StreamRange | None) -> Unreachable:
+        which = str(item.offsets) if item else "the topic"
+        return Unreachable(f"{which} could not be read from Kafka at {self.bootstrap}: {what}")
+
+
+def _together(ranges: Sequence[StreamRange]) -> Iterator[list[StreamRange]]:
+    """Small ranges side by side, for each alone would cost a way to the broker and back; a big one by itself."""
+    some: list[StreamRange] = []
+    for item in ranges:
+        if some and sum(each.offsets.span for each in some) + item.offsets.span > FEW:
+            yield some
+            some = []
+        some.append(item)
+    if some:
+        yield some
+
+
+def _topic(ranges: Sequence[StreamRange]) -> str:
+    return ranges[0].offsets.topic_partition.topic
+
+
+def _raw(messages: Sequence[Any], item: StreamRange) -> pa.RecordBatch:
+    """Records of one stream with their coordinates, as Spark's source has them."""
+    rows = len(messages)
+    keys = pa.array([message.key() for message in messages], pa.binary())
+    values = pa.array([message.value() for message in messages], pa.binary())
+    lengths = [pc.fill_null(pc.binary_length(each), 0) for each in (keys, values)]
+    stamps = np.fromiter((message.timestamp()[1] for message in messages), np.int64, rows)
+    arrays = {
+        "_stream": pa.repeat(pa.scalar(item.stream_id, pa.int32()), rows),
+        "_offset": pa.array(np.fromiter((message.offset() for message in messages), np.int64, rows)),
+        "_ordinal": pa.repeat(pa.scalar(0, pa.int32()), rows),
+        "_timestamp": pa.array(
+            np.minimum(stamps, LAST_STAMP) * 1000, pa.timestamp("us", "UTC"), mask=stamps < 0
+        ),  # Kafka writes -1 for none
+        "_key": keys,
+        "_value": values,
+        "_headers": pa.array([_headers(message.headers()) for message in messages], pa.string()),
+        "_bytes": pc.add(*lengths),
+        "_partition": pa.repeat(pa.scalar(item.offsets.topic_partition.partition, pa.int32()), rows),
+    }
+    return pa.RecordBatch.from_pydict(arrays)
+
+
+def _headers(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
+    """As Spark says them: a list of objects, without what is null."""
+    if not headers:
+        return None
+    said = [
+        {"key": key} if value is None else {"key": key, "value": base64.b64encode(value).decode()}
+        for key, value in headers
+    ]
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))

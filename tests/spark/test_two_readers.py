@@ -1,0 +1,98 @@
+"""A task that reads for itself is given what Spark's source gives: the same records, to the byte, of any range of any log."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from confluent_kafka import Producer
+
+from lockstep.adapters import kafka_ranges
+from lockstep.adapters.kafka_ranges import KafkaRanges
+from lockstep.adapters.spark_source import records_of
+from lockstep.core.errors import Unreachable
+from lockstep.core.kafka_options import KafkaOptions
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.staging import StageWork
+from odd_logs import COMPACTED, compact, delete_records, high_end, log_start, records, stable_end
+
+NO_END = 2**63 - 1
+BOTH = COMPACTED | {"cleanup_policy": "compact,delete"}  # from a log that is only compacted nobody deletes records
+HEADERS = [("a", b"x"), ("a", None), ("", b""), ('ü"\\\n', bytes(range(256))), ("long", b"x" * 300)]
+TIMES = [1, -1, 86_400_000, 1_700_000_000_123, 253_402_214_400_001, 253_402_300_800_000]
+
+
+@pytest.fixture
+def odd(kafka, topic, produce):
+    """A topic of four logs: all kinds of records, transactions of either end, holes of compaction, an open transaction."""
+    name = topic(4, message_timestamp_after_max_ms=NO_END, retention_ms=-1, **BOTH)
+    producer = Producer({"bootstrap.servers": kafka})
+    for n in range(60):
+        key = [f"k{n}".encode(), b"", "ö".encode()][n % 3]
+        value = [None, b"", b"{}", b"\xff\x00", f"v{n}".encode() * 50][n % 5]
+        producer.produce(name, value, key, 0, headers=HEADERS[: n % 6], timestamp=TIMES[n % 6])
+    producer.flush(20)
+    for n, end in enumerate(["commit", "abort", "commit", "abort", "abort"]):
+        produce(name, records(7, n * 7), 1, end)
+    produce(name, [("a", "old")] * 5 + [("b", "old")] * 5 + [("a", "new"), ("b", "new")], 2)
+    compact(kafka, name, below=9, partition=2)
+    produce(name, records(20), 3)
+    delete_records(kafka, name, 4, 3)
+    hanging = produce(name, records(3), 3, "open")
+    assert high_end(kafka, name, 3) > stable_end(kafka, name, 3)
+    yield kafka, name
+    hanging.abort_transaction(20)
+
+
+def cut(kafka: str, topic: str, seed: int) -> list[StreamRange]:
+    """A range of each log, somewhere between its start and its stable end."""
+    chance, made = random.Random(seed), []
+    for partition in range(4):
+        first, last = log_start(kafka, topic, partition), stable_end(kafka, topic, partition)
+        begin = chance.choice([first, chance.randrange(first, last)])
+        until = chance.choice([last, chance.randrange(begin + 1, last + 1)])
+        made.append(StreamRange(10 + partition, OffsetRange(TopicPartition(topic, partition), begin, until)))
+    return made
+
+
+def rows(batches) -> list[dict]:
+    found = [row for batch in batches for row in batch.to_pylist()]
+    for row in found:
+        row["_headers"] = row["_headers"] and json.loads(row["_headers"])
+    return found
+
+
+def test_they_give_the_same_records_of_any_range(odd, monkeypatch):
+    kafka, topic = odd
+    for seed, together in enumerate([1, 1, 40, 40, 1000, 1000] * 2):
+        monkeypatch.setattr(kafka_ranges, "FEW", together)
+        ranges = cut(kafka, topic, seed)
+        here = list(KafkaRanges(kafka, KafkaOptions()).records(ranges))
+        there = records_of(StageWork("p", 1, 1, tuple(ranges), ()), kafka, {}).toArrow()
+
+        found = rows(here)
+        assert sorted(found, key=place) == sorted(rows([there]), key=place)
+        assert [place(row) for row in found] == sorted(map(place, found)), "one stream after another, each in order"
+        assert all(field.type == there.schema.field(field.name).type for batch in here for field in batch.schema)
+
+
+def place(row: dict) -> tuple[int, int]:
+    return row["_stream"], row["_offset"]
+
+
+def test_offsets_that_are_gone_or_not_there_yet_are_named_and_nothing_stands_for_them(odd, monkeypatch):
+    monkeypatch.setattr(kafka_ranges, "PATIENCE", 2.0)
+    kafka, topic = odd
+    read = KafkaRanges(kafka, KafkaOptions()).records
+    for begin, until in [(0, 6), (3, 4), (10, stable_end(kafka, topic, 3) + 1), (5_000, 5_001)]:
+        lost = StreamRange(1, OffsetRange(TopicPartition(topic, 3), begin, until))
+        with pytest.raises(Unreachable, match=rf"{topic}-3 \[{begin}, {until}\) could not be read from Kafka"):
+            list(read([lost]))
+
+
+def test_a_broker_that_is_away_is_waited_for_and_then_told(monkeypatch):
+    monkeypatch.setattr(kafka_ranges, "PATIENCE", 1.0)
+    nobody = StreamRange(1, OffsetRange(TopicPartition("t", 0), 0, 5))
+    with pytest.raises(Unreachable, match=r"t-0 \[0, 5\) could not be read from Kafka at 127.0.0.1:1: nothing came"):
+        list(KafkaRanges("127.0.0.1:1", KafkaOptions()).records([nobody]))
