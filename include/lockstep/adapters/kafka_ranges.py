@@ -7,6 +7,7 @@ import json
 import time
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from lockstep.core.errors import Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.offsets import StreamRange
@@ -70,7 +71,7 @@ class KafkaRanges:
                 yield from self._read(consumer, together)
 
     def _read(self, consumer: Consumer, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
-        """One range as its records come, or several, each when all of them are there."""
+        """One range as its records come, or several together when all of them are there."""
         held: dict[int, list[Any]] = {item.offsets.topic_partition.partition: [] for item in ranges}
         waiting = {item.offsets.topic_partition.partition: item for item in ranges}
         consumer.assign([TopicPartition(_topic(ranges), p, item.offsets.from_offset) for p, item in waiting.items()])
@@ -82,12 +83,10 @@ class KafkaRanges:
             found = [first, *consumer.consume(AT_ONCE - 1, timeout=0)]
             if self._taken(found, waiting, held):
                 heard = time.monotonic()
-            if len(ranges) == 1 and (messages := held[first.partition()] if first.partition() in held else []):
-                yield _raw(messages, ranges[0])
-                messages.clear()
-        for item in ranges:
-            if messages := held[item.offsets.topic_partition.partition]:
-                yield _raw(messages, item)
+            if len(ranges) == 1:
+                yield from _raw(held, ranges)
+                held[first.partition()] = []
+        yield from _raw(held, ranges)
 
     def _taken(self, found: Iterable[Any], waiting: dict[int, StreamRange], held: dict[int, list[Any]]) -> bool:
         """Puts records where they belong, and takes from the waiting who is at the end; whether there was any news."""
@@ -138,15 +137,19 @@ def _topic(ranges: Sequence[StreamRange]) -> str:
     return ranges[0].offsets.topic_partition.topic
 
 
-def _raw(messages: Sequence[Any], item: StreamRange) -> pa.RecordBatch:
-    """Records of one stream with their coordinates, as Spark's source has them."""
-    rows = len(messages)
+def _raw(held: Mapping[int, Sequence[Any]], ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
+    """What is held of these ranges, one behind the other, with its coordinates as Spark's source has them."""
+    parts = [(item, held[item.offsets.topic_partition.partition]) for item in ranges]
+    messages = list(chain.from_iterable(part for _, part in parts))
+    if not messages:
+        return
+    rows, each = len(messages), [len(part) for _, part in parts]
     keys = pa.array([message.key() for message in messages], pa.binary())
     values = pa.array([message.value() for message in messages], pa.binary())
-    lengths = [pc.fill_null(pc.binary_length(each), 0) for each in (keys, values)]
+    lengths = [pc.fill_null(pc.binary_length(bytes_), 0) for bytes_ in (keys, values)]
     stamps = np.fromiter((message.timestamp()[1] for message in messages), np.int64, rows)
     arrays = {
-        "_stream": pa.repeat(pa.scalar(item.stream_id, pa.int32()), rows),
+        "_stream": pa.array(np.repeat([item.stream_id for item, _ in parts], each), pa.int32()),
         "_offset": pa.array(np.fromiter((message.offset() for message in messages), np.int64, rows)),
         "_ordinal": pa.repeat(pa.scalar(0, pa.int32()), rows),
         "_timestamp": pa.array(
@@ -156,9 +159,9 @@ def _raw(messages: Sequence[Any], item: StreamRange) -> pa.RecordBatch:
         "_value": values,
         "_headers": pa.array([_headers(message.headers()) for message in messages], pa.string()),
         "_bytes": pc.add(*lengths),
-        "_partition": pa.repeat(pa.scalar(item.offsets.topic_partition.partition, pa.int32()), rows),
+        "_partition": pa.array(np.repeat([item.offsets.topic_partition.partition for item, _ in parts], each), pa.int32()),
     }
-    return pa.RecordBatch.from_pydict(arrays)
+    yield pa.RecordBatch.from_pydict(arrays)
 
 
 def _headers(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:

@@ -132,6 +132,9 @@ class RangeSession(Protocol):
     def straight(self) -> tuple[str, ...]:
         """The columns of rows that may come with the commit, straight into the target; none where all are copied before."""
 
+    def reads_on(self) -> None:
+        """More has been read: what the log was like before says nothing of it."""
+
     def is_committed(self, stream_id: int) -> bool:
         """Whether the range's commit row is there: its COMMIT may have been acknowledged to nobody."""
 

@@ -46,13 +46,13 @@ class RangeWriter:
         with self.task.session() as session:
             under_way: _Range | None = None
             seen: set[int] = set()
-            for stream_id, part in stretches(joined(batches)):
+            for stream_id, part in stretches(joined(_reading_on(session, batches))):
                 if under_way and stream_id != under_way.stream_id:
                     yield self._said(under_way.commit())
                     under_way = None
                 if stream_id == END:
                     yield self._said(RangeOutcome(END, "end"))
-                    return
+                    continue  # to the end of the input, for Spark ends a worker that leaves some of it
                 if under_way is None:
                     if stream_id in seen:
                         raise BadData(f"stream {stream_id}: its records did not come one after another")
@@ -82,9 +82,9 @@ class RangeWriter:
         with self.task.session() as session:
             under_way: dict[int, _Range] = {}
             ended = False
-            for stream_id, part in stretches(batches):
+            for stream_id, part in stretches(_reading_on(session, batches)):
                 if ended := stream_id == END:
-                    break
+                    continue
                 if stream_id not in under_way:
                     under_way[stream_id] = self._begun(session, stream_id)
                 under_way[stream_id].take(as_staged(part))
@@ -120,6 +120,12 @@ class RangeWriter:
     def _stageable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Without the columns that the transform takes away."""
         return batch.select([n for n in batch.schema.names if n in self.columns or n.startswith("_")])
+
+
+def _reading_on(session: RangeSession, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        session.reads_on()
+        yield batch
 
 
 class _Range:

@@ -44,18 +44,33 @@ class ShortWay:
     def left(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The raw records, of the groups with these numbers, that could not be decoded.
 
-        Behind those of a stretch comes a row with the name of the others' file.
+        Behind those of a stretch comes a row with the name of the others' file; stretches of which none is left share one.
         """
         aside.sweep()
         mine = (self.groups[number] for batch in numbers for number in batch.column("id").to_pylist())
-        for stream_id, part in stretches(chain.from_iterable(map(self.records, mine))):
-            places, columns = self.decode(part.column("_value"))
-            if rest := part.num_rows - len(places):
-                left = np.setdiff1d(np.arange(part.num_rows), places, assume_unique=True)
-                yield part.take(pa.array(left)).append_column(FILE, pa.nulls(rest, pa.string()))
-            if len(places):
-                taken = part.take(pa.array(places)) if rest else part
-                yield _marker(part.schema, stream_id, aside.put([self._decoded(taken, columns)]))
+        for batch in chain.from_iterable(map(self.records, mine)):
+            places, columns = self.decode(batch.column("_value"))
+            if len(places) == batch.num_rows:
+                yield self._put(batch, columns)
+                continue
+            begin = 0
+            for _, part in stretches([batch]):
+                end = begin + part.num_rows
+                first, last = np.searchsorted(places, [begin, end])
+                yield from self._split(part, places[first:last] - begin, columns.slice(first, last - first))
+                begin = end
+
+    def _split(self, part: pa.RecordBatch, places: np.ndarray, columns: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if rest := part.num_rows - len(places):
+            left = np.setdiff1d(np.arange(part.num_rows), places, assume_unique=True)
+            yield part.take(pa.array(left)).append_column(FILE, pa.nulls(rest, pa.string()))
+        if len(places):
+            yield self._put(part.take(pa.array(places)), columns)
+
+    def _put(self, raw: pa.RecordBatch, columns: pa.RecordBatch) -> pa.RecordBatch:
+        """The row that stands for these records."""
+        row = {"_stream": raw.column("_stream")[0].as_py(), FILE: aside.put([self._decoded(raw, columns)])}
+        return pa.RecordBatch.from_pylist([row], schema=raw.schema.append(pa.field(FILE, pa.string())))
 
     def _decoded(self, raw: pa.RecordBatch, columns: pa.RecordBatch) -> pa.RecordBatch:
         """As Spark would have decoded it: no reject is among them, so no bytes are kept unless all are."""
@@ -87,8 +102,3 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for file in part.filter(is_file).column(FILE).to_pylist():
                 for decoded in aside.taken(file):
                     yield decoded.select(schema.names).cast(schema)
-
-
-def _marker(schema: pa.Schema, stream_id: int, file: str) -> pa.RecordBatch:
-    row = {"_stream": stream_id, FILE: file}
-    return pa.RecordBatch.from_pylist([row], schema=schema.append(pa.field(FILE, pa.string())))

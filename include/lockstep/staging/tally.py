@@ -9,13 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockstep.core.accounting import Digest, ManifestLine
+from lockstep.staging.stretches import stretches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
 INT64 = 2**63
+COUNTED = {"_stream", "_offset", "_timestamp", "_bytes", "_reason"}
 
 LINES = pa.schema(
     [
@@ -99,11 +101,12 @@ class Tally:
         return self._lines[stream]
 
 
-def _by_stream(batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
-    streams = pc.unique(batch.column("_stream")).to_pylist()
-    if len(streams) == 1:
-        return [(streams[0], batch)]
-    return [(stream, batch.filter(pc.equal(batch.column("_stream"), stream))) for stream in streams]
+def _by_stream(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    batch = batch.select([name for name in batch.schema.names if name in COUNTED])
+    streams = batch.column("_stream").to_numpy(zero_copy_only=False)
+    if (np.diff(streams) < 0).any():
+        batch = batch.take(pa.array(np.argsort(streams, kind="stable")))
+    return stretches([batch])
 
 
 def _sums(distances: np.ndarray[Any, Any]) -> tuple[int, int]:

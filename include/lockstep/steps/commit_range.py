@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lockstep.core.accounting import ManifestLine
     from lockstep.core.columns import Column
     from lockstep.core.definition import Pipeline
-    from lockstep.core.offsets import StreamRange
+    from lockstep.core.offsets import StreamRange, TopicView
     from lockstep.core.staging import AttemptId, Pieces
 
 
@@ -80,6 +80,11 @@ class RangeCommits:
         self._task = task
         self._conn = conn
         self._copied: set[int] = set()
+        self._view: TopicView | None = None
+
+    def reads_on(self) -> None:
+        """More has been read: what the log was like before says nothing of it."""
+        self._view = None
 
     def is_committed(self, stream_id: int) -> bool:
         """Whether the range's commit row is there: its COMMIT may have been acknowledged to nobody (T15)."""
@@ -102,7 +107,7 @@ class RangeCommits:
         self._copied.add(stream_id)
 
     def commit(self, line: ManifestLine, rows: Pieces | None = None) -> RangeOutcome:
-        """Commits the range that the line is about: the log is asked once more, then everything moves in one transaction.
+        """Commits the range that the line is about: the log is asked behind the read, then everything moves in one transaction.
 
         Raises `Superseded` when a newer attempt has the batch; a range that data refuses stays as it was.
         """
@@ -173,8 +178,9 @@ class RangeCommits:
     def _log_starts(self, item: StreamRange) -> tuple[int, int]:
         """The log's start before and after the read, on the same log; asked before the transaction, never inside (T6, T7)."""
         task = self._task
-        view = task.broker.view(item.offsets.topic_partition.topic)
-        after = require_same_log(view, task.log, item, task.attempt.batch_id, task.pipeline.name)
+        if self._view is None:
+            self._view = task.broker.view(item.offsets.topic_partition.topic)
+        after = require_same_log(self._view, task.log, item, task.attempt.batch_id, task.pipeline.name)
         return task.log_starts[item.stream_id], after
 
     def _refuse_too_many(self, item: StreamRange, line: ManifestLine) -> None:
