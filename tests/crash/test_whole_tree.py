@@ -28,11 +28,13 @@ def test_no_kill_loses_or_doubles_a_record(database, kafka, name):
     def lockstep(*words: str) -> subprocess.Popen[bytes]:
         command = [str(Path(sys.executable).parent / "lockstep"), *words]
         return subprocess.Popen(
-            command, cwd=ROOT, env=environ, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command, cwd=ROOT, env=environ, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
 
     def done(*words: str) -> None:
-        assert lockstep(*words).wait(300) == 0, words
+        process = lockstep(*words)
+        _, said = process.communicate(timeout=300)
+        assert process.returncode == 0, (words, said)
 
     moments = random.Random(20261121)  # noqa: S311 - spread, not secrecy
     done("migrate", name)

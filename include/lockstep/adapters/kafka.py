@@ -65,6 +65,9 @@ class Broker:
             ends = self._offsets(partitions, OffsetSpec.latest())
         except KafkaException as error:
             raise self._away(error) from None
+        for partition in sorted(starts):
+            if min(starts[partition], ends[partition]) < 0:  # librdkafka's word for none, while a leader is elected
+                raise Unreachable(f"{topic}-{partition}: Kafka at {self.bootstrap} knows no offsets of it just now")
         bounds = {p: Bounds(min(starts[p], ends[p]), ends[p]) for p in sorted(starts)}
         return TopicView(cluster.cluster_id, topic, str(described.topic_id), bounds)
 
