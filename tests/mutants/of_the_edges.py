@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Edit, Mutant
 
 SPARK = "tests/spark/test_exactly_what_was_planned.py::"
+READERS = "tests/spark/test_two_readers.py::"
 
 MUTANTS = [
     Mutant(
@@ -18,7 +19,7 @@ MUTANTS = [
         "failOnDataLoss=false",
         "Spark would go on with what is left",
         (Edit("adapters/spark_source.py", '"failOnDataLoss": "true"', '"failOnDataLoss": "false"'),),
-        (f"{SPARK}test_records_that_are_deleted_before_the_read_fail_it",),
+        (f"{SPARK}test_records_that_are_deleted_before_the_read_fail_it[long]",),
         (SPARK.removesuffix("::"),),
         long=True,
     ),
@@ -32,8 +33,40 @@ MUTANTS = [
                 "str(p): i.offsets.until_offset - 1 for",
             ),
         ),
-        (f"{SPARK}test_every_record_of_the_range_is_read_and_none_beside_it",),
+        (f"{SPARK}test_every_record_of_the_range_is_read_and_none_beside_it[long]",),
         (SPARK.removesuffix("::"),),
+        long=True,
+    ),
+    Mutant(
+        "a task goes on where the log begins now",
+        "what was deleted would be skipped",
+        (Edit("adapters/kafka_ranges.py", '"auto.offset.reset": "error"', '"auto.offset.reset": "earliest"'),),
+        (f"{SPARK}test_records_that_are_deleted_before_the_read_fail_it[short]",),
+        (SPARK.removesuffix("::"),),
+        long=True,
+    ),
+    Mutant(
+        "a task stops one offset early",
+        "a range ends where the next one begins",
+        (Edit("adapters/kafka_ranges.py", "item.offsets.until_offset\n", "item.offsets.until_offset - 1\n"),),
+        (f"{SPARK}test_every_record_of_the_range_is_read_and_none_beside_it[short]",),
+        (SPARK.removesuffix("::"),),
+        long=True,
+    ),
+    Mutant(
+        "a task keeps what it fetched past a range's end",
+        "the next range holds it, too",
+        (Edit("adapters/kafka_ranges.py", "if error is None and offset < until:", "if error is None:"),),
+        (f"{READERS}test_they_give_the_same_records_of_any_range",),
+        (READERS.removesuffix("::"),),
+        long=True,
+    ),
+    Mutant(
+        "a task reads what was aborted",
+        "what was taken back never was",
+        (Edit("adapters/kafka_ranges.py", '"read_committed"', '"read_uncommitted"'),),
+        (f"{READERS}test_they_give_the_same_records_of_any_range",),
+        (READERS.removesuffix("::"),),
         long=True,
     ),
 ]

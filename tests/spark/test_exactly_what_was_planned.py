@@ -1,4 +1,4 @@
-"""Spark reads a planned range whole, or says that it could not."""
+"""A planned range is read whole, by the tasks themselves and by Spark's source, or it is said that it could not be."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from lockstep.steps.stage import stage
 from lockstep.steps.surroundings import Surroundings
 
 
-@pytest.fixture
-def loaded(pipeline, topic, produce):
+@pytest.fixture(params=["short", "long"])
+def loaded(request, pipeline, topic, produce):
     name = topic(partitions=1)
     produce(name, [(f"k{i}", json.dumps({"id": f"r{i}", "n": i})) for i in range(20)])
-    return pipeline(name, "id string, n int", "id text, n int")
+    same = "def transform(records):\n    return records\n"
+    return pipeline(name, "id string, n int", "id text, n int", transform=same if request.param == "long" else None)
 
 
 def test_every_record_of_the_range_is_read_and_none_beside_it(loaded):

@@ -18,13 +18,15 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from lockstep.core.errors import Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.offsets import StreamRange
 
+    Held = dict[int, list[Any]]
+
 AT_ONCE = 10_000  # records of an Arrow batch
-FEW = 1_000  # offsets that are read together and kept until all of them are there
+FEW = 250  # offsets that are read together and kept until all of them are there; each may be of a megabyte
 PATIENCE = 60.0  # seconds without a word from the broker
 LOOK = 0.2
 LAST_STAMP = 253_402_214_400_000  # in milliseconds: Python's calendar ends with the year 9999
@@ -72,23 +74,23 @@ class KafkaRanges:
 
     def _read(self, consumer: Consumer, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
         """One range as its records come, or several together when all of them are there."""
-        held: dict[int, list[Any]] = {item.offsets.topic_partition.partition: [] for item in ranges}
         waiting = {item.offsets.topic_partition.partition: item for item in ranges}
+        held: Held = {partition: [] for partition in waiting}
         consumer.assign([TopicPartition(_topic(ranges), p, item.offsets.from_offset) for p, item in waiting.items()])
         heard = time.monotonic()
         while waiting:
-            if (first := consumer.poll(LOOK)) is None:
-                self._require_patience(heard, waiting.values())
-                continue
-            found = [first, *consumer.consume(AT_ONCE - 1, timeout=0)]
+            first = consumer.poll(LOOK)
+            found = [first, *consumer.consume(AT_ONCE - 1, timeout=0)] if first else []
             if self._taken(found, waiting, held):
                 heard = time.monotonic()
+            elif time.monotonic() - heard > PATIENCE:
+                raise self._away(f"nothing came for {PATIENCE:.0f} s", next(iter(waiting.values())))
             if len(ranges) == 1:
                 yield from _raw(held, ranges)
-                held[first.partition()] = []
+                held = {partition: [] for partition in held}
         yield from _raw(held, ranges)
 
-    def _taken(self, found: Iterable[Any], waiting: dict[int, StreamRange], held: dict[int, list[Any]]) -> bool:
+    def _taken(self, found: Iterable[Any], waiting: dict[int, StreamRange], held: Held) -> bool:
         """Puts records where they belong, and takes from the waiting who is at the end; whether there was any news."""
         news = False
         for message in found:
@@ -112,10 +114,6 @@ class KafkaRanges:
         if error.code() in FATAL or error.fatal():
             raise self._away(error.str(), item)
 
-    def _require_patience(self, heard: float, waiting: Iterable[StreamRange]) -> None:
-        if time.monotonic() - heard > PATIENCE:
-            raise self._away(f"nothing came for {PATIENCE:.0f} s", next(iter(waiting)))
-
     def _away(self, what: str, item: StreamRange | None) -> Unreachable:
         which = str(item.offsets) if item else "the topic"
         return Unreachable(f"{which} could not be read from Kafka at {self.bootstrap}: {what}")
@@ -137,7 +135,7 @@ def _topic(ranges: Sequence[StreamRange]) -> str:
     return ranges[0].offsets.topic_partition.topic
 
 
-def _raw(held: Mapping[int, Sequence[Any]], ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
+def _raw(held: Held, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
     """What is held of these ranges, one behind the other, with its coordinates as Spark's source has them."""
     parts = [(item, held[item.offsets.topic_partition.partition]) for item in ranges]
     messages = list(chain.from_iterable(part for _, part in parts))

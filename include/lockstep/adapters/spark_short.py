@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def shortened(
     ranges: Sequence[StreamRange], tasks: int, folder: PipelineFolder, records: Read
 ) -> DataFrame | None:
-    """The raw records of ranges, read in so many tasks, those that were decoded by columns replaced by the names of their files.
+    """The raw records of ranges, read in so many tasks; names of files stand for those that were decoded by columns.
 
     None where a pipeline's records cannot be decoded by columns.
     """
