@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROGRAMS = ("JVM", "Python", "Postgres")
-WAYS = {"long": lambda *_: None, "short": None}
+WAYS = {"long": lambda *_, **__: None, "short": None}
 
 
 def main() -> int:

@@ -151,10 +151,10 @@ def test_a_task_that_fails_in_the_middle_of_a_range_commits_nothing_of_it(pipeli
     if way == "long":
         read, bad = spark.records_of, "cast(if(_offset = 35, raise_error('no'), _offset) as bigint)"
         monkeypatch.setattr(spark, "records_of", lambda *given: read(*given).withColumn("_offset", spark.F.expr(bad)))
-        monkeypatch.setattr(spark, "shortened", lambda *_: None)
+        monkeypatch.setattr(spark, "shortened", lambda *_, **__: None)
     if way == "short":
         short = spark.shortened
-        monkeypatch.setattr(spark, "shortened", lambda *given: short(*given[:-1], in_pieces(given[-1])))
+        monkeypatch.setattr(spark, "shortened", lambda *given, **more: short(*given[:-1], in_pieces(given[-1]), **more))
 
     with pytest.raises(BadData):
         made.run()

@@ -117,7 +117,7 @@ def test_both_ways_give_the_same_rows_rejects_and_reasons(pipeline, judged):
             yield from log.filter(pc.equal(log["_stream"], item.stream_id)).to_batches(700)
 
     ranges = [StreamRange(n, OffsetRange(TopicPartition("t", n), 0, 1000)) for n in range(3)]
-    short = decoded(shortened(ranges, 2, folder, read), pipeline).mapInArrow(joined, schema)
+    short = decoded(shortened([ranges[:2], ranges[2:]], folder, read), pipeline).mapInArrow(joined, schema)
 
     found, expected = sorted_rows(short), sorted_rows(long)
     kept = ("_key", "_value", "_headers")

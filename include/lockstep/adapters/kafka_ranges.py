@@ -80,7 +80,8 @@ class KafkaRanges:
         heard = time.monotonic()
         while waiting:
             first = consumer.poll(LOOK)
-            found = [first, *consumer.consume(AT_ONCE - 1, timeout=0)] if first else []
+            # A message without a value is false.
+            found = [] if first is None else [first, *consumer.consume(AT_ONCE - 1, timeout=0)]
             if self._taken(found, waiting, held):
                 heard = time.monotonic()
             elif time.monotonic() - heard > PATIENCE:
@@ -157,7 +158,9 @@ def _raw(held: Held, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
         "_value": values,
         "_headers": pa.array([_headers(message.headers()) for message in messages], pa.string()),
         "_bytes": pc.add(*lengths),
-        "_partition": pa.array(np.repeat([item.offsets.topic_partition.partition for item, _ in parts], each), pa.int32()),
+        "_partition": pa.array(
+            np.repeat([item.offsets.topic_partition.partition for item, _ in parts], each), pa.int32()
+        ),
     }
     yield pa.RecordBatch.from_pydict(arrays)
 

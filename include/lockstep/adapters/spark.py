@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lockstep.core.accounting import ManifestLine
     from lockstep.core.columns import Column
     from lockstep.core.folder import PipelineFolder
+    from lockstep.core.offsets import StreamRange
     from lockstep.core.registry import Registry
     from lockstep.core.staging import RangeOutcome, RangeTask, StageWork
 
@@ -113,6 +114,8 @@ class SparkEngine:
 
         def staged() -> tuple[ManifestLine, ...]:
             slots = self._tasks(work)
+            if (raw := self._shortened(groups(work.ranges, slots))) is not None:
+                return lines_of(self._formed(raw).withColumns(self._raw()).mapInArrow(writer.whole, SPARK_LINES))
             return self._staged(self._decoded(work, slots), writer, work, slots)
 
         return self._done(work, staged)
@@ -123,12 +126,16 @@ class SparkEngine:
         run = secrets.token_hex(8)
 
         def committed() -> tuple[RangeOutcome, ...]:
-            frames = []
-            for slot, group in enumerate(groups(work.ranges, self._tasks(work))):
-                part = replace(work, ranges=group)
-                froms = {item.stream_id: item.offsets.from_offset for item in group}
-                frames.append(self._committed(part, RangeWriter(task, run, slot, froms, names)))
-            return outcomes(frames, self._where)
+            parts = groups(work.ranges, self._tasks(work))
+            if (raw := self._shortened(parts, says_end=True)) is not None:
+                records = self._formed(raw).withColumns(self._raw())
+                frames = [records.mapInArrow(_writer(work.ranges).whole, SPARK_OUTCOMES)]
+            else:
+                frames = [self._committed(replace(work, ranges=part), _writer(part)) for part in parts]
+            return outcomes(frames, len(parts), self._where)
+
+        def _writer(ranges: Sequence[StreamRange]) -> RangeWriter:
+            return RangeWriter(task, run, {item.stream_id: item.offsets.from_offset for item in ranges}, names)
 
         return self._done(work, committed)
 
@@ -136,12 +143,17 @@ class SparkEngine:
         return tasks_for([item.offsets.span for item in work.ranges], jobs().slots)
 
     def _decoded(self, work: StageWork, tasks: int | None = None) -> DataFrame:
-        raw = None
-        if self._transforms.straight and tasks:
-            raw = shortened(work.ranges, tasks, self._folder, self._reader.records)
-        if raw is None:
-            raw = records_of(work, self._kafka, self._kafka_options)
-            raw = raw.coalesce(tasks) if tasks else raw
+        """Records by Spark's source."""
+        raw = records_of(work, self._kafka, self._kafka_options)
+        return self._formed(raw.coalesce(tasks) if tasks else raw)
+
+    def _shortened(self, parts: Sequence[Sequence[StreamRange]], *, says_end: bool = False) -> DataFrame | None:
+        """Raw records that tasks read themselves, a part each; None where the way must be long."""
+        if not self._transforms.straight:
+            return None
+        return shortened(parts, self._folder, self._reader.records, says_end=says_end)
+
+    def _formed(self, raw: DataFrame) -> DataFrame:
         return decoded(raw, self._folder.pipeline, decode=self._folder.decode, registry=self._registry)
 
     def _done(self, work: StageWork, do: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -181,7 +193,7 @@ class SparkEngine:
 
     def _committed(self, work: StageWork, writer: RangeWriter) -> DataFrame:
         """What one task does with its group of ranges."""
-        records = self._decoded(work, 1 if self._transforms.straight else None)
+        records = self._decoded(work)
         if self._transforms.straight:
             return with_end(records.withColumns(self._raw())).mapInArrow(writer.whole, SPARK_OUTCOMES)
         accepted = self._accepted(records, writer.intake)

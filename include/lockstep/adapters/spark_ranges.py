@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpar
 from lockstep.core.errors import BadData, BadDefinition
 from lockstep.core.staging import RangeOutcome
 from lockstep.staging.plans import shuffles
-from lockstep.staging.range_writer import END
+from lockstep.staging.stretches import END
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,14 +41,14 @@ def with_end(rows: DataFrame) -> DataFrame:
     return rows.union(rows.sparkSession.range(1, numPartitions=1).select(*columns)).coalesce(1)
 
 
-def outcomes(frames: Sequence[DataFrame], pipeline: str) -> tuple[RangeOutcome, ...]:
-    """What became of the ranges, each frame being one task; raises `BadData` unless every task came to its end."""
+def outcomes(frames: Sequence[DataFrame], tasks: int, pipeline: str) -> tuple[RangeOutcome, ...]:
+    """What became of the ranges in so many tasks; raises `BadData` unless every task came to its end."""
     whole = reduce(DataFrame.union, frames)
     require_no_shuffle(whole, pipeline)
     rows = whole.collect()
     ended = {row.slot for row in rows if row.stream_id == END}
-    if len(ended) != len(frames):
-        raise BadData(f"{pipeline}: only {len(ended)} of {len(frames)} tasks came to the end of their ranges")
+    if len(ended) != tasks:
+        raise BadData(f"{pipeline}: only {len(ended)} of {tasks} tasks came to the end of their ranges")
     return tuple(RangeOutcome(row.stream_id, row.what, row.reason) for row in rows if row.stream_id != END)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.spark_ranges import groups
 from lockstep.adapters.spark_session import session
 from lockstep.adapters.spark_source import RAW
 from lockstep.formats.json_columns import columnar
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def shortened(
-    ranges: Sequence[StreamRange], tasks: int, folder: PipelineFolder, records: Read
+    parts: Sequence[Sequence[StreamRange]], folder: PipelineFolder, records: Read, *, says_end: bool = False
 ) -> DataFrame | None:
-    """The raw records of ranges, read in so many tasks; names of files stand for those that were decoded by columns.
+    """The raw records of ranges, each part read by a task; names of files stand for those that were decoded by columns.
 
-    None where a pipeline's records cannot be decoded by columns.
+    Where it `says_end` a row of `END` is each task's last. None where a pipeline's records cannot be decoded by columns.
     """
     if (decode := columnar(folder.pipeline)) is None:
         return None
-    way = ShortWay(records, tuple(groups(ranges, tasks)), decode, keeps_bytes=folder.quarantines)
-    number = len(way.groups)
+    way = ShortWay(records, tuple(map(tuple, parts)), decode, keeps_bytes=folder.quarantines, says_end=says_end)
+    number = len(parts)
     return session().range(0, number, 1, number).mapInArrow(way.left, f"{RAW}, {FILE} string")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import BadData
@@ -15,7 +14,8 @@ from lockstep.core.staging import RangeOutcome
 from lockstep.staging.aside import keep, kept, sweep
 from lockstep.staging.range_rows import RangeRows
 from lockstep.staging.short_way import joined
-from lockstep.staging.stretches import stretches
+from lockstep.staging.spark_task import attempt_id, slot
+from lockstep.staging.stretches import END, stretches
 from lockstep.staging.tally import Tally
 from lockstep.staging.writer import NOT_STAGED, accepted, as_staged, unfiltered
 
@@ -24,20 +24,18 @@ if TYPE_CHECKING:
 
     from lockstep.core.staging import RangeSession, RangeTask
 
-# The row that Spark puts behind a task's last range. Without it the end of the input may be that of a task that was killed or
+# Behind a task's last range comes a row of `END`. Without it the end of the input may be that of a task that was killed or
 # failed on its way: Spark then closes the stream to Python as if all had been said.
-END = -1
 OUTCOMES = pa.schema([("slot", pa.int32()), ("stream_id", pa.int32()), ("what", pa.string()), ("reason", pa.string())])
 SPARK_OUTCOMES = "slot int, stream_id int, what string, reason string"
 
 
 @dataclass(frozen=True, slots=True)
 class RangeWriter:
-    """One task's work: its number `slot` in a `run` that no other is named as, where its ranges begin, what columns stay."""
+    """A task's work: its part of a `run` that no other is named as, where ranges begin, what columns stay."""
 
     task: RangeTask
     run: str
-    slot: int
     from_offsets: Mapping[int, int]
     columns: tuple[str, ...]
 
@@ -66,7 +64,7 @@ class RangeWriter:
         What it keeps lies in a file of this task, for its outlet.
         """
         sweep()
-        tally, aside = Tally(_task(), self.from_offsets), []
+        tally, aside = Tally(attempt_id(), self.from_offsets), []
         for batch in batches:
             if not batch.num_rows:
                 continue
@@ -107,14 +105,14 @@ class RangeWriter:
             yield self._said(RangeOutcome(END, "end"))
 
     def _begun(self, session: RangeSession, stream_id: int) -> _Range:
-        return _Range(session, stream_id, Tally(_task(), self.from_offsets), self.task.attempt.batch_id)
+        return _Range(session, stream_id, Tally(attempt_id(), self.from_offsets), self.task.attempt.batch_id)
 
     @property
     def _name(self) -> str:
-        return f"{self.run}-{_task()}"
+        return f"{self.run}-{attempt_id()}"
 
     def _said(self, outcome: RangeOutcome) -> pa.RecordBatch:
-        row = {"slot": self.slot, "stream_id": outcome.stream_id, "what": outcome.what, "reason": outcome.reason}
+        row = {"slot": slot(), "stream_id": outcome.stream_id, "what": outcome.what, "reason": outcome.reason}
         return pa.RecordBatch.from_pylist([row], schema=OUTCOMES)
 
     def _stageable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -163,8 +161,3 @@ def _line(staged: pa.RecordBatch, delivered: pa.RecordBatch | None) -> ManifestL
         told |= {name: rows[0][name] for name in ("rows", "written", "rejected")}
     digest = Digest(told["delivered"], int(told.pop("digest_sum")), int(told.pop("digest_squares")))
     return ManifestLine(**told, digest=digest)
-
-
-def _task() -> int:
-    context = TaskContext.get()
-    return context.taskAttemptId() if context else 0

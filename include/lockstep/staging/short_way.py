@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockstep.staging import aside
-from lockstep.staging.stretches import stretches
+from lockstep.staging.stretches import END, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,28 +26,41 @@ if TYPE_CHECKING:
 
 FILE = "_file"
 RAW_BYTES = {"_key": pa.binary(), "_value": pa.binary(), "_headers": pa.string()}
-NOT_DECODED = ("_deleted", "_reason", "_partition")
+LEFT = pa.schema(
+    [
+        ("_stream", pa.int32()),
+        ("_offset", pa.int64()),
+        ("_ordinal", pa.int32()),
+        ("_timestamp", pa.timestamp("us", "UTC")),
+        *RAW_BYTES.items(),
+        ("_bytes", pa.int32()),
+        ("_partition", pa.int32()),
+        (FILE, pa.string()),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ShortWay:
     """The first worker's part: `records` reads ranges, and `decode` says which values it takes, and their columns.
 
-    Each task has its group of the `groups`. `keeps_bytes` is whether the bytes of what is no reject are staged, too.
+    Each task has its part of the `parts`. `keeps_bytes` is whether the bytes of what is no reject are staged, too, and
+    `says_end` whether a row says behind the last record that it was the last.
     """
 
     records: Read
-    groups: tuple[tuple[StreamRange, ...], ...]
+    parts: tuple[tuple[StreamRange, ...], ...]
     decode: Callable[[pa.Array], tuple[np.ndarray, pa.RecordBatch]]
     keeps_bytes: bool
+    says_end: bool = False
 
     def left(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The raw records, of the groups with these numbers, that could not be decoded.
+        """The raw records, of the parts with these numbers, that could not be decoded.
 
         Behind those of a stretch comes a row with the name of the others' file; stretches of which none is left share one.
         """
         aside.sweep()
-        mine = (self.groups[number] for batch in numbers for number in batch.column("id").to_pylist())
+        mine = (self.parts[number] for batch in numbers for number in batch.column("id").to_pylist())
         for batch in chain.from_iterable(map(self.records, mine)):
             places, columns = self.decode(batch.column("_value"))
             if len(places) == batch.num_rows:
@@ -59,6 +72,8 @@ class ShortWay:
                 first, last = np.searchsorted(places, [begin, end])
                 yield from self._split(part, places[first:last] - begin, columns.slice(first, last - first))
                 begin = end
+        if self.says_end:
+            yield pa.RecordBatch.from_pylist([{"_stream": END}], schema=LEFT)
 
     def _split(self, part: pa.RecordBatch, places: np.ndarray, columns: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if rest := part.num_rows - len(places):
@@ -70,7 +85,7 @@ class ShortWay:
     def _put(self, raw: pa.RecordBatch, columns: pa.RecordBatch) -> pa.RecordBatch:
         """The row that stands for these records."""
         row = {"_stream": raw.column("_stream")[0].as_py(), FILE: aside.put([self._decoded(raw, columns)])}
-        return pa.RecordBatch.from_pylist([row], schema=raw.schema.append(pa.field(FILE, pa.string())))
+        return pa.RecordBatch.from_pylist([row], schema=LEFT)
 
     def _decoded(self, raw: pa.RecordBatch, columns: pa.RecordBatch) -> pa.RecordBatch:
         """As Spark would have decoded it: no reject is among them, so no bytes are kept unless all are."""

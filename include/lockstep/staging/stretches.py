@@ -9,6 +9,8 @@ import numpy as np
 
 from lockstep.core.errors import BadData
 
+END = -1  # the stream of the row that says that a task's input is at its end
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 
 from lockstep.core.staging import RAW_COLUMNS, STAGING_SCHEMA
 from lockstep.faults import reach
 from lockstep.staging.session import copy_rows, staging_session
 from lockstep.staging.short_way import joined
+from lockstep.staging.spark_task import attempt_id, slot
 from lockstep.staging.tally import LINES, Tally
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ class Writer:
 
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages decoded records and counts them as delivered and written: the way of a pipeline without a transform."""
-        tally = Tally(_task(), self.from_offsets)
+        tally = Tally(attempt_id(), self.from_offsets)
         yield from self._write(map(unfiltered, _counted(joined(batches), tally.delivered)), tally)
 
     def outlet(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages what a transform yields and counts it as written; what was delivered the intake has counted."""
-        yield from self._write((as_staged(batch) for batch in batches), Tally(_task(), self.from_offsets))
+        yield from self._write((as_staged(batch) for batch in batches), Tally(attempt_id(), self.from_offsets))
 
     def intake(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Counts what is delivered, keeps rejects and deletions to itself and yields the rest to the transform.
@@ -56,7 +56,7 @@ class Writer:
         Its lines and its rows are committed together when the input is at its end: no end, no line. It goes by a number
         that no outlet has, also where one task does both: who reads a range and who stages rows win or lose apart.
         """
-        task = -1 - _task()
+        task = -1 - attempt_id()
         tally, kept, raw = Tally(task, self.from_offsets), [], []
         for batch in map(unfiltered, _counted(batches, tally.delivered)):
             aside = pc.or_(pc.is_valid(batch.column("_reason")), batch.column("_deleted"))
@@ -94,7 +94,7 @@ class Writer:
     def _keep_beside(self, table: str, raw: list[pa.RecordBatch]) -> None:
         """A transaction of its own: records do not change, so whichever try has read them, these are their bytes."""
         with staging_session(self.dsn) as cur:
-            _stage(cur, table, raw, _task())
+            _stage(cur, table, raw, attempt_id())
 
     def _source_lines(self, lines: pa.RecordBatch) -> pa.RecordBatch:
         columns = {name: lines.column(name) for name in LINES.names if name != "rows"}
@@ -102,7 +102,7 @@ class Writer:
             columns[name] = pc.cast(columns[name], pa.decimal128(38, 0))
         same = {"batch_id": self.batch_id, "token": self.token}
         columns |= {name: pa.array([value] * lines.num_rows, pa.int64()) for name, value in same.items()}
-        columns["slot"] = pa.array([_slot()] * lines.num_rows, pa.int32())
+        columns["slot"] = pa.array([slot()] * lines.num_rows, pa.int32())
         return pa.RecordBatch.from_pydict(columns)
 
     def _write(self, batches: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[pa.RecordBatch]:
@@ -113,7 +113,7 @@ class Writer:
             return
         reach("task.read_mid")
         with staging_session(self.dsn) as cur:
-            _stage(cur, self.table, _counted(chain([first], batches), tally.staged), _task())
+            _stage(cur, self.table, _counted(chain([first], batches), tally.staged), attempt_id())
             reach("task.copy_end")
         reach("task.committed")
         yield tally.lines()
@@ -123,16 +123,6 @@ def _stage(cur: Any, table: str, batches: Iterable[pa.RecordBatch], task: int) -
     for batch in batches:
         copy_rows(cur, STAGING_SCHEMA, table, _with_task(batch, task))
         reach("task.copy_mid")
-
-
-def _task() -> int:
-    context = TaskContext.get()
-    return context.taskAttemptId() if context else 0
-
-
-def _slot() -> int:
-    context = TaskContext.get()
-    return context.partitionId() if context else 0
 
 
 def _counted(batches: Iterable[pa.RecordBatch], count: Any) -> Iterator[pa.RecordBatch]:
