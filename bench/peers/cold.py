@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -57,15 +58,15 @@ def cold(place: Place, topic: str, records: int, partitions: int, rounds: int) -
             task = Task(topic, f"cold{turn}_{number}", records, partitions, APPEND, (("guarantee", "PerBatch"),))
             one = _Cold(place, task, defined(place, task))
             settle(place)
+            used = _used_by_children()
             with Meter((os.getpid(),), place.postmaster) as meter:
                 begin = time.perf_counter()
                 way(one)
                 seconds = time.perf_counter() - begin
             found = compare(place, task)
             drop_table(place, task)
-            cpu = (
-                0.0 if name == COMMAND else meter.cpu
-            )  # its JVM outlives the command by a moment, and is nobody's child
+            # The command's JVM outlives it by a moment, and is nobody's child.
+            cpu = 0.0 if name == COMMAND else _used_by_children() - used
             written = {"lost": found.lost, "doubled": found.doubled}
             yield Run(COLD, name, OURS, APPEND, turn, records, records, seconds, cpu=cpu, peak=meter.peak, **written)
 
@@ -108,6 +109,12 @@ class _Cold:
         if done.returncode:
             said = log.read_text(errors="replace").strip().splitlines()[-1:]
             raise Failed(f"{Path(command[0]).name} ended with {done.returncode}: {said}")
+
+
+def _used_by_children() -> float:
+    """Seconds of CPU of those that have ended: warm sessions, which have not, are children, too."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _task(run: TaskRun) -> dict[str, str]:

@@ -79,7 +79,7 @@ class BareConsume:
     def run(self, task: Task) -> Mapping[str, float]:
         """Counts, and refuses to have seen another number."""
         options = {"bootstrap.servers": self._bootstrap, "group.id": "bench", "enable.auto.commit": False}
-        options |= {"enable.partition.eof": True, "fetch.wait.max.ms": 10}
+        options |= {"enable.partition.eof": True, "fetch.wait.max.ms": 10, "fetch.queue.backoff.ms": 5}
         consumer = Consumer(options | {"auto.offset.reset": "error"})
         consumer.assign([TopicPartition(task.topic, p, 0) for p in range(task.partitions)])
         seen = ends = 0

@@ -40,7 +40,7 @@ class Plain:
         """Rows are committed by ten thousands, and each time the group's offsets behind them."""
         place = started(self._place)
         options = {"bootstrap.servers": place.bootstrap, "group.id": task.table, "enable.auto.commit": False}
-        options |= {"enable.partition.eof": True, "fetch.wait.max.ms": 10}
+        options |= {"enable.partition.eof": True, "fetch.wait.max.ms": 10, "fetch.queue.backoff.ms": 5}
         consumer = Consumer(options | {"auto.offset.reset": "earliest"})
         consumer.subscribe([task.topic])
         insert = f"insert into public.{task.table} ({', '.join(NAMES)}) values %s"
