@@ -31,7 +31,7 @@ YEAR_10000 = 253_402_300_800_000
 
 
 def test_compaction_holes_at_either_end_of_a_range_and_in_its_middle_are_no_loss(pipeline, topic, produce, kafka):
-    name = topic(partitions=1, **COMPACTED)
+    name = topic(partitions=1, **COMPACTED | {"delete_retention_ms": 86_400_000})  # the tombstone stays
     produce(name, [("a", json.dumps({"id": "a", "n": n})) for n in range(4)])  # 3 survives
     produce(name, [("b", json.dumps({"id": "b", "n": n})) for n in range(4)])  # 7 survives
     produce(name, [("a", None), ("c", json.dumps({"id": "c", "n": 9}))])

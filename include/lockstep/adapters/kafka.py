@@ -17,6 +17,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
+from lockstep.adapters.kafka_election import settled
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import Bounds, TopicView
@@ -65,9 +66,6 @@ class Broker:
             ends = self._offsets(partitions, OffsetSpec.latest())
         except KafkaException as error:
             raise self._away(error) from None
-        for partition in sorted(starts):
-            if min(starts[partition], ends[partition]) < 0:  # librdkafka's word for none, while a leader is elected
-                raise Unreachable(f"{topic}-{partition}: Kafka at {self.bootstrap} knows no offsets of it just now")
         bounds = {p: Bounds(min(starts[p], ends[p]), ends[p]) for p in sorted(starts)}
         return TopicView(cluster.cluster_id, topic, str(described.topic_id), bounds)
 
@@ -235,11 +233,14 @@ class Broker:
         partitions: list[TopicPartition],
         spec: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    ) -> dict[int, Any]:
-        futures = self._client().list_offsets(
-            dict.fromkeys(partitions, spec), isolation_level=isolation, request_timeout=SECONDS
-        )
-        return {asked.partition: future.result(SECONDS + GRACE) for asked, future in futures.items()}
+    ) -> Mapping[int, Any]:
+        def ask() -> dict[int, Any]:
+            futures = self._client().list_offsets(
+                dict.fromkeys(partitions, spec), isolation_level=isolation, request_timeout=SECONDS
+            )
+            return {asked.partition: future.result(SECONDS + GRACE) for asked, future in futures.items()}
+
+        return settled(ask)
 
     def _away(self, error: KafkaException) -> Unreachable:
         locked = "security.protocol" in self._options

@@ -1,0 +1,32 @@
+"""Leaders: a partition may be without one for a moment, and is asked again then."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+WITHOUT = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
+SECONDS, PAUSE = 5.0, 0.2
+
+
+def settled(ask: Callable[[], Mapping[int, Any]]) -> Mapping[int, Any]:
+    """Each partition's answer, with an offset; raises `KafkaException` when one has no leader for `SECONDS`."""
+    until = time.monotonic() + SECONDS
+    while True:
+        try:
+            found = ask()
+            if all(each.offset != OFFSET_INVALID for each in found.values()):
+                return found
+            error = KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+        except KafkaException as said:
+            if said.args[0].code() not in WITHOUT:
+                raise
+            error = said
+        if time.monotonic() > until:
+            raise error
+        time.sleep(PAUSE)
