@@ -63,6 +63,15 @@ class BareCopy:
         return started(self._place).superuser_dsn
 
 
+# Of whoever reads by librdkafka: nobody waits for bytes that will not come, nor because his queue was full for a moment.
+TUNED = {
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "fetch.wait.max.ms": 10,
+    "fetch.queue.backoff.ms": 5,
+}
+
+
 @dataclass(slots=True)
 class BareConsume:
     """librdkafka from the first record to the last, from Python, by thousands."""
@@ -78,9 +87,8 @@ class BareConsume:
 
     def run(self, task: Task) -> Mapping[str, float]:
         """Counts, and refuses to have seen another number."""
-        options = {"bootstrap.servers": self._bootstrap, "group.id": "bench", "enable.auto.commit": False}
-        options |= {"enable.partition.eof": True, "fetch.wait.max.ms": 10, "fetch.queue.backoff.ms": 5}
-        consumer = Consumer(options | {"auto.offset.reset": "error"})
+        options = {"bootstrap.servers": self._bootstrap, "group.id": "bench", "auto.offset.reset": "error"}
+        consumer = Consumer(options | TUNED)
         consumer.assign([TopicPartition(task.topic, p, 0) for p in range(task.partitions)])
         seen = ends = 0
         while ends < task.partitions:

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer
 from psycopg2.extras import execute_values
 
 from peers.contender import started
-from peers.limits import is_end
+from peers.limits import TUNED, is_end
 from peers.records import NAMES
 
 if TYPE_CHECKING:
@@ -39,9 +39,8 @@ class Plain:
     def run(self, task: Task) -> Mapping[str, float]:
         """Rows are committed by ten thousands, and each time the group's offsets behind them."""
         place = started(self._place)
-        options = {"bootstrap.servers": place.bootstrap, "group.id": task.table, "enable.auto.commit": False}
-        options |= {"enable.partition.eof": True, "fetch.wait.max.ms": 10, "fetch.queue.backoff.ms": 5}
-        consumer = Consumer(options | {"auto.offset.reset": "earliest"})
+        options = {"bootstrap.servers": place.bootstrap, "group.id": task.table, "auto.offset.reset": "earliest"}
+        consumer = Consumer(options | TUNED)
         consumer.subscribe([task.topic])
         insert = f"insert into public.{task.table} ({', '.join(NAMES)}) values %s"
         ended: set[int] = set()

@@ -20,13 +20,11 @@ def settled(ask: Callable[[], Mapping[int, Any]]) -> Mapping[int, Any]:
     while True:
         try:
             found = ask()
-            if all(each.offset != OFFSET_INVALID for each in found.values()):
-                return found
-            error = KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-        except KafkaException as said:
-            if said.args[0].code() not in WITHOUT:
+            if any(each.offset == OFFSET_INVALID for each in found.values()):
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))  # noqa: TRY301 - said by another word
+        except KafkaException as error:
+            if error.args[0].code() not in WITHOUT or time.monotonic() > until:
                 raise
-            error = said
-        if time.monotonic() > until:
-            raise error
-        time.sleep(PAUSE)
+            time.sleep(PAUSE)
+        else:
+            return found

@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from lockstep.adapters.kafka import LAST_STAMP
 from lockstep.core.errors import Unreachable
+from lockstep.staging.short_way import RAW
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +31,7 @@ AT_ONCE = 10_000  # records of an Arrow batch
 FEW = 250  # offsets that are read together and kept until all of them are there; each may be of a megabyte
 PATIENCE = 60.0  # seconds without a word from the broker
 LOOK = 0.2
-LAST_STAMP = 253_402_214_400_000  # in milliseconds: Python's calendar ends with the year 9999
+FETCH_WAIT_MS = 10  # a range's tail waits this long for bytes that will not come
 SETTINGS: dict[str, Any] = {
     "group.id": "lockstep-stage",  # none is joined: partitions are assigned
     "enable.auto.commit": False,
@@ -41,7 +43,7 @@ SETTINGS: dict[str, Any] = {
     "log_level": 0,
 }
 TUNING: dict[str, Any] = {
-    "fetch.wait.max.ms": 10,  # a range's tail waits this long for bytes that will not come
+    "fetch.wait.max.ms": FETCH_WAIT_MS,
     "fetch.queue.backoff.ms": 5,  # nobody waits a second because the queue was full for a moment
     "queued.max.messages.kbytes": 32_768,
     "max.partition.fetch.bytes": 4_194_304,
@@ -76,7 +78,8 @@ class KafkaRanges:
         """One range as its records come, or several together when all of them are there."""
         waiting = {item.offsets.topic_partition.partition: item for item in ranges}
         held: Held = {partition: [] for partition in waiting}
-        consumer.assign([TopicPartition(_topic(ranges), p, item.offsets.from_offset) for p, item in waiting.items()])
+        topic = ranges[0].offsets.topic_partition.topic
+        consumer.assign([TopicPartition(topic, p, item.offsets.from_offset) for p, item in waiting.items()])
         heard = time.monotonic()
         while waiting:
             first = consumer.poll(LOOK)
@@ -106,7 +109,8 @@ class KafkaRanges:
             if error is None and offset < until:
                 held[partition].append(message)
                 news = True
-            if offset >= until - (error is None):
+            reached = offset + 1 if error is None else offset
+            if reached >= until:
                 del waiting[partition]
         return news
 
@@ -132,10 +136,6 @@ def _together(ranges: Sequence[StreamRange]) -> Iterator[list[StreamRange]]:
         yield some
 
 
-def _topic(ranges: Sequence[StreamRange]) -> str:
-    return ranges[0].offsets.topic_partition.topic
-
-
 def _raw(held: Held, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
     """What is held of these ranges, one behind the other, with its coordinates as Spark's source has them."""
     parts = [(item, held[item.offsets.topic_partition.partition]) for item in ranges]
@@ -148,21 +148,18 @@ def _raw(held: Held, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
     lengths = [pc.fill_null(pc.binary_length(bytes_), 0) for bytes_ in (keys, values)]
     stamps = np.fromiter((message.timestamp()[1] for message in messages), np.int64, rows)
     arrays = {
-        "_stream": pa.array(np.repeat([item.stream_id for item, _ in parts], each), pa.int32()),
-        "_offset": pa.array(np.fromiter((message.offset() for message in messages), np.int64, rows)),
-        "_ordinal": pa.repeat(pa.scalar(0, pa.int32()), rows),
-        "_timestamp": pa.array(
-            np.minimum(stamps, LAST_STAMP) * 1000, pa.timestamp("us", "UTC"), mask=stamps < 0
-        ),  # Kafka writes -1 for none
+        "_stream": np.repeat([item.stream_id for item, _ in parts], each),
+        "_offset": np.fromiter((message.offset() for message in messages), np.int64, rows),
+        "_ordinal": np.zeros(rows, np.int32),
+        # Kafka writes -1 for none.
+        "_timestamp": pa.array(np.minimum(stamps, LAST_STAMP) * 1000, RAW.field("_timestamp").type, mask=stamps < 0),
         "_key": keys,
         "_value": values,
-        "_headers": pa.array([_headers(message.headers()) for message in messages], pa.string()),
+        "_headers": [_headers(message.headers()) for message in messages],
         "_bytes": pc.add(*lengths),
-        "_partition": pa.array(
-            np.repeat([item.offsets.topic_partition.partition for item, _ in parts], each), pa.int32()
-        ),
+        "_partition": np.repeat([item.offsets.topic_partition.partition for item, _ in parts], each),
     }
-    yield pa.RecordBatch.from_pydict(arrays)
+    yield pa.RecordBatch.from_pydict(arrays, schema=RAW)
 
 
 def _headers(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:

@@ -114,9 +114,9 @@ class SparkEngine:
 
         def staged() -> tuple[ManifestLine, ...]:
             slots = self._tasks(work)
-            if (raw := self._shortened(groups(work.ranges, slots))) is not None:
-                return lines_of(self._formed(raw).withColumns(self._raw()).mapInArrow(writer.whole, SPARK_LINES))
-            return self._staged(self._decoded(work, slots), writer, work, slots)
+            raw = self._shortened(groups(work.ranges, slots))
+            records = self._decoded(work, slots) if raw is None else self._formed(raw)
+            return self._staged(records, writer, work, slots)
 
         return self._done(work, staged)
 
@@ -125,17 +125,17 @@ class SparkEngine:
         names = tuple(column.name for column in work.columns)
         run = secrets.token_hex(8)
 
+        def writer_of(ranges: Sequence[StreamRange]) -> RangeWriter:
+            return RangeWriter(task, run, {item.stream_id: item.offsets.from_offset for item in ranges}, names)
+
         def committed() -> tuple[RangeOutcome, ...]:
             parts = groups(work.ranges, self._tasks(work))
             if (raw := self._shortened(parts, says_end=True)) is not None:
                 records = self._formed(raw).withColumns(self._raw())
-                frames = [records.mapInArrow(_writer(work.ranges).whole, SPARK_OUTCOMES)]
+                frames = [records.mapInArrow(writer_of(work.ranges).whole, SPARK_OUTCOMES)]
             else:
-                frames = [self._committed(replace(work, ranges=part), _writer(part)) for part in parts]
+                frames = [self._committed(replace(work, ranges=part), writer_of(part)) for part in parts]
             return outcomes(frames, len(parts), self._where)
-
-        def _writer(ranges: Sequence[StreamRange]) -> RangeWriter:
-            return RangeWriter(task, run, {item.stream_id: item.offsets.from_offset for item in ranges}, names)
 
         return self._done(work, committed)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.kafka_ranges import FETCH_WAIT_MS
 from lockstep.adapters.spark_session import session
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ RAW = (
     "_bytes int, _partition int"
 )
 BASE64 = "replace(base64(h.value), '\\r\\n', '')"  # Spark breaks it into lines
-FETCH_WAIT_MS = "10"  # a range's tail waits this long for bytes that will not come
 
 
 def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str]) -> DataFrame:
@@ -32,7 +32,7 @@ def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str]) ->
     options = {f"kafka.{name}": value for name, value in kafka_options.items()} | {
         "kafka.bootstrap.servers": kafka,
         "kafka.isolation.level": "read_committed",
-        "kafka.fetch.max.wait.ms": FETCH_WAIT_MS,
+        "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),
         "assign": json.dumps({topic: sorted(parts)}),
         "startingOffsets": json.dumps({topic: {str(p): i.offsets.from_offset for p, i in parts.items()}}),
         "endingOffsets": json.dumps({topic: {str(p): i.offsets.until_offset for p, i in parts.items()}}),

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 FILE = "_file"
 RAW_BYTES = {"_key": pa.binary(), "_value": pa.binary(), "_headers": pa.string()}
-LEFT = pa.schema(
+# What a task reads, and what of it is left to Spark.
+RAW = pa.schema(
     [
         ("_stream", pa.int32()),
         ("_offset", pa.int64()),
@@ -35,9 +36,9 @@ LEFT = pa.schema(
         *RAW_BYTES.items(),
         ("_bytes", pa.int32()),
         ("_partition", pa.int32()),
-        (FILE, pa.string()),
     ]
 )
+LEFT = RAW.append(pa.field(FILE, pa.string()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ import numpy as np
 
 from lockstep.core.errors import BadData
 
-END = -1  # the stream of the row that says that a task's input is at its end
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
+
+END = -1  # the stream of the row that says that a task's input is at its end
 
 
 def stretches(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
