@@ -15,6 +15,7 @@ import sys
 import time
 from contextlib import closing
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.folders import load
@@ -79,8 +80,8 @@ def _runs(
         if number:
             produce(bootstrap, records, 4, anew=False)
         _heard(metrics)
-        run_id = api.trigger(NAME)
-        _until(lambda: _state(house, run_id) in {"success", "failed"})  # noqa: B023 - asked within this turn
+        run_id, ours = api.trigger(NAME), {}
+        _until(lambda: ours.update(_heard(metrics)) or _state(house, run_id) in {"success", "failed"})  # noqa: B023
         if _state(house, run_id) != "success":
             raise SystemExit(f"{run_id} failed: {house.folder}")
         (run,) = [each for each in api.runs(NAME) if each["dag_run_id"] == run_id]
@@ -89,10 +90,13 @@ def _runs(
         whole["scheduled to committed"] = (_at(tasks["commit"]["end_date"]) - begin).total_seconds()
         whole["until the first task is queued"] = (_at(tasks["plan"]["queued_when"]) - begin).total_seconds()
         whole["queued, four tasks"] = sum(_span(tasks[name], "queued_when", "start_date") for name in TASKS)
+        whole["between two tasks, three times"] = sum(
+            (_at(tasks[later]["queued_when"]) - _at(tasks[name]["end_date"])).total_seconds()
+            for name, later in pairwise(TASKS)
+        )
         whole["in four tasks"] = sum(_span(tasks[name], "start_date", "end_date") for name in TASKS)
-        ours = _heard(metrics)
-        whole["ours"] = sum(ours.get(name, 0.0) for name in TASKS)
-        whole |= {f"  {name}": ours.get(name, 0.0) for name in TASKS}
+        whole["of that ours"] = sum(ours[name] for name in TASKS)
+        whole |= {f"  {name}": ours[name] for name in TASKS}
         whole |= {f"  {name}, the task": _span(tasks[name], "start_date", "end_date") for name in TASKS}
         yield whole
 
@@ -102,7 +106,7 @@ def _show(runs: list[dict[str, float]]) -> int:
     for name, seconds in medians.items():
         print(f"{name:<34}{seconds:>7.2f} s")
     print(f"load {os.getloadavg()}")
-    return int(medians["scheduled to committed"] > GOAL or medians["ours"] > OURS)
+    return int(medians["scheduled to committed"] > GOAL or medians["of that ours"] > OURS)
 
 
 def _pipeline(dsn: str, pipelines: Path) -> None:
@@ -122,7 +126,7 @@ def _told(port: int) -> dict[str, str]:
 
 
 def _heard(metrics: socket.socket) -> dict[str, float]:
-    """Seconds of each step that has been said since it was last asked."""
+    """Seconds of each step that has been said since it was last asked: often, for Airflow says more than a socket keeps."""
     found: dict[str, float] = {}
     while True:
         try:

@@ -38,7 +38,7 @@ class OneRecordEngine:
         self._dsn = dsn
         self._columns = columns
 
-    def application_id(self) -> str | None:
+    def application_id(self, _work: object) -> str | None:
         """There is none."""
 
     def columns(self) -> tuple[Column, ...]:

@@ -93,7 +93,7 @@ def _wanted(found: Found, only: Sequence[str]) -> list[Contender]:
 
 def _asked() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--records", type=int, default=400_000, help="of the topic for throughput")
+    options.add_argument("--records", type=int, default=1_000_000, help="of the topic for throughput")
     options.add_argument("--partitions", type=int, default=max(FOUR, cores()))
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--sizes", type=_numbers, default=(1_000, 10_000, 100_000, 1_000_000), help="a run's records")

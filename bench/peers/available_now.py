@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpar
 
 from lockstep.adapters import java, jvm
 from lockstep.dev import jars
-from peers.contender import LIMIT, UPSERT, started
-from peers.records import DDL, NAMES, SCHEMA
+from peers.contender import LIMIT, UNKEYED, UPSERT, started
+from peers.records import DDL, NAMES, ORIGIN, ORIGIN_DDL, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from peers.contender import Place, Task
 
+READ_AS = {"partition": "_stream", "offset": "_offset"}
 FETCH_WAIT_MS = "10"  # as ours has it
 BROUGHT = """insert into public.{table} ({names})
 select distinct on (id) {names} from public.{table}_stage order by id, seq desc
@@ -57,7 +58,7 @@ class AvailableNow:
     def prepare(self, task: Task) -> None:
         """A table to bring rows to before they replace others."""
         if task.kind == UPSERT:
-            self._execute(f"create unlogged table public.{task.table}_stage ({DDL})")
+            self._execute(f"create unlogged table public.{task.table}_stage ({DDL}, {ORIGIN_DDL})")
 
     def run(self, task: Task) -> Mapping[str, float]:
         """The query from its start to its end; `trigger` is what Spark itself says that its triggers took."""
@@ -66,7 +67,9 @@ class AvailableNow:
             source.write.format("noop").mode("overwrite").save()
             return {}
         raw = self._session.readStream.format("kafka").options(**self._source(task)).load()
-        rows = raw.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("record")).select("record.*")
+        origin = () if task.kind == UNKEYED else ORIGIN
+        record = F.from_json(F.col("value").cast("string"), SCHEMA).alias("record")
+        rows = raw.withColumnsRenamed(READ_AS).select(record, *origin).select("record.*", *origin)
         query = (
             rows.writeStream.foreachBatch(self._writer(task))
             .option("checkpointLocation", f"file:{self._at.home / 'checkpoints' / task.table}")
@@ -126,5 +129,6 @@ class AvailableNow:
 
 
 def _brought(task: Task) -> str:
-    assigned = ", ".join(f"{name} = excluded.{name}" for name in NAMES if name != "id")
-    return BROUGHT.format(table=task.table, names=", ".join(NAMES), assigned=assigned)
+    names = (*NAMES, *ORIGIN)
+    assigned = ", ".join(f"{name} = excluded.{name}" for name in names if name != "id")
+    return BROUGHT.format(table=task.table, names=", ".join(names), assigned=assigned)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from lockstep.adapters import java, jvm
 from lockstep.adapters.connector import connector_jars
 from lockstep.adapters.kafka import Broker
+from lockstep.cli.surroundings import DRIVER_OFFSETS
 from lockstep.core.decisions import Caller, TaskRun
 from lockstep.dev import class_data
 from lockstep.dev.jars import CHECKOUT
@@ -39,8 +40,10 @@ if TYPE_CHECKING:
     from lockstep.core.folder import PipelineFolder
     from peers.contender import Place
 
-SUBMITTED, FAT, COMMAND = "spark-submit", "spark-submit, with UI and without the archive of classes", "lockstep run"
+SUBMITTED, FAT = "spark-submit, Spark reads", "spark-submit, Spark reads, with UI and without the archive of classes"
+BY_DRIVER, COMMAND = "spark-submit, the driver reads", "lockstep run, the driver reads"
 JOB = CHECKOUT / "spark_jobs" / "stage_batch.py"
+BY_SPARK = {DRIVER_OFFSETS: "0"}
 PATIENCE = 300
 
 
@@ -49,8 +52,9 @@ def cold(place: Place, topic: str, records: int, partitions: int, rounds: int) -
     settled(place)
     class_data.ensure(say)
     ways: dict[str, Callable[[_Cold], None]] = {
-        SUBMITTED: lambda one: one.submitted(fat=False),
-        FAT: lambda one: one.submitted(fat=True),
+        SUBMITTED: lambda one: one.submitted(fat=False, **BY_SPARK),
+        FAT: lambda one: one.submitted(fat=True, **BY_SPARK),
+        BY_DRIVER: lambda one: one.submitted(fat=False),
         COMMAND: _Cold.commanded,
     }
     for turn in range(1, rounds + 1):
@@ -77,7 +81,7 @@ class _Cold:
     task: Task
     loaded: PipelineFolder
 
-    def submitted(self, *, fat: bool) -> None:
+    def submitted(self, *, fat: bool, **more: str) -> None:
         """Plan, spark-submit, validate and commit; `fat` is a driver that shows its pages and loads class by class."""
         run = TaskRun("bench", self.task.table)
         caller = Caller(run.owner or "bench", task_run=run)
@@ -88,7 +92,7 @@ class _Cold:
             planned = plan(at.conn, at.broker, self.loaded, caller, datetime.now(UTC))
             batch = planned.batch_id or 0
             words = ["--jars", ",".join(connector_jars()), str(JOB), self.task.table, str(batch)]
-            self._called(spark_submit("local[*]", conf, *words), _task(run))
+            self._called(spark_submit("local[*]", conf, *words), _task(run) | more)
             attempt = pick_up(at.conn, batch, run).attempt
             validate(at, self.loaded, attempt)
             commit(at, self.loaded.pipeline, attempt)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-APPEND, UPSERT, LIMIT = "append", "upsert", "limit"
+APPEND, UNKEYED, UPSERT, LIMIT = "append", "append, unkeyed", "upsert", "limit"
 OURS, PEER, BARE = "ours", "peer", "limit"
 COUNTED = "counted"
 Options = tuple[tuple[str, str], ...]
@@ -39,7 +39,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run: this topic into this table, which is empty; `kind` says what a record does there."""
+    """One run: this topic into this table, which is empty; `kind` says what a record does there.
+
+    `UNKEYED` appends, too, to a table that has neither columns of origin nor an index.
+    """
 
     topic: str
     table: str

@@ -7,12 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from peers.available_now import AvailableNow
-from peers.contender import APPEND, BARE, LIMIT, OURS, PEER, UPSERT, Contender, cores
+from peers.contender import APPEND, BARE, LIMIT, OURS, PEER, UNKEYED, UPSERT, Contender, cores
 from peers.flink import Flink
 from peers.kafka_connect import KafkaConnect
 from peers.limits import BareConsume, BareCopy
 from peers.ours import Ours
 from peers.plain import Plain
+from peers.records import BY_BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,8 +50,28 @@ BATCHES: tuple[Options, ...] = tuple((("batch.size", size),) for size in ("500",
 BUFFERS: tuple[Options, ...] = tuple((("max-rows", rows),) for rows in ("1000", "5000", "20000"))
 
 PER_BATCH = Contender("Lockstep PerBatch", OURS, WARM, APPEND, ONCE, (BATCH,), makes_table=True)
+ATTACHED = Contender(
+    "Lockstep PerBatch, table by batch",
+    OURS,
+    WARM,
+    APPEND,
+    ONCE,
+    ((*BATCH, BY_BATCH),),
+    makes_table=True,
+    has_runs=False,
+)
 PER_PARTITION = Contender("Lockstep PerPartition", OURS, WARM, APPEND, ONCE, (PARTITION,), makes_table=True)
 OUR_UPSERT = Contender("Lockstep PerBatch, upsert", OURS, WARM, UPSERT, WITH_OFFSETS, (BATCH,), makes_table=True)
+OUR_UPSERT_BY_PARTITION = Contender(
+    "Lockstep PerPartition, upsert",
+    OURS,
+    WARM,
+    UPSERT,
+    WITH_OFFSETS,
+    (PARTITION,),
+    makes_table=True,
+    has_runs=False,
+)
 BY_SERVER = Contender("Lockstep PerBatch, Connect server", OURS, SERVER, APPEND, ONCE, (BATCH,), makes_table=True)
 AVAILABLE_NOW = Contender("AvailableNow, JDBC", PEER, STREAMING, APPEND, LEAST, JDBC)
 AVAILABLE_NOW_UPSERT = Contender("AvailableNow, JDBC and on conflict", PEER, STREAMING, UPSERT, REPEATED, JDBC)
@@ -59,6 +80,7 @@ BINARY_4 = Contender(
 )
 CONTENDERS = (
     PER_BATCH,
+    ATTACHED,
     PER_PARTITION,
     BY_SERVER,
     Contender(
@@ -72,10 +94,13 @@ CONTENDERS = (
         has_runs=False,
     ),
     AVAILABLE_NOW,
+    Contender("AvailableNow, JDBC, bare table", PEER, STREAMING, UNKEYED, LEAST, JDBC, has_runs=False),
     Contender("Kafka Connect, Debezium insert", PEER, CONNECT, APPEND, LEAST, BATCHES, resumes=False),
     Contender("Flink SQL, JDBC", PEER, FLINK, APPEND, LEAST, BUFFERS, resumes=False),
-    Contender("Python, execute_values", PEER, PLAIN, APPEND, LEAST, at_most=500_000),
+    Contender("Flink SQL, JDBC, bare table", PEER, FLINK, UNKEYED, LEAST, BUFFERS, resumes=False, has_runs=False),
+    Contender("Python, execute_values", PEER, PLAIN, APPEND, LEAST, at_most=1_000_000),
     OUR_UPSERT,
+    OUR_UPSERT_BY_PARTITION,
     Contender(
         "Lockstep PerBatch, upsert, Connect server", OURS, SERVER, UPSERT, WITH_OFFSETS, (BATCH,), makes_table=True
     ),

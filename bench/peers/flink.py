@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from lockstep.adapters import java
-from peers.contender import UPSERT, cores, started
+from peers.contender import UNKEYED, UPSERT, cores, started
+from peers.records import ORIGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 OPENED = ("lang", "net", "io", "nio", "lang.reflect", "text", "time", "util", "util.concurrent")
 COLUMNS = "id STRING, seq BIGINT, part INT, customer STRING, amount DECIMAL(12, 2), quantity INT, paid BOOLEAN"
 NAMES = "id, seq, part, customer, amount, quantity, paid, CAST(placed_at AS TIMESTAMP(3))"
-SOURCE = """CREATE TEMPORARY TABLE {table}_in ({columns}, placed_at TIMESTAMP_LTZ(3)) WITH (
+READ = ", _stream INT METADATA FROM 'partition' VIRTUAL, _offset BIGINT METADATA FROM 'offset' VIRTUAL"
+WRITTEN = ", _stream INT, _offset BIGINT"
+SOURCE = """CREATE TEMPORARY TABLE {table}_in ({columns}, placed_at TIMESTAMP_LTZ(3){read}) WITH (
     'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}',
     'properties.fetch.max.wait.ms' = '10', 'properties.isolation.level' = 'read_committed',
     'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset',
     'format' = 'json', 'json.timestamp-format.standard' = 'ISO-8601')"""
-SINK = """CREATE TEMPORARY TABLE {table} ({columns}, placed_at TIMESTAMP(3){key}) WITH (
+SINK = """CREATE TEMPORARY TABLE {table} ({columns}, placed_at TIMESTAMP(3){written}{key}) WITH (
     'connector' = 'jdbc', 'url' = '{url}', 'table-name' = 'public.{table}', 'username' = '{user}',
     'password' = '{password}', 'sink.buffer-flush.max-rows' = '{rows}', 'sink.buffer-flush.interval' = '1s')"""
 
@@ -79,6 +82,7 @@ class Flink:
         place = started(self._place)
         url, user, password = place.jdbc
         facts = {"table": task.table, "topic": task.topic, "bootstrap": place.bootstrap, "columns": COLUMNS}
+        facts |= {"read": "", "written": ""} if task.kind == UNKEYED else {"read": READ, "written": WRITTEN}
         self._tables.executeSql(SOURCE.format(**facts))
         key = ", PRIMARY KEY (id) NOT ENFORCED" if task.kind == UPSERT else ""
         facts |= {"key": key, "url": url, "user": user, "password": password, "rows": task.option("max-rows")}
@@ -87,7 +91,8 @@ class Flink:
 
     def run(self, task: Task) -> Mapping[str, float]:
         """From the statement to the end of its job."""
-        statement = f"INSERT INTO {task.table} SELECT {NAMES} FROM {task.table}_in"
+        names = NAMES if task.kind == UNKEYED else ", ".join((NAMES, *ORIGIN))
+        statement = f"INSERT INTO {task.table} SELECT {names} FROM {task.table}_in"
         getattr(self._tables.executeSql(statement), "await")()  # a word of Python's own
         return {}
 

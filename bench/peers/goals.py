@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from peers.cold import FAT, SUBMITTED
 from peers.contender import APPEND, OURS, PEER, UPSERT
-from peers.field import AVAILABLE_NOW, BINARY_4, OUR_UPSERT, PER_BATCH, PER_PARTITION
+from peers.field import ATTACHED, AVAILABLE_NOW, BINARY_4, OUR_UPSERT, OUR_UPSERT_BY_PARTITION, PER_BATCH, PER_PARTITION
 from peers.found import COLD, PARTITIONS, SIZES, THROUGHPUT, median
 
 if TYPE_CHECKING:
@@ -41,13 +41,16 @@ def goals(found: Found) -> list[Goal]:
     ours, theirs = PER_BATCH.name, AVAILABLE_NOW.name
     faults = [(run.lost or 0) + (run.doubled or 0) for run in found.runs if run.family == OURS]
     peers = f"the best peer's append ({append})"
+    to_copy = "bare binary COPY by 4 connections"
     return [
         Goal(f"PerBatch append to {peers}", ">= 1.5", 1.5, found.ratio(THROUGHPUT, ours, append)),
+        Goal("the same into a table by batch", ">= 1.5", 1.5, found.ratio(THROUGHPUT, ATTACHED.name, append)),
+        Goal(f"PerBatch append to {to_copy}", ">= 0.15", 0.15, found.ratio(THROUGHPUT, ours, BINARY_4.name)),
         Goal(
-            "PerBatch append to bare binary COPY by 4 connections",
+            "the same into a table by batch",
             ">= 0.15",
             0.15,
-            found.ratio(THROUGHPUT, ours, BINARY_4.name),
+            found.ratio(THROUGHPUT, ATTACHED.name, BINARY_4.name),
         ),
         Goal(f"PerPartition append to {peers}", ">= 2", 2, found.ratio(THROUGHPUT, PER_PARTITION.name, append)),
         Goal(
@@ -55,6 +58,12 @@ def goals(found: Found) -> list[Goal]:
             ">= 1.2",
             1.2,
             found.ratio(THROUGHPUT, OUR_UPSERT.name, upsert),
+        ),
+        Goal(
+            "PerPartition upsert to the same",
+            ">= 1.2",
+            1.2,
+            found.ratio(THROUGHPUT, OUR_UPSERT_BY_PARTITION.name, upsert),
         ),
         Goal("rows lost or doubled by Lockstep, in all runs", "0", 0, sum(faults) if faults else None, at_least=False),
         Goal(

@@ -41,6 +41,12 @@ TYPES: dict[str, dict[str, Any]] = {
     "paid": {"type": "boolean"},
     "placed_at": {"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
 }
+WITH_ORIGIN = {
+    "transforms": "origin",
+    "transforms.origin.type": "org.apache.kafka.connect.transforms.InsertField$Value",
+    "transforms.origin.partition.field": "_stream!",
+    "transforms.origin.offset.field": "_offset!",
+}
 LOGGING = """rootLogger.level=error
 rootLogger.appenderRef.out.ref=out
 appender.out.type=Console
@@ -149,6 +155,7 @@ class KafkaConnect:
             "consumer.override.fetch.max.wait.ms": "10",
             "consumer.override.heartbeat.interval.ms": "200",  # tasks find one another at once
             "consumer.override.isolation.level": "read_committed",
+            **WITH_ORIGIN,
             **(upsert if task.kind == UPSERT else insert),
         }
 

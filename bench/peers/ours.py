@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.folders import load
 from lockstep.adapters.kafka import Broker
 from lockstep.adapters.postgres import connect
+from lockstep.cli.surroundings import engine_for
 from lockstep.core.decisions import Caller
 from lockstep.dev import jars, spark_connect
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.run import run
 from lockstep.steps.surroundings import Surroundings
 from peers.contender import UPSERT, started
-from peers.records import DDL, SCHEMA
+from peers.records import SCHEMA, target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 DEFINITION = """from lockstep.core.definition import Append, Json, Limits, PerBatch, PerPartition, Pipeline, Upsert
 P = Pipeline("{name}", "{topic}", Json("{schema}"), {target}, limits=Limits(records=100_000_000), guarantee={guarantee}())
 """
-TARGET = """create table public.{name} ({ddl}, _stream int4 not null, _offset int8 not null, _ordinal int4 not null,
-    _batch int8 not null, primary key ({key}))"""
 
 
 @dataclass(slots=True)
@@ -61,11 +60,9 @@ class Ours:
 
     def run(self, task: Task) -> Mapping[str, float]:
         """From plan to announce."""
-        from lockstep.adapters.spark import SparkEngine  # noqa: PLC0415 - starts with the session
-
         loaded = self._loaded[task.table]
         with closing(Surroundings(self._at.dsn, Broker(self._at.bootstrap))) as at:
-            report = run(at, SparkEngine(loaded, self._at.bootstrap, self._at.dsn), loaded, Caller("bench"))
+            report = run(at, engine_for(loaded, at), loaded, Caller("bench"))
         return report.seconds
 
     def finish(self) -> None:
@@ -96,13 +93,11 @@ def defined(place: Place, task: Task) -> PipelineFolder:
         "schema": SCHEMA,
         "guarantee": task.option("guarantee"),
         "target": f'Upsert("public.{name}", ("id",))' if upsert else f'Append("public.{name}")',
-        "ddl": DDL,
-        "key": "id" if upsert else "_stream, _offset, _ordinal",
     }
     folder = _folder(place) / name
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text(DEFINITION.format(**facts))
-    (folder / "target.sql").write_text(TARGET.format(**facts))
+    (folder / "target.sql").write_text(target(task))
     loaded = load(name)
     with closing(connect(place.dsn)) as conn:
         migrate_target(conn, loaded)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from peers import tables
-from peers.contender import APPEND, UPSERT
-from peers.field import BINARY_4
+from peers.contender import APPEND, PEER, UNKEYED, UPSERT
+from peers.field import BINARY_4, PER_BATCH, PER_PARTITION
 from peers.found import COLD, PARTITIONS, SIZES, THROUGHPUT
 from peers.goals import goals
 
@@ -26,7 +26,9 @@ def page(found: Found) -> str:
         found=found,
         machine=found.machine,
         goals=[(goal, _verdict(goal.met), tables.figure(goal.found, ".2f")) for goal in goals(found)],
-        append=tables.throughput(found, APPEND),
+        records=max((run.records for run in found.runs if run.part == THROUGHPUT), default=0),
+        append=tables.throughput(found, APPEND, UNKEYED),
+        bare_table=_bare_table(found),
         upsert=tables.throughput(found, UPSERT),
         limits=tables.limits(found),
         sizes=tables.seconds(found, SIZES, "{:,} records".format),
@@ -67,6 +69,15 @@ def write(found: Found, page_file: Path, picture_file: Path) -> None:
     """Both."""
     page_file.write_text(page(found))
     picture_file.write_text(picture(found))
+
+
+def _bare_table(found: Found) -> dict[str, str]:
+    """Who is the fastest into a bare table, and how many times as fast ours are; empty where nobody was measured."""
+    name = found.best(THROUGHPUT, family=PEER, kind=UNKEYED)
+    if name is None:
+        return {}
+    batch, partition = (found.ratio(THROUGHPUT, each.name, name) for each in (PER_BATCH, PER_PARTITION))
+    return {"name": name, "batch": tables.figure(batch, ".2f"), "partition": tables.figure(partition, ".2f")}
 
 
 def _verdict(met: bool | None) -> str:  # noqa: FBT001 - three answers

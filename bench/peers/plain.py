@@ -13,7 +13,7 @@ from psycopg2.extras import execute_values
 
 from peers.contender import started
 from peers.limits import TUNED, is_end
-from peers.records import NAMES
+from peers.records import NAMES, ORIGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,7 @@ class Plain:
         options = {"bootstrap.servers": place.bootstrap, "group.id": task.table, "auto.offset.reset": "earliest"}
         consumer = Consumer(options | TUNED)
         consumer.subscribe([task.topic])
-        insert = f"insert into public.{task.table} ({', '.join(NAMES)}) values %s"
+        insert = f"insert into public.{task.table} ({', '.join((*NAMES, *ORIGIN))}) values %s"
         ended: set[int] = set()
         with closing(psycopg2.connect(place.superuser_dsn)) as conn:
             while len(ended) < task.partitions:
@@ -52,7 +52,7 @@ class Plain:
                         ended.add(message.partition())
                         continue
                     value = json.loads(message.value())
-                    rows.append(tuple(value[name] for name in NAMES))
+                    rows.append((*(value[name] for name in NAMES), message.partition(), message.offset()))
                 if rows:
                     with conn, conn.cursor() as cur:
                         execute_values(cur, insert, rows, page_size=PAGE)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 RECORDS, FOUR, MANY, SMALL = 100_000, 4, 512, 1_000
 FULL, RUN, WIDE = "quick", "quick, a small run", "quick, many partitions"
+PEERS = (AVAILABLE_NOW.name, AVAILABLE_NOW_UPSERT.name)
 SHARE = 0.5  # a ratio may fall to this share of what was recorded: machines differ, and a busy one scatters
 
 

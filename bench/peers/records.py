@@ -10,7 +10,7 @@ import psycopg2
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from peers.contender import UPSERT
+from peers.contender import APPEND, UPSERT
 
 if TYPE_CHECKING:
     from peers.contender import Place, Task
@@ -20,8 +20,15 @@ SCHEMA = (
     "paid boolean, placed_at timestamp"
 )
 NAMES = tuple(column.split()[0] for column in SCHEMA.split(", "))
+ORIGIN = ("_stream", "_offset")  # a peer's partition and offset
+ORIGIN_DDL = "_stream int4 not null, _offset int8 not null"
 DDL = """id text not null, seq bigint not null, part integer not null, customer text not null, amount numeric(12,2) not null,
     quantity integer not null, paid boolean not null, placed_at timestamptz not null"""
+TARGET = (
+    "create table public.{table} ({ddl}, {origin}, _ordinal int4 not null, _batch int8 not null, primary key ({key}))"
+)
+BY_BATCH = ("table", "by batch")
+PEERS_DEFAULTS = "alter table public.{table} alter _ordinal set default 0, alter _batch set default 0"
 VALUE = (
     '{"id":"order-%010d","seq":%d,"part":%d,"customer":"customer-%06d","amount":%d.%02d,"quantity":%d,"paid":%s,'
     '"placed_at":"2026-05-01T%02d:%02d:%02dZ"}'
@@ -87,9 +94,18 @@ def record(seq: int, partitions: int) -> tuple[str, str]:
 
 
 def make_table(place: Place, task: Task) -> None:
-    """An empty table; with a primary key where records replace one another."""
-    key = ", primary key (id)" if task.kind == UPSERT else ""
-    _execute(place, f"create table public.{task.table} ({DDL}{key})")
+    """An empty table: as Lockstep's, or bare."""
+    as_ours = f"{target(task)}; {PEERS_DEFAULTS.format(table=task.table)}"
+    bare = f"create table public.{task.table} ({DDL})"
+    _execute(place, as_ours if task.kind in {APPEND, UPSERT} else bare)
+
+
+def target(task: Task) -> str:
+    """The statement that makes Lockstep's table."""
+    key, cut = "id" if task.kind == UPSERT else "_stream, _offset, _ordinal", ""
+    if BY_BATCH in task.options:
+        key, cut = f"{key}, _batch", " partition by list (_batch)"
+    return TARGET.format(table=task.table, ddl=DDL, origin=ORIGIN_DDL, key=key) + cut
 
 
 def drop_table(place: Place, task: Task) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from peers.contender import APPEND, BARE, LIMIT, OURS, PEER, UPSERT
+from peers.contender import APPEND, BARE, LIMIT, PEER, UNKEYED, UPSERT
 from peers.field import BINARY_4, CONTENDERS
 from peers.found import CORES, THROUGHPUT, median
 
@@ -33,12 +33,15 @@ class Table:
         return "\n".join([f"| {lines[0]} |", ruler, *(f"| {line} |" for line in lines[1:])])
 
 
-def throughput(found: Found, kind: str) -> Table:
-    """Rows per second, and as ratios; what a record cost, and what became of all of them."""
+def throughput(found: Found, kind: str, *beside: str) -> Table:
+    """Rows per second, and as ratios; what a record cost, and what became of all of them.
+
+    Kinds that are shown beside this one have no say in who is the best peer.
+    """
     peer = found.best(THROUGHPUT, family=PEER, kind=kind)
     heads = ("", "promise", "rows/s", "to the best peer", "to COPY", "CPU µs/record", "peak MiB", "lost", "doubled")
     rows = []
-    for name in _by_rate(found, found.names(THROUGHPUT, kind=kind)):
+    for name in _by_rate(found, [name for each in (kind, *beside) for name in found.names(THROUGHPUT, kind=each)]):
         runs = found.of(THROUGHPUT, name)
         figures = (
             figure(found.rate(THROUGHPUT, name), ",.0f"),
@@ -113,8 +116,8 @@ def figure(value: float | None, form: str) -> str:
 def bars(found: Found) -> list[tuple[str, list[tuple[str, str, float]]]]:
     """Groups of (name, family, rows per second), the fastest first."""
     groups = []
-    for title, kind in (("append", APPEND), ("upsert by primary key", UPSERT)):
-        names = [each for family in (OURS, PEER) for each in found.names(THROUGHPUT, family=family, kind=kind)]
+    for title, kinds in (("append", (APPEND, UNKEYED)), ("upsert by primary key", (UPSERT,))):
+        names = [name for kind in kinds for name in found.names(THROUGHPUT, kind=kind)]
         whose = {run.contender: run.family for run in found.runs}
         group = [(name, whose[name], found.rate(THROUGHPUT, name) or 0.0) for name in _by_rate(found, names)]
         if group:

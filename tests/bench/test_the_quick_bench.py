@@ -11,11 +11,16 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from peers import page, quick
-from peers.field import AVAILABLE_NOW, BINARY_4, OUR_UPSERT, PER_BATCH
+from peers.contender import UNKEYED
+from peers.field import AVAILABLE_NOW, BINARY_4, CONTENDERS, OUR_UPSERT, PER_BATCH, PER_PARTITION
 from peers.found import SIZES, THROUGHPUT, Found, Run, load
 from peers.goals import goals
 from peers.tables import model
 
+MACHINE = dict.fromkeys(
+    ("at", "cores", "memory GiB", "processor", "system", "load", "Python", "Spark", "Postgres", "Kafka", "pyarrow"), "?"
+)
+BARE_TABLE = next(each for each in CONTENDERS if each.kind == UNKEYED)
 BENCH = Path(__file__).parents[2] / "bench"
 
 
@@ -68,22 +73,27 @@ def test_each_goal_is_met_not_met_or_not_measured():
     assert verdicts["an idle run, ms"] is None
 
 
-def test_the_page_is_written_from_the_kept_figures_and_says_who_is_left_out(tmp_path):
-    names = (
-        "at",
-        "cores",
-        "memory GiB",
-        "processor",
-        "system",
-        "load",
-        "Python",
-        "Spark",
-        "Postgres",
-        "Kafka",
-        "pyarrow",
-    )
+def test_a_bare_table_is_shown_with_the_appends_but_no_goal_is_held_against_it():
     found = Found(
-        dict.fromkeys(names, "?"),
+        MACHINE,
+        [
+            *runs(PER_BATCH, THROUGHPUT, 1, 1.0),
+            *runs(PER_PARTITION, THROUGHPUT, 1, 0.5),
+            *runs(AVAILABLE_NOW, THROUGHPUT, 1, 2.0),
+            *runs(BARE_TABLE, THROUGHPUT, 1, 0.8),
+        ],
+    )
+    held = [goal.found for goal in goals(found) if f"the best peer's append ({AVAILABLE_NOW.name})" in goal.name]
+    assert held == [2.0, 4.0]
+    text = page.page(found)
+    assert f"| {BARE_TABLE.name} | at least once | 1,250 | 2.50 |" in text
+    assert f"({BARE_TABLE.name}), PerBatch is 0.80 and PerPartition 1.60 times as fast" in text
+    assert BARE_TABLE.name in page.picture(found)
+
+
+def test_the_page_is_written_from_the_kept_figures_and_says_who_is_left_out(tmp_path):
+    found = Found(
+        MACHINE,
         [*runs(PER_BATCH, THROUGHPUT, 1, 1.0, lost=0, doubled=0), *runs(OUR_UPSERT, THROUGHPUT, 1, 1.0)],
         missing={"Flink SQL, JDBC": "no jars"},
     )
@@ -110,6 +120,7 @@ def test_it_fails_by_a_recorded_value_that_is_out_of_reach(tmp_path):
     small = ["--records", "2000", "--rounds", "1", "--recorded", str(file)]
     assert quick_bench(*small, "--record").returncode == 0
     document = json.loads(file.read_text())
+    assert len(document["ratios"]) == 6
     first = next(iter(document["ratios"]))
     document["ratios"] = {first: 100 * document["ratios"][first]}
     file.write_text(json.dumps(document))

@@ -10,11 +10,11 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from peers.contender import APPEND, UPSERT, Place, Task
+from peers.contender import APPEND, UNKEYED, UPSERT, Place, Task
 from peers.records import Comparison, compare, expect, make_table, record
 
 RECORDS, PARTITIONS = 1_000, 4
-FILLED = "insert into {} select * from jsonb_populate_recordset(null::{}, %s)"
+FILLED = "insert into {table} ({names}) select {names} from jsonb_populate_recordset(null::{table}, %s)"
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def place(database):
 
 
 def task(place, kind=APPEND) -> Task:
-    made = Task("t", f"public_{kind}", RECORDS, PARTITIONS, kind)
+    made = Task("t", "written", RECORDS, PARTITIONS, kind)
     make_table(place, made)
     return made
 
@@ -36,21 +36,25 @@ def said(place, statement, *given: object) -> None:
 
 
 def written(place, made: Task, rows) -> None:
-    said(place, FILLED.format(made.table, made.table), json.dumps(rows))
+    if made.kind != UNKEYED:
+        rows = [row | {"_stream": 0, "_offset": offset} for offset, row in enumerate(rows)]
+    said(place, FILLED.format(table=made.table, names=", ".join(rows[0])), json.dumps(rows))
 
 
 def values():
     return [json.loads(record(seq, PARTITIONS)[1]) for seq in range(RECORDS)]
 
 
-def test_records_that_are_all_there_once_are_neither_lost_nor_doubled(place):
-    made = task(place)
+@pytest.mark.parametrize("kind", [APPEND, UNKEYED])
+def test_records_that_are_all_there_once_are_neither_lost_nor_doubled(place, kind):
+    made = task(place, kind)
     written(place, made, values())
     assert compare(place, made) == Comparison(0, 0)
 
 
-def test_a_row_that_is_missing_is_lost_and_one_that_is_there_twice_is_doubled(place):
-    made = task(place)
+@pytest.mark.parametrize("kind", [APPEND, UNKEYED])
+def test_a_row_that_is_missing_is_lost_and_one_that_is_there_twice_is_doubled(place, kind):
+    made = task(place, kind)
     written(place, made, [*values()[1:], values()[7], values()[7]])
     assert compare(place, made) == Comparison(1, 2)
 
