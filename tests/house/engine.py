@@ -46,7 +46,7 @@ class RememberedEngine:
         self.random = random.Random(seed)  # noqa: S311 - a seed that can be told is the point
         self._conn: psycopg2.extensions.connection | None = None
 
-    def application_id(self) -> str | None:
+    def application_id(self, _work: StageWork) -> str | None:
         return f"factor {self.factor}"  # written down with the attempt: which code made its rows
 
     def columns(self) -> tuple[Column, ...]:
@@ -125,7 +125,7 @@ class RememberedEngine:
                 self._conn = psycopg2.connect(self.dsn)
             with self._conn as conn, conn.cursor() as cur:  # a task is a transaction
                 cur.execute("set local role lockstep_stager; set local timezone = 'UTC'")
-                cur.execute("set local application_name = %s", (f"lockstep stage {work.batch_id}.{work.token}",))
+                cur.execute("set local application_name = %s", (work.stager,))
                 cur.copy_expert(f"copy {STAGING_SCHEMA}.{work.table} from stdin", UnderWay(rows))
                 reach("task.copy_end")
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:

@@ -14,9 +14,14 @@ if TYPE_CHECKING:
 
 ORIGIN = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 COLUMNS = f"id text {{key}}, n bigint, factor int, {ORIGIN}"
+BY_BATCH = (
+    f"create table public.house ({COLUMNS.format(key='')}, primary key (_stream, _offset, _ordinal, _batch)) "
+    "partition by list (_batch);"
+)
 KEYED = f"create table public.house ({COLUMNS.format(key='primary key')});"
 DDL = {
     "appended": f"create table public.house ({COLUMNS.format(key='')}, primary key (_stream, _offset, _ordinal));",
+    "by_batch": BY_BATCH,
     "keyed": KEYED,
     "ordered": KEYED.replace("n bigint", "n bigint, rank int"),
     "accumulated": "create table public.house (id text primary key, records bigint, numbers bigint, total numeric, "
@@ -24,6 +29,7 @@ DDL = {
 }
 TARGETS = {
     "appended": Append("public.house"),
+    "by_batch": Append("public.house"),
     "keyed": Upsert("public.house", key=("id",)),
     "ordered": Upsert("public.house", key=("id",), order_by="rank"),
     "accumulated": Accumulate(

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
     from house.world import World
 
-MIXED = "select _batch, count(distinct factor) from public.house group by 1 having count(distinct factor) > 1"
+OF_OTHER_CODE = """select h._batch, h._stream, h.factor, a.spark_application_id from public.house h
+    join lockstep.commit c on (c.batch_id, c.stream_id) = (h._batch, h._stream)
+    join lockstep.attempt a on (a.batch_id, a.token) = (c.batch_id, c.token)
+    where a.spark_application_id is distinct from 'factor ' || h.factor group by 1, 2, 3, 4"""
 SEGMENTS = f"""select o.stream_id, lower(o.offsets), upper(o.offsets), a.spark_application_id
     from {OWNED} o join lockstep.attempt a using (batch_id, token)"""
 STRANGERS = f"""select c.batch_id, c.stream_id, c.key from lockstep.contribution c
@@ -23,7 +26,7 @@ STRANGERS = f"""select c.batch_id, c.stream_id, c.key from lockstep.contribution
 def violations(world: World, *, rest: bool) -> list[str]:
     """What the independent checker says, with the remembered log in Kafka's place."""
     match world.kind:
-        case "appended":
+        case "appended" | "by_batch":
             key = None
         case "keyed":
             key = "id"
@@ -32,8 +35,10 @@ def violations(world: World, *, rest: bool) -> list[str]:
         case _:
             key = lambda read, rejects: not_added_up(world, read, rejects)  # noqa: E731 - as the checker asks
     found = check(world.dsn, world.visible, "house", "public.house", key, rest=rest)
-    mixed = [] if world.kind == "accumulated" else world.ask(MIXED)
-    return found + [f"batch {batch} holds rows of {n} codes" for batch, n in mixed]
+    others = [] if world.kind == "accumulated" else world.ask(OF_OTHER_CODE)
+    return found + [
+        f"batch {batch} has rows of stream {stream} by {code}, {by} committed" for batch, stream, code, by in others
+    ]
 
 
 def not_newest(world: World, read: dict[int, dict], rejects: Counter) -> list[str]:

@@ -156,12 +156,12 @@ def test_without_that_constraint_the_code_takes_out_by_itself(accumulated):
 def test_a_batch_that_is_published_twice_is_refused_by_the_database(accumulated, monkeypatch):
     from lockstep.steps import commit  # noqa: PLC0415 - patched below
 
-    once = commit.publish
+    once = commit.publish_staged
 
     def twice(*arguments: object) -> dict[str, int]:
         once(*arguments)
         return once(*arguments)
 
-    monkeypatch.setattr(commit, "publish", twice)
+    monkeypatch.setattr(commit, "publish_staged", twice)
     assert "contributes_once" in told(lambda: put(accumulated, ("a", 1)))
     assert totals(accumulated) == {}

@@ -17,6 +17,7 @@ from lockstep.adapters.postgres import connect
 from lockstep.adapters.processes import this_owner
 from lockstep.core.bounds import AtBatch, AtOffsets
 from lockstep.core.decisions import Blocked, Caller
+from lockstep.core.definition import Append
 from lockstep.core.offsets import OffsetRange, TopicPartition
 from lockstep.core.person import Person
 from lockstep.ledger.migrate import migrate_target
@@ -55,7 +56,7 @@ class World:
         self.kind = kind
         self.folder = folder_of(home, kind=kind, records=records, guarantee=guarantee)
         self.pipeline = self.folder.pipeline
-        self.key = None if self.kind == "appended" else "id"
+        self.key = None if isinstance(self.pipeline.first, Append) else "id"
         self.dsn, self.home = dsn, home
         self.log = Log("house.v1", partitions=3, anywhere=self.kind in KEYS_ANYWHERE)
         self.parts: dict[int, object] = {}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from lockstep.adapters.postgres import PLANNER, transaction
 from lockstep.core.decisions import Pace
+from lockstep.core.definition import Limits
 from lockstep.ledger.plan import data_failures, recent_pace
 
 
 def pace(conn) -> Pace:
     with transaction(conn, PLANNER) as cur:
-        return recent_pace(cur, "orders")
+        return recent_pace(cur, "orders", Limits(seconds=60))
 
 
 def test_a_pipeline_without_a_batch_has_no_pace(ledger, conn):

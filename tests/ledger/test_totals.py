@@ -14,6 +14,7 @@ from psycopg2 import sql
 
 from ledger_rows import LedgerRows
 from lockstep.adapters.postgres import connect
+from lockstep.core.staging import AttemptId
 from lockstep.core.targets import Accumulate, Count, Max, Min, Sum
 from lockstep.targets import accumulate
 from lockstep.targets.accumulated import checks
@@ -100,7 +101,7 @@ def published(cur, streams: list[int], batch: int, place: int, rows: list[tuple]
     for row in placed:
         cur.execute(f"insert into public.staged values ({', '.join(['%s'] * 11)})", (batch, *row))
     source = sql.SQL("(select * from public.staged where b = {})").format(sql.Literal(batch))
-    accumulate.publish(cur, TARGET, Rows(batch, len(placed), "public.staged", source))
+    accumulate.publish(cur, TARGET, Rows(AttemptId(batch, 1), len(placed), "public.staged", source))
     return placed
 
 

@@ -164,10 +164,9 @@ def staging_of(cur: cursor, attempt: AttemptId) -> list[sql.Identifier]:
     return [sql.Identifier(STAGING_SCHEMA, row.table_name) for row in every(cur)]
 
 
-def end_stagers(cur: cursor, table: sql.Identifier) -> None:
-    """Ends the sessions that stage into this table; must be asked as the login itself."""
-    _, batch_id, token, *_ = table.strings[-1].split("_")
-    cur.execute(Q["end_stagers"], {"name": f"lockstep stage {batch_id}.{token}"})
+def end_stagers(cur: cursor, attempt: AttemptId) -> None:
+    """Ends the sessions that stage for this attempt; must be asked as the login itself."""
+    cur.execute(Q["end_stagers"], {"name": attempt.stager})
 
 
 def drop_staging(cur: cursor, table: sql.Identifier) -> None:

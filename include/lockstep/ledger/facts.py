@@ -84,7 +84,11 @@ def target_facts(cur: cursor, pipeline: Pipeline) -> TargetFacts:
     schema, name = pipeline.first.table.split(".")
     cur.execute(Q["target"], {"schema": schema, "name": name})
     row = maybe(cur)
-    return TargetFacts(pipeline.first.table, row is not None, bool(row and row.logged), bool(row and row.writable))
+    if row is None:
+        return TargetFacts(pipeline.first.table, exists=False, logged=False, writable=False)
+    return TargetFacts(
+        pipeline.first.table, exists=True, logged=row.logged, writable=row.writable, partitions=row.partitions
+    )
 
 
 def flow(cur: cursor, pipeline: str) -> Flow:

@@ -74,8 +74,8 @@ where r.rolname = any(%(roles)s::text[])
        or p.privilege = 'UPDATE' and has_any_column_privilege(r.oid, c.oid, p.privilege))
 
 -- name: target
--- A pipeline's table: whether it is logged, and whether the committer may publish to it.
-select c.relpersistence <> 'u' as logged,
+-- A pipeline's table: whether it is logged, whether the committer may publish to it, and how many partitions it has.
+select c.relpersistence <> 'u' as logged, (select count(*) from pg_inherits i where i.inhparent = c.oid) as partitions,
     coalesce((
         select bool_and(has_table_privilege(r.oid, c.oid, p)) from unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) as p)
         and has_schema_privilege(r.oid, n.oid, 'USAGE'), false) as writable

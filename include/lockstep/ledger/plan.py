@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.decisions import Call, Pace, Unfinished
+from psycopg2.extras import execute_batch
+
+from lockstep.core.decisions import NO_PACE, Call, Pace, Unfinished
 from lockstep.core.offsets import OffsetRange, Stream, StreamRange, TopicPartition, TopicView
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.decisions import Caller
+    from lockstep.core.definition import Limits
 
 Q = queries("lockstep.ledger", "plan")
 LEASE_SECONDS = 20
@@ -77,21 +80,13 @@ def open_new_streams(cur: cursor, pipeline: str, view: TopicView, starts: Mappin
     rows = every(cur)
     epoch = 1 + max((row.epoch for row in rows), default=-1)
     incarnations = {row.partition: row.incarnation for row in rows}
+    log = {"pipeline": pipeline, "cluster_id": view.cluster_id, "topic": view.topic, "topic_id": view.topic_id}
+    streams = []
     for partition, start in sorted(starts.items()):
         before = incarnations.get(partition)
-        cur.execute(
-            Q["insert_stream"],
-            {
-                "pipeline": pipeline,
-                "cluster_id": view.cluster_id,
-                "topic": view.topic,
-                "topic_id": view.topic_id,
-                "partition": partition,
-                "incarnation": 0 if before is None else before + (not same_log),
-                "epoch": epoch,
-                "start": start,
-            },
-        )
+        incarnation = 0 if before is None else before + (not same_log)
+        streams.append(log | {"partition": partition, "incarnation": incarnation, "epoch": epoch, "start": start})
+    execute_batch(cur, Q["insert_stream"], streams)
 
 
 def insert_boundary(cur: cursor, stream_id: int, at: datetime, offset: int) -> None:
@@ -153,8 +148,13 @@ def take_lease(cur: cursor, batch_id: int, caller: Caller) -> None:
     cur.execute(Q["take_lease"], facts)
 
 
-def recent_pace(cur: cursor, pipeline: str) -> Pace:
-    """How the last few committed batches went; the best rate among them, so that one tiny batch does not slow the next."""
+def recent_pace(cur: cursor, pipeline: str, limits: Limits) -> Pace:
+    """How the last few committed batches went, where the limits go by it.
+
+    The rate is the best among them, so that one tiny batch does not slow the next.
+    """
+    if not limits.go_by_pace:
+        return NO_PACE
     cur.execute(Q["recent_pace"], {"pipeline": pipeline})
     rows = every(cur)
     rates = [float(row.span) / row.seconds for row in rows if row.seconds]

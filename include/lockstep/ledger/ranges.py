@@ -75,6 +75,12 @@ def lock_range(cur: cursor, attempt: AttemptId, stream_id: int) -> None:
     cur.execute(Q["lock_range"], asdict(attempt) | {"stream_id": stream_id})
 
 
+def committed_streams(cur: cursor, batch_id: int) -> frozenset[int]:
+    """The streams whose range of this batch has its commit row."""
+    cur.execute(Q["committed_streams"], {"batch_id": batch_id})
+    return frozenset(row.stream_id for row in every(cur))
+
+
 def committed_by(cur: cursor, batch_id: int, stream_id: int) -> int | None:
     """The token that committed this range, or None."""
     cur.execute(Q["range_committed"], {"batch_id": batch_id, "stream_id": stream_id})

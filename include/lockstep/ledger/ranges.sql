@@ -39,6 +39,10 @@ select pg_advisory_xact_lock(hashtextextended('lockstep.range ' || %(batch_id)s 
 -- The witness of one range.
 select token from lockstep.commit where batch_id = %(batch_id)s and stream_id = %(stream_id)s
 
+-- name: committed_streams
+-- The ranges that need not be read for their rows.
+select stream_id from lockstep.commit where batch_id = %(batch_id)s
+
 -- name: share_batch
 -- The batch stays this attempt's until the transaction ends: who opens another one waits.
 select state, token from lockstep.batch where batch_id = %(batch_id)s for share

@@ -15,6 +15,9 @@ create schema if not exists lockstep authorization lockstep_owner;
 create schema if not exists lockstep_staging authorization lockstep_committer;
 grant usage, create on schema lockstep_staging to lockstep_stager;
 grant usage on schema lockstep_staging to lockstep_reader;
+-- What was staged may become a partition of the owner's.
+grant usage, create on schema lockstep_staging to lockstep_owner;
+grant lockstep_stager to lockstep_owner;
 alter default privileges for role lockstep_stager in schema lockstep_staging
     grant select on tables to lockstep_committer, lockstep_reader;
 grant create on schema public to lockstep_owner;

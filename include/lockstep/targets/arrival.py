@@ -100,7 +100,7 @@ def _note_streams(cur: cursor, delivery: Delivery, place: Place) -> None:
 def _publish(cur: cursor, delivery: Delivery, *, came_before: bool) -> dict[str, int]:
     """What the guarantee and the target make of the rows; a replay, and a redelivery, first takes out what was there."""
     target, guarantee = delivery.pipeline.first, delivery.pipeline.guarantee
-    rows = Rows(delivery.attempt.batch_id, delivery.count, ARRIVING, sql.Identifier("pg_temp", "arriving"))
+    rows = Rows(delivery.attempt, delivery.count, ARRIVING, sql.Identifier("pg_temp", "arriving"))
     parts = {"target": table_name(delivery.pipeline.first.table)}
     withdrawn = 0
     if isinstance(target, Append) and isinstance(guarantee, Idempotent):

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
-from lockstep.core.definition import Accumulate, Append
+from lockstep.core.definition import Accumulate, Append, PerPartition
 from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.core.guarantees import EACH_STREAM, commit_unit
+from lockstep.core.guarantees import EACH_STREAM, Delivered, commit_unit
 from lockstep.core.staging import RESERVED_COLUMNS
 from lockstep.core.totals import Count, Sum, misfits
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
+from lockstep.targets.by_batch import is_by_batch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,6 +118,15 @@ def require_key(cur: cursor, pipeline: Pipeline) -> None:
     target, name = pipeline.first, pipeline.name
     table = target.table
     key = {"_stream", "_offset", "_ordinal"} if isinstance(target, Append) else set(target.key)
+    if isinstance(target, Append) and not isinstance(pipeline.guarantee, Delivered) and is_by_batch(cur, table):
+        key.add(
+            "_batch"
+        )  # unique within a partition is what Postgres can keep; no offset is two batches' by the ledger
+        if isinstance(pipeline.guarantee, PerPartition):
+            raise Refusal(
+                f"{name}: target {table} is partitioned by _batch, and only PerBatch commits a batch as a whole",
+                next_command=f"partition {table} otherwise, or take PerBatch",
+            )
     cur.execute(Q["unique_keys"], {"table": table})
     if not any(set(row.columns) == key for row in every(cur)):
         raise Refusal(

@@ -22,22 +22,27 @@ Q = queries("lockstep.targets", "rows")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """So many rows for the target by this batch; `source` stands in a FROM clause, `table` says which columns they have."""
+    """So many rows for the target by this attempt; `source` stands in a FROM clause, `table` says which columns they have."""
 
-    batch_id: int
+    attempt: AttemptId
     count: int
     table: str
     source: Composable
+
+    @property
+    def batch_id(self) -> int:
+        """Whose rows they will be."""
+        return self.attempt.batch_id
 
 
 def range_rows(attempt: AttemptId, stream_id: int, count: int) -> Rows:
     """The rows that a task has copied of one range, rejects left out."""
     table = rows_of(stream_id)
-    return Rows(attempt.batch_id, count, ".".join(table.strings), sql.SQL(Q["of_range"]).format(table=table))
+    return Rows(attempt, count, ".".join(table.strings), sql.SQL(Q["of_range"]).format(table=table))
 
 
 def staged_rows(attempt: AttemptId, count: int, place: int = 0) -> Rows:
     """The rows that the attempt's winners have staged for the target at this place, rejects left out."""
     named = {"batch_id": sql.Literal(attempt.batch_id), "token": sql.Literal(attempt.token)}
     source = sql.SQL(Q["of_winners"]).format(table=staging(attempt, place), **named)
-    return Rows(attempt.batch_id, count, f"{STAGING_SCHEMA}.{attempt.beside(place)}", source)
+    return Rows(attempt, count, f"{STAGING_SCHEMA}.{attempt.beside(place)}", source)

@@ -12,7 +12,7 @@ order by {keys}, {order} _epoch desc, _offset desc, _stream desc, _ordinal desc
 
 -- name: analyze_newest
 -- Nobody knows a new table: without this a join of many keys may be planned as if they were few.
-analyze newest
+analyze newest ({keys})
 
 -- name: without_order
 -- A record without a value to order it by: sorted first of its key, it would win within a batch and lose elsewhere.

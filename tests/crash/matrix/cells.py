@@ -112,10 +112,13 @@ def _prepare(world: World, lane: str) -> tuple[str, tuple]:
         return "redo", ("fill", None, None)
     begin = world.positions() or None
     world.run()
-    if lane == "upkeep":  # two segments of each stream that nobody can read any more
-        for partition, position in world.positions().items():
-            world.log.produce(partition, 4)
+    if lane == "upkeep":  # of each stream's three newest segments nobody can read the first two any more
+        for _ in range(2):
+            last = world.positions()
+            for partition in last:
+                world.log.produce(partition, 4)
             world.run()
+        for partition, position in last.items():
             world.log.trim(partition, position)
         return "reap", ()
     return ("redo", ("replay", begin, None)) if lane == "replay" else ("preview", (begin,))

@@ -26,6 +26,8 @@ def worlds(servers, tmp_path_factory, worker_id):
         def current(lane: str, *, anew: bool = False) -> World:
             guarantee = {"apart": Idempotent(), "partition": PerPartition()}.get(lane, PerBatch())
             if anew or not made or made[-1].pipeline.guarantee != guarantee:
+                if made:
+                    made.pop().close()
                 made.append(World(dsn, tmp_path_factory.mktemp("matrix"), anew=True, guarantee=guarantee))
                 made[-1].run()  # its streams are open
             return made[-1]

@@ -1,0 +1,38 @@
+"""A target partitioned by batch, whose staged rows are attached: no record is missing and none is doubled, whoever dies."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from house import machine
+from house.storm import ON_THE_WAY, REPLAYS_ONLY, Storm
+from house.world import World
+
+
+@pytest.mark.parametrize("commits", [40, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.timeout(900)
+def test_a_storm_of_crashes_loses_and_doubles_nothing(database, tmp_path, commits):
+    seed = int.from_bytes(os.urandom(4))
+    storm = Storm(World(database, tmp_path, kind="by_batch"), seed)
+
+    figures = storm.rage(commits=commits)
+
+    assert figures.violations == [], f"seed {seed}"
+    assert storm.world.ask("select count(*) > 10 from pg_inherits where inhparent = 'public.house'::regclass") == [
+        (True,)
+    ]
+    if commits > 100:
+        assert figures.points() == {*ON_THE_WAY, *REPLAYS_ONLY}, f"seed {seed}"
+
+
+@pytest.mark.timeout(900)
+def test_whatever_happens_in_whatever_order_every_promise_holds(database):
+    machine.run(database, kind="by_batch", examples=15, steps=40)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_it_holds_for_more_and_longer_ways(database):
+    machine.run(database, kind="by_batch", examples=100, steps=100)

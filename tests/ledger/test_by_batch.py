@@ -1,0 +1,229 @@
+"""A target partitioned by batch: what was staged is the batch's partition, and what may not be attached is inserted."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime
+
+import psycopg2
+import pytest
+
+from here import Here
+from lockstep.adapters.postgres import COMMITTER, READER, connect, staging_dsn, transaction
+from lockstep.core.decisions import Caller
+from lockstep.core.errors import Refusal
+from lockstep.core.staging import STAGING_SCHEMA, AttemptId
+from lockstep.ledger.migrate import migrate_target
+from lockstep.ledger.verify import ledger_checks
+from lockstep.steps import commit as committing
+from lockstep.steps.commit import commit
+from lockstep.steps.plan import plan
+from lockstep.steps.reap import reap
+from lockstep.steps.stage import stage
+from lockstep.steps.validate import validate
+from lockstep.steps.verify import verify
+
+TARGET = """create table public.drill (id {text}, n int{more}, _stream int4 not null, _offset int8 not null,
+    _ordinal int4 not null, _batch int8 not null, primary key ({key})) partition by list (_batch);
+"""
+KEY = "_stream, _offset, _ordinal, _batch"
+# Staged columns that the target has not were dropped from what is attached; what is inserted into never had them.
+PARTITIONS = """select c.relname, exists (select from pg_attribute a where a.attrelid = c.oid and a.attisdropped) as attached
+    from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'public.drill'::regclass order by c.oid"""
+LOSING = """set role lockstep_stager; insert into {table} (_stream, _offset, _ordinal, _task, id)
+    select _stream, _offset, _ordinal + 1, 99, 'lost' from {table} where _reason is null"""
+MERGED = """set role lockstep_owner;
+create table public.drill_old (like public.drill);
+insert into public.drill_old select * from public.drill where _batch in (1, 2);
+drop table public.drill_1, public.drill_2;
+alter table public.drill attach partition public.drill_old for values in (1, 2)"""
+COUNTED = "select count(*), count(distinct (_stream, _offset)), count(distinct _batch) from public.drill"
+
+
+@pytest.fixture
+def by_batch(drill):
+    """`by_batch(text=..., more=..., key=...)` gives the drill such a target."""
+    opened = []
+
+    def make(text: str = "text", more: str = "", key: str = KEY, then: str = "") -> Here:
+        (drill.home / "drill" / "target.sql").write_text(TARGET.format(text=text, more=more, key=key) + then)
+        with closing(psycopg2.connect(drill.dsn)) as conn, conn, conn.cursor() as cur:
+            cur.execute("set role lockstep_owner; drop table public.drill")
+        here = Here(drill)
+        opened.append(here)
+        migrate_target(here.at.conn, here.folder)
+        return here
+
+    yield make
+    for here in opened:
+        here.at.close()
+
+
+def staged(here: Here) -> AttemptId:
+    """Everything but the commit."""
+    who = Caller("me")
+    planned = plan(here.at.conn, here.at.broker, here.folder, who, datetime.now(UTC))
+    attempt = stage(here.at, here.engine, here.folder, planned.batch_id, who)
+    validate(here.at, here.folder, attempt)
+    return attempt
+
+
+def held(drill) -> None:
+    assert drill.ask(COUNTED)[0][:2] == (150, 150)
+    assert drill.violations() == []
+
+
+def test_the_staged_rows_become_the_batchs_partition(by_batch, drill, produce):
+    here = by_batch()
+    here.drain()
+    produce(drill.topic, [("k", '{"id": "later", "n": 1}')])
+    here.drain()
+    assert drill.ask(PARTITIONS) == [("drill_1", True), ("drill_2", True)]
+    assert drill.ask("select count(*) from public.drill where id = 'later' and _batch = 2") == [(1,)]
+    assert drill.violations() == []
+    assert reap(here.at.conn).dropped == ()
+    assert all(check.ok for check in verify(here.at.conn, here.at.broker, here.folder, deep=True))
+
+
+def test_nobody_who_stages_may_write_what_was_attached(by_batch, drill):
+    by_batch().drain()
+    assert drill.ask("select relowner::regrole::text from pg_class where oid = 'public.drill_1'::regclass") == [
+        ("lockstep_owner",)
+    ]
+    for statement in ("insert into public.drill_1 default values", "drop table public.drill_1"):
+        with closing(psycopg2.connect(drill.dsn)) as conn, conn.cursor() as cur:
+            cur.execute("set role lockstep_stager")
+            with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+                cur.execute(statement)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"text": "varchar(20)"},
+        {"more": ", at timestamptz default now()"},
+        {"more": ", check (n >= 0)"},
+        {"more": ", twice int generated always as (n * 2) stored"},
+        {
+            "then": "create or replace function public.same() returns trigger language plpgsql as 'begin return new; end';"
+            "create trigger same before insert on public.drill for each row execute function public.same();"
+        },
+    ],
+    ids=" ".join,
+)
+def test_a_table_that_only_insert_can_fill_has_its_partitions_filled(by_batch, drill, shape):
+    by_batch(**shape).drain()
+    assert drill.ask(PARTITIONS) == [("drill_1", False)]
+    held(drill)
+
+
+def test_rejects_and_the_rows_of_losing_tries_are_no_part_of_it(by_batch, drill, produce):
+    here = by_batch()
+    produce(drill.topic, [("k", "{no json")])
+    here.rewrite('target=Append("public.drill"),', 'target=Append("public.drill"), max_reject_share=0.5,')
+    attempt = staged(here)
+    with closing(psycopg2.connect(drill.dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute(LOSING.format(table=f"{STAGING_SCHEMA}.{attempt.table}"))
+    commit(here.at, here.folder.pipeline, attempt)
+    assert drill.ask(PARTITIONS) == [("drill_1", True)]
+    assert drill.ask("select count(*) from lockstep.reject") == [(1,)]
+    assert drill.ask("select count(*) from public.drill where id = 'lost'") == [(0,)]
+    held(drill)
+
+
+def test_a_replay_has_a_partition_of_its_own_and_leaves_none_of_the_old_rows(by_batch, drill):
+    here = by_batch()
+    here.drain()
+    here.code = lambda value: value | {"n": value["n"] * 2}
+    reports = here.replay("0:5", "0:15")
+    assert reports[0].went_on
+    held(drill)
+    assert drill.ask(PARTITIONS) == [("drill_1", True), ("drill_2", True)]
+    assert drill.ask("select bool_and(n = 2 * substr(id, 2)::int) from public.drill where _batch = 2") == [(True,)]
+
+
+def test_partitions_of_old_batches_may_be_merged(by_batch, drill, produce):
+    here = by_batch()
+    here.drain()
+    produce(drill.topic, [("k", '{"id": "r150", "n": 150}')])
+    here.drain()
+    with closing(psycopg2.connect(drill.dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute(MERGED)
+    assert drill.ask("select count(*) from public.drill_old") == [(151,)]
+    assert all(check.ok for check in verify(here.at.conn, here.at.broker, here.folder, deep=True))
+    here.code = lambda value: value | {"n": value["n"] * 2}
+    here.replay()
+    assert drill.ask("select count(*) from public.drill_old") == [(0,)]
+    assert drill.ask("select count(*), bool_and(n = 2 * substr(id, 2)::int) from public.drill") == [(151, True)]
+    assert drill.violations() == []
+
+
+def test_a_preview_shows_the_difference_and_leaves_no_partition(by_batch, drill):
+    here = by_batch()
+    here.drain()
+    here.code = lambda value: value | {"n": value["n"] + 1}
+    shown = here.preview("replay", "0:5", "0:15")
+    assert "changed" in str(shown)
+    assert drill.ask(PARTITIONS) == [("drill_1", True)]
+    held(drill)
+
+
+def test_who_still_writes_into_the_staging_table_is_ended(by_batch, drill, monkeypatch):
+    monkeypatch.setattr(committing, "LOCK_SECONDS", 0.5)
+    here = by_batch()
+    attempt = staged(here)
+    with closing(psycopg2.connect(staging_dsn(drill.dsn, attempt.stager))) as zombie:
+        zombie.cursor().execute(LOSING.format(table=f"{STAGING_SCHEMA}.{attempt.table}"))
+        commit(here.at, here.folder.pipeline, attempt)
+        with pytest.raises(psycopg2.OperationalError):
+            zombie.cursor().execute("select 1")
+    held(drill)
+
+
+def test_who_looked_before_a_partition_came_is_not_alarmed_by_its_rows(by_batch, drill):
+    """Its rows were committed when they were staged: a snapshot from then shows them, and not yet the batch."""
+    here = by_batch()
+    with closing(connect(drill.dsn)) as conn, transaction(conn, READER) as cur:
+        cur.execute("select count(*) from lockstep.batch")
+        assert cur.fetchone() == (0,)
+        before = staged(here)
+        cur.execute("rollback; begin isolation level repeatable read; select 1 from lockstep.batch")
+        commit(here.at, here.folder.pipeline, before)
+        cur.execute("select count(*) from public.drill")
+        assert cur.fetchone() == (150,)
+        assert [check for check in ledger_checks(cur, here.folder.pipeline) if not check.ok] == []
+    drill.ask("update public.drill set _offset = _offset + 10000 where id = 'r3' returning 1")
+    checks = verify(here.at.conn, here.at.broker, here.folder, deep=False)
+    assert [check.name for check in checks if not check.ok] == ["every row is its batch's"]
+
+
+def test_only_the_newest_attempt_attaches_and_only_what_it_has_staged(by_batch, drill):
+    here = by_batch()
+    attempt = staged(here)
+    its = f"{STAGING_SCHEMA}.{attempt.table}"
+    for table, batch, token, why in (
+        (its, attempt.batch_id, attempt.token + 1, "newest_attempt"),
+        (its, attempt.batch_id + 1, attempt.token, "newest_attempt"),
+        ("public.drill", attempt.batch_id, attempt.token, "own_staging"),
+    ):
+        with pytest.raises(psycopg2.DatabaseError) as refused, transaction(here.at.conn, COMMITTER) as cur:
+            cur.execute("select lockstep.attach_staged('public.drill', %s, %s, %s)", (table, batch, token))
+        assert refused.value.diag.constraint_name == why
+    assert drill.ask(PARTITIONS) == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "guarantee", "said"),
+    [
+        ({"key": "_batch, _offset"}, "PerBatch", r"no unique index on \(_batch, _offset, _ordinal, _stream\)"),
+        ({}, "PerPartition", "partitioned by _batch, and only PerBatch commits a batch as a whole"),
+    ],
+    ids=["another key", "per partition"],
+)
+def test_a_table_that_cannot_be_filled_so_is_refused_before_anything_is_read(by_batch, drill, shape, guarantee, said):
+    here = by_batch(**shape)
+    here.rewrite("import Append,", f"import {guarantee}, Append,")
+    here.rewrite("limits=", f"guarantee={guarantee}(), limits=")
+    with pytest.raises(Refusal, match=said):
+        here.run()
+    assert drill.ask("select count(*) from lockstep.attempt where state <> 'failed'") == [(0,)]
