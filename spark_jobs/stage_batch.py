@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.spark import SparkEngine
 from lockstep.cli.driver import caller, live_with_holder, say
-from lockstep.cli.surroundings import registry, surroundings
+from lockstep.cli.surroundings import engine_for, surroundings
 from lockstep.core.errors import Refusal, Superseded
 from lockstep.steps.stage import stage
 
@@ -18,8 +17,7 @@ def main(name: str, batch: str) -> int:
     batch_id = int(batch)
     try:
         folder, at = load(name), surroundings()
-        engine = SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options, registry())
-        attempt = stage(at, engine, folder, batch_id, caller())
+        attempt = stage(at, engine_for(folder, at), folder, batch_id, caller())
     except Superseded as answer:
         say(f"superseded: {answer}")
         return 0

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.spark import SparkEngine
 from lockstep.cli.driver import answer, caller, live_with_holder, say
-from lockstep.cli.surroundings import registry, surroundings
+from lockstep.cli.surroundings import engine_for, surroundings
 from lockstep.core.errors import Refusal
 from lockstep.core.history import Outcome
 from lockstep.steps.work import rehearse, work
@@ -20,8 +19,7 @@ def main(name: str, what: str, key: str) -> int:
     live_with_holder()
     try:
         folder, at = load(name), surroundings()
-        engine = SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options, registry())
-        outcome = HALVES[what](at, engine, folder, key, caller(in_one_process=True), say)
+        outcome = HALVES[what](at, engine_for(folder, at), folder, key, caller(in_one_process=True), say)
     except Refusal as refusal:
         outcome = Outcome("refused", f"{type(refusal).__module__}.{type(refusal).__name__}: {refusal}")
     return answer(outcome)

@@ -59,8 +59,9 @@ class Broker:
         Raises `Refusal` when the topic is not there and `Unreachable` when nobody answers.
         """
         try:
+            cluster_asked = self._client().describe_cluster(request_timeout=SECONDS)
             described = self._describe(topic)
-            cluster = self._client().describe_cluster(request_timeout=SECONDS).result(SECONDS + GRACE)
+            cluster = cluster_asked.result(SECONDS + GRACE)
             partitions = [TopicPartition(topic, part.id) for part in described.partitions]
             starts = self._offsets(partitions, OffsetSpec.earliest())
             ends = self._offsets(partitions, OffsetSpec.latest())

@@ -10,7 +10,12 @@ from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-WITHOUT = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
+WITHOUT = (
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,  # what we know of the leader is older than what the broker knows,
+    KafkaError.UNKNOWN_LEADER_EPOCH,  # or newer, as behind a restart
+)
 SECONDS, PAUSE = 5.0, 0.2
 
 

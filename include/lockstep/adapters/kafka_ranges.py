@@ -5,27 +5,29 @@ from __future__ import annotations
 import base64
 import json
 import time
+from bisect import bisect_left
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lockstep.adapters.kafka import LAST_STAMP
 from lockstep.core.errors import Unreachable
 from lockstep.staging.short_way import RAW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.offsets import StreamRange
 
-    Held = dict[int, list[Any]]
+    Held = dict[int, list[Message]]
 
 AT_ONCE = 10_000  # records of an Arrow batch
 FEW = 250  # offsets that are read together and kept until all of them are there; each may be of a megabyte
@@ -48,9 +50,10 @@ TUNING: dict[str, Any] = {
     "queued.max.messages.kbytes": 32_768,
     "max.partition.fetch.bytes": 4_194_304,
 }
+END = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own name
 # What will not be otherwise in a minute.
 FATAL = {
-    KafkaError._AUTHENTICATION,  # noqa: SLF001 - librdkafka's own name
+    KafkaError._AUTHENTICATION,  # noqa: SLF001
     KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - the log has no such offset
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
 }
@@ -63,18 +66,22 @@ class KafkaRanges:
     bootstrap: str
     options: KafkaOptions
 
-    def records(self, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
+    def records(
+        self, ranges: Sequence[StreamRange], go_on: Callable[[], None] = lambda: None
+    ) -> Iterator[pa.RecordBatch]:
         """Every committed record of ranges of one topic as raw records, one stream after another.
 
         Returns when each range is known to be read to its end. Raises `Unreachable` when the log does not give an offset
-        of it, or nothing for a minute.
+        of it, or nothing for a minute, and whatever `go_on` raises, which is asked several times a second.
         """
         settings = TUNING | self.options.for_librdkafka() | SETTINGS | {"bootstrap.servers": self.bootstrap}
         with closing(Consumer(settings)) as consumer:
             for together in _together(ranges):
-                yield from self._read(consumer, together)
+                yield from self._read(consumer, together, go_on)
 
-    def _read(self, consumer: Consumer, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self, consumer: Consumer, ranges: Sequence[StreamRange], go_on: Callable[[], None]
+    ) -> Iterator[pa.RecordBatch]:
         """One range as its records come, or several together when all of them are there."""
         waiting = {item.offsets.topic_partition.partition: item for item in ranges}
         held: Held = {partition: [] for partition in waiting}
@@ -82,6 +89,7 @@ class KafkaRanges:
         consumer.assign([TopicPartition(topic, p, item.offsets.from_offset) for p, item in waiting.items()])
         heard = time.monotonic()
         while waiting:
+            go_on()
             first = consumer.poll(LOOK)
             # A message without a value is false.
             found = [] if first is None else [first, *consumer.consume(AT_ONCE - 1, timeout=0)]
@@ -94,28 +102,28 @@ class KafkaRanges:
                 held = {partition: [] for partition in held}
         yield from _raw(held, ranges)
 
-    def _taken(self, found: Iterable[Any], waiting: dict[int, StreamRange], held: Held) -> bool:
+    def _taken(self, found: Sequence[Message], waiting: dict[int, StreamRange], held: Held) -> bool:
         """Puts records where they belong, and takes from the waiting who is at the end; whether there was any news."""
         news = False
-        for message in found:
-            partition, error = message.partition(), message.error()
+        for partition, all_ in _by_partition(found):
             item = waiting.get(partition)
-            if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+            errors = {place: error for place, error in enumerate(map(Message.error, all_)) if error is not None}
+            for error in errors.values():
                 self._require_bearable(error, item)
-                continue
             if item is None:  # what was fetched past a range's end
                 continue
-            offset, until = message.offset(), item.offsets.until_offset
-            if error is None and offset < until:
-                held[partition].append(message)
-                news = True
-            reached = offset + 1 if error is None else offset
-            if reached >= until:
+            messages = [each for place, each in enumerate(all_) if place not in errors] if errors else all_
+            until = item.offsets.until_offset
+            wanted = messages[: bisect_left(messages, until, key=Message.offset)]
+            held[partition] += wanted
+            news |= bool(wanted)
+            ends = [all_[place].offset() for place, error in errors.items() if error.code() == END]
+            if max([each.offset() + 1 for each in messages[-1:]] + ends, default=0) >= until:
                 del waiting[partition]
         return news
 
     def _require_bearable(self, error: KafkaError, item: StreamRange | None) -> None:
-        """An error of a broker that comes and goes is waited out, others are not."""
+        """The log's end is none, and an error of a broker that comes and goes is waited out; others are not."""
         if error.code() in FATAL or error.fatal():
             raise self._away(error.str(), item)
 
@@ -136,6 +144,17 @@ def _together(ranges: Sequence[StreamRange]) -> Iterator[list[StreamRange]]:
         yield some
 
 
+def _by_partition(messages: Sequence[Message]) -> Iterable[tuple[int, Sequence[Message]]]:
+    """Each partition's messages, as they came."""
+    where = list(map(Message.partition, messages))
+    if len(set(where)) == 1:
+        return [(where[0], messages)]
+    apart: dict[int, list[Message]] = {}
+    for partition, message in zip(where, messages, strict=True):
+        apart.setdefault(partition, []).append(message)
+    return apart.items()
+
+
 def _raw(held: Held, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
     """What is held of these ranges, one behind the other, with its coordinates as Spark's source has them."""
     parts = [(item, held[item.offsets.topic_partition.partition]) for item in ranges]
@@ -143,19 +162,20 @@ def _raw(held: Held, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
     if not messages:
         return
     rows, each = len(messages), [len(part) for _, part in parts]
-    keys = pa.array([message.key() for message in messages], pa.binary())
-    values = pa.array([message.value() for message in messages], pa.binary())
+    keys = pa.array(map(Message.key, messages), pa.binary(), size=rows)
+    values = pa.array(map(Message.value, messages), pa.binary(), size=rows)
     lengths = [pc.fill_null(pc.binary_length(bytes_), 0) for bytes_ in (keys, values)]
-    stamps = np.fromiter((message.timestamp()[1] for message in messages), np.int64, rows)
+    stamps = np.fromiter(map(itemgetter(1), map(Message.timestamp, messages)), np.int64, rows)
+    headers = list(map(Message.headers, messages))
     arrays = {
         "_stream": np.repeat([item.stream_id for item, _ in parts], each),
-        "_offset": np.fromiter((message.offset() for message in messages), np.int64, rows),
+        "_offset": np.fromiter(map(Message.offset, messages), np.int64, rows),
         "_ordinal": np.zeros(rows, np.int32),
         # Kafka writes -1 for none.
         "_timestamp": pa.array(np.minimum(stamps, LAST_STAMP) * 1000, RAW.field("_timestamp").type, mask=stamps < 0),
         "_key": keys,
         "_value": values,
-        "_headers": [_headers(message.headers()) for message in messages],
+        "_headers": list(map(_headers, headers)) if any(headers) else pa.nulls(rows, pa.string()),
         "_bytes": pc.add(*lengths),
         "_partition": np.repeat([item.offsets.topic_partition.partition for item, _ in parts], each),
     }

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
+from lockstep.adapters import spark_short
 from lockstep.adapters.kafka_ranges import KafkaRanges
 from lockstep.adapters.postgres import staging_dsn
 from lockstep.adapters.spark_errors import found_away, told
 from lockstep.adapters.spark_jobs import jobs
 from lockstep.adapters.spark_ranges import groups, outcomes, probe, require_no_shuffle, with_end
+from lockstep.adapters.spark_rows import taken_in, typed, with_bytes
 from lockstep.adapters.spark_session import session
-from lockstep.adapters.spark_short import shortened
 from lockstep.adapters.spark_source import records_of
 from lockstep.core.errors import BadData, Superseded
 from lockstep.core.guarantees import EACH_STREAM, commit_unit
@@ -36,16 +36,13 @@ from lockstep.staging.transforms import Transforms
 from lockstep.staging.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from lockstep.core.accounting import ManifestLine
     from lockstep.core.columns import Column
     from lockstep.core.folder import PipelineFolder
-    from lockstep.core.offsets import StreamRange
     from lockstep.core.registry import Registry
     from lockstep.core.staging import RangeOutcome, RangeTask, StageWork
-
-HIDDEN = ("_ordinal", "_deleted", "_reason", "_value", "_bytes", "_filtered")  # from a transform
 
 
 class SparkEngine:
@@ -69,7 +66,7 @@ class SparkEngine:
         self._cancelled = False
         self._transforms = Transforms(folder)
 
-    def application_id(self) -> str | None:
+    def application_id(self, _work: StageWork) -> str | None:
         """How Spark's own pages call this run."""
         with found_away(self._where):
             return jobs().application_id()
@@ -82,7 +79,7 @@ class SparkEngine:
         if not place:
             self._group, self._cancelled = "", False
             self._transforms = Transforms(self._folder)
-        if self._transforms.straight:
+        if self._folder.is_straight:
             return self._folder.pipeline.columns
         with found_away(self._where):
             return self._found(place)
@@ -105,18 +102,21 @@ class SparkEngine:
 
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
         """Stages every visible record of the ranges; raises `BadData` when data or code is at fault."""
-        froms = {item.stream_id: item.offsets.from_offset for item in work.ranges}
-        dsn = staging_dsn(self._dsn, f"lockstep stage {work.batch_id}.{work.token}")
+        dsn = staging_dsn(self._dsn, work.stager)
         tables = [(table, tuple(column.name for column in columns)) for table, columns in work.tables]
         tombs = tuple(each for each, deletes in zip(tables, self._deleting(), strict=True) if deletes)
-        beside = work.raw_table if self._folder.quarantines and not self._transforms.straight else None
-        writer = Writer(dsn, work.table, work.batch_id, work.token, froms, tables[0][1], tombs, beside)
+        beside = work.raw_table if self._folder.quarantines and not self._folder.is_straight else None
+        writer = Writer(dsn, work.table, work.batch_id, work.token, work.from_offsets, tables[0][1], tombs, beside)
 
         def staged() -> tuple[ManifestLine, ...]:
             slots = self._tasks(work)
-            raw = self._shortened(groups(work.ranges, slots))
+            parts = groups(work.ranges, slots)
+            lines, left = spark_short.staged(parts, self._folder, self._reader.records, writer)
+            if not left:
+                return lines
+            raw = spark_short.shortened(left, self._folder, self._reader.records)
             records = self._decoded(work, slots) if raw is None else self._formed(raw)
-            return self._staged(records, writer, work, slots)
+            return (*lines, *self._staged(records, writer, work, slots))
 
         return self._done(work, staged)
 
@@ -125,17 +125,21 @@ class SparkEngine:
         names = tuple(column.name for column in work.columns)
         run = secrets.token_hex(8)
 
-        def writer_of(ranges: Sequence[StreamRange]) -> RangeWriter:
-            return RangeWriter(task, run, {item.stream_id: item.offsets.from_offset for item in ranges}, names)
+        def writer_of(part: StageWork) -> RangeWriter:
+            return RangeWriter(task, run, part.from_offsets, names)
 
         def committed() -> tuple[RangeOutcome, ...]:
             parts = groups(work.ranges, self._tasks(work))
-            if (raw := self._shortened(parts, says_end=True)) is not None:
-                records = self._formed(raw).withColumns(self._raw())
-                frames = [records.mapInArrow(writer_of(work.ranges).whole, SPARK_OUTCOMES)]
+            done, left = spark_short.committed(parts, self._folder, self._reader.records, writer_of(work))
+            if not left:
+                return done
+            if (raw := spark_short.shortened(left, self._folder, self._reader.records, says_end=True)) is not None:
+                records = with_bytes(self._formed(raw), self._folder)
+                frames = [records.mapInArrow(writer_of(work).whole, SPARK_OUTCOMES)]
             else:
-                frames = [self._committed(replace(work, ranges=part), writer_of(part)) for part in parts]
-            return outcomes(frames, len(parts), self._where)
+                works = [replace(work, ranges=part) for part in left]
+                frames = [self._committed(part, writer_of(part)) for part in works]
+            return (*done, *outcomes(frames, len(left), self._where))
 
         return self._done(work, committed)
 
@@ -146,12 +150,6 @@ class SparkEngine:
         """Records by Spark's source."""
         raw = records_of(work, self._kafka, self._kafka_options)
         return self._formed(raw.coalesce(tasks) if tasks else raw)
-
-    def _shortened(self, parts: Sequence[Sequence[StreamRange]], *, says_end: bool = False) -> DataFrame | None:
-        """Raw records that tasks read themselves, a part each; None where the way must be long."""
-        if not self._transforms.straight:
-            return None
-        return shortened(parts, self._folder, self._reader.records, says_end=says_end)
 
     def _formed(self, raw: DataFrame) -> DataFrame:
         return decoded(raw, self._folder.pipeline, decode=self._folder.decode, registry=self._registry)
@@ -182,33 +180,23 @@ class SparkEngine:
             jobs().cancel(self._group)
 
     def _staged(self, records: DataFrame, writer: Writer, work: StageWork, slots: int) -> tuple[ManifestLine, ...]:
-        if self._transforms.straight:
-            return lines_of(records.withColumns(self._raw()).mapInArrow(writer.whole, SPARK_LINES))
-        accepted = self._accepted(records, writer.intake)
+        if self._folder.is_straight:
+            return lines_of(with_bytes(records, self._folder).mapInArrow(writer.whole, SPARK_LINES))
+        accepted = taken_in(records, self._folder, writer.intake)
         outs = [self._transforms.applied(target, accepted, work.run) for target in self._folder.pipeline.targets]
         if sum(map(reads, outs)) == 1:
-            lines = lines_of(_typed(outs[0], work.columns).mapInArrow(writer.outlet, SPARK_LINES))
+            lines = lines_of(typed(outs[0], work.columns).mapInArrow(writer.outlet, SPARK_LINES))
             return kept(source_lines(writer.dsn, work, slots), lines)
         return self._read_once(accepted, outs, writer, work, slots)
 
     def _committed(self, work: StageWork, writer: RangeWriter) -> DataFrame:
         """What one task does with its group of ranges."""
         records = self._decoded(work)
-        if self._transforms.straight:
-            return with_end(records.withColumns(self._raw())).mapInArrow(writer.whole, SPARK_OUTCOMES)
-        accepted = self._accepted(records, writer.intake)
+        if self._folder.is_straight:
+            return with_end(with_bytes(records, self._folder)).mapInArrow(writer.whole, SPARK_OUTCOMES)
+        accepted = taken_in(records, self._folder, writer.intake)
         out = self._transforms.applied(self._folder.pipeline.first, accepted, work.run)
-        return with_end(_typed(out, work.columns)).mapInArrow(writer.outlet, SPARK_OUTCOMES)
-
-    def _accepted(self, records: DataFrame, intake: Any) -> DataFrame:
-        """What a transform is given: the records that the intake lets pass, without what is none of its business."""
-        aside = records.withColumn("_value", self._raw()["_value"])
-        return aside.mapInArrow(intake, aside.drop(*HIDDEN).schema)
-
-    def _raw(self) -> dict[str, SparkColumn]:
-        """Bytes are staged for rejects only, unless an expectation may yet put a record aside."""
-        needed = F.lit(self._folder.quarantines) | F.col("_reason").isNotNull()
-        return {name: F.when(needed, F.col(name)) for name in ("_key", "_value", "_headers")}
+        return with_end(typed(out, work.columns)).mapInArrow(writer.outlet, SPARK_OUTCOMES)
 
     def _read_once(
         self, accepted: DataFrame, outs: list[DataFrame], writer: Writer, work: StageWork, slots: int
@@ -250,13 +238,5 @@ class SparkEngine:
 def _outlet(out: DataFrame, writer: Writer, work: StageWork, place: int) -> DataFrame:
     """The lines of the tasks that stage what one target is to get, each with the target's place."""
     table, columns = work.tables[place]
-    lines = _typed(out, columns).mapInArrow(replace(writer, table=table).outlet, SPARK_LINES)
+    lines = typed(out, columns).mapInArrow(replace(writer, table=table).outlet, SPARK_LINES)
     return lines.withColumn("place", F.lit(place))
-
-
-def _typed(out: DataFrame, columns: Sequence[Column]) -> DataFrame:
-    """What a transform has made, with the types that the target is to get."""
-    reserved = {"_stream": "int", "_offset": "bigint"} | ({"_ordinal": "int"} if "_ordinal" in out.columns else {})
-    casts = [F.col(name).cast(type_).alias(name) for name, type_ in reserved.items()]
-    casts += [F.col(column.name).cast(column.type).alias(column.name) for column in columns]
-    return out.select(*casts)

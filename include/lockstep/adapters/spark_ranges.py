@@ -11,12 +11,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpar
 from lockstep.core.errors import BadData, BadDefinition
 from lockstep.core.staging import RangeOutcome
 from lockstep.staging.plans import shuffles
-from lockstep.staging.stretches import END
+from lockstep.staging.stretches import END, LEFT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
     from lockstep.core.offsets import StreamRange
 
@@ -45,11 +45,15 @@ def outcomes(frames: Sequence[DataFrame], tasks: int, pipeline: str) -> tuple[Ra
     """What became of the ranges in so many tasks; raises `BadData` unless every task came to its end."""
     whole = reduce(DataFrame.union, frames)
     require_no_shuffle(whole, pipeline)
-    rows = whole.collect()
-    ended = {row.slot for row in rows if row.stream_id == END}
+    return told(whole.collect(), tasks, pipeline)
+
+
+def told(rows: Sequence[Row], tasks: int, pipeline: str) -> tuple[RangeOutcome, ...]:
+    """What so many tasks say of their ranges; raises `BadData` unless each came to its end, or left the rest."""
+    ended = {row.slot for row in rows if row.stream_id in (END, LEFT)}
     if len(ended) != tasks:
         raise BadData(f"{pipeline}: only {len(ended)} of {tasks} tasks came to the end of their ranges")
-    return tuple(RangeOutcome(row.stream_id, row.what, row.reason) for row in rows if row.stream_id != END)
+    return tuple(RangeOutcome(row.stream_id, row.what, row.reason) for row in rows if row.stream_id not in (END, LEFT))
 
 
 def probe(session: SparkSession, schema: str) -> DataFrame:

@@ -38,7 +38,8 @@ class SparkJobOperator(SparkSubmitOperator):
             return
         from lockstep.adapters.spark_jobs import jobs
 
-        jobs().cancel_all()
+        if jobs.cache_info().currsize:  # else nothing was begun
+            jobs().cancel_all()
 
 
 def is_warm(connection: Connection) -> bool:

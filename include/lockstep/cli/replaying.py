@@ -23,8 +23,8 @@ from lockstep.cli.options import (
     bound,
 )
 from lockstep.cli.output import AsJson, cell, print_batch, print_json, print_ranges, range_document, say, say_table
-from lockstep.cli.running import Retry, TakeOver, decision_document, progress, report_document, spark_engine
-from lockstep.cli.surroundings import person, surroundings
+from lockstep.cli.running import Retry, TakeOver, decision_document, progress, report_document
+from lockstep.cli.surroundings import engine_for, person, surroundings
 from lockstep.core.decisions import Blocked, Caller, Idle
 from lockstep.core.errors import Refusal
 
@@ -142,12 +142,12 @@ def do(
         if preview:
             from lockstep.steps.preview import preview as rehearse
 
-            found, decision = rehearse(at, spark_engine(folder, at), folder, asked.request_id, how.caller, far)
+            found, decision = rehearse(at, engine_for(folder, at), folder, asked.request_id, how.caller, far)
             document |= {"difference": found.document()}
         else:
             from lockstep.steps.run import until_idle
 
-            engine = spark_engine(folder, at)
+            engine = engine_for(folder, at)
             reports = []
             for report in until_idle(at, engine, folder, how.caller, how.wait, far, asked.request_id):
                 far.done(report)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from lockstep.adapters.processes import this_owner
 from lockstep.cli import output
 from lockstep.cli.options import Name
 from lockstep.cli.output import AsJson
-from lockstep.cli.surroundings import registry, spark_remote, surroundings
+from lockstep.cli.surroundings import engine_for, surroundings
 from lockstep.core.decisions import Blocked, Busy, Caller, Idle, Start
 from lockstep.core.errors import Refusal
 from lockstep.core.stores import require_address
@@ -24,10 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lockstep.core.decisions import Decision
-    from lockstep.core.folder import PipelineFolder
-    from lockstep.core.staging import Engine
     from lockstep.steps.run import Report
-    from lockstep.steps.surroundings import Surroundings
 
 Key = Annotated[str | None, typer.Option(help="Makes the call repeatable: one key is one batch.")]
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Resume a batch although its holder seems alive.")]
@@ -81,7 +77,7 @@ def run(
 
     folder, at = load(name), surroundings()
     known = known_partitions(at.conn, folder.pipeline)
-    engine = spark_engine(folder, at)
+    engine = engine_for(folder, at)
     caller = Caller(this_owner(), key, take_over, retry)
     with progress() as say:
         if until_idle:
@@ -99,20 +95,6 @@ def run(
         }
     document["warnings"] = warn(at.conn, at.broker, folder.pipeline, known, datetime.now(UTC))
     _finish(last.decision, document, as_json=as_json)
-
-
-def spark_engine(folder: PipelineFolder, at: Surroundings) -> Engine:
-    """Spark, asked for when the first batch needs it: a warm one where there is one, else our own."""
-    from lockstep.adapters.spark_later import SparkLater
-
-    def spark() -> Engine:
-        if remote := spark_remote():
-            os.environ["SPARK_REMOTE"] = remote
-        from lockstep.adapters.spark import SparkEngine
-
-        return SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options, registry())
-
-    return SparkLater(spark)
 
 
 def report_document(report: Report) -> dict[str, Any]:

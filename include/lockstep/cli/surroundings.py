@@ -19,14 +19,18 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import connection
 
+    from lockstep.adapters.driver import Driver
     from lockstep.adapters.kafka import Broker
     from lockstep.core.definition import Pipeline
+    from lockstep.core.folder import PipelineFolder
     from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.registry import Registry
+    from lockstep.core.staging import Engine
     from lockstep.steps.surroundings import Surroundings
     from lockstep.targets.delivery import Results
 
 START = "lockstep dev up"
+DRIVER_OFFSETS = "LOCKSTEP_DRIVER_OFFSETS"
 KAFKA_OPTIONS, REGISTRY_OPTIONS = "LOCKSTEP_KAFKA_CONFIG", "LOCKSTEP_REGISTRY_CONFIG"
 
 
@@ -83,6 +87,29 @@ def surroundings() -> Surroundings:
     at = Surroundings(dsn(), broker(), stores())
     require_migrated(at.conn)
     return at
+
+
+def engine_for(folder: PipelineFolder, at: Surroundings) -> Engine:
+    """What reads a pipeline's batches: this process the small ones, Spark the others, a warm one where there is one."""
+    from lockstep.adapters.driver_first import OFFSETS, DriverFirst
+
+    def driver() -> Driver:
+        from lockstep.adapters.driver import Driver
+        from lockstep.adapters.kafka_ranges import KafkaRanges
+
+        return Driver(folder, KafkaRanges(at.broker.bootstrap, at.broker.options), at.dsn)
+
+    def spark() -> Engine:
+        if remote := spark_remote():
+            os.environ["SPARK_REMOTE"] = remote
+        from lockstep.adapters.spark import SparkEngine
+
+        return SparkEngine(folder, at.broker.bootstrap, at.dsn, at.broker.options, registry())
+
+    given = os.environ.get(DRIVER_OFFSETS, "").strip() or str(OFFSETS)
+    if not given.isdecimal():
+        raise Refusal(f"{DRIVER_OFFSETS} is {given!r}, and takes a number: a batch of more offsets is read by Spark")
+    return DriverFirst(folder, driver, spark, int(given))
 
 
 def stores() -> dict[str, str]:

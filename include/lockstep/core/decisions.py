@@ -80,6 +80,9 @@ class Pace:
     bytes_per_offset: float | None = None
 
 
+NO_PACE = Pace()
+
+
 @dataclass(frozen=True, slots=True)
 class Situation:
     """Everything a decision rests on, read under the pipeline's lock; bounds were read from the broker before it."""
@@ -89,7 +92,7 @@ class Situation:
     unfinished: Unfinished | None = None
     call: Call | None = None
     pause: str | None = None
-    pace: Pace = Pace()
+    pace: Pace = NO_PACE
     failures: tuple[int, str | None] = (0, None)
     bound_by: tuple[Mapping[str, Any], ...] = ()
 

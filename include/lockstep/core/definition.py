@@ -64,6 +64,11 @@ class Limits:
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
                 raise BadDefinition(f"limits.{name} is {value!r}: it must be a number above 0")
 
+    @property
+    def go_by_pace(self) -> bool:
+        """Whether they are held against how fast and how large earlier batches were."""
+        return self.bytes is not None or self.seconds is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:

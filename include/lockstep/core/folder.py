@@ -34,6 +34,12 @@ class PipelineFolder:
         """Whether an expectation may put records aside, so that the bytes of all of them are kept until it has looked."""
         return may_quarantine(self.pipeline.on_violation, self.expectations)
 
+    @property
+    def is_straight(self) -> bool:
+        """Whether the decoded columns go through to the one target, so that whoever reads can stage in one pass."""
+        targets = self.pipeline.targets
+        return self.transform is None and len(targets) == 1 and targets[0].transform is None
+
     def document(self) -> dict[str, Any]:
         """The whole definition as JSON: what the ledger keeps for every attempt that ran with it."""
         beside = {"transform": self.transform, "expectations": self.expectations}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockstep.core.findings import Check, Finding, Judged, problem
+from lockstep.core.findings import Check, Finding, Judged, problem, warning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SUBJECT = "ledger"
+MANY_PARTITIONS = 1_000
 MIGRATE = "lockstep migrate"
 OF_A_RUN = ("lockstep_planner", "lockstep_stager", "lockstep_committer", "lockstep_partition", "lockstep_reader")
 ROLES = ("lockstep_owner", *OF_A_RUN)
@@ -110,12 +111,13 @@ class LedgerFacts:
 
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
-    """A pipeline's table: None where it is not there, else whether it is logged, and whether the committer may write."""
+    """A pipeline's table: whether it is there and logged, whether the committer may write, and how many partitions it has."""
 
     table: str
     exists: bool
     logged: bool
     writable: bool
+    partitions: int = 0
 
 
 def ledger_findings(facts: LedgerFacts, known: Mapping[int, str]) -> Judged:
@@ -223,6 +225,10 @@ def target_findings(pipeline: str, facts: TargetFacts) -> Judged:
     if not facts.logged:
         why = "a crash empties it, and the offsets that it was filled from count as committed"
         return [problem(Check.TARGET, subject, "unlogged", why, f"alter table {facts.table} set logged")]
+    if facts.partitions > MANY_PARTITIONS:
+        why = "a query that does not name a batch, and Lockstep's own for a record's row, looks into each of them"
+        remedy = "larger batches, by the definition's limits or the schedule, and fewer partitions of old ones"
+        return [warning(Check.TARGET, subject, f"{facts.partitions:,} partitions", why, remedy)]
     return [None]
 
 

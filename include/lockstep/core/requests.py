@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.decisions import Blocked, Busy, GiveUp, Idle, Pace, Resume, Start
+from lockstep.core.decisions import NO_PACE, Blocked, Busy, GiveUp, Idle, Pace, Resume, Start
 from lockstep.core.lanes import next_pieces, ranges_of
 from lockstep.core.planning import about_unfinished, another_log, changed_definition
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import Stream, TopicView
 
 TIMES_GIVEN_UP = 3
-NO_PACE = Pace()
 
 
 @dataclass(frozen=True, slots=True)

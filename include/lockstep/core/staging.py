@@ -57,6 +57,17 @@ class AttemptId:
         """The staging table of this attempt and no other."""
         return f"attempt_{self.batch_id}_{self.token}"
 
+    @classmethod
+    def of_table(cls, name: str) -> AttemptId:
+        """Whose table it is, by its name: the first target's, another one's, or that of the bytes."""
+        _, batch_id, token, *_ = name.split("_")
+        return cls(int(batch_id), int(token))
+
+    @property
+    def stager(self) -> str:
+        """The name of the sessions that stage for this attempt, by which they are found and ended."""
+        return f"lockstep stage {self.batch_id}.{self.token}"
+
     def beside(self, place: int) -> str:
         """The staging table of the target at this place; the first target's has no number."""
         return f"{self.table}_{place + 1}" if place else self.table
@@ -104,6 +115,16 @@ class StageWork:
         """Each target's staging table and columns, in the definition's order."""
         attempt = AttemptId(self.batch_id, self.token)
         return tuple((attempt.beside(place), columns) for place, columns in enumerate((self.columns, *self.beside)))
+
+    @property
+    def stager(self) -> str:
+        """The name of the sessions that stage for it."""
+        return AttemptId(self.batch_id, self.token).stager
+
+    @property
+    def from_offsets(self) -> dict[int, int]:
+        """Where each stream's range begins."""
+        return {item.stream_id: item.offsets.from_offset for item in self.ranges}
 
     @property
     def run(self) -> Run:
@@ -159,11 +180,15 @@ class RangeTask(Protocol):
         """Connects, and records the connection so that a newer attempt can end it."""
 
 
+class LeftToSpark(Exception):  # noqa: N818 - an answer, and nobody's fault
+    """A record that cannot be decoded by columns: Spark must decode it, or say why it is a reject."""
+
+
 class Engine(Protocol):
     """Whatever reads ranges and stages rows: Spark in the product, plain Python in tests of what surrounds it."""
 
-    def application_id(self) -> str | None:
-        """How the engine's own pages call this run."""
+    def application_id(self, work: StageWork) -> str | None:
+        """How the engine's own pages call the run that is to read this; None where it has none."""
 
     def columns(self, place: int = 0) -> tuple[Column, ...]:
         """The columns that reach the target at this place of the definition, found on an empty frame."""

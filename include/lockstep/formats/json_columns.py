@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.columns import Column
     from lockstep.core.definition import Pipeline
+    from lockstep.core.folder import PipelineFolder
     from lockstep.formats.json_alike import Flags, Places
 
 AT_ONCE = 10_000  # so many records are one parse, as long as all of them are good
@@ -38,6 +39,11 @@ def columnar(pipeline: Pipeline) -> JsonColumns | None:
     if not all(map(read_alike, format_.columns)):
         return None
     return JsonColumns(format_.columns, frozenset(needed_columns(pipeline.targets)))
+
+
+def straight_columns(folder: PipelineFolder) -> JsonColumns | None:
+    """The same, where decoded columns also go straight through to the target: then a record may take the short way."""
+    return columnar(folder.pipeline) if folder.is_straight else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,10 +46,10 @@ class RangeWriter:
             seen: set[int] = set()
             for stream_id, part in stretches(joined(_reading_on(session, batches))):
                 if under_way and stream_id != under_way.stream_id:
-                    yield self._said(under_way.commit())
+                    yield said(under_way.commit())
                     under_way = None
                 if stream_id == END:
-                    yield self._said(RangeOutcome(END, "end"))
+                    yield said(RangeOutcome(END, "end"))
                     continue  # to the end of the input, for Spark ends a worker that leaves some of it
                 if under_way is None:
                     if stream_id in seen:
@@ -101,8 +101,8 @@ class RangeWriter:
                 )
             for stream_id in sorted(facts):
                 range_ = under_way.get(stream_id) or self._begun(session, stream_id)
-                yield self._said(range_.commit(*facts[stream_id]))
-            yield self._said(RangeOutcome(END, "end"))
+                yield said(range_.commit(*facts[stream_id]))
+            yield said(RangeOutcome(END, "end"))
 
     def _begun(self, session: RangeSession, stream_id: int) -> _Range:
         return _Range(session, stream_id, Tally(attempt_id(), self.from_offsets), self.task.attempt.batch_id)
@@ -111,13 +111,15 @@ class RangeWriter:
     def _name(self) -> str:
         return f"{self.run}-{attempt_id()}"
 
-    def _said(self, outcome: RangeOutcome) -> pa.RecordBatch:
-        row = {"slot": slot(), "stream_id": outcome.stream_id, "what": outcome.what, "reason": outcome.reason}
-        return pa.RecordBatch.from_pylist([row], schema=OUTCOMES)
-
     def _stageable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Without the columns that the transform takes away."""
         return batch.select([n for n in batch.schema.names if n in self.columns or n.startswith("_")])
+
+
+def said(outcome: RangeOutcome) -> pa.RecordBatch:
+    """What became of a range, as one of `OUTCOMES`."""
+    row = {"slot": slot(), "stream_id": outcome.stream_id, "what": outcome.what, "reason": outcome.reason}
+    return pa.RecordBatch.from_pylist([row], schema=OUTCOMES)
 
 
 def _reading_on(session: RangeSession, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import StreamRange
 
     Read = Callable[[Sequence[StreamRange]], Iterable[pa.RecordBatch]]
+    Decode = Callable[[pa.Array], tuple[np.ndarray, pa.RecordBatch]]
 
 FILE = "_file"
 RAW_BYTES = {"_key": pa.binary(), "_value": pa.binary(), "_headers": pa.string()}
@@ -51,7 +52,7 @@ class ShortWay:
 
     records: Read
     parts: tuple[tuple[StreamRange, ...], ...]
-    decode: Callable[[pa.Array], tuple[np.ndarray, pa.RecordBatch]]
+    decode: Decode
     keeps_bytes: bool
     says_end: bool = False
 
@@ -61,7 +62,7 @@ class ShortWay:
         Behind those of a stretch comes a row with the name of the others' file; stretches of which none is left share one.
         """
         aside.sweep()
-        mine = (self.parts[number] for batch in numbers for number in batch.column("id").to_pylist())
+        mine = map(self.parts.__getitem__, each_number(numbers))
         for batch in chain.from_iterable(map(self.records, mine)):
             places, columns = self.decode(batch.column("_value"))
             if len(places) == batch.num_rows:
@@ -85,18 +86,26 @@ class ShortWay:
 
     def _put(self, raw: pa.RecordBatch, columns: pa.RecordBatch) -> pa.RecordBatch:
         """The row that stands for these records."""
-        row = {"_stream": raw.column("_stream")[0].as_py(), FILE: aside.put([self._decoded(raw, columns)])}
+        decoded = as_decoded(raw, columns, keeps_bytes=self.keeps_bytes)
+        row = {"_stream": raw.column("_stream")[0].as_py(), FILE: aside.put([decoded])}
         return pa.RecordBatch.from_pylist([row], schema=LEFT)
 
-    def _decoded(self, raw: pa.RecordBatch, columns: pa.RecordBatch) -> pa.RecordBatch:
-        """As Spark would have decoded it: no reject is among them, so no bytes are kept unless all are."""
-        arrays = {name: raw.column(name) for name in raw.schema.names if name != "_partition"}
-        if not self.keeps_bytes:
-            arrays |= {name: pa.nulls(raw.num_rows, type_) for name, type_ in RAW_BYTES.items()}
-        arrays["_deleted"] = pa.repeat(pa.scalar(False), raw.num_rows)  # noqa: FBT003 - a value
-        arrays["_reason"] = pa.nulls(raw.num_rows, pa.string())
-        arrays |= dict(zip(columns.schema.names, columns.columns, strict=True))
-        return pa.RecordBatch.from_pydict(arrays)
+
+def each_number(numbers: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    """The numbers of the parts that a task was given."""
+    for batch in numbers:
+        yield from batch.column("id").to_pylist()
+
+
+def as_decoded(raw: pa.RecordBatch, columns: pa.RecordBatch, *, keeps_bytes: bool) -> pa.RecordBatch:
+    """As Spark would have decoded it: no reject is among them, so no bytes are kept unless all are."""
+    arrays = {name: raw.column(name) for name in raw.schema.names if name != "_partition"}
+    if not keeps_bytes:
+        arrays |= {name: pa.nulls(raw.num_rows, type_) for name, type_ in RAW_BYTES.items()}
+    arrays["_deleted"] = pa.repeat(pa.scalar(False), raw.num_rows)  # noqa: FBT003 - a value
+    arrays["_reason"] = pa.nulls(raw.num_rows, pa.string())
+    arrays |= dict(zip(columns.schema.names, columns.columns, strict=True))
+    return pa.RecordBatch.from_pydict(arrays)
 
 
 def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-END = -1  # the stream of the row that says that a task's input is at its end
+# The streams of rows that say that a task's input is at its end, and that a part of it is left to be read by other means.
+END, LEFT = -1, -2
 
 
 def stretches(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:

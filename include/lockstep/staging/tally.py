@@ -127,10 +127,11 @@ def _widen(line: dict[str, Any], low: str, high: str, least: Any, most: Any) -> 
 
 def lines_of(frame: DataFrame, targets: int = 1) -> tuple[ManifestLine, ...]:
     """The lines that tasks have ended with, collected; each names its target's place where there are several."""
-    return tuple(_line(row.asDict(), targets) for row in frame.collect())
+    return tuple(manifest_line(row.asDict(), targets) for row in frame.collect())
 
 
-def _line(fields: dict[str, Any], targets: int) -> ManifestLine:
+def manifest_line(fields: dict[str, Any], targets: int = 1) -> ManifestLine:
+    """One of `LINES`; of several targets it says in `place` which one it is about."""
     place = fields.pop("place", 0)
     digest = Digest(fields["delivered"], int(fields.pop("digest_sum")), int(fields.pop("digest_squares")))
     rows_of = tuple(fields["rows"] if each == place else 0 for each in range(targets)) if targets > 1 else ()

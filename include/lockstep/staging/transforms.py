@@ -45,12 +45,6 @@ class Transforms:
         self._folder = folder
         self._module: ModuleType | None = None
 
-    @property
-    def straight(self) -> bool:
-        """Whether the decoded columns go through to the one target: then a task reads, counts and stages in one pass."""
-        targets = self._folder.pipeline.targets
-        return self._folder.transform is None and len(targets) == 1 and targets[0].transform is None
-
     def function(self, target: Target) -> Callable[..., DataFrame] | None:
         """What makes the target's rows; None where the decoded columns go through."""
         if target.transform is None and self._folder.transform is None:

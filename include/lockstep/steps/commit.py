@@ -22,7 +22,7 @@ from lockstep.steps.failure import TRY_AGAIN, recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.plan_request import give_up
 from lockstep.steps.resolve import was_committed
-from lockstep.targets import publish, withdraw
+from lockstep.targets import publish_staged, withdraw
 from lockstep.targets.rows import staged_rows
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def _move(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, effect: Mapp
             reach("commit.done_unacknowledged")
         except LockTimeout as busy:
             why = busy.message
+            _end_stagers(at, attempt)
             continue  # nothing was written: the whole transaction is tried again, the staging is kept
         except CoverageMoved as moved:
             _give_up(at, attempt, str(moved))  # nothing was written, and by this plan nothing ever can be
@@ -145,7 +146,7 @@ def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: str,
             if lane == "replay":
                 withdrawn = withdraw(cur, target, attempt.batch_id)
                 reach("replay.old_deleted")
-            effects[target.table] = withdrawn | publish(cur, target, staged_rows(attempt, counts[place], place))
+            effects[target.table] = withdrawn | publish_staged(cur, target, staged_rows(attempt, counts[place], place))
     return effects if len(effects) > 1 else effects[pipeline.first.table]
 
 
@@ -169,6 +170,12 @@ def _give_up(at: Surroundings, attempt: AttemptId, reason: str) -> None:
     with transaction(at.conn, PLANNER) as cur:
         attempts.require_newest(cur, attempt)
         give_up(cur, attempt.batch_id, reason)
+
+
+def _end_stagers(at: Surroundings, attempt: AttemptId) -> None:
+    """Whoever still writes into a validated attempt's staging has lost, and may hold what is to be attached."""
+    with transaction(at.conn, None) as cur:
+        ledger.end_stagers(cur, attempt)
 
 
 def _record_backend(at: Surroundings, attempt: AttemptId) -> None:

@@ -64,7 +64,8 @@ class RangesOfAttempt:
             with transaction(conn, PARTITION) as cur:
                 ranges.record_task(cur, self.attempt, backend)
                 names = straight(cur, self.pipeline.first, self.columns)
-            yield RangeCommits(self, conn, names)
+                before = ranges.committed_streams(cur, self.attempt.batch_id)
+            yield RangeCommits(self, conn, names, before)
         finally:
             conn.close()
 
@@ -75,8 +76,11 @@ class RangeCommits:
     Rows with the columns `straight`, where there are any, come with the commit and are copied once.
     """
 
-    def __init__(self, task: RangesOfAttempt, conn: connection, straight: tuple[str, ...]) -> None:
+    def __init__(
+        self, task: RangesOfAttempt, conn: connection, straight: tuple[str, ...], before: frozenset[int]
+    ) -> None:
         self.straight = straight
+        self._before = before
         self._task = task
         self._conn = conn
         self._copied: set[int] = set()
@@ -87,9 +91,11 @@ class RangeCommits:
         self._view = None
 
     def is_committed(self, stream_id: int) -> bool:
-        """Whether the range's commit row is there: its COMMIT may have been acknowledged to nobody (T15)."""
-        with transaction(self._conn, PARTITION) as cur:
-            return ranges.committed_by(cur, self._task.attempt.batch_id, stream_id) is not None
+        """Whether the range's commit row was there when this connection began: its COMMIT may have been acknowledged to nobody.
+
+        Who commits looks again, under the range's lock (T15).
+        """
+        return stream_id in self._before
 
     def copy(self, stream_id: int, names: Sequence[str], rows: BinaryIO) -> None:
         """Copies a piece of the range's rows, in a transaction that writes nothing else."""

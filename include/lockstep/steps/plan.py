@@ -109,7 +109,7 @@ def _decide_under_lock(
             unfinished=unfinished,
             call=call,
             pause=ledger.pause_reason(cur, pipeline.name) if paused else None,
-            pace=ledger.recent_pace(cur, pipeline.name),
+            pace=ledger.recent_pace(cur, pipeline.name, pipeline.limits),
             failures=ledger.data_failures(cur, batch_id, folder.content_hash()),
             bound_by=tuple(ledger.last_documents(cur, pipeline.name, batch_id)),
         )

@@ -100,7 +100,7 @@ def _situation(
         own=own,
         working=tuple(unfinished[other] for other in sorted(by) if other in unfinished),
         pause=ledger.pause_reason(cur, pipeline) if paused else None,
-        pace=ledger.recent_pace(cur, pipeline),
+        pace=ledger.recent_pace(cur, pipeline, folder.pipeline.limits),
         failures=ledger.data_failures(cur, batch_id, folder.content_hash()),
         given_up=requests.given_up(cur, request_id),
         bound_by=tuple(ledger.last_documents(cur, pipeline, batch_id)),

@@ -55,16 +55,16 @@ def stage(
     unit = WHOLE_BATCH if whole else commit_unit(pipeline.guarantee)
     attempt, work = _open(at, folder, batch_id, caller, columns, unit)
     with Lease(at.dsn, attempt, engine.cancel, hands_over=caller.hands_over), recorded(at, attempt):
-        application_id = engine.application_id()  # may start a JVM: not inside a transaction
+        is_named = _named(at, engine, attempt, work)
         reach("stage.session_up")
-        with transaction(at.conn, STAGER) as cur:
-            attempts.name_application(cur, attempt, application_id)
         if unit == EACH_STREAM:
             commit_ranges(at, engine, pipeline, attempt, work)
             lines: Sequence[ManifestLine] = ()
         else:
             lines = engine.read(work)
             _require_planned(lines, work.ranges)
+        if not is_named:  # by now Spark may have been asked after all
+            _named(at, engine, attempt, work)
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)
             places = range(len(pipeline.targets))
@@ -110,6 +110,15 @@ def _open(
                 create_raw(cur, attempt)
         ranges, planned_at = attempts.ranges(cur, batch_id), batch.planned_at.astimezone(UTC)
     return attempt, StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at)
+
+
+def _named(at: Surroundings, engine: Engine, attempt: AttemptId, work: StageWork) -> bool:
+    """Writes down which application reads it, if any; may start a JVM."""
+    application_id = engine.application_id(work)
+    if application_id is not None:
+        with transaction(at.conn, STAGER) as cur:
+            attempts.name_application(cur, attempt, application_id)
+    return application_id is not None
 
 
 def _end_older_tasks(cur: Any, batch_id: int) -> None:

@@ -1,0 +1,42 @@
+"""Spark, row by row: what of a record a transform is given, which bytes are staged, and what comes back as what types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+
+    from lockstep.core.columns import Column
+    from lockstep.core.folder import PipelineFolder
+
+HIDDEN = ("_ordinal", "_deleted", "_reason", "_value", "_bytes", "_filtered")  # from a transform
+BYTES = ("_key", "_value", "_headers")
+
+
+def with_bytes(records: DataFrame, folder: PipelineFolder) -> DataFrame:
+    """The records as they are staged: bytes of rejects only, unless an expectation may yet put a record aside."""
+    return records.withColumns({name: _kept(name, folder) for name in BYTES})
+
+
+def taken_in(records: DataFrame, folder: PipelineFolder, intake: Any) -> DataFrame:
+    """What a transform is given: the records that the intake lets pass, without what is none of its business."""
+    aside = records.withColumn("_value", _kept("_value", folder))
+    return aside.mapInArrow(intake, aside.drop(*HIDDEN).schema)
+
+
+def typed(out: DataFrame, columns: Sequence[Column]) -> DataFrame:
+    """What a transform has made, with the types that the target is to get."""
+    reserved = {"_stream": "int", "_offset": "bigint"} | ({"_ordinal": "int"} if "_ordinal" in out.columns else {})
+    casts = [F.col(name).cast(type_).alias(name) for name, type_ in reserved.items()]
+    casts += [F.col(column.name).cast(column.type).alias(column.name) for column in columns]
+    return out.select(*casts)
+
+
+def _kept(name: str, folder: PipelineFolder) -> SparkColumn:
+    return F.when(F.lit(folder.quarantines) | F.col("_reason").isNotNull(), F.col(name))

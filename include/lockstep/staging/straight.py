@@ -1,0 +1,67 @@
+"""Straight: one process reads, decodes and writes ranges whose every record is decoded by columns; others it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lockstep.core.staging import LeftToSpark, RangeOutcome
+from lockstep.staging.range_writer import said
+from lockstep.staging.short_way import as_decoded, each_number
+from lockstep.staging.stretches import END, LEFT
+from lockstep.staging.tally import LINES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lockstep.core.offsets import StreamRange
+    from lockstep.staging.range_writer import RangeWriter
+    from lockstep.staging.short_way import Decode, Read
+    from lockstep.staging.writer import Writer
+
+END_ROW = pa.RecordBatch.from_pydict({"_stream": pa.array([END], pa.int32())})
+
+
+def decoded(raw: Iterable[pa.RecordBatch], decode: Decode, *, keeps_bytes: bool) -> Iterator[pa.RecordBatch]:
+    """The records, all of them; raises `LeftToSpark` where one is not decoded by columns."""
+    for batch in raw:
+        places, columns = decode(batch.column("_value"))
+        if len(places) < batch.num_rows:
+            raise LeftToSpark
+        yield as_decoded(batch, columns, keeps_bytes=keeps_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Straight:
+    """What a Spark task does with its part: `records` reads ranges, and `decode` says which values it takes, and their columns.
+
+    Of a part that holds a record of another kind nothing is staged; ranges that were committed before it was found stay. A row
+    of `LEFT` says so.
+    """
+
+    records: Read
+    parts: tuple[tuple[StreamRange, ...], ...]
+    decode: Decode
+    keeps_bytes: bool
+
+    def stage(self, writer: Writer, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Stages the parts with these numbers, and yields their lines."""
+        for number in each_number(numbers):
+            try:
+                yield from writer.whole(self._decoded(number))
+            except LeftToSpark:
+                yield pa.RecordBatch.from_pylist([{"task": number, "stream_id": LEFT}], schema=LINES)
+
+    def commit(self, writer: RangeWriter, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Commits range after range of the parts with these numbers, and yields what became of each."""
+        for number in each_number(numbers):
+            try:
+                yield from writer.whole(chain(self._decoded(number), [END_ROW]))
+            except LeftToSpark:
+                yield said(RangeOutcome(LEFT, "left"))
+
+    def _decoded(self, number: int) -> Iterator[pa.RecordBatch]:
+        return decoded(self.records(self.parts[number]), self.decode, keeps_bytes=self.keeps_bytes)
