@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Message, Producer
+from xdist.scheduler import LoadFileScheduling
 
 from drill import Drill, write_folder
 from lockstep.adapters.folders import load
@@ -19,6 +20,18 @@ from servers import Servers, make_topic
 
 NUMBERS = itertools.count()
 os.environ.setdefault("LOCKSTEP_JARS", str(Path(__file__).parent.parent / ".lockstep" / "jars"))
+
+
+class ByFile(LoadFileScheduling):
+    """A file's tests share a worker, and so a Spark session; the matrix, far the longest file, is shared by lane."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid.split("-", maxsplit=1)[0] if "_each_of_many_times[" in nodeid else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

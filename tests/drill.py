@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import psycopg2
 
 from checker import check
@@ -112,3 +113,15 @@ def wait_stopped(process: subprocess.Popen[str], seconds: float = 30) -> None:
         assert time.monotonic() < until, "the fault point was never reached"
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
+
+
+def stopped_below(process: subprocess.Popen[str], seconds: float = 240) -> psutil.Process:
+    """The worker under this driver that stands still at its fault point."""
+    until = time.monotonic() + seconds
+    while True:
+        for member in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # it ended while the tree was looked at
+                if member.status() == psutil.STATUS_STOPPED:
+                    return member
+        assert time.monotonic() < until, "no task was ever stopped"
+        time.sleep(0.1)

@@ -73,7 +73,7 @@ class PlainEngine:
         self.dsn = dsn
         self.cancelled = False
 
-    def application_id(self) -> str | None:
+    def application_id(self, _work: StageWork) -> str | None:
         return None
 
     def columns(self, place: int = 0) -> tuple[Column, ...]:
@@ -92,7 +92,7 @@ class PlainEngine:
             consumer.close()
         good = [line for line in rows.getvalue().splitlines(keepends=True) if line.split("\t")[6] == "\\N"]
         try:
-            dsn = staging_dsn(self.dsn, f"lockstep stage {work.batch_id}.{work.token}")
+            dsn = staging_dsn(self.dsn, work.stager)
             with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
                 for place, (table, _) in enumerate(work.tables):
                     staged = io.StringIO("".join(good) if place else rows.getvalue())

@@ -133,6 +133,6 @@ def here(lockstep, drill, monkeypatch):
     lockstep.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
     here = Here(drill)
     for door in ("replaying", "running"):
-        monkeypatch.setattr(f"lockstep.cli.{door}.spark_engine", lambda *_: here.engine)
+        monkeypatch.setattr(f"lockstep.cli.{door}.engine_for", lambda *_: here.engine)
     yield here
     here.at.close()

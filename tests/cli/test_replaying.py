@@ -31,7 +31,7 @@ def drilled(lockstep, drill, monkeypatch, factor):
     def engine(folder, at):
         return PlainEngine(folder, drill.kafka, at.dsn, lambda value: value | {"n": value["n"] * factor["n"]})
 
-    monkeypatch.setattr("lockstep.cli.replaying.spark_engine", engine)
+    monkeypatch.setattr("lockstep.cli.replaying.engine_for", engine)
     return drill
 
 

@@ -30,7 +30,8 @@ def answering(*answers: object):
 
 
 def test_who_has_a_leader_again_is_believed():
-    ask = answering(KafkaError.NOT_LEADER_FOR_PARTITION, OFFSET_INVALID, 0)
+    restarted = (KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH)
+    ask = answering(KafkaError.NOT_LEADER_FOR_PARTITION, OFFSET_INVALID, *restarted, 0)
     assert [each.offset for each in kafka_election.settled(ask).values()] == [7, 0]
 
 

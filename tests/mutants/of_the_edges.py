@@ -6,6 +6,8 @@ from mutants.mutant import Edit, Mutant
 
 SPARK = "tests/spark/test_exactly_what_was_planned.py::"
 READERS = "tests/spark/test_two_readers.py::"
+STRAIGHT = "tests/spark/test_straight.py::"
+DRIVER = "tests/spark/test_driver_first.py::"
 
 MUTANTS = [
     Mutant(
@@ -56,7 +58,13 @@ MUTANTS = [
     Mutant(
         "a task keeps what it fetched past a range's end",
         "the next range holds it, too",
-        (Edit("adapters/kafka_ranges.py", "if error is None and offset < until:", "if error is None:"),),
+        (
+            Edit(
+                "adapters/kafka_ranges.py",
+                "wanted = messages[: bisect_left(messages, until, key=Message.offset)]",
+                "wanted = messages",
+            ),
+        ),
         (f"{READERS}test_they_give_the_same_records_of_any_range",),
         (READERS.removesuffix("::"),),
         long=True,
@@ -70,6 +78,48 @@ MUTANTS = [
             f"{READERS}test_offsets_that_are_gone_or_not_there_yet_are_named_and_nothing_stands_for_them",
         ),
         (READERS.removesuffix("::"),),
+        long=True,
+    ),
+    Mutant(
+        "the driver passes over what it cannot decode",
+        "what columns cannot take is a record all the same, or a reject",
+        (
+            Edit(
+                "staging/straight.py",
+                "            raise LeftToSpark\n        yield as_decoded(batch,",
+                "            pass\n        yield as_decoded(batch.take(pa.array(places)),",
+            ),
+        ),
+        (
+            f"{DRIVER}test_a_record_that_only_spark_can_judge_hands_the_whole_batch_over_and_those_after_it",
+            f"{DRIVER}test_ranges_that_the_driver_has_committed_are_found_by_spark",
+        ),
+        (DRIVER.removesuffix("::"),),
+        long=True,
+    ),
+    Mutant(
+        "a read in the driver goes on when its batch was taken over",
+        "nobody can stop it from outside, as Spark's jobs are stopped",
+        (Edit("adapters/kafka_ranges.py", "            go_on()\n", ""),),
+        (f"{DRIVER}test_a_read_that_waits_for_the_log_ends_when_it_is_cancelled",),
+        (DRIVER.removesuffix("::"),),
+        long=True,
+    ),
+    Mutant(
+        "what a task leaves is nobody's",
+        "records that are not decoded by columns would be missing",
+        (
+            Edit(
+                "adapters/spark_short.py",
+                "[part for number, part in enumerate(parts) if number in numbers]",
+                "()",
+            ),
+        ),
+        tuple(
+            f"{STRAIGHT}test_a_part_with_a_record_that_is_not_is_read_again_and_the_others_are_not[{per}]"
+            for per in ("per batch", "per partition")
+        ),
+        (STRAIGHT.removesuffix("::"),),
         long=True,
     ),
 ]

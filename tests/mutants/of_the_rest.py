@@ -8,6 +8,8 @@ STEPS = "tests/house/test_step_by_step.py::"
 KEYS = "tests/house/test_newest_of_a_key.py::"
 PLANNING = "tests/core/test_planning.py::"
 HISTORY = "tests/kafka/test_history.py::"
+BY_BATCH = "tests/ledger/test_by_batch.py::"
+ATTACHING = "ledger/migrations/0016_by_batch.sql"
 CONSTRAINT = "tests/ledger/test_constraints.py::test_a_constraint_refuses_by_itself"
 
 MUTANTS = [
@@ -174,6 +176,49 @@ MUTANTS = [
         Edit(
             "ledger/history.sql", "where k.pipeline = %(pipeline)s and k.key = %(key)s", "where k.key = %(key)s || 'x'"
         ),
+        long=True,
+    ),
+    # A table that is partitioned by batch.
+    one(
+        "losing tries' rows are attached",
+        "a record would have a row of each try",
+        f"{BY_BATCH}test_rejects_and_the_rows_of_losing_tries_are_no_part_of_it",
+        Edit(ATTACHING, "is not null or not exists (", "is not null and not exists ("),
+        long=True,
+    ),
+    one(
+        "rejects are attached",
+        "what was refused would be a row",
+        f"{BY_BATCH}test_rejects_and_the_rows_of_losing_tries_are_no_part_of_it",
+        Edit(ATTACHING, "t._reason is not null or", "t._reason <> t._reason or"),
+        long=True,
+    ),
+    one(
+        "what was attached stays its stager's",
+        "an executor could write what is committed",
+        f"{BY_BATCH}test_nobody_who_stages_may_write_what_was_attached",
+        Edit(ATTACHING, "(select relowner::regrole from pg_class where oid = target)", "'lockstep_stager'"),
+        long=True,
+    ),
+    one(
+        "what was attached stays among the staging tables",
+        "reap would take it for something left behind",
+        f"{BY_BATCH}test_the_staged_rows_become_the_batchs_partition",
+        Edit(ATTACHING, "execute format('alter table %s set schema", "perform format('alter table %s set schema"),
+        long=True,
+    ),
+    one(
+        "any attempt attaches",
+        "a zombie could bring its rows",
+        f"{BY_BATCH}test_only_the_newest_attempt_attaches_and_only_what_it_has_staged",
+        Edit(ATTACHING, "and b.token = of_token and", "and"),
+        long=True,
+    ),
+    one(
+        "any table is attached",
+        "another attempt's rows, or another table's, would be the batch's",
+        f"{BY_BATCH}test_only_the_newest_attempt_attaches_and_only_what_it_has_staged",
+        Edit(ATTACHING, "if (select relnamespace <>", "if false and (select relnamespace <>"),
         long=True,
     ),
 ]

@@ -40,8 +40,9 @@ class Loaded:
     dsn: str
     kafka: str
 
-    def run(self, **caller: object):
-        return run(*self.parts(), Caller("test", **caller))
+    def run(self, engine=None, **caller: object):
+        at, spark, folder = self.parts()
+        return run(at, engine or spark, folder, Caller("test", **caller))
 
     def run_until_idle(self):
         return list(until_idle(*self.parts(), Caller("test"), wait=1))

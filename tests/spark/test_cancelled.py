@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lockstep.adapters import spark
+from lockstep.adapters import spark_short
 from lockstep.adapters.folders import load
 from lockstep.adapters.spark import SparkEngine
 from lockstep.core.errors import Refusal, Superseded
@@ -39,16 +39,16 @@ def test_a_read_that_was_cancelled_before_it_began_does_not_begin(engine, work):
 
 
 def test_a_read_that_is_cancelled_before_its_first_job_ends(engine, work, monkeypatch):
-    decoded = spark.decoded
+    staged = spark_short.staged
 
-    def cancelled_meanwhile(raw, pipeline, **more: object):
+    def cancelled_meanwhile(*given: object):
         thread = threading.Thread(target=engine.cancel)
         thread.start()
         thread.join()
         time.sleep(0.2)
-        return decoded(raw, pipeline, **more)
+        return staged(*given)
 
-    monkeypatch.setattr(spark, "decoded", cancelled_meanwhile)
+    monkeypatch.setattr(spark_short, "staged", cancelled_meanwhile)
     with pytest.raises(Superseded, match="taken over") as refused:
         engine.read(work)
     assert "cancelled" in str(refused.value.__cause__)

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from lockstep.adapters.folders import load
 from lockstep.adapters.kafka import Broker
 from lockstep.adapters.spark import SparkEngine
+from lockstep.adapters.spark_jobs import jobs
 from lockstep.core.decisions import Caller
 from lockstep.core.errors import Refusal
 from lockstep.steps.plan import plan
@@ -37,10 +38,10 @@ def test_records_that_are_deleted_before_the_read_fail_it(loaded, monkeypatch):
     folder = load(loaded.name)
     at, engine = Surroundings(loaded.dsn, Broker(loaded.kafka)), SparkEngine(folder, loaded.kafka, loaded.dsn)
     where = TopicPartition(folder.pipeline.topic, 0, 7)
-    begun = engine.application_id()
+    begun = jobs().application_id()
     admin = AdminClient({"bootstrap.servers": loaded.kafka})
 
-    def trims_before_the_read() -> str | None:
+    def trims_before_the_read(_work: object) -> str | None:
         admin.delete_records([where])[where].result(20)
         return begun
 

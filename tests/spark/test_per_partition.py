@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lockstep.adapters import spark
+from lockstep.adapters import spark, spark_short
 from lockstep.core.errors import BadData, BadDefinition
 
 COLUMNS = "id string, n int, amount decimal(12,2), at timestamp"
@@ -142,7 +142,7 @@ def in_pieces(read):
     return pieces
 
 
-@pytest.mark.parametrize("way", ["short", "long", "transform"])
+@pytest.mark.parametrize("way", ["straight", "short", "long", "transform"])
 def test_a_task_that_fails_in_the_middle_of_a_range_commits_nothing_of_it(pipeline, topic, produce, monkeypatch, way):
     name = topic(partitions=1)
     produce(name, map(record, range(60)))
@@ -151,10 +151,18 @@ def test_a_task_that_fails_in_the_middle_of_a_range_commits_nothing_of_it(pipeli
     if way == "long":
         read, bad = spark.records_of, "cast(if(_offset = 35, raise_error('no'), _offset) as bigint)"
         monkeypatch.setattr(spark, "records_of", lambda *given: read(*given).withColumn("_offset", spark.F.expr(bad)))
-        monkeypatch.setattr(spark, "shortened", lambda *_, **__: None)
+        monkeypatch.setattr(spark_short, "straight_columns", lambda _: None)
+    if way == "straight":
+        straight = spark_short.committed
+        monkeypatch.setattr(
+            spark_short, "committed", lambda *given: straight(*given[:2], in_pieces(given[2]), given[3])
+        )
     if way == "short":
-        short = spark.shortened
-        monkeypatch.setattr(spark, "shortened", lambda *given, **more: short(*given[:-1], in_pieces(given[-1]), **more))
+        short = spark_short.shortened
+        monkeypatch.setattr(spark_short, "committed", lambda parts, *_: ((), parts))
+        monkeypatch.setattr(
+            spark_short, "shortened", lambda *given, **more: short(*given[:2], in_pieces(given[2]), **more)
+        )
 
     with pytest.raises(BadData):
         made.run()

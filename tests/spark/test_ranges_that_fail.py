@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
-import psutil
 import pytest
 
 from crash.per_partition import by_partition, committed_ranges, states
-from drill import said
+from drill import said, stopped_below
 
 
 @pytest.mark.parametrize(
@@ -39,7 +37,7 @@ def test_a_worker_that_dies_is_replaced_and_each_range_is_committed_once(drill, 
 def test_a_zombie_task_is_ended_by_the_next_attempt_and_its_rows_never_appear(drill):
     by_partition(drill)
     driver = drill.start("--spark", fault="range.before_commit=stop")
-    worker = stopped(driver)
+    worker = stopped_below(driver)
     assert committed_ranges(drill) == {}
 
     assert drill.run("--take-over")["decision"] == "Resume"  # at once: it need not wait for what the zombie has written
@@ -52,14 +50,3 @@ def test_a_zombie_task_is_ended_by_the_next_attempt_and_its_rows_never_appear(dr
     assert states(drill) == ["committed"]
     assert drill.ask("select count(*), count(distinct id) from public.drill") == [(150, 150)]
     assert drill.violations() == []
-
-
-def stopped(process) -> psutil.Process:
-    """The worker of the driver that stands still at its fault point."""
-    until = time.monotonic() + 240
-    while True:
-        tree = psutil.Process(process.pid).children(recursive=True)
-        if found := [member for member in tree if member.status() == psutil.STATUS_STOPPED]:
-            return found[0]
-        assert time.monotonic() < until, "no task was ever stopped"
-        time.sleep(0.1)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import time
 
 import psutil
 import pytest
 
-from drill import said
+from drill import said, stopped_below
 from here import into_two
 from lockstep.steps.verify import verify
 
@@ -66,13 +65,7 @@ def test_no_jvm_outlives_its_driver(drill, how):
 
 def running_jvm(process) -> psutil.Process:
     """The driver's JVM, once a task of it has come to its fault point and stands still."""
-    until = time.monotonic() + 90
-    while True:
-        tree = psutil.Process(process.pid).children(recursive=True)
-        if any(member.status() == psutil.STATUS_STOPPED for member in tree):
-            return next(member for member in tree if member.name() == "java")
-        assert time.monotonic() < until, "no task was ever stopped"
-        time.sleep(0.1)
+    return next(parent for parent in stopped_below(process).parents() if parent.name() == "java")
 
 
 def wait_gone(jvm: psutil.Process) -> None:

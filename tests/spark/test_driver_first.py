@@ -1,0 +1,225 @@
+"""A small batch that the driver reads by itself is what Spark would have made of it; what it cannot read is Spark's, whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lockstep.adapters import kafka_ranges
+from lockstep.adapters.driver import Driver
+from lockstep.adapters.driver_first import OFFSETS, DriverFirst
+from lockstep.adapters.folders import load
+from lockstep.adapters.kafka_ranges import KafkaRanges
+from lockstep.adapters.spark import SparkEngine
+from lockstep.cli.surroundings import engine_for
+from lockstep.core.errors import BadData, Refusal, Superseded, Unreachable
+from lockstep.core.kafka_options import KafkaOptions
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.staging import StageWork
+
+COLUMNS = "id string, n int, amount decimal(12,2), at timestamp"
+DDL = "id text, n int, amount numeric(12,2), at timestamptz"
+BAD = ("bad", "no JSON")
+RESULTS = """select r.delivered, r.written, r.rejected, r.digest_sum, r.digest_squares, r.first_offset, r.last_offset,
+    r.min_timestamp, r.max_timestamp, m.bytes from lockstep.result r left join lockstep.manifest m
+    using (batch_id, token, stream_id) order by stream_id"""
+
+
+def record(i: int) -> tuple[str, str]:
+    return f"k{i}", json.dumps({"id": f'r"{i},\\', "n": i, "amount": "12.30", "at": "2026-05-01T12:00:00.25Z"})
+
+
+def no_spark():
+    raise AssertionError("Spark was asked for")
+
+
+def driver_first(loaded, spark=no_spark, offsets: int = OFFSETS, dsn: str | None = None) -> DriverFirst:
+    folder, reader = load(loaded.name), KafkaRanges(loaded.kafka, KafkaOptions())
+    return DriverFirst(folder, lambda: Driver(folder, reader, dsn or loaded.dsn), spark, offsets)
+
+
+def spark_of(loaded):
+    return lambda: SparkEngine(load(loaded.name), loaded.kafka, loaded.dsn)
+
+
+def rows(loaded) -> list[tuple]:
+    return loaded.ask(
+        f"select _offset, _ordinal, id, n, amount, at, partition from public.{loaded.name}"
+        " join lockstep.stream on stream_id = _stream order by partition, _offset"
+    )
+
+
+@pytest.fixture
+def odd(topic, produce):
+    """Two partitions, aborted records between those that count."""
+    name = topic(partitions=2)
+    for partition in range(2):
+        produce(name, map(record, range(40)), partition=partition, end="commit")
+        produce(name, map(record, range(5)), partition=partition, end="abort")
+        produce(name, map(record, range(40, 300)), partition=partition)
+    return name
+
+
+@pytest.mark.parametrize("more", [{}, {"guarantee": "PerPartition()"}])
+def test_the_driver_makes_of_a_batch_what_spark_makes_of_it(pipeline, odd, more):
+    by_driver, by_spark = pipeline(odd, COLUMNS, DDL, **more), pipeline(odd, COLUMNS, DDL, **more)
+
+    by_driver.run(driver_first(by_driver))
+    by_spark.run()
+
+    assert rows(by_driver) == rows(by_spark)
+    assert len(rows(by_driver)) == 600
+    told = by_driver.ask(RESULTS)
+    assert len(told) == 4
+    assert told[:2] == told[2:]
+    assert [row[0] for row in told] == [300] * 4
+    assert by_driver.ask("select spark_application_id is null from lockstep.attempt order by batch_id") == [
+        (True,), (False,),
+    ]  # fmt: skip
+    assert by_driver.violations() == by_spark.violations() == []
+
+
+def test_a_record_that_only_spark_can_judge_hands_the_whole_batch_over_and_those_after_it(pipeline, topic, produce):
+    name = topic(partitions=1)
+    produce(name, [*map(record, range(300)), BAD])
+    made = pipeline(name, COLUMNS, DDL)
+    engine = driver_first(made, spark_of(made))
+
+    made.run(engine)
+
+    assert made.ask("select delivered, written, rejected from lockstep.result") == [(301, 300, 1)]
+    assert made.ask("select convert_from(value, 'UTF8') from lockstep.reject") == [("no JSON",)]
+    assert made.ask("select count(distinct task), sum(rows) from lockstep.manifest") == [(1, 300)]
+    produce(name, map(record, range(5)))
+    made.run(engine)
+    assert made.ask("select count(*) from lockstep.attempt where spark_application_id is null") == [(0,)]
+    assert made.violations() == []
+
+
+def test_ranges_that_the_driver_has_committed_are_found_by_spark(pipeline, topic, produce, monkeypatch):
+    name = topic(partitions=3)
+    for partition in range(3):
+        produce(name, map(record, range(300)), partition=partition)
+    produce(name, [BAD], partition=2)
+    made = pipeline(name, COLUMNS, DDL, guarantee="PerPartition()")
+    before = []
+    spark = spark_of(made)()
+    commit_ranges = spark.commit_ranges
+
+    def watched(work, task):
+        before.extend(made.ask("select partition from lockstep.commit join lockstep.stream using (stream_id)"))
+        return commit_ranges(work, task)
+
+    monkeypatch.setattr(spark, "commit_ranges", watched)
+    made.run(driver_first(made, lambda: spark))
+
+    assert sorted(before) == [(0,)]  # the second would have been committed when the third began
+    assert made.ask("select sum(delivered), sum(written), sum(rejected) from lockstep.result") == [(901, 900, 1)]
+    assert made.violations() == []
+
+
+def test_a_batch_of_more_offsets_and_one_with_a_transform_are_spark_s(pipeline, odd):
+    made = pipeline(odd, COLUMNS, DDL)
+    made.run(driver_first(made, spark_of(made), offsets=600))  # with the aborted ones and the markers there are more
+    transformed = pipeline(odd, COLUMNS, DDL, transform="def transform(records):\n    return records\n")
+    transformed.run(driver_first(transformed, spark_of(transformed)))
+    assert made.ask("select count(*) from lockstep.attempt where spark_application_id is not null") == [(2,)]
+
+
+def test_bytes_are_kept_where_an_expectation_may_put_a_record_aside(pipeline, topic, produce):
+    name = topic(partitions=1)
+    produce(name, map(record, range(20)))
+    suite = [{"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": 17}}]
+    made = pipeline(name, COLUMNS, DDL, suite=suite, on_violation='"quarantine"')
+    made.run(driver_first(made))
+    assert made.ask("select convert_from(key, 'UTF8'), convert_from(value, 'UTF8') from lockstep.reject order by 1") == [
+        record(18), record(19),
+    ]  # fmt: skip
+    assert made.violations() == []
+
+
+def a_read(made, begin: int = 0, until: int = 1, dsn: str | None = None) -> tuple[DriverFirst, StageWork]:
+    """Of offsets that the log may not have yet; there is no attempt, and no staging table."""
+    engine = driver_first(made, dsn=dsn)
+    offsets = OffsetRange(TopicPartition(load(made.name).pipeline.topic, 0), begin, until)
+    return engine, StageWork(made.name, 1, 1, (StreamRange(1, offsets),), engine.columns())
+
+
+@pytest.fixture
+def made(pipeline, topic, produce):
+    name = topic(partitions=1)
+    produce(name, [record(0)])
+    return pipeline(name, COLUMNS, DDL)
+
+
+def test_a_read_that_was_cancelled_before_it_began_does_not_begin_and_the_next_attempt_does(made):
+    engine, work = a_read(made)
+    engine.cancel()
+    with pytest.raises(Superseded, match="batch 1 was taken over"):
+        engine.read(work)
+    engine.columns()
+    with pytest.raises(BadData, match=r"could not be staged: .*attempt_1_1"):  # this far it comes
+        engine.read(work)
+
+
+def test_a_read_that_waits_for_the_log_ends_when_it_is_cancelled(made, monkeypatch):
+    taken = kafka_ranges.KafkaRanges._taken  # noqa: SLF001 - the moment when there is nothing more
+    engine, work = a_read(made, 1, 1_000)  # the record at 0 would be staged, and that fails
+    begun = time.monotonic()
+
+    def cancelled_meanwhile(self, found, waiting, held):
+        engine.cancel()
+        return taken(self, [each for each in found if each.error() is None], waiting, held)
+
+    monkeypatch.setattr(kafka_ranges.KafkaRanges, "_taken", cancelled_meanwhile)
+    with pytest.raises(Refusal) as ended:
+        engine.read(work)
+    assert isinstance(ended.value, Superseded)
+    assert time.monotonic() - begun < 10
+
+
+def test_spark_is_not_begun_for_a_batch_that_was_cancelled_before(made):
+    engine = driver_first(made, spark_of(made), offsets=0)
+    _, work = a_read(made)
+    engine.cancel()
+    with pytest.raises(Superseded, match="taken over"):
+        engine.read(work)
+
+
+def test_a_database_that_is_away_is_said_in_one_line(made):
+    engine, work = a_read(made, dsn="postgresql://nobody@127.0.0.1:1/nothing")
+    with pytest.raises(Unreachable, match=rf"^{made.name}: batch 1 could not be read: ") as refused:
+        engine.read(work)
+    assert "\n" not in str(refused.value)
+
+
+def test_offsets_that_are_not_in_the_log_are_never_replaced_by_others(made):
+    engine, work = a_read(made, 500, 1_000)
+    with pytest.raises(Unreachable, match=r"500"):
+        engine.read(work)
+
+
+def test_the_setting_is_a_number(made, monkeypatch):
+    at, _, folder = made.parts()
+    monkeypatch.setenv("LOCKSTEP_DRIVER_OFFSETS", "many")
+    with pytest.raises(Refusal, match="LOCKSTEP_DRIVER_OFFSETS is 'many', and takes a number"):
+        engine_for(folder, at)
+
+
+@pytest.mark.parametrize(("offsets", "found"), [("", "committed"), ("0", "java is no program")])
+def test_a_small_batch_needs_no_java_unless_somebody_wants_spark(made, offsets, found):
+    """The command line, on a machine where Java cannot be found."""
+    elsewhere = os.environ | {
+        "LOCKSTEP_DSN": made.dsn, "LOCKSTEP_KAFKA": made.kafka, "JAVA_HOME": "/nowhere", "LOCKSTEP_DRIVER_OFFSETS": offsets,
+    }  # fmt: skip
+    command = [str(Path(sys.executable).with_name("lockstep")), "run", made.name]
+    done = subprocess.run(command, env=elsewhere, capture_output=True, text=True, timeout=100, check=False)
+    assert found in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert (done.returncode == 0) == (offsets == "")
