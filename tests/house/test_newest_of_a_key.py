@@ -7,16 +7,24 @@ import json
 import pytest
 
 from house.log import BEGINNING, Record
-from house.scene import COMMITTED, told
+from house.scene import COMMITTED, Scene, told
+from lockstep.core.definition import PerPartition
+from lockstep.core.errors import BadData
+from lockstep.targets import upsert
 
 
-def put(scene, *records: tuple[str, int | None]) -> None:
-    """Records of partition 0, and a batch that reads them."""
-    part = scene.log.parts[0]
+def wrote(scene, partition: int, *records: tuple[str, int | None]) -> None:
+    """Records of a partition."""
+    part = scene.log.parts[partition]
     for key, n in records:
         value = None if n is None else b'{"id": "%s", "n": %d}' % (key.encode(), n)
         part.records[part.end] = Record(key.encode(), value, BEGINNING)
         part.end = part.stable_end = part.end + 1
+
+
+def put(scene, *records: tuple[str, int | None]) -> None:
+    """Records of partition 0, and a batch that reads them."""
+    wrote(scene, 0, *records)
     scene.done()
 
 
@@ -49,6 +57,52 @@ def test_in_one_batch_the_newest_record_of_a_key_wins(keyed):
     put(keyed, ("a", 1), ("b", 1), ("a", 3), ("b", None))
     assert by_key(keyed) == {"a": 3}
     assert keyed.violations() == []
+
+
+@pytest.fixture(params=["per batch", "per partition"])
+def either(request, database, tmp_path):
+    guarantee = PerPartition() if request.param == "per partition" else None
+    scene = Scene(database, tmp_path, kind="keyed", guarantee=guarantee)
+    yield scene
+    scene.end()
+
+
+def test_a_row_that_a_stranger_writes_while_new_keys_are_inserted_becomes_the_records(either, monkeypatch):
+    inserted, row = upsert.inserted_new, "insert into public.house values ('a', 7, 7, 7, 7, 7, 7) returning 1"
+
+    def after_a_stranger(*arguments: object) -> int:
+        assert either.ask(row) == [(1,)]
+        return inserted(*arguments)
+
+    monkeypatch.setattr(upsert, "inserted_new", after_a_stranger)
+    wrote(either, 0, ("a", 1), ("b", 1))
+
+    assert told(either.done) == COMMITTED
+    assert by_key(either) == {"a": 1, "b": 1}
+    assert either.violations() == []
+
+
+def test_another_key_of_the_table_that_new_records_break_is_named_and_nothing_is_written(either):
+    assert either.ask("create unique index one_n on public.house (n); select 1") == [(1,)]
+
+    with pytest.raises(BadData, match="one_n"):
+        put(either, ("a", 1), ("b", 1))
+
+    assert by_key(either) == {}
+
+
+@pytest.mark.parametrize("in_one_batch", [True, False])
+def test_a_key_in_two_partitions_is_refused_and_named(either, in_one_batch):
+    """Nothing says which record is newer."""
+    wrote(either, 0, ("a", 1), ("b", 1), ("b", 2))
+    if not in_one_batch:
+        either.done()
+    wrote(either, 1, ("a", 2))
+
+    with pytest.raises(BadData, match=r"key \['a'\] stands in two partitions"):
+        either.done()
+
+    assert by_key(either).get("a") != 2
 
 
 def ranked(scene, partition: int, *records: tuple[str, int, int | None]) -> None:

@@ -91,6 +91,20 @@ MUTANTS = [
         long=True,
     ),
     one(
+        "new keys are inserted as if nobody else wrote the table",
+        "a row that a stranger writes meanwhile would refuse the batch, for ever where he writes on",
+        (f"{KEYS}test_a_row_that_a_stranger_writes_while_new_keys_are_inserted_becomes_the_records[per batch]",),
+        Edit("targets/upsert.py", "except errors.UniqueViolation:", "except errors.CheckViolation:"),
+        long=True,
+    ),
+    one(
+        "a key in two partitions of one batch is not looked for",
+        "nothing says which of its records is newer",
+        (f"{KEYS}test_a_key_in_two_partitions_is_refused_and_named[per batch-True]",),
+        Edit("targets/upsert.py", "newest < rows.count and not rows.of_one_stream", "newest < 0"),
+        long=True,
+    ),
+    one(
         "of a key's staged records the oldest wins",
         "within a batch, too, the newest counts",
         f"{KEYS}test_in_one_batch_the_newest_record_of_a_key_wins",

@@ -22,12 +22,16 @@ Q = queries("lockstep.targets", "rows")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """So many rows for the target by this attempt; `source` stands in a FROM clause, `table` says which columns they have."""
+    """So many rows for the target by this attempt; `source` stands in a FROM clause, `table` says which columns they have.
+
+    `of_one_stream` is known where they were read so.
+    """
 
     attempt: AttemptId
     count: int
     table: str
     source: Composable
+    of_one_stream: bool = False
 
     @property
     def batch_id(self) -> int:
@@ -38,7 +42,7 @@ class Rows:
 def range_rows(attempt: AttemptId, stream_id: int, count: int) -> Rows:
     """The rows that a task has copied of one range, rejects left out."""
     table = rows_of(stream_id)
-    return Rows(attempt, count, ".".join(table.strings), sql.SQL(Q["of_range"]).format(table=table))
+    return Rows(attempt, count, ".".join(table.strings), sql.SQL(Q["of_range"]).format(table=table), of_one_stream=True)
 
 
 def staged_rows(attempt: AttemptId, count: int, place: int = 0) -> Rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from psycopg2 import sql
+from psycopg2 import errors, sql
 
 from lockstep.core.errors import BadData
 from lockstep.ledger.queries import queries
@@ -13,6 +13,8 @@ from lockstep.ledger.rows import maybe, one
 from lockstep.targets.fit import Payload, payload
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from psycopg2.extensions import cursor
 
     from lockstep.core.definition import Upsert
@@ -38,15 +40,15 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         run(name)
         return one(cur)
 
-    run("lock_target")
     newest = run("keep_newest")
     run("analyze_newest")
     if target.order_by is not None:
         run("without_order")
         _refuse_no_order(cur, target)
-    elif newest < rows.count:  # some key came more than once
+    elif newest < rows.count and not rows.of_one_stream:  # some key came more than once
         run("moved_within")
         _refuse_moved_key(cur, target)
+    run("lock_target")  # not before: what is staged is nobody else's, and sorting it takes its time
     # Each step joins all keys, so those that would find nothing are left out.
     there, deletions = told("look_up"), told("deletions")
     if target.order_by is None and there.moved:
@@ -59,7 +61,7 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         run("insert_tombstones")
         deleted = run("delete_rows")
     existing: int = told("count_existing").existing if dead else there.found - superseded - deleted
-    written = run("upsert_rows")
+    written = run("upsert_rows") if there.found else inserted_new(cur, run)
     run("forget_newest")
     return {
         "inserted": written - existing,
@@ -67,6 +69,16 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         "deleted": deleted,
         "superseded": rows.count - newest + superseded + dead,
     }
+
+
+def inserted_new(cur: cursor, run: Callable[[str], int]) -> int:
+    """Inserts rows of keys that had none a moment ago; returns how many."""
+    cur.execute("savepoint no_key_is_there")
+    try:
+        return run("insert_rows")
+    except errors.UniqueViolation:  # a stranger has written one meanwhile, or another key of the table is broken
+        cur.execute("rollback to savepoint no_key_is_there")
+        return run("upsert_rows")
 
 
 def _refuse_moved_key(cur: cursor, target: Upsert) -> None:

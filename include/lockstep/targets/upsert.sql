@@ -69,6 +69,11 @@ on conflict (target, key) do update set stream_id = excluded.stream_id, "offset"
 -- A tombstone deletes its row.
 delete from {target} t using newest n where n._deleted and {same_key}
 
+-- name: insert_rows
+-- Where none of the keys has a row: half the work.
+insert into {target} ({columns}, _stream, _offset, _ordinal, _batch)
+select {columns}, _stream, _offset, _ordinal, %(batch_id)s from newest where not _deleted
+
 -- name: upsert_rows
 -- The newest record of a key is its row.
 insert into {target} ({columns}, _stream, _offset, _ordinal, _batch)
