@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import time
 from bisect import bisect_left
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
@@ -75,7 +76,7 @@ class KafkaRanges:
         of it, or nothing for a minute, and whatever `go_on` raises, which is asked several times a second.
         """
         settings = TUNING | self.options.for_librdkafka() | SETTINGS | {"bootstrap.servers": self.bootstrap}
-        with closing(Consumer(settings)) as consumer:
+        with closing(Consumer(settings)) as consumer, _seldom_collected():
             for together in _together(ranges):
                 yield from self._read(consumer, together, go_on)
 
@@ -130,6 +131,17 @@ class KafkaRanges:
     def _away(self, what: str, item: StreamRange | None) -> Unreachable:
         which = str(item.offsets) if item else "the topic"
         return Unreachable(f"{which} could not be read from Kafka at {self.bootstrap}: {what}")
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Python looks for cycles among what was made since it last looked, and messages, which are in none, would be all of it."""
+    usual = gc.get_threshold()
+    gc.set_threshold(10 * AT_ONCE, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 def _together(ranges: Sequence[StreamRange]) -> Iterator[list[StreamRange]]:

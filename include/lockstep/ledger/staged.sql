@@ -3,13 +3,14 @@
 create table {table} ({columns})
 
 -- name: staged_totals
--- What the winners' staged rows really are, per stream.
-select t._stream as stream_id, count(*) filter (where t._reason is null) as rows,
-    count(*) filter (where t._reason is not null) as rejected,
-    min(t._offset) as first_offset, max(t._offset) as last_offset
-from {table} t join (select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s) w
-    on w.task = t._task
-group by t._stream order by t._stream
+-- What the winners' staged rows really are, per stream; rows are grouped before they are joined, for they are many.
+select t.stream_id, sum(t.rows)::int8 as rows, sum(t.rejected)::int8 as rejected,
+    min(t.first_offset) as first_offset, max(t.last_offset) as last_offset
+from (select _task as task, _stream as stream_id, count(*) - count(_reason) as rows, count(_reason) as rejected,
+          min(_offset) as first_offset, max(_offset) as last_offset
+      from {table} s group by _task, _stream) t
+join (select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s) w on w.task = t.task
+group by t.stream_id order by t.stream_id
 
 -- name: staged_records
 -- How many records reached the winners' rows, per stream: a transform may spread one record's rows over several tasks.

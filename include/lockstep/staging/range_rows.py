@@ -28,9 +28,12 @@ class RangeRows:
     def take(self, rows: pa.RecordBatch) -> None:
         """More of them, rejects among them, with the columns of a staging table."""
         if self._spool:
-            good = pc.is_null(rows.column("_reason"))
-            self._keep(self._spool, rows.filter(good))
-            rows = rows.filter(pc.invert(good))
+            reasons = rows.column("_reason")
+            if reasons.null_count == rows.num_rows:
+                self._keep(self._spool, rows)
+                return
+            self._keep(self._spool, rows.filter(pc.is_null(reasons)))
+            rows = rows.filter(pc.is_valid(reasons))
         for piece in copy_binary(rows):
             self._session.copy(self._stream_id, rows.schema.names, piece)
 
