@@ -1,4 +1,4 @@
-"""A tally's digest is exact, wherever the range lies, however long it is and however many rows come at once."""
+"""A tally is exact, wherever the range lies, however long it is, however many rows come at once, and in whatever order."""
 
 from __future__ import annotations
 
@@ -43,3 +43,28 @@ def told(offsets: list[int], from_offset: int) -> Digest:
 def test_a_digest_is_exact(offsets):
     assert told(offsets, 0) == Digest.of(offsets, 0)
     assert told(offsets, offsets[0] // 2) == Digest.of(offsets, offsets[0] // 2)
+
+
+@pytest.mark.parametrize(
+    ("batches", "written"),
+    [
+        ([[4, 5, 6]], 3),
+        ([[4, 4, 5]], 2),
+        ([[6, 4, 5, 4]], 3),
+        ([[4, 5], [5, 6]], 3),
+        ([[6, 7], [4, 5]], 4),
+    ],
+    ids=["in order", "several rows of one", "in no order", "rows of one in two batches", "batches in no order"],
+)
+def test_a_record_of_several_rows_is_written_once(batches, written):
+    tally = Tally(1, {7: 0})
+    for offsets in batches:
+        rows = len(offsets)
+        columns = {
+            "_stream": pa.array([7] * rows, pa.int32()),
+            "_offset": pa.array(offsets, pa.int64()),
+            "_reason": pa.nulls(rows, pa.string()),
+        }
+        tally.staged(pa.RecordBatch.from_pydict(columns))
+    (line,) = tally.lines().to_pylist()
+    assert (line["written"], line["rows"]) == (written, sum(map(len, batches)))
