@@ -108,7 +108,9 @@ class KafkaRanges:
         news = False
         for partition, all_ in _by_partition(found):
             item = waiting.get(partition)
-            errors = {place: error for place, error in enumerate(map(Message.error, all_)) if error is not None}
+            errors = {}
+            if any(map(Message.error, all_)):
+                errors = {place: error for place, error in enumerate(map(Message.error, all_)) if error is not None}
             for error in errors.values():
                 self._require_bearable(error, item)
             if item is None:  # what was fetched past a range's end

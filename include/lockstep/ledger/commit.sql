@@ -33,7 +33,8 @@ insert into lockstep.reject (stream_id, "offset", batch_id, timestamp, key, valu
 select t._stream, t._offset, %(batch_id)s, t._timestamp, t._key, t._value, t._headers::json, t._reason
 from {table} t join (select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s) w
     on w.task = t._task
-where t._reason is not null
+where t._reason is not null and exists (
+    select from lockstep.result r where r.batch_id = %(batch_id)s and r.token = %(token)s and r.rejected > 0)
 
 -- name: give_way
 -- The coverage that plan has seen under the claims of a fill or replay, and exactly that, makes room for it.

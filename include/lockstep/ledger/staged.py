@@ -33,8 +33,11 @@ def staged_totals(cur: cursor, attempt: AttemptId) -> dict[int, Any]:
     """What the winners' staged rows really are, per stream: counted by the database, not reported by tasks."""
     cur.execute(Q["staging_tables"], asdict(attempt))
     tables = _together(attempt, range(one(cur).tables))
+    cur.execute(Q["few_groups"])
     cur.execute(sql.SQL(Q["staged_totals"]).format(table=tables), asdict(attempt))
-    return {row.stream_id: row for row in every(cur)}
+    totals = {row.stream_id: row for row in every(cur)}
+    cur.execute("set local parallel_tuple_cost to default")
+    return totals
 
 
 def staged_records(

@@ -2,6 +2,10 @@
 -- The attempt's own table, in the transaction that opens it: a table made later could outlive reap.
 create table {table} ({columns})
 
+-- name: few_groups
+-- A new table has no statistics: without this one process counts it alone, for fear of as many groups as rows.
+set local parallel_tuple_cost = 0
+
 -- name: staged_totals
 -- What the winners' staged rows really are, per stream; rows are grouped before they are joined, for they are many.
 select t.stream_id, sum(t.rows)::int8 as rows, sum(t.rejected)::int8 as rejected,

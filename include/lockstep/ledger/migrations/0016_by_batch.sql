@@ -37,6 +37,7 @@ language plpgsql security definer set search_path = pg_catalog as $$
 declare
     called name := lockstep.partition_name(target, of_batch, of_token);
     changes text;
+    staged_rows bigint;
 begin
     if (select relnamespace <> 'lockstep_staging'::regnamespace
             or not starts_with(relname || '_', format('attempt_%s_%s_', of_batch, of_token))
@@ -45,9 +46,12 @@ begin
             using errcode = '23514', constraint = 'own_staging';
     end if;
     execute format('alter table %s owner to %s', staged, (select relowner::regrole from pg_class where oid = target));
-    execute format('delete from %s t where t._reason is not null or not exists (
-        select 1 from lockstep.manifest m where m.batch_id = %s and m.token = %s and m.task = t._task)',
-        staged, of_batch, of_token);
+    execute format('select count(*) from %s', staged) into staged_rows;
+    if staged_rows <> (select coalesce(sum(r.rows), 0) from lockstep.result r where r.batch_id = of_batch and r.token = of_token) then
+        execute format('delete from %s t where t._reason is not null or not exists (
+            select 1 from lockstep.manifest m where m.batch_id = %s and m.token = %s and m.task = t._task)',
+            staged, of_batch, of_token);
+    end if;
     select string_agg(change, ', ') into changes from (
         select format('drop column %I', s.attname) as change from pg_attribute s
         where s.attrelid = staged and s.attnum > 0 and not s.attisdropped and s.attname not in (
