@@ -1,0 +1,121 @@
+"""A long way to catch up: batch after batch over many million records, and whether the last are as fast as the first."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import psycopg2
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lockstep.adapters.folders import load
+from lockstep.adapters.kafka import Broker
+from lockstep.adapters.postgres import connect
+from lockstep.adapters.spark import SparkEngine
+from lockstep.core.decisions import Caller
+from lockstep.ledger.migrate import migrate_target
+from lockstep.steps.run import until_idle
+from lockstep.steps.surroundings import Surroundings
+from peers.contender import APPEND, Task
+from peers.records import BY_BATCH, SCHEMA, record, target
+from per_partition import GUARANTEES, on_servers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOPIC = "catch_up.v1"
+STEADY = 0.8
+PARTS = 5
+DEFINITION = """from lockstep.core.definition import Append, Json, Limits, PerBatch, PerPartition, Pipeline
+P = Pipeline("{name}", "{topic}", Json("{schema}"), Append("public.{name}"),
+    limits=Limits(records={batch}), guarantee={guarantee}())
+"""
+COUNTED = """select sum(rows)::int8, sum(records)::int8 from (
+    select count(*) as rows, count(distinct _offset) as records from public.{name} group by _stream) t"""
+
+
+def main() -> int:
+    """Prints each way's rate in its first fifth, its second, ...; 1 when the last is under four fifths of the first."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    options.add_argument("--records", type=int, default=20_000_000)
+    options.add_argument("--batch", type=int, default=1_000_000, help="records of a batch")
+    options.add_argument("--partitions", type=int, default=4)
+    given = options.parse_args()
+    if given.records < PARTS * given.batch:
+        options.error(f"--records must be {PARTS} batches at least")
+    steady = True
+    with on_servers() as (dsn, bootstrap, pipelines):
+        begin = time.perf_counter()
+        produce(bootstrap, given.records, given.partitions)
+        print(
+            f"{given.records:,} records produced in {time.perf_counter() - begin:.0f} s, load {os.getloadavg()[0]:.1f}"
+        )
+        for guarantee, by_batch in [(name, False) for name in GUARANTEES] + [("PerBatch", True)]:
+            name = f"{guarantee.lower()}{'_by_batch' if by_batch else ''}"
+            options_ = (("guarantee", guarantee), *((BY_BATCH,) if by_batch else ()))
+            task = Task(TOPIC, name, given.records, given.partitions, APPEND, options_)
+            rates = caught_up(dsn, bootstrap, pipelines, task, given.batch)
+            parts = [
+                statistics.median(rates[i * len(rates) // PARTS : (i + 1) * len(rates) // PARTS]) for i in range(PARTS)
+            ]
+            ratio = parts[-1] / parts[0]
+            steady &= ratio >= STEADY
+            told = "  ".join(f"{round(part):>8,}" for part in parts)
+            print(f"{name:<20}{len(rates):>4} batches  rows/s by fifths {told}   last : first {ratio:.2f}", flush=True)
+    return 0 if steady else 1
+
+
+def produce(bootstrap: str, records: int, partitions: int) -> None:
+    """So many records, as the peers of `make bench` read them."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(60)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 500_000})
+    for seq in range(records):
+        key, value = record(seq, partitions)
+        while True:
+            try:
+                producer.produce(TOPIC, value, key, partition=seq % partitions)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if seq % 10_000 == 0:
+            producer.poll(0)
+    if producer.flush(120):
+        raise SystemExit("the broker did not take all records")
+
+
+def caught_up(dsn: str, bootstrap: str, folder: Path, task: Task, batch: int) -> list[float]:
+    """Each batch's rows per second, from its plan to its announcement; who has not every offset's row once ends the bench."""
+    name = task.table
+    (folder / name).mkdir()
+    facts = {"name": name, "topic": task.topic, "schema": SCHEMA, "batch": batch, "guarantee": task.option("guarantee")}
+    (folder / name / "__init__.py").write_text(DEFINITION.format(**facts))
+    (folder / name / "target.sql").write_text(target(task))
+    loaded = load(name)
+    with closing(connect(dsn)) as conn:
+        migrate_target(conn, loaded)
+    rates = []
+    with closing(Surroundings(dsn, Broker(bootstrap))) as at:
+        engine, begin = SparkEngine(loaded, bootstrap, dsn), time.perf_counter()
+        for report in until_idle(at, engine, loaded, Caller("bench"), wait=60):
+            if report.went_on:
+                rows = sum(item.until_offset - item.from_offset for item in report.ranges)
+                rates.append(rows / (time.perf_counter() - begin))
+            begin = time.perf_counter()
+    with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute("set role lockstep_owner")
+        cur.execute(COUNTED.format(name=name))
+        if cur.fetchone() != (task.records, task.records):
+            raise SystemExit(f"{name}: not every record is there once")
+        cur.execute(f"drop table public.{name}")
+    return rates
+
+
+if __name__ == "__main__":
+    sys.exit(main())
