@@ -11,33 +11,26 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import psycopg2
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
-from lockstep.adapters.folders import load
 from lockstep.adapters.kafka import Broker
-from lockstep.adapters.postgres import connect
 from lockstep.adapters.spark import SparkEngine
 from lockstep.core.decisions import Caller
-from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.run import until_idle
 from lockstep.steps.surroundings import Surroundings
 from peers.contender import APPEND, Task
-from peers.records import BY_BATCH, SCHEMA, record, target
-from per_partition import GUARANTEES, on_servers
+from peers.ours import defined, settled
+from peers.records import BY_BATCH, drop_table, fill
+from peers.servers import servers
+from per_partition import GUARANTEES
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from peers.contender import Place
 
 TOPIC = "catch_up.v1"
 STEADY = 0.8
 PARTS = 5
-DEFINITION = """from lockstep.core.definition import Append, Json, Limits, PerBatch, PerPartition, Pipeline
-P = Pipeline("{name}", "{topic}", Json("{schema}"), Append("public.{name}"),
-    limits=Limits(records={batch}), guarantee={guarantee}())
-"""
 COUNTED = """select sum(rows)::int8, sum(records)::int8 from (
-    select count(*) as rows, count(distinct _offset) as records from public.{name} group by _stream) t"""
+    select count(*) as rows, count(distinct _offset) as records from public.{table} group by _stream) t"""
 
 
 def main() -> int:
@@ -50,9 +43,10 @@ def main() -> int:
     if given.records < PARTS * given.batch:
         options.error(f"--records must be {PARTS} batches at least")
     steady = True
-    with on_servers() as (dsn, bootstrap, pipelines):
+    with servers() as place:
+        settled(place)
         begin = time.perf_counter()
-        produce(bootstrap, given.records, given.partitions)
+        fill(place, TOPIC, given.records, given.partitions)
         print(
             f"{given.records:,} records produced in {time.perf_counter() - begin:.0f} s, load {os.getloadavg()[0]:.1f}"
         )
@@ -60,7 +54,7 @@ def main() -> int:
             name = f"{guarantee.lower()}{'_by_batch' if by_batch else ''}"
             options_ = (("guarantee", guarantee), *((BY_BATCH,) if by_batch else ()))
             task = Task(TOPIC, name, given.records, given.partitions, APPEND, options_)
-            rates = caught_up(dsn, bootstrap, pipelines, task, given.batch)
+            rates = caught_up(place, task, given.batch)
             parts = [
                 statistics.median(rates[i * len(rates) // PARTS : (i + 1) * len(rates) // PARTS]) for i in range(PARTS)
             ]
@@ -71,49 +65,22 @@ def main() -> int:
     return 0 if steady else 1
 
 
-def produce(bootstrap: str, records: int, partitions: int) -> None:
-    """So many records, as the peers of `make bench` read them."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(60)
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 500_000})
-    for seq in range(records):
-        key, value = record(seq, partitions)
-        while True:
-            try:
-                producer.produce(TOPIC, value, key, partition=seq % partitions)
-                break
-            except BufferError:
-                producer.poll(0.1)
-        if seq % 10_000 == 0:
-            producer.poll(0)
-    if producer.flush(120):
-        raise SystemExit("the broker did not take all records")
-
-
-def caught_up(dsn: str, bootstrap: str, folder: Path, task: Task, batch: int) -> list[float]:
+def caught_up(place: Place, task: Task, batch: int) -> list[float]:
     """Each batch's rows per second, from its plan to its announcement; who has not every offset's row once ends the bench."""
-    name = task.table
-    (folder / name).mkdir()
-    facts = {"name": name, "topic": task.topic, "schema": SCHEMA, "batch": batch, "guarantee": task.option("guarantee")}
-    (folder / name / "__init__.py").write_text(DEFINITION.format(**facts))
-    (folder / name / "target.sql").write_text(target(task))
-    loaded = load(name)
-    with closing(connect(dsn)) as conn:
-        migrate_target(conn, loaded)
+    loaded = defined(place, task, batch)
     rates = []
-    with closing(Surroundings(dsn, Broker(bootstrap))) as at:
-        engine, begin = SparkEngine(loaded, bootstrap, dsn), time.perf_counter()
+    with closing(Surroundings(place.dsn, Broker(place.bootstrap))) as at:
+        engine, begin = SparkEngine(loaded, place.bootstrap, place.dsn), time.perf_counter()
         for report in until_idle(at, engine, loaded, Caller("bench"), wait=60):
             if report.went_on:
                 rows = sum(item.until_offset - item.from_offset for item in report.ranges)
                 rates.append(rows / (time.perf_counter() - begin))
             begin = time.perf_counter()
-    with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
-        cur.execute("set role lockstep_owner")
-        cur.execute(COUNTED.format(name=name))
+    with closing(psycopg2.connect(place.superuser_dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute(COUNTED.format(table=task.table))
         if cur.fetchone() != (task.records, task.records):
-            raise SystemExit(f"{name}: not every record is there once")
-        cur.execute(f"drop table public.{name}")
+            raise SystemExit(f"{task.table}: not every record is there once")
+    drop_table(place, task)
     return rates
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from peers.contender import Place, Task
 
 DEFINITION = """from lockstep.core.definition import Append, Json, Limits, PerBatch, PerPartition, Pipeline, Upsert
-P = Pipeline("{name}", "{topic}", Json("{schema}"), {target}, limits=Limits(records=100_000_000), guarantee={guarantee}())
+P = Pipeline("{name}", "{topic}", Json("{schema}"), {target}, limits=Limits(records={limit}), guarantee={guarantee}())
 """
 
 
@@ -84,13 +84,14 @@ def settled(place: Place) -> None:
     os.environ["LOCKSTEP_JARS"] = str(jars.folder())
 
 
-def defined(place: Place, task: Task) -> PipelineFolder:
-    """A pipeline of the table's name, and its table."""
+def defined(place: Place, task: Task, limit: int = 100_000_000) -> PipelineFolder:
+    """A pipeline of the table's name, with batches of at most so many records, and its table."""
     upsert, name = task.kind == UPSERT, task.table
     facts = {
         "name": name,
         "topic": task.topic,
         "schema": SCHEMA,
+        "limit": limit,
         "guarantee": task.option("guarantee"),
         "target": f'Upsert("public.{name}", ("id",))' if upsert else f'Append("public.{name}")',
     }

@@ -61,6 +61,12 @@ class Comparison:
 
 def produce(place: Place, topic: str, records: int, partitions: int) -> None:
     """A topic with so many records, and beside it in the database what a table must hold that has taken them."""
+    fill(place, topic, records, partitions)
+    expect(place, topic, records, partitions)
+
+
+def fill(place: Place, topic: str, records: int, partitions: int) -> None:
+    """The topic alone."""
     admin = AdminClient({"bootstrap.servers": place.bootstrap})
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
     options = {"bootstrap.servers": place.bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 10_000_000}
@@ -68,12 +74,16 @@ def produce(place: Place, topic: str, records: int, partitions: int) -> None:
     producer = Producer(options)
     for seq in range(records):
         key, value = record(seq, partitions)
-        producer.produce(topic, value, key, partition=seq % partitions)
+        while True:
+            try:
+                producer.produce(topic, value, key, partition=seq % partitions)
+                break
+            except BufferError:  # the broker takes what was sent before
+                producer.poll(0.1)
         if seq % 10_000 == 0:
             producer.poll(0)
     if producer.flush(120):
         raise SystemExit(f"{topic}: the broker did not take all records")
-    expect(place, topic, records, partitions)
 
 
 def expect(place: Place, topic: str, records: int, partitions: int) -> None:
