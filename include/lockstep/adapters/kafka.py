@@ -63,11 +63,10 @@ class Broker:
             described = self._describe(topic)
             cluster = cluster_asked.result(SECONDS + GRACE)
             partitions = [TopicPartition(topic, part.id) for part in described.partitions]
-            starts = self._offsets(partitions, OffsetSpec.earliest())
-            ends = self._offsets(partitions, OffsetSpec.latest())
+            first, last = self._listed(partitions, OffsetSpec.earliest(), OffsetSpec.latest())
         except KafkaException as error:
             raise self._away(error) from None
-        bounds = {p: Bounds(min(starts[p], ends[p]), ends[p]) for p in sorted(starts)}
+        bounds = {p: Bounds(min(first[p].offset, last[p].offset), last[p].offset) for p in sorted(first)}
         return TopicView(cluster.cluster_id, topic, str(described.topic_id), bounds)
 
     def offsets_at(self, view: TopicView, moment: datetime) -> dict[int, int]:
@@ -78,7 +77,7 @@ class Broker:
         """The same, each with its record's time; None at the stable end."""
         partitions = [TopicPartition(view.topic, p) for p in view.bounds]
         try:
-            found = self._listed(partitions, OffsetSpec.for_timestamp(int(moment.timestamp() * 1000)))
+            (found,) = self._listed(partitions, OffsetSpec.for_timestamp(int(moment.timestamp() * 1000)))
         except KafkaException as error:
             raise self._away(error) from None
         ends = {p: bounds.stable_end for p, bounds in view.bounds.items()}
@@ -91,9 +90,10 @@ class Broker:
         """Per partition the offset behind the last record, whether or not its transaction is still open."""
         partitions = [TopicPartition(view.topic, p) for p in view.bounds]
         try:
-            return self._offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+            (last,) = self._listed(partitions, OffsetSpec.latest(), isolation=IsolationLevel.READ_UNCOMMITTED)
         except KafkaException as error:
             raise self._away(error) from None
+        return {partition: found.offset for partition, found in last.items()}
 
     def first_times(self, topic: str, at: Mapping[int, int], *, committed: bool = True) -> dict[int, datetime]:
         """Partition → time of the first record at or past an offset; who has none, or does not answer soon, is left out."""
@@ -228,20 +228,22 @@ class Broker:
                 return None
             raise self._away(error) from None
 
-    def _offsets(self, *asked: Any) -> dict[int, int]:
-        return {partition: found.offset for partition, found in self._listed(*asked).items()}
-
     def _listed(
         self,
         partitions: list[TopicPartition],
-        spec: OffsetSpec,
+        *specs: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    ) -> Mapping[int, Any]:
-        def ask() -> dict[int, Any]:
-            futures = self._client().list_offsets(
-                dict.fromkeys(partitions, spec), isolation_level=isolation, request_timeout=SECONDS
-            )
-            return {asked.partition: future.result(SECONDS + GRACE) for asked, future in futures.items()}
+    ) -> list[dict[int, Any]]:
+        """Each partition's answer to each question; all of them are asked at once."""
+
+        def ask() -> list[dict[int, Any]]:
+            asked = [
+                self._client().list_offsets(
+                    dict.fromkeys(partitions, spec), isolation_level=isolation, request_timeout=SECONDS
+                )
+                for spec in specs
+            ]
+            return [{p.partition: future.result(SECONDS + GRACE) for p, future in each.items()} for each in asked]
 
         return settled(ask)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 WITHOUT = (
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -19,13 +19,13 @@ WITHOUT = (
 SECONDS, PAUSE = 5.0, 0.2
 
 
-def settled(ask: Callable[[], Mapping[int, Any]]) -> Mapping[int, Any]:
-    """Each partition's answer, with an offset; raises `KafkaException` when one has no leader for `SECONDS`."""
+def settled(ask: Callable[[], list[dict[int, Any]]]) -> list[dict[int, Any]]:
+    """Each partition's answers, all with an offset; raises `KafkaException` when one has no leader for `SECONDS`."""
     until = time.monotonic() + SECONDS
     while True:
         try:
             found = ask()
-            if any(each.offset == OFFSET_INVALID for each in found.values()):
+            if any(each.offset == OFFSET_INVALID for answers in found for each in answers.values()):
                 raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))  # noqa: TRY301 - said by another word
         except KafkaException as error:
             if error.args[0].code() not in WITHOUT or time.monotonic() > until:

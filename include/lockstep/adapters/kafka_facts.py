@@ -66,7 +66,9 @@ class SurveyedBroker(Broker):
         return [OpenTransaction(p, end, marks[p], since.get(p)) for p, end in sorted(held.items())]
 
     def _ends(self, topic: str, partitions: Iterable[int], isolation: IsolationLevel) -> dict[int, int]:
-        return self._offsets([TopicPartition(topic, p) for p in partitions], OffsetSpec.latest(), isolation)
+        asked = [TopicPartition(topic, p) for p in partitions]
+        (ends,) = self._listed(asked, OffsetSpec.latest(), isolation=isolation)
+        return {partition: end.offset for partition, end in ends.items()}
 
 
 def _wanted(settings: dict[str, str], names: tuple[str, ...]) -> dict[str, str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from psycopg2.extras import execute_batch
-
 from lockstep.core.decisions import NO_PACE, Call, Pace, Unfinished
 from lockstep.core.offsets import OffsetRange, Stream, StreamRange, TopicPartition, TopicView
 from lockstep.ledger.queries import queries
@@ -80,13 +78,15 @@ def open_new_streams(cur: cursor, pipeline: str, view: TopicView, starts: Mappin
     rows = every(cur)
     epoch = 1 + max((row.epoch for row in rows), default=-1)
     incarnations = {row.partition: row.incarnation for row in rows}
+    partitions = sorted(starts)
+    streams = {
+        "epoch": epoch,
+        "partitions": partitions,
+        "incarnations": [incarnations[p] + (not same_log) if p in incarnations else 0 for p in partitions],
+        "starts": [starts[p] for p in partitions],
+    }
     log = {"pipeline": pipeline, "cluster_id": view.cluster_id, "topic": view.topic, "topic_id": view.topic_id}
-    streams = []
-    for partition, start in sorted(starts.items()):
-        before = incarnations.get(partition)
-        incarnation = 0 if before is None else before + (not same_log)
-        streams.append(log | {"partition": partition, "incarnation": incarnation, "epoch": epoch, "start": start})
-    execute_batch(cur, Q["insert_stream"], streams)
+    cur.execute(Q["insert_streams"], log | streams)
 
 
 def insert_boundary(cur: cursor, stream_id: int, at: datetime, offset: int) -> None:

@@ -43,11 +43,12 @@ from lockstep.stream where pipeline = %(pipeline)s and retired_at is null order 
 select partition, max(epoch) as epoch, max(incarnation) as incarnation
 from lockstep.stream where pipeline = %(pipeline)s and topic = %(topic)s group by partition
 
--- name: insert_stream
--- A stream is born at its start.
+-- name: insert_streams
+-- A stream is born at its start; all of an epoch in one statement.
 insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset, position)
-values (%(pipeline)s, %(cluster_id)s, %(topic)s, %(topic_id)s, %(partition)s, %(incarnation)s, %(epoch)s, %(start)s, %(start)s)
-returning stream_id
+select %(pipeline)s, %(cluster_id)s, %(topic)s, %(topic_id)s, n.partition, n.incarnation, %(epoch)s, n.start, n.start
+from unnest(%(partitions)s::int[], %(incarnations)s::int[], %(starts)s::bigint[]) as n (partition, incarnation, start)
+order by n.partition
 
 -- name: retire_stream
 -- A stream is closed for good; its coverage stays.

@@ -46,12 +46,12 @@ def plan(
 
     A Blocked that rests on the broker's word is believed only when readings taken one after another agree (T6).
     """
-    starts = _first_starts(conn, broker, folder.pipeline, now)
-    return settled(
-        broker,
-        folder.pipeline,
-        lambda view: _decide_under_lock(conn, folder, caller, view, starts, dry_run=dry_run),
-    )
+
+    def decide_on(view: TopicView) -> Planned:
+        starts = _first_starts(conn, broker, folder.pipeline, view, now)
+        return _decide_under_lock(conn, folder, caller, view, starts, dry_run=dry_run)
+
+    return settled(broker, folder.pipeline, decide_on)
 
 
 def settled(broker: Broker, pipeline: Pipeline, decide_on: Callable[[TopicView], Planned | None]) -> Planned:
@@ -166,12 +166,13 @@ def _with_new_streams(
     return opened
 
 
-def _first_starts(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> dict[int, int] | None:
+def _first_starts(
+    conn: connection, broker: Broker, pipeline: Pipeline, view: TopicView, now: datetime
+) -> dict[int, int] | None:
     """Where each partition begins, for a pipeline that has no streams yet; asked before any lock is taken."""
     with transaction(conn, READER) as cur:
         if ledger.open_streams(cur, pipeline.name):
             return None
-    view = broker.view(pipeline.topic)
     start = start_of(pipeline.start)
     if isinstance(start, datetime):
         if start > now:
