@@ -102,9 +102,10 @@ def transaction(
     """
     try:
         with conn, conn.cursor() as cur:
-            if role is not None:
-                cur.execute("select set_config('role', %s, true)", (role,))
-            cur.execute("select set_config('lock_timeout', %s, true)", (f"{int(lock_seconds * 1000)}ms",))
+            # Together, for each statement is a way to the database and back.
+            become = "set_config('role', %(role)s, true), " if role is not None else ""
+            patience = {"lock": f"{int(lock_seconds * 1000)}ms", "role": role}
+            cur.execute(f"select {become}set_config('lock_timeout', %(lock)s, true)", patience)
             yield cur
     except (errors.LockNotAvailable, TransactionRollbackError) as error:
         raise LockTimeout(f"another transaction stood in the way: {last_line(error)}") from None

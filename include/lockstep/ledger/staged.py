@@ -29,15 +29,18 @@ def create_staging(cur: cursor, attempt: AttemptId, place: int, columns: Sequenc
     cur.execute(sql.SQL(Q["create_staging"]).format(table=staging(attempt, place), columns=typed))
 
 
+def analyze_staging(cur: cursor, attempt: AttemptId, places: Sequence[int]) -> None:
+    """The database looks at what was staged for these places, so that it counts and sorts as many rows as there are."""
+    for place in places:
+        cur.execute(sql.SQL(Q["analyze_staging"]).format(table=staging(attempt, place)))
+
+
 def staged_totals(cur: cursor, attempt: AttemptId) -> dict[int, Any]:
     """What the winners' staged rows really are, per stream: counted by the database, not reported by tasks."""
     cur.execute(Q["staging_tables"], asdict(attempt))
     tables = _together(attempt, range(one(cur).tables))
-    cur.execute(Q["few_groups"])
     cur.execute(sql.SQL(Q["staged_totals"]).format(table=tables), asdict(attempt))
-    totals = {row.stream_id: row for row in every(cur)}
-    cur.execute("set local parallel_tuple_cost to default")
-    return totals
+    return {row.stream_id: row for row in every(cur)}
 
 
 def staged_records(

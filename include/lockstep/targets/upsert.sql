@@ -12,7 +12,7 @@ order by {keys}, {order} _epoch desc, _offset desc, _stream desc, _ordinal desc
 
 -- name: analyze_newest
 -- Nobody knows a new table: without this a join of many keys may be planned as if they were few.
-analyze newest ({keys})
+set local default_statistics_target = 10; analyze newest ({keys}); set local default_statistics_target to default
 
 -- name: without_order
 -- A record without a value to order it by: sorted first of its key, it would win within a batch and lose elsewhere.
@@ -20,12 +20,12 @@ select s.topic, s.partition, n._offset as "offset" from newest n join lockstep.s
 where {no_order} order by n._stream, n._offset limit 1
 
 -- name: moved_within
--- A key in two partitions of one epoch: nothing says which record is newer.
+-- A key in two partitions of one epoch: nothing says which record is newer. Sorted, so that no plan hopes to meet one soon.
 select jsonb_build_array({newest_keys}) as key, t.one, t.other
 from (select {staged_keys}, s.epoch, min(t._stream) as one, max(t._stream) as other
       from {rows} t join lockstep.stream s on s.stream_id = t._stream
       group by {key_places}, s.epoch having min(t._stream) <> max(t._stream)) t
-join newest n on {same_key} and n._epoch = t.epoch limit 1
+join newest n on {same_key} and n._epoch = t.epoch order by key limit 1
 
 -- name: older
 -- Of a key the row that is there (t, s) is of a newer record than the staged one (n).
