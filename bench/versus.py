@@ -96,7 +96,9 @@ def _asked() -> argparse.Namespace:
     options.add_argument("--records", type=int, default=1_000_000, help="of the topic for throughput")
     options.add_argument("--partitions", type=int, default=max(FOUR, cores()))
     options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--sizes", type=_numbers, default=(1_000, 10_000, 100_000, 1_000_000), help="a run's records")
+    options.add_argument(
+        "--sizes", type=_numbers, default=(1_000, 10_000, 100_000, 1_000_000, 2_000_000), help="a run's records"
+    )
     options.add_argument("--wide", type=_numbers, default=(4, 64, 512), help="partitions of 1,000 records")
     options.add_argument("--parts", type=_words, default=PARTS, help=", ".join(PARTS))
     options.add_argument("--only", type=_words, default=(), help="contenders with one of these words in their names")

@@ -13,7 +13,7 @@ from peers.kafka_connect import KafkaConnect
 from peers.limits import BareConsume, BareCopy
 from peers.ours import Ours
 from peers.plain import Plain
-from peers.records import BY_BATCH
+from peers.records import AT_LEAST_ONCE, BY_BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,7 +39,7 @@ SESSIONS: Mapping[str, Callable[[], Session]] = {
 # Which jars a session cannot do without.
 NEEDS = {STREAMING: "jdbc", CONNECT: "connect", FLINK: "flink"}
 
-ONCE, LEAST = "each record once", "at least once"
+ONCE, LEAST, MOST = "each record once", "at least once", "at most once"
 WITH_OFFSETS, REPEATED = "effect once, with the offsets", "effect once, by repeating"
 BATCH, PARTITION = (("guarantee", "PerBatch"),), (("guarantee", "PerPartition"),)
 JDBC: tuple[Options, ...] = tuple(
@@ -92,6 +92,12 @@ CONTENDERS = (
         (PARTITION,),
         makes_table=True,
         has_runs=False,
+    ),
+    *(
+        Contender(
+            f"Lockstep {name}", OURS, WARM, APPEND, promise, ((("guarantee", name),),), makes_table=True, has_runs=False
+        )
+        for name, promise in (("Idempotent", REPEATED), (AT_LEAST_ONCE[1], LEAST), ("AtMostOnce", MOST))
     ),
     AVAILABLE_NOW,
     Contender("AvailableNow, JDBC, bare table", PEER, STREAMING, UNKEYED, LEAST, JDBC, has_runs=False),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lockstep.dev.spark_connect import SparkServer
     from peers.contender import Place, Task
 
-DEFINITION = """from lockstep.core.definition import Append, Json, Limits, PerBatch, PerPartition, Pipeline, Upsert
+DEFINITION = """from lockstep.core.definition import *
 P = Pipeline("{name}", "{topic}", Json("{schema}"), {target}, limits=Limits(records={limit}), guarantee={guarantee}())
 """
 

@@ -24,10 +24,8 @@ ORIGIN = ("_stream", "_offset")  # a peer's partition and offset
 ORIGIN_DDL = "_stream int4 not null, _offset int8 not null"
 DDL = """id text not null, seq bigint not null, part integer not null, customer text not null, amount numeric(12,2) not null,
     quantity integer not null, paid boolean not null, placed_at timestamptz not null"""
-TARGET = (
-    "create table public.{table} ({ddl}, {origin}, _ordinal int4 not null, _batch int8 not null, primary key ({key}))"
-)
-BY_BATCH = ("table", "by batch")
+TARGET = "create table public.{table} ({ddl}, {origin}, _ordinal int4 not null, _batch int8 not null{key})"
+BY_BATCH, AT_LEAST_ONCE = ("table", "by batch"), ("guarantee", "AtLeastOnce")
 PEERS_DEFAULTS = "alter table public.{table} alter _ordinal set default 0, alter _batch set default 0"
 VALUE = (
     '{"id":"order-%010d","seq":%d,"part":%d,"customer":"customer-%06d","amount":%d.%02d,"quantity":%d,"paid":%s,'
@@ -115,6 +113,7 @@ def target(task: Task) -> str:
     key, cut = "id" if task.kind == UPSERT else "_stream, _offset, _ordinal", ""
     if BY_BATCH in task.options:
         key, cut = f"{key}, _batch", " partition by list (_batch)"
+    key = "" if AT_LEAST_ONCE in task.options else f", primary key ({key})"  # a key would refuse what comes again
     return TARGET.format(table=task.table, ddl=DDL, origin=ORIGIN_DDL, key=key) + cut
 
 
