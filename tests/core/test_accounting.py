@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockstep.core.accounting import Digest, ManifestLine, counted_once, too_many_rejects
-from lockstep.core.tasks import tasks_for
+from lockstep.core.tasks import A_COMMIT, tasks_for
 
 OFFSETS = st.sets(st.integers(0, 2**60), max_size=30)
 
@@ -37,6 +37,11 @@ def test_few_records_over_many_partitions_are_one_task_and_nobody_counts_the_slo
     assert tasks_for([2] * 512, lambda: asked.append("slots") or 4) == 1
     assert asked == []
     assert tasks_for([1_000_000] * 8, lambda: 4) == 4
+
+
+def test_many_ranges_that_are_committed_each_by_itself_are_worth_more_tasks_than_their_records():
+    assert tasks_for([2 + A_COMMIT] * 512, lambda: 4) == 4
+    assert tasks_for([2 + A_COMMIT] * 4, lambda: 4) == 1
 
 
 def test_a_record_with_rows_of_several_tasks_is_written_once():

@@ -25,7 +25,7 @@ from lockstep.core.errors import BadData, Superseded
 from lockstep.core.guarantees import EACH_STREAM, commit_unit
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.staging import Run
-from lockstep.core.tasks import tasks_for
+from lockstep.core.tasks import A_COMMIT, tasks_for
 from lockstep.formats import decoded
 from lockstep.staging.plans import cuts, reads, unrepeatable
 from lockstep.staging.range_writer import SPARK_OUTCOMES, RangeWriter
@@ -129,7 +129,7 @@ class SparkEngine:
             return RangeWriter(task, run, part.from_offsets, names)
 
         def committed() -> tuple[RangeOutcome, ...]:
-            parts = groups(work.ranges, self._tasks(work))
+            parts = groups(work.ranges, self._tasks(work, A_COMMIT))
             done, left = spark_short.committed(parts, self._folder, self._reader.records, writer_of(work))
             if not left:
                 return done
@@ -143,8 +143,8 @@ class SparkEngine:
 
         return self._done(work, committed)
 
-    def _tasks(self, work: StageWork) -> int:
-        return tasks_for([item.offsets.span for item in work.ranges], jobs().slots)
+    def _tasks(self, work: StageWork, per_range: int = 0) -> int:
+        return tasks_for([item.offsets.span + per_range for item in work.ranges], jobs().slots)
 
     def _decoded(self, work: StageWork, tasks: int | None = None) -> DataFrame:
         """Records by Spark's source."""

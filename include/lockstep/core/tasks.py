@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 OFFSETS_PER_TASK = 10_000
+A_COMMIT = 1_000  # offsets: a range that is committed by itself takes longer by about so many
 
 
 def tasks_for(spans: Sequence[int], slots: Callable[[], int]) -> int:
