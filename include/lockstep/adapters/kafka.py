@@ -23,7 +23,7 @@ from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import Bounds, TopicView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 SECONDS = 15.0
 RECORDS_AT_ONCE = 10_000
@@ -88,12 +88,10 @@ class Broker:
 
     def high_ends(self, view: TopicView) -> dict[int, int]:
         """Per partition the offset behind the last record, whether or not its transaction is still open."""
-        partitions = [TopicPartition(view.topic, p) for p in view.bounds]
         try:
-            (last,) = self._listed(partitions, OffsetSpec.latest(), isolation=IsolationLevel.READ_UNCOMMITTED)
+            return self._ends(view.topic, view.bounds, IsolationLevel.READ_UNCOMMITTED)
         except KafkaException as error:
             raise self._away(error) from None
-        return {partition: found.offset for partition, found in last.items()}
 
     def first_times(self, topic: str, at: Mapping[int, int], *, committed: bool = True) -> dict[int, datetime]:
         """Partition → time of the first record at or past an offset; who has none, or does not answer soon, is left out."""
@@ -227,6 +225,11 @@ class Broker:
             if error.args[0].code() in FORBIDDEN:
                 return None
             raise self._away(error) from None
+
+    def _ends(self, topic: str, partitions: Iterable[int], isolation: IsolationLevel) -> dict[int, int]:
+        asked = [TopicPartition(topic, p) for p in partitions]
+        (last,) = self._listed(asked, OffsetSpec.latest(), isolation=isolation)
+        return {partition: end.offset for partition, end in last.items()}
 
     def _listed(
         self,

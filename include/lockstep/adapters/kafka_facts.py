@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import ConfigResource, OffsetSpec
+from confluent_kafka import IsolationLevel, KafkaException
+from confluent_kafka.admin import ConfigResource
 
 from lockstep.adapters.kafka import GRACE, SECONDS, Broker
 from lockstep.core.broker_findings import TopicFacts
 from lockstep.core.log_findings import OpenTransaction
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 PATIENCE = 5.0
 OF_TOPIC = (
@@ -64,11 +59,6 @@ class SurveyedBroker(Broker):
         held = {p: end for p, end in ends.items() if end < marks[p]}
         since = self.first_times(topic, held, committed=False)
         return [OpenTransaction(p, end, marks[p], since.get(p)) for p, end in sorted(held.items())]
-
-    def _ends(self, topic: str, partitions: Iterable[int], isolation: IsolationLevel) -> dict[int, int]:
-        asked = [TopicPartition(topic, p) for p in partitions]
-        (ends,) = self._listed(asked, OffsetSpec.latest(), isolation=isolation)
-        return {partition: end.offset for partition, end in ends.items()}
 
 
 def _wanted(settings: dict[str, str], names: tuple[str, ...]) -> dict[str, str]:
