@@ -29,10 +29,9 @@ def create_staging(cur: cursor, attempt: AttemptId, place: int, columns: Sequenc
     cur.execute(sql.SQL(Q["create_staging"]).format(table=staging(attempt, place), columns=typed))
 
 
-def analyze_staging(cur: cursor, attempt: AttemptId, places: Sequence[int]) -> None:
-    """The database looks at what was staged for these places, so that it counts and sorts as many rows as there are."""
-    for place in places:
-        cur.execute(sql.SQL(Q["analyze_staging"]).format(table=staging(attempt, place)))
+def analyze(cur: cursor, columns: sql.Composable) -> None:
+    """The database looks at some rows of a new table, or of columns of it, and from then on plans for as many as there are."""
+    cur.execute(sql.SQL(Q["analyze"]).format(columns=columns))
 
 
 def staged_totals(cur: cursor, attempt: AttemptId) -> dict[int, Any]:

@@ -2,9 +2,9 @@
 -- The attempt's own table, in the transaction that opens it: a table made later could outlive reap.
 create table {table} ({columns})
 
--- name: analyze_staging
+-- name: analyze
 -- Nobody knows a new table: without a look at some of its rows many are planned for as if they were few.
-set local default_statistics_target = 10; analyze {table}; set local default_statistics_target to default
+set local default_statistics_target = 10; analyze {columns}; set local default_statistics_target to default
 
 -- name: staged_totals
 -- What the winners' staged rows really are, per stream; rows are grouped before they are joined, for they are many.

@@ -16,7 +16,7 @@ from lockstep.faults import reach
 from lockstep.ledger import attempts, target_rows
 from lockstep.ledger.quarantine import create_raw
 from lockstep.ledger.ranges import end_older_tasks
-from lockstep.ledger.staged import analyze_staging, create_staging, staged_records
+from lockstep.ledger.staged import analyze, create_staging, staged_records, staging
 from lockstep.steps.failure import recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.same_log import log_starts
@@ -71,7 +71,8 @@ def stage(
             attempts.require_newest(cur, attempt)
             places = range(len(pipeline.targets))
             if sum(line.rows for line in lines) >= MANY:
-                analyze_staging(cur, attempt, places)
+                for place in places:
+                    analyze(cur, staging(attempt, place))
             if lines and (folder.transform is not None or len(places) > 1):
                 records = staged_records(cur, attempt, [line.task for line in lines], places)
                 lines = counted_once(lines, records)

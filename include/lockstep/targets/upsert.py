@@ -10,6 +10,7 @@ from lockstep.core.errors import BadData
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import maybe, one
+from lockstep.ledger.staged import analyze
 from lockstep.targets.fit import Payload, payload
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         return one(cur)
 
     newest = run("keep_newest")
-    run("analyze_newest")
+    analyze(cur, sql.SQL("newest ({})").format(parts["keys"]))
     if target.order_by is not None:
         run("without_order")
         _refuse_no_order(cur, target)

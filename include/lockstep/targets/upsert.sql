@@ -10,10 +10,6 @@ select distinct on ({keys}) * from (
     from {rows} t join lockstep.stream s on s.stream_id = t._stream) staged
 order by {keys}, {order} _epoch desc, _offset desc, _stream desc, _ordinal desc
 
--- name: analyze_newest
--- Nobody knows a new table: without this a join of many keys may be planned as if they were few.
-set local default_statistics_target = 10; analyze newest ({keys}); set local default_statistics_target to default
-
 -- name: without_order
 -- A record without a value to order it by: sorted first of its key, it would win within a batch and lose elsewhere.
 select s.topic, s.partition, n._offset as "offset" from newest n join lockstep.stream s on s.stream_id = n._stream
