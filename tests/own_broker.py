@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lockstep.dev import kafka
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 # What a broker does every five minutes by default, it does at once.
@@ -39,6 +39,18 @@ class OwnBroker:
     def move(self, topic: str, offset: int) -> None:
         """The log of partition 0 begins at this offset, as after so many records."""
         self._while_down(lambda: self._begin_at(topic, offset))
+
+    def spoil(self, change: Callable[[bytearray, str], None], topics: Iterable[str]) -> None:
+        """Changes the bytes of the log of partition 0 of each topic, as a disk does that does not keep them."""
+
+        def spoil() -> None:
+            for topic in topics:
+                (file,) = (self.home.resolve() / "kafka" / "data" / f"{topic}-0").glob("*.log")
+                log = bytearray(file.read_bytes())
+                change(log, topic)
+                file.write_bytes(log)
+
+        self._while_down(spoil)
 
     def _while_down(self, change: Callable[[], None]) -> None:
         kafka.stop(self.broker)

@@ -6,6 +6,8 @@ from mutants.mutant import Edit, Mutant
 
 SPARK = "tests/spark/test_exactly_what_was_planned.py::"
 READERS = "tests/spark/test_two_readers.py::"
+STRETCHES = "tests/kafka/test_long_aborted_stretches.py::"
+MALFORMED = "tests/kafka/test_malformed_batches.py::"
 STRAIGHT = "tests/spark/test_straight.py::"
 DRIVER = "tests/spark/test_driver_first.py::"
 
@@ -95,6 +97,30 @@ MUTANTS = [
             f"{DRIVER}test_ranges_that_the_driver_has_committed_are_found_by_spark",
         ),
         (DRIVER.removesuffix("::"),),
+        long=True,
+    ),
+    Mutant(
+        "a task gives up where all that it fetches is aborted",
+        "the batch would be stuck for good",
+        (Edit("adapters/kafka_ranges.py", " or fetched.has_moved():", ":"),),
+        (f"{STRETCHES}test_a_reader_goes_on_through_a_stretch_that_takes_longer_than_its_patience[task]",),
+        (STRETCHES.removesuffix("::"),),
+        long=True,
+    ),
+    Mutant(
+        "a task goes on behind a batch that cannot be read",
+        "it waits, or speaks of an offset that does not exist",
+        (Edit("adapters/kafka_ranges.py", "                refuse_malformed(all_[place], self.bootstrap)\n", ""),),
+        (f"{MALFORMED}test_a_malformed_batch_is_named_by_offset_by_every_reader_and_ends_none",),
+        (MALFORMED.removesuffix("::"),),
+        long=True,
+    ),
+    Mutant(
+        "verify reads without checksums",
+        "the client aborts the process, or gives other bytes",
+        (Edit("adapters/kafka.py", '"check.crcs": True', '"check.crcs": False'),),
+        (f"{MALFORMED}test_a_malformed_batch_is_named_by_offset_by_every_reader_and_ends_none",),
+        (MALFORMED.removesuffix("::"),),
         long=True,
     ),
     Mutant(

@@ -18,6 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from lockstep.adapters.kafka_election import settled
+from lockstep.adapters.kafka_reading import Fetched, refuse_malformed
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import Bounds, TopicView
@@ -155,27 +156,30 @@ class Broker:
     ) -> Iterator[Any]:
         """Every committed record of the range, in order; ends by position, because an empty poll is no end.
 
-        Without `committed`, those of open and aborted transactions, too. Raises `Unreachable` when nothing comes for `SECONDS`.
+        Without `committed`, those of open and aborted transactions, too. Raises `BadData` for a batch that cannot be read,
+        and `Unreachable` when nothing is fetched for `SECONDS`.
         """
         if from_offset >= until_offset:
             return
-        consumer, where = self._reader(committed=committed), TopicPartition(topic, partition, from_offset)
+        fetched, where = Fetched(), TopicPartition(topic, partition, from_offset)
+        consumer = self._reader(committed=committed, **fetched.settings)
         consumer.assign([where])
         at, waited = from_offset, 0.0
         try:
             while waited < SECONDS:
                 found = consumer.consume(RECORDS_AT_ONCE, timeout=SECONDS_A_LOOK)
                 for message in found:
+                    refuse_malformed(message, self.bootstrap)
                     if message.error() and message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                         raise self._away(KafkaException(message.error()))
                     if not message.error() and message.offset() < until_offset:
                         yield message
                     elif message.error() or message.offset() >= until_offset:
                         return
-                before, at = at, consumer.position([where])[0].offset
+                at = consumer.position([where])[0].offset
                 if at >= until_offset:
                     return
-                waited = 0.0 if found or at != before else waited + SECONDS_A_LOOK
+                waited = 0.0 if found or fetched.has_moved() else waited + SECONDS_A_LOOK
             raise Unreachable(
                 f"{topic}-{partition}: Kafka at {self.bootstrap} gave nothing from offset {max(at, from_offset)} on "
                 f"for {SECONDS:.0f} s",
@@ -193,6 +197,7 @@ class Broker:
                 "isolation.level": "read_committed" if committed else "read_uncommitted",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
+                "check.crcs": True,
                 "enable.partition.eof": True,
                 "fetch.wait.max.ms": 20,
             }

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lockstep.adapters.kafka import LAST_STAMP
+from lockstep.adapters.kafka_reading import Fetched, refuse_malformed
 from lockstep.core.errors import Unreachable
 from lockstep.staging.short_way import RAW
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 10_000  # records of an Arrow batch
 FEW = 250  # offsets that are read together and kept until all of them are there; each may be of a megabyte
-PATIENCE = 60.0  # seconds without a word from the broker
+PATIENCE = 60.0  # seconds in which nothing is fetched
 LOOK = 0.2
 FETCH_WAIT_MS = 10  # a range's tail waits this long for bytes that will not come
 SETTINGS: dict[str, Any] = {
@@ -52,7 +53,7 @@ TUNING: dict[str, Any] = {
     "max.partition.fetch.bytes": 4_194_304,
 }
 END = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own name
-# What will not be otherwise in a minute.
+# Errors that do not pass within a minute.
 FATAL = {
     KafkaError._AUTHENTICATION,  # noqa: SLF001
     KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - the log has no such offset
@@ -72,16 +73,18 @@ class KafkaRanges:
     ) -> Iterator[pa.RecordBatch]:
         """Every committed record of ranges of one topic as raw records, one stream after another.
 
-        Returns when each range is known to be read to its end. Raises `Unreachable` when the log does not give an offset
-        of it, or nothing for a minute, and whatever `go_on` raises, which is asked several times a second.
+        Returns when each range is known to be read to its end. Raises `BadData` for a batch that cannot be read,
+        `Unreachable` when the log does not give an offset of a range, or nothing for a minute, and whatever `go_on`
+        raises. `go_on` is called several times a second.
         """
+        fetched = Fetched()
         settings = TUNING | self.options.for_librdkafka() | SETTINGS | {"bootstrap.servers": self.bootstrap}
-        with closing(Consumer(settings)) as consumer, _seldom_collected():
+        with closing(Consumer(settings | fetched.settings)) as consumer, _seldom_collected():
             for together in _together(ranges):
-                yield from self._read(consumer, together, go_on)
+                yield from self._read(consumer, fetched, together, go_on)
 
     def _read(
-        self, consumer: Consumer, ranges: Sequence[StreamRange], go_on: Callable[[], None]
+        self, consumer: Consumer, fetched: Fetched, ranges: Sequence[StreamRange], go_on: Callable[[], None]
     ) -> Iterator[pa.RecordBatch]:
         """One range as its records come, or several together when all of them are there."""
         waiting = {item.offsets.topic_partition.partition: item for item in ranges}
@@ -94,10 +97,14 @@ class KafkaRanges:
             first = consumer.poll(LOOK)
             # A message without a value is false.
             found = [] if first is None else [first, *consumer.consume(AT_ONCE - 1, timeout=0)]
-            if self._taken(found, waiting, held):
+            if not found:
+                _drop_passed(consumer, waiting)
+            if self._taken(found, waiting, held) or fetched.has_moved():
                 heard = time.monotonic()
-            elif time.monotonic() - heard > PATIENCE:
-                raise self._away(f"nothing came for {PATIENCE:.0f} s", next(iter(waiting.values())))
+            elif time.monotonic() - heard > PATIENCE and waiting:
+                item = next(iter(waiting.values()))
+                at = max(_position(consumer, item), item.offsets.from_offset)
+                raise self._away(f"nothing came from offset {at} on for {PATIENCE:.0f} s", item)
             if len(ranges) == 1:
                 yield from _raw(held, ranges)
                 held = {partition: [] for partition in held}
@@ -111,7 +118,8 @@ class KafkaRanges:
             errors = {}
             if any(map(Message.error, all_)):
                 errors = {place: error for place, error in enumerate(map(Message.error, all_)) if error is not None}
-            for error in errors.values():
+            for place, error in errors.items():
+                refuse_malformed(all_[place], self.bootstrap)
                 self._require_bearable(error, item)
             if item is None:  # what was fetched past a range's end
                 continue
@@ -126,13 +134,26 @@ class KafkaRanges:
         return news
 
     def _require_bearable(self, error: KafkaError, item: StreamRange | None) -> None:
-        """The log's end is none, and an error of a broker that comes and goes is waited out; others are not."""
+        """Lets pass the log's end, and errors of a broker that comes and goes."""
         if error.code() in FATAL or error.fatal():
             raise self._away(error.str(), item)
 
     def _away(self, what: str, item: StreamRange | None) -> Unreachable:
         which = str(item.offsets) if item else "the topic"
         return Unreachable(f"{which} could not be read from Kafka at {self.bootstrap}: {what}")
+
+
+def _drop_passed(consumer: Consumer, waiting: dict[int, StreamRange]) -> None:
+    """Drops ranges whose end the consumer has passed, also where the last records before it are invisible."""
+    for partition, item in list(waiting.items()):
+        if _position(consumer, item) >= item.offsets.until_offset:
+            del waiting[partition]
+
+
+def _position(consumer: Consumer, item: StreamRange) -> int:
+    """Returns the offset behind the last one that was handed out, markers included; negative before the first."""
+    where = item.offsets.topic_partition
+    return int(consumer.position([TopicPartition(where.topic, where.partition)])[0].offset)
 
 
 @contextmanager

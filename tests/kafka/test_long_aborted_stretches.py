@@ -1,0 +1,82 @@
+"""A stretch of aborted records may take long to pass: readers go on while they fetch, and end where their range ends."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer
+
+from lockstep.adapters import kafka, kafka_ranges, kafka_reading
+from lockstep.core.errors import Unreachable
+from lockstep.core.kafka_options import KafkaOptions
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from odd_logs import stable_end
+
+ABORTED = 20_000
+PATIENCE = 0.8
+SLOW = {
+    "message.max.bytes": 1_000,
+    "fetch.max.bytes": 1_000,
+    "max.partition.fetch.bytes": 1_000,
+}  # a few records a fetch
+
+
+@pytest.fixture
+def aborted(kafka, topic):
+    """A record, a transaction that takes seconds to pass and was aborted, a record: where they stand."""
+    name = topic(1)
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": name, "batch.num.messages": 5, "linger.ms": 0})
+    producer.init_transactions(30)
+    for values, end in [([b"first"], "commit"), ([b"x" * 500] * ABORTED, "abort"), ([b"last"], "commit")]:
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(name, value)
+            producer.poll(0)
+        producer.flush(60)
+        producer.commit_transaction(30) if end == "commit" else producer.abort_transaction(30)
+    return kafka, name
+
+
+def task(kafka: str, topic: str, until: int) -> list[int]:
+    item = StreamRange(1, OffsetRange(TopicPartition(topic, 0), 0, until))
+    batches = kafka_ranges.KafkaRanges(kafka, KafkaOptions()).records([item])
+    return [offset for batch in batches for offset in batch["_offset"].to_pylist()]
+
+
+def verifier(address: str, topic: str, until: int) -> list[int]:
+    broker = kafka.Broker(address)
+    broker._options |= SLOW  # noqa: SLF001 - a slow link
+    return [message.offset() for message in broker.records(topic, 0, 0, until)]
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    monkeypatch.setattr(kafka_ranges, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(kafka, "SECONDS", PATIENCE)
+    monkeypatch.setattr(kafka_ranges, "TUNING", kafka_ranges.TUNING | SLOW)
+    monkeypatch.setattr(kafka_reading, "INTERVAL_MS", 100)
+
+
+both = pytest.mark.parametrize("read", [task, verifier])
+
+
+@both
+@pytest.mark.usefixtures("slow")
+def test_a_reader_goes_on_through_a_stretch_that_takes_longer_than_its_patience(aborted, read):
+    address, topic = aborted
+    behind_the_first = 2
+    assert read(address, topic, stable_end(address, topic)) == [0, behind_the_first + ABORTED + 1]
+
+
+@both
+@pytest.mark.usefixtures("slow")
+def test_a_range_that_ends_at_an_abort_marker_ends_there(aborted, read):
+    address, topic = aborted
+    assert read(address, topic, 2 + ABORTED + 1) == [0]
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_task_that_fetches_nothing_names_the_offset_at_which_it_waits(aborted):
+    address, topic = aborted
+    end = stable_end(address, topic)
+    with pytest.raises(Unreachable, match=rf"{topic}-0 .* nothing came from offset {end} on for"):
+        task(address, topic, end + 5)

@@ -1,0 +1,114 @@
+"""A batch of records that a disk or a producer spoiled is named by its offset, and no reader waits for it or dies of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from own_broker import OwnBroker
+from servers import make_topic
+
+INCLUDE = Path(__file__).parents[2] / "include"
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+SPOILS = ("record", "header", "magic")
+HEAD = 61  # bytes before a batch's records
+CRC_AT, CRC_FROM, MAGIC_AT = 17, 21, 16
+EACH = 100  # records a batch
+READ = """
+import json, sys, time
+from lockstep.adapters import kafka_ranges
+from lockstep.adapters.kafka import Broker
+from lockstep.core.kafka_options import KafkaOptions
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+kafka_ranges.PATIENCE = 2.0
+address, ways, topics = sys.argv[1], ("task", "verify"), sys.argv[2:]
+
+def read(way, topic):
+    if way == "verify":
+        return [m.offset() for m in Broker(address).records(topic, 0, 0, 400)]
+    item = StreamRange(1, OffsetRange(TopicPartition(topic, 0), 0, 400))
+    return [o for b in kafka_ranges.KafkaRanges(address, KafkaOptions()).records([item]) for o in b["_offset"].to_pylist()]
+
+for topic in topics:
+    for way in ways:
+        begun = time.monotonic()
+        try:
+            said = ["read", len(read(way, topic))]
+        except Exception as error:
+            said = [type(error).__name__, str(error)]
+        print(json.dumps([topic, way, *said, time.monotonic() - begun]), flush=True)
+"""
+
+
+def crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def spoil_second_batch(log: bytearray, topic: str) -> None:
+    """Changes a bit of the second batch, or makes its compressed bytes nonsense under a checksum that suits them."""
+    (first,) = struct.unpack_from(">i", log, 8)
+    at = first + 12
+    base, length = struct.unpack_from(">qi", log, at)
+    assert base == EACH
+    chance, kind = random.Random(topic), topic.partition("-")[2]  # noqa: S311 - spread, not secrecy
+    ranges = {"magic": (MAGIC_AT, MAGIC_AT + 1), "header": (CRC_FROM, HEAD), "record": (HEAD, length + 12)}
+    if kind in ranges:
+        log[at + chance.randrange(*ranges[kind])] ^= 1 << chance.randrange(1, 7)
+    else:
+        log[at + HEAD : at + HEAD + 8] = b"\xff" * 8
+        struct.pack_into(">I", log, at + CRC_AT, crc32c(log[at + CRC_FROM : at + length + 12]))
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    broker = OwnBroker(tmp_path_factory.mktemp("own"))
+    yield broker
+    broker.stop()
+
+
+def fill(address: str, topic: str, codec: str) -> None:
+    """Four batches of records."""
+    make_topic(address, topic, 1)
+    for begin in range(0, 4 * EACH, EACH):
+        producer = Producer({"bootstrap.servers": address, "compression.type": codec, "linger.ms": 60_000})
+        for n in range(begin, begin + EACH):
+            producer.produce(topic, json.dumps({"id": f"r{n}", "pad": "x" * 50}), f"k{n}", 0)
+        assert producer.flush(20) == 0
+
+
+def test_a_malformed_batch_is_named_by_offset_by_every_reader_and_ends_none(own):
+    topics = [f"{codec}-{kind}" for codec in CODECS for kind in SPOILS] + ["gzip-compressed", "zstd-compressed"]
+    for topic in topics:
+        fill(own.address, topic, topic.partition("-")[0])
+    own.spoil(spoil_second_batch, topics)
+
+    done = subprocess.run(
+        [sys.executable, "-c", READ, own.address, *topics],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=os.environ | {"PYTHONPATH": str(INCLUDE)},
+        check=False,
+    )
+
+    assert done.returncode == 0, (done.stdout.splitlines()[-1:], done.stderr[-500:])
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == 2 * len(topics)
+    for topic, way, kind, said, seconds in answers:
+        assert kind == "BadData", (topic, way, said)
+        assert f"{topic}-0: the batch of records at offset {EACH} cannot be read" in said
+        assert "lockstep skip NAME --to 0:OFFSET --reason ..." in said
+        assert seconds < 30, (topic, way)
