@@ -12,7 +12,7 @@ from lockstep.core.errors import BadDefinition
 from lockstep.core.formats import Avro, Custom, Envelope, Format, Json, Raw, columns_of
 from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Guarantee, Idempotent, PerBatch, PerPartition
 from lockstep.core.stores import Files, Postgres, Store, refuse_misfit
-from lockstep.core.targets import Accumulate, Append, Count, Max, Min, Sum, Target, Upsert
+from lockstep.core.targets import Accumulate, Append, Count, Max, Min, Sum, Target, Upsert, shares
 from lockstep.core.violations import ON_VIOLATION, REFUSE
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ __all__ = [
 
 # Options that came later, with what leaving them out means: a definition that does not use them keeps its document and hash.
 ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store"))
-ADDED |= {"strict": False, "nondeterministic": False, "on_violation": REFUSE}
+ADDED |= {"strict": False, "nondeterministic": False, "on_violation": REFUSE, "shared_with": ()}
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
 
@@ -129,6 +129,8 @@ class Pipeline:
         for table in tables:
             if tables.count(table) > 1:
                 raise BadDefinition(f"target: {table} stands there twice, and every target has a table of its own")
+        if any(self.name in shares(target) for target in self.targets):
+            raise BadDefinition(f"target.shared_with: {self.name!r} is this pipeline itself; name the others")
 
     @property
     def targets(self) -> tuple[Target, ...]:

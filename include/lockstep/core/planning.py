@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import Stream, TopicView
 
 FAILURES_THAT_BLOCK = 3
-TUNING = ("order_by", "transform")
+TUNING = ("order_by", "transform", "shared_with")
 K = TypeVar("K", bound="Hashable")
 
 

@@ -28,17 +28,22 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """The newest record of a key is the key's row; a tombstone deletes it. Newest: (`order_by`, stream epoch, offset)."""
+    """The newest record of a key is the key's row; a tombstone deletes it. Newest: (`order_by`, stream epoch, offset).
+
+    `shared_with` names the other pipelines that write this table. Each of them names this one in its own definition.
+    """
 
     table: str
     key: tuple[str, ...]
     order_by: str | None = None
     transform: str | None = None
+    shared_with: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _refuse_bad_table(self.table)
         _refuse_bad_transform(self.transform)
         _refuse_bad_key(self.key, *([self.order_by] if self.order_by else []))
+        _refuse_bad_names(self.shared_with)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,21 @@ def _refuse_bad_key(key: tuple[str, ...], *others: str) -> None:
     for name in (*key, *others):
         if not IDENTIFIER.match(name):
             raise BadDefinition(f"target: {name!r} is not a column name")
+
+
+def _refuse_bad_names(names: tuple[str, ...]) -> None:
+    if not isinstance(names, tuple):
+        raise BadDefinition("target.shared_with must be a tuple of pipeline names, such as ('orders_eu',)")
+    for name in names:
+        if not isinstance(name, str) or not IDENTIFIER.match(name):
+            raise BadDefinition(f"target.shared_with: {name!r} is not the name of a pipeline")
+        if names.count(name) > 1:
+            raise BadDefinition(f"target.shared_with: {name!r} is there twice")
+
+
+def shares(target: Target) -> tuple[str, ...]:
+    """The other pipelines that the definition lets write the table."""
+    return target.shared_with if isinstance(target, Upsert) else ()
 
 
 def _refuse_bad_transform(name: str | None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
-from lockstep.core.definition import Accumulate, Append, PerPartition
+from lockstep.core.definition import Accumulate, Append, PerPartition, Upsert
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.guarantees import EACH_STREAM, Delivered, commit_unit
 from lockstep.core.staging import RESERVED_COLUMNS
@@ -133,6 +133,8 @@ def require_key(cur: cursor, pipeline: Pipeline) -> None:
             f"{name}: target {table} has no unique index on ({', '.join(sorted(key))}): a duplicate could not be refused",
             next_command=f"add one to target.sql, then lockstep migrate {name}",
         )
+    if isinstance(target, Upsert):
+        _refuse_nullable_key(cur, name, target)
 
 
 def refuse_key(cur: cursor, pipeline: Pipeline) -> None:
@@ -143,6 +145,18 @@ def refuse_key(cur: cursor, pipeline: Pipeline) -> None:
             f"{pipeline.name}: target {pipeline.first.table} is unique on ({', '.join(row.columns)}), and at least once "
             "appends a row again after a crash",
             next_command="take the index out of target.sql and out of the table, or name another guarantee in another pipeline",
+        )
+
+
+def _refuse_nullable_key(cur: cursor, name: str, target: Upsert) -> None:
+    """Refuses key columns that may be null: a unique index takes nulls for different, a batch takes them for one key."""
+    nullable = [row.name for row in _columns(cur, target.table) if row.name in target.key and not row.not_null]
+    if nullable:
+        changes = ", ".join(f"alter column {column} set not null" for column in nullable)
+        raise Refusal(
+            f"{name}: key column {', '.join(nullable)} of target {target.table} may be null, and of several records "
+            "without a key one batch would keep one",
+            next_command=f"alter table {target.table} {changes}, the same in target.sql, then lockstep migrate {name}",
         )
 
 

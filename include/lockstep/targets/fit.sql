@@ -1,6 +1,7 @@
 -- name: target_columns
 -- The target's columns with their types as Postgres writes them; no row: there is no such table.
 select a.attname as name, format_type(a.atttypid, a.atttypmod) as type, a.atttypid as type_id,
+    a.attnotnull as not_null,
     a.attnotnull and not a.atthasdef and a.attidentity = '' as must_be_given
 from pg_attribute a where a.attrelid = to_regclass(%(table)s) and a.attnum > 0 and not a.attisdropped order by a.attnum
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lockstep.targets.rows import Rows
 
 Q = queries("lockstep.targets", "upsert")
+EFFECTS = ("inserted", "updated", "deleted", "superseded")
 REPLAY = (
     "the replayed records are applied again, each where nothing newer of its key is there; a row whose newest record is "
     "among them and which today's code no longer yields is deleted; earlier versions are not brought back"
@@ -42,7 +43,14 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         return one(cur)
 
     newest = run("keep_newest")
+    if newest == 0:
+        run("forget_newest")
+        return dict.fromkeys(EFFECTS, 0)
+    values["pipeline"] = told("owner_of_rows").pipeline
+    values["peers"] = [values["pipeline"], *target.shared_with]
     analyze(cur, sql.SQL("newest ({})").format(parts["keys"]))
+    run("without_key")
+    _refuse_no_key(cur, target)
     if target.order_by is not None:
         run("without_order")
         _refuse_no_order(cur, target)
@@ -56,6 +64,9 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         run("moved_since")
         _refuse_moved_key(cur, target)
     superseded = run("drop_superseded") if there.newer else 0
+    if target.order_by is None and deletions.earlier:
+        run("moved_since_deleted")
+        _refuse_moved_key(cur, target, was="was deleted in one partition and stands in another")
     dead = run("drop_dead") if deletions.earlier else 0
     deleted = 0
     if deletions.now:
@@ -64,12 +75,8 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     existing: int = told("count_existing").existing if dead else there.found - superseded - deleted
     written = run("upsert_rows") if there.found else inserted_new(cur, run)
     run("forget_newest")
-    return {
-        "inserted": written - existing,
-        "updated": existing,
-        "deleted": deleted,
-        "superseded": rows.count - newest + superseded + dead,
-    }
+    done = (written - existing, existing, deleted, rows.count - newest + superseded + dead)
+    return dict(zip(EFFECTS, done, strict=True))
 
 
 def inserted_new(cur: cursor, run: Callable[[str], int]) -> int:
@@ -82,11 +89,11 @@ def inserted_new(cur: cursor, run: Callable[[str], int]) -> int:
         return run("upsert_rows")
 
 
-def _refuse_moved_key(cur: cursor, target: Upsert) -> None:
+def _refuse_moved_key(cur: cursor, target: Upsert, was: str = "stands in two partitions") -> None:
     row = maybe(cur)
     if row is not None:
         raise BadData(
-            f"{target.table}: key {row.key} stands in two partitions (streams {row.one} and {row.other}) and nothing says "
+            f"{target.table}: key {row.key} {was} (streams {row.one} and {row.other}) and nothing says "
             "which record is newer; name a column with order_by, or partition the topic by this key"
         )
 
@@ -97,6 +104,15 @@ def _refuse_no_order(cur: cursor, target: Upsert) -> None:
         raise BadData(
             f"{target.table}: {target.order_by} of the record at {row.topic}-{row.partition} offset {row.offset} is null, and "
             "nothing else says which record of its key is newer; drop such records in the transform"
+        )
+
+
+def _refuse_no_key(cur: cursor, target: Upsert) -> None:
+    row = maybe(cur)
+    if row is not None:
+        raise BadData(
+            f"{target.table}: the key ({', '.join(target.key)}) of the record at {row.topic}-{row.partition} offset "
+            f"{row.offset} is null in part; drop such records in the transform"
         )
 
 
@@ -121,10 +137,16 @@ def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
         "key_places": sql.SQL(", ").join(sql.SQL(str(place)) for place, _ in enumerate(keys, 1)),
         "same_key": each("t.{0} = n.{0}", keys, " and "),
         "order": each("{} desc,", order, " "),
+        "no_key": each("n.{} is null", keys, " or "),
         "no_order": each("n.{} is null", order, " and "),
         "target_order": target_order,
         "newest_order": newest_order,
-        "older": sql.SQL(Q["older"]).format(target_order=target_order, newest_order=newest_order),
+        "older": sql.SQL(Q["older"]).format(
+            target_order=target_order,
+            newest_order=newest_order,
+            ranked_higher=each("t.{0} > n.{0}", order) if order else sql.SQL("false"),
+        ),
+        "apart": sql.SQL(Q["apart"]),
         "assignments": each(
             "{0} = excluded.{0}", [sql.Identifier(n) for n in columns.names if n not in target.key] or keys
         ),

@@ -15,6 +15,11 @@ order by {keys}, {order} _epoch desc, _offset desc, _stream desc, _ordinal desc
 select s.topic, s.partition, n._offset as "offset" from newest n join lockstep.stream s on s.stream_id = n._stream
 where {no_order} order by n._stream, n._offset limit 1
 
+-- name: without_key
+-- A record with null in its key: two of them would be one row or two, as batches cut them.
+select s.topic, s.partition, n._offset as "offset" from newest n join lockstep.stream s on s.stream_id = n._stream
+where {no_key} order by n._stream, n._offset limit 1
+
 -- name: moved_within
 -- A key in two partitions of one epoch: nothing says which record is newer. Sorted, so that no plan hopes to meet one soon.
 select jsonb_build_array({newest_keys}) as key, t.one, t.other
@@ -23,21 +28,38 @@ from (select {staged_keys}, s.epoch, min(t._stream) as one, max(t._stream) as ot
       group by {key_places}, s.epoch having min(t._stream) <> max(t._stream)) t
 join newest n on {same_key} and n._epoch = t.epoch order by key limit 1
 
+-- name: owner_of_rows
+-- The pipeline whose records these are.
+select s.pipeline from lockstep.stream s where s.stream_id = (select n._stream from newest n limit 1)
+
 -- name: older
--- Of a key the row that is there (t, s) is of a newer record than the staged one (n).
-({target_order} s.epoch, t._offset, t._stream) > ({newest_order} n._epoch, n._offset, n._stream)
+-- Of a key the row that is there (t, s) is of a newer record than the staged one (n). A former owner's row is not.
+case when s.pipeline = any(%(peers)s)
+    then ({target_order} s.epoch, t._offset, t._stream) > ({newest_order} n._epoch, n._offset, n._stream)
+    else {ranked_higher} end
+
+-- name: apart
+-- Offsets of these two streams (s and that of n) say nothing about which record is newer.
+s.stream_id <> n._stream and s.pipeline = any(%(peers)s) and (s.pipeline <> %(pipeline)s or s.epoch = n._epoch)
 
 -- name: look_up
 -- What the target has of these keys: rows, newer rows, and rows of a record in another partition of one epoch.
 select count(*) as found, count(*) filter (where {older}) as newer,
-    count(*) filter (where t._stream <> n._stream and s.epoch = n._epoch) as moved
+    count(*) filter (where {apart}) as moved
 from newest n join {target} t on {same_key} join lockstep.stream s on s.stream_id = t._stream
 
 -- name: moved_since
 -- The same, against what was written before.
 select jsonb_build_array({newest_keys}) as key, t._stream as one, n._stream as other
-from newest n join {target} t on {same_key} and t._stream <> n._stream
-join lockstep.stream s on s.stream_id = t._stream and s.epoch = n._epoch limit 1
+from newest n join {target} t on {same_key}
+join lockstep.stream s on s.stream_id = t._stream and {apart} limit 1
+
+-- name: moved_since_deleted
+-- The same, against deletions: a record beside a deletion in another partition of one epoch is neither older nor newer.
+select d.key, d.stream_id as one, n._stream as other
+from newest n join lockstep.tombstone d on d.target = %(target)s and d.key = jsonb_build_array({newest_keys})
+join lockstep.stream s on s.stream_id = d.stream_id and {apart}
+where not exists (select from {target} t where {same_key}) limit 1
 
 -- name: drop_superseded
 -- Records older than the row that is there change nothing.
@@ -50,10 +72,11 @@ select exists (select from lockstep.tombstone d where d.target = %(target)s) as 
     exists (select from newest n where n._deleted) as now
 
 -- name: drop_dead
--- Records older than a tombstone do not raise the dead.
+-- Records older than a tombstone do not raise the dead; offsets are compared within a stream, epochs within a pipeline.
 delete from newest n using lockstep.tombstone d, lockstep.stream s
 where d.target = %(target)s and d.key = jsonb_build_array({newest_keys})
-  and s.stream_id = d.stream_id and (s.epoch, d."offset") > (n._epoch, n._offset)
+  and s.stream_id = d.stream_id and s.pipeline = %(pipeline)s
+  and case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n._epoch end
 
 -- name: insert_tombstones
 -- A deletion leaves its order behind.

@@ -1,0 +1,71 @@
+"""A key that may be null is refused before anything is read, and a null in a key is refused by its offset."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import psycopg2
+import pytest
+
+from here import Here
+from lockstep.core.errors import BadData, Refusal
+from lockstep.ledger.migrate import migrate_target
+
+COORDINATES = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
+SHAPES = {
+    "unique": "id text unique, n int",
+    "nulls not distinct": "id text unique nulls not distinct, n int",
+    "of two columns": "id text not null, n int, unique (id, n)",
+}
+
+
+@pytest.fixture
+def keyed(drill):
+    """`keyed(columns, key)` gives the drill an upserted table with these columns."""
+    opened = []
+
+    def make(columns: str, key: str = '"id",', more: str = "") -> Here:
+        (drill.home / "drill" / "target.sql").write_text(f"create table public.drill ({columns}, {COORDINATES});{more}")
+        with closing(psycopg2.connect(drill.dsn)) as conn, conn, conn.cursor() as cur:
+            cur.execute("set role lockstep_owner; drop table public.drill")
+        here = Here(drill)
+        opened.append(here)
+        here.rewrite('target=Append("public.drill")', f'target=Upsert("public.drill", key=({key}))')
+        here.rewrite("import Append, Json", "import Json, Upsert")
+        migrate_target(here.at.conn, here.folder)
+        return here
+
+    yield make
+    for here in opened:
+        here.at.close()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_key_column_that_may_be_null_is_refused_before_anything_is_read(keyed, drill, shape):
+    two = shape == "of two columns"
+    here = keyed(SHAPES[shape], '"id", "n"' if two else '"id",')
+    column = "n" if two else "id"
+
+    with pytest.raises(Refusal, match=f"key column {column} of target public.drill may be null") as refused:
+        here.run()
+
+    assert f"alter table public.drill alter column {column} set not null" in refused.value.next_command
+    assert drill.ask("select count(*) from lockstep.attempt") == [(0,)]
+
+    with closing(psycopg2.connect(drill.dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute(f"set role lockstep_owner; {refused.value.next_command.partition(',')[0]}")
+    here.drain()
+    assert drill.ask("select count(*), count(distinct id) from public.drill") == [(150, 150)]
+
+
+def test_a_null_in_a_key_is_refused_by_its_offset_and_no_row_is_written(keyed, drill, produce):
+    here = keyed("id text not null, n int not null, primary key (id, n)", '"id", "n"')
+    here.drain()
+    produce(drill.topic, [(b"k", json.dumps({"id": "later"}))], partition=0)
+    ((offset,),) = drill.ask("select position from lockstep.stream where partition = 0")
+
+    with pytest.raises(BadData, match=rf"the key \(id, n\) of the record at {drill.topic}-0 offset {offset} is null"):
+        here.run()
+
+    assert drill.ask("select count(*) from public.drill where id = 'later'") == [(0,)]
