@@ -101,8 +101,8 @@ def test_with_order_by_a_deletion_of_another_partition_has_no_value_and_loses_no
     ranked(ordered, 0, ("b", 1, 1))
     ordered.done()
     ordered.ask(
-        "insert into lockstep.tombstone (target, key, stream_id, \"offset\")"
-        " select 'public.house', '[\"a\"]', min(stream_id), 11 from lockstep.stream returning 1"
+        "insert into lockstep.tombstone select 'public.house', jsonb_build_array('a'), min(stream_id), 11"
+        " from lockstep.stream returning 1"
     )
     ranked(ordered, 1, ("a", 42, 1))
 

@@ -173,9 +173,13 @@ def _make_targets(conn: connection, folder: PipelineFolder) -> list[str]:
     if folder.pipeline.store is None:
         migrations.migrate_target(conn, folder)
         return [target.table for target in folder.pipeline.targets]
+    from lockstep.adapters.postgres import PLANNER, transaction
+    from lockstep.ledger.owners import register
     from lockstep.targets.stores import results_of
 
     migrations.require_migrated(conn)
+    with transaction(conn, PLANNER) as cur:
+        register(cur, folder.pipeline)
     return [results_of(folder.pipeline, dsn(), stores()).make(folder)]
 
 

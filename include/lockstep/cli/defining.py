@@ -13,6 +13,7 @@ import typer
 from lockstep.adapters import folders
 from lockstep.cli.options import Name, OneName
 from lockstep.cli.output import AsJson, say, show
+from lockstep.cli.sharing import conflicts_of
 from lockstep.core.columns import IDENTIFIER
 from lockstep.core.definition import Append, Json, Pipeline, Upsert
 from lockstep.core.determinism import doubts, unseen
@@ -52,6 +53,11 @@ def new(
     table = table or f"public.{name}"
     # Born before a file is written, so that what it refuses leaves nothing behind.
     pipeline = Pipeline(name, topic, Json(columns, key), Upsert(table, (key,)) if key else Append(table))
+    for found in conflicts_of(pipeline):
+        another = f"lockstep new {name} --topic {topic} --table public.ANOTHER"
+        raise Refusal(
+            found.reason, next_command=f"{another}; to rename {found.owner}, rename its folder, then lockstep hand-over"
+        )
     folder = folders.root() / name
     if folder.exists():
         raise Refusal(f"{folders.shown(folder)} is there already", next_command=f"lockstep check {name}")
@@ -112,7 +118,10 @@ def _faults(name: str) -> list[str]:
         folder = folders.load(name)
         place = folders.shown(folder.path)
         engine = _engine(folder)
-        return [*faults(folder, _columns(folder, engine), place), *_doubts(folder, engine, place)]
+        tables = [
+            f"{c.reason.removeprefix(f'{name}: ')}  Next: {c.next_command}" for c in conflicts_of(folder.pipeline)
+        ]
+        return [*faults(folder, _columns(folder, engine), place), *_doubts(folder, engine, place), *tables]
     except (BadDefinition, BadData) as fault:
         return [fault.message]
 

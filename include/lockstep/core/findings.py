@@ -50,6 +50,7 @@ class Check(StrEnum):
     HISTORY = "history"
     MIGRATIONS = "migrations"
     TARGET = "target"
+    OWNER = "owner"
     DEFINITION = "definition"
     SCHEDULE = "schedule"
     LIMITS = "limits"

@@ -10,6 +10,8 @@ from lockstep.core.findings import Check, Finding, Judged, problem, warning
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lockstep.core.ownership import Conflict
+
 SUBJECT = "ledger"
 MANY_PARTITIONS = 1_000
 MIGRATE = "lockstep migrate"
@@ -38,7 +40,10 @@ HISTORY = (
     "hour_offsets",
     "hour_told",
 )
-CHANGING = ("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline", "arrival")
+CHANGING = (
+    *("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline", "arrival"),
+    "target_owner",
+)
 PLANS = (
     "stream",
     "request",
@@ -54,6 +59,7 @@ PLANS = (
     "rehearsal",
     "complete_hour",
     "hour_offsets",
+    "target_owner",
 )
 STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result", "target_rows")
 RANGES = ("task_backend", "manifest", "result", "commit", "coverage", "reject", "tombstone")
@@ -65,7 +71,7 @@ COMMITS = (
 GRANTS = (
     *((role, "SELECT", table) for role in OF_A_RUN for table in (*HISTORY, *CHANGING)),
     *(("lockstep_planner", "INSERT", table) for table in ("pipeline", *PLANS)),
-    *(("lockstep_planner", "DELETE", table) for table in ("claim", "coverage")),
+    *(("lockstep_planner", "DELETE", table) for table in ("claim", "coverage", "target_owner", "tombstone")),
     *(("lockstep_stager", "INSERT", table) for table in STAGES),
     *(("lockstep_committer", "INSERT", table) for table in COMMITS),
     *(
@@ -230,6 +236,16 @@ def target_findings(pipeline: str, facts: TargetFacts) -> Judged:
         remedy = "larger batches, by the definition's limits or the schedule, and fewer partitions of old ones"
         return [warning(Check.TARGET, subject, f"{facts.partitions:,} partitions", why, remedy)]
     return [None]
+
+
+def owner_findings(pipeline: str, conflicts: Sequence[Conflict]) -> Judged:
+    """Each table of the pipeline belongs to it, alone or by the word of all who share it."""
+    why = "two pipelines that write one table double its rows, or overwrite each other's"
+    found: Judged = [
+        problem(Check.OWNER, f"pipeline {pipeline}", each.reason.removeprefix(f"{pipeline}: "), why, each.next_command)
+        for each in conflicts
+    ]
+    return found or [None]
 
 
 def _some(found: Sequence[Grant], begin: str) -> str:

@@ -13,6 +13,7 @@ from psycopg2 import errors, sql
 from lockstep.adapters.postgres import OWNER, READER, last_line, transaction
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.guarantees import EACH_STREAM, commit_unit
+from lockstep.ledger.owners import register
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import one
@@ -94,6 +95,7 @@ def migrate_target(conn: connection, folder: PipelineFolder) -> None:
     require_migrated(conn)
     table = pipeline.first.table
     with transaction(conn, OWNER) as cur:
+        register(cur, pipeline)
         try:
             cur.execute(folder.target_sql)
             for target in pipeline.targets:

@@ -10,12 +10,13 @@ from lockstep.core.broker_findings import broker_findings
 from lockstep.core.database_findings import database_findings
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.findings import Check, Finding, Judged, Report, Severity, problem, warning
-from lockstep.core.ledger_findings import ledger_findings, target_findings
+from lockstep.core.ledger_findings import ledger_findings, owner_findings, target_findings
 from lockstep.core.log_findings import LogFacts, log_findings
 from lockstep.core.machine_findings import limits_findings, machine_findings
 from lockstep.ledger import reading
 from lockstep.ledger.facts import Flow, database_facts, flow, ledger_facts, target_facts
 from lockstep.ledger.migrate import known
+from lockstep.ledger.owners import conflicts
 from lockstep.steps.warn import bounds_of
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from lockstep.core.definition import Pipeline
     from lockstep.core.ledger_findings import TargetFacts
     from lockstep.core.machine_findings import MachineFacts
+    from lockstep.core.ownership import Conflict
 
 WHY = {
     Check.POSTGRES: "the ledger and the targets are there: without it nothing is planned, and nothing commits",
@@ -52,6 +54,7 @@ class _OfLedger:
 
     streams: list[Any] = field(default_factory=list)
     flow: Flow = field(default_factory=lambda: Flow(None, None))
+    conflicts: Sequence[Conflict] = ()
 
 
 def doctor(
@@ -107,6 +110,8 @@ def _of_postgres(
                 judged += target_findings(pipeline.name, _target(conn, pipeline))
             if ledger.lets_read(READER) and set(migrations) <= set(ledger.applied or ()):
                 told |= {pipeline.name: _of_ledger(conn, pipeline) for pipeline in pipelines}
+                for pipeline in pipelines:
+                    judged += owner_findings(pipeline.name, told[pipeline.name].conflicts)
         finally:
             conn.close()
     except Refusal as refusal:
@@ -165,7 +170,8 @@ def _target(conn: connection, pipeline: Pipeline) -> TargetFacts:
 
 def _of_ledger(conn: connection, pipeline: Pipeline) -> _OfLedger:
     with transaction(conn, READER) as cur:
-        return _OfLedger(reading.progress(cur, pipeline.name), flow(cur, pipeline.name))
+        found = tuple(conflicts(cur, pipeline).values())
+        return _OfLedger(reading.progress(cur, pipeline.name), flow(cur, pipeline.name), found)
 
 
 def _away(check: Check, subject: str, refusal: Refusal) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
 from lockstep.adapters.processes import is_gone
@@ -14,6 +14,7 @@ from lockstep.core.definition import start_of
 from lockstep.core.errors import Refusal
 from lockstep.core.planning import decide
 from lockstep.faults import reach
+from lockstep.ledger import owners
 from lockstep.ledger import plan as ledger
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_READINGS = 0.3
 MOST_READINGS = 10
+D = TypeVar("D")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +115,17 @@ def _decide_under_lock(
             failures=ledger.data_failures(cur, batch_id, folder.content_hash()),
             bound_by=tuple(ledger.last_documents(cur, pipeline.name, batch_id)),
         )
-        planned = _record(cur, pipeline, decide(pipeline, situation, caller), caller)
+        planned = _record(cur, pipeline, of_owner(cur, pipeline, decide(pipeline, situation, caller)), caller)
         if dry_run or isinstance(planned.decision, Busy | Blocked):
             conn.rollback()
     reach("plan.committed")
     return planned
+
+
+def of_owner(cur: cursor, pipeline: Pipeline, decision: D) -> D | Blocked:
+    """Records the pipeline as the owner of its tables and returns the decision. Returns Blocked where another one is."""
+    found = owners.own(cur, pipeline) if isinstance(decision, Start | Resume) else None
+    return Blocked(found.reason, found.next_command) if found else decision
 
 
 def _record(cur: cursor, pipeline: Pipeline, decision: Decision, caller: Caller) -> Planned:

@@ -13,7 +13,7 @@ from lockstep.core.requests import Request, RequestSituation, decide_request
 from lockstep.faults import reach
 from lockstep.ledger import decisions, requests
 from lockstep.ledger import plan as ledger
-from lockstep.steps.plan import Planned, held_now, settled
+from lockstep.steps.plan import Planned, held_now, of_owner, settled
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection, cursor
@@ -63,7 +63,7 @@ def _decide_under_lock(
         paused = ledger.lock_pipeline(cur, folder.pipeline.name)
         reach("plan.locked")
         at = _situation(cur, folder, request_id, caller, view, paused=paused)
-        decision = decide_request(folder.pipeline, at, caller)
+        decision = of_owner(cur, folder.pipeline, decide_request(folder.pipeline, at, caller))
         if isinstance(decision, GiveUp):
             give_up(cur, decision.batch_id, decision.reason)
             if decision.ends_request:

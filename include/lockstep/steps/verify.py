@@ -14,6 +14,7 @@ from lockstep.core.definition import Accumulate, Append, Json, Upsert
 from lockstep.core.verification import EXACT_KEYS, Check, Segment
 from lockstep.ledger import verify as ledger
 from lockstep.ledger.delivery import undelivered
+from lockstep.steps.verify_owners import of_owners
 from lockstep.steps.verify_results import of_results, reading
 from lockstep.steps.verify_totals import recomputed
 from lockstep.targets import accumulated
@@ -49,6 +50,8 @@ def verify(
             if isinstance(target, Accumulate):
                 found = accumulated.checks(cur, pipeline.name, target)
                 checks += [replace(check, name=ledger.name_of(pipeline, target, check.name)) for check in found]
+        for one, check in of_owners(cur, pipeline):
+            checks.append(replace(check, name=ledger.name_of(pipeline, one.first, check.name)))
         cur.execute("set local enable_nestloop = on")
         if results:
             checks += of_results(cur, pipeline, results)

@@ -1,0 +1,102 @@
+"""The owners of tables: read by plan, check, doctor and verify, written by plan, migrate and hand-over."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from lockstep.core.errors import Refusal
+from lockstep.core.ownership import Conflict, Owner, conflict, tables_of
+from lockstep.core.targets import shares
+from lockstep.ledger.plan import lock_pipeline
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.definition import Pipeline, Target
+    from lockstep.core.ownership import Table
+
+Q = queries("lockstep.ledger", "owners")
+
+
+def owners(cur: cursor, table: Table) -> list[Owner]:
+    """Reads the recorded owners of a table."""
+    cur.execute(Q["owners"], asdict(table))
+    return [Owner(row.pipeline, tuple(row.shared_with)) for row in every(cur)]
+
+
+def writers(cur: cursor, table: Table) -> list[str]:
+    """Reads the pipelines that have committed into a table, by the definitions of their commits."""
+    cur.execute(Q["writers"], asdict(table))
+    return [row.pipeline for row in every(cur)]
+
+
+def conflicts(cur: cursor, pipeline: Pipeline) -> dict[Table, Conflict]:
+    """Returns the tables of a pipeline that it may not write, each with the reason."""
+    found = {table: _conflict(cur, pipeline.name, table, target) for table, target in tables_of(pipeline).items()}
+    return {table: why for table, why in found.items() if why}
+
+
+def owned(cur: cursor, pipeline: Pipeline) -> set[Table]:
+    """Returns the tables whose recorded owner the pipeline is, alone or with others that agree."""
+    ours = {t for t in tables_of(pipeline) if any(owner.pipeline == pipeline.name for owner in owners(cur, t))}
+    return ours - conflicts(cur, pipeline).keys()
+
+
+def own(cur: cursor, pipeline: Pipeline) -> Conflict | None:
+    """Records the pipeline as the owner of its tables. Returns the first conflict, and records nothing more.
+
+    The caller holds the pipeline's row lock.
+    """
+    for table, target in sorted(tables_of(pipeline).items(), key=lambda item: item[0]):
+        if Owner(pipeline.name, shares(target)) in owners(cur, table):
+            continue
+        lock(cur, table)
+        found = _conflict(cur, pipeline.name, table, target)
+        if found:
+            return found
+        put(cur, table, Owner(pipeline.name, shares(target)))
+    return None
+
+
+def register(cur: cursor, pipeline: Pipeline) -> None:
+    """Does the same for a pipeline that is being set up. Raises `Refusal` on a conflict."""
+    lock_pipeline(cur, pipeline.name)
+    found = own(cur, pipeline)
+    if found:
+        raise Refusal(found.reason, next_command=found.next_command)
+
+
+def lock(cur: cursor, table: Table) -> None:
+    """Lets one transaction at a time change the owners of a table."""
+    cur.execute(Q["lock_table"], asdict(table))
+
+
+def put(cur: cursor, table: Table, owner: Owner) -> None:
+    """Records an owner; the constraints refuse a second one that is not named by both."""
+    cur.execute(Q["put_owner"], asdict(table) | {"pipeline": owner.pipeline, "shared_with": list(owner.shared_with)})
+
+
+def remove(cur: cursor, table: Table, pipeline: str) -> None:
+    """Takes a pipeline's ownership away."""
+    cur.execute(Q["remove_owner"], asdict(table) | {"pipeline": pipeline})
+
+
+def handed_over_to(cur: cursor, table: Table, pipeline: str) -> str | None:
+    """Reads which pipeline a decision gave this one's table to."""
+    cur.execute(Q["handed_over"], asdict(table) | {"pipeline": pipeline})
+    row = maybe(cur)
+    return row.receiver if row else None
+
+
+def unfinished_of(cur: cursor, pipeline: str) -> list[int]:
+    """Reads the unfinished batches of a pipeline."""
+    cur.execute(Q["unfinished_of"], {"pipeline": pipeline})
+    return [row.batch_id for row in every(cur)]
+
+
+def _conflict(cur: cursor, pipeline: str, table: Table, target: Target) -> Conflict | None:
+    recorded = owners(cur, table)
+    return conflict(pipeline, table, target, recorded, () if recorded else writers(cur, table))

@@ -1,0 +1,364 @@
+"""A table has one owner: by constraint, at migrate and at plan; a shared one is shared by the word of all."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime
+
+import psycopg2
+import pytest
+
+from here import ME, Here
+from lockstep.adapters.folders import load
+from lockstep.adapters.postgres import COMMITTER, PLANNER, connect, transaction
+from lockstep.core.decisions import Blocked, Caller, Start
+from lockstep.core.errors import BadData, Refusal
+from lockstep.ledger import owners
+from lockstep.ledger.migrate import migrate_target
+from lockstep.steps import decisions
+from lockstep.steps.commit import commit
+from lockstep.steps.hand_over import hand_over
+from lockstep.steps.plan import plan
+from lockstep.steps.run import run
+from lockstep.steps.stage import stage
+from lockstep.steps.validate import validate
+from lockstep.steps.verify import verify
+from plain_engine import PlainEngine
+
+TABLE = "public.drill"
+OWNED = "no other pipeline writes the table"
+VALUES = "select count(*), count(distinct id), sum(n) from public.drill"
+ONCE = (150, 150, sum(range(150)))
+
+
+class Two(Here):
+    """The drill's pipeline, and copies of its folder under other names."""
+
+    def copy(self, name: str, **changes: str) -> None:
+        source, folder = self.drill.home / "drill", self.drill.home / name
+        folder.mkdir()
+        for file in ("__init__.py", "target.sql"):
+            text = (source / file).read_text().replace('name="drill"', f'name="{name}"')
+            for old, new in changes.items():
+                text = text.replace(old, new)
+            (folder / file).write_text(text)
+
+    def upserts(self, name: str, *shared: str, order_by: str = "") -> None:
+        """Gives a pipeline an upserted target that it shares with these others."""
+        file = self.drill.home / name / "__init__.py"
+        text = file.read_text().replace("import Append, Json", "import Json, Upsert")
+        head, _, rest = text.partition("target=")
+        ranked = f", order_by={order_by!r}" if order_by else ""
+        target = f'target=Upsert("public.drill", key=("id",), shared_with={shared!r}{ranked}),\n'
+        file.write_text(head + target + rest.partition("\n")[2])
+        (self.drill.home / name / "target.sql").write_text(KEYED)
+
+    def migrate(self, name: str) -> None:
+        with closing(connect(self.drill.dsn)) as conn:
+            migrate_target(conn, load(name))
+
+    def plans(self, name: str):
+        return plan(self.at.conn, self.at.broker, load(name), Caller("me"), datetime.now(UTC)).decision
+
+    def staged(self, name: str):
+        """Everything but the commit."""
+        who, folder = Caller("me"), load(name)
+        batch_id = plan(self.at.conn, self.at.broker, folder, who, datetime.now(UTC)).batch_id
+        attempt = stage(self.at, PlainEngine(folder, self.drill.kafka, self.drill.dsn), folder, batch_id, who)
+        validate(self.at, folder, attempt)
+        return attempt
+
+    def drains(self, name: str) -> None:
+        folder = load(name)
+        engine = PlainEngine(folder, self.drill.kafka, self.drill.dsn)
+        while run(self.at, engine, folder, Caller("me")).went_on:
+            pass
+
+    def hands_over(self, giver: str, receiver: str):
+        return hand_over(self.at.conn, TABLE, giver, load(receiver).pipeline, ME)
+
+    def owners(self) -> list[tuple]:
+        return self.drill.ask("select target, pipeline, shared_with from lockstep.target_owner order by 1, 2")
+
+    def verified(self, name: str) -> dict[str, tuple[bool, str]]:
+        checks = verify(self.at.conn, self.at.broker, load(name), deep=True)
+        return {check.name: (check.ok, check.detail) for check in checks}
+
+    def forgets(self) -> None:
+        """Leaves the ledger as it was before owners were recorded."""
+        self.drill.ask("delete from lockstep.target_owner returning 1")
+
+
+KEYED = """create table if not exists public.drill (id text primary key, n int, _stream int4 not null, _offset int8 not null,
+    _ordinal int4 not null, _batch int8 not null);
+"""
+
+
+@pytest.fixture
+def two(drill):
+    here = Two(drill)
+    yield here
+    here.at.close()
+
+
+def test_a_second_pipeline_on_an_appended_table_is_refused_at_migrate_and_at_plan(two):
+    two.drains("drill")
+    two.copy("copied")
+
+    with pytest.raises(Refusal, match="copied: public.drill belongs to drill") as refused:
+        two.migrate("copied")
+    found = two.plans("copied")
+
+    assert "lockstep hand-over public.drill --from drill --to copied --reason ..." in refused.value.next_command
+    assert isinstance(found, Blocked)
+    assert found.reason == "copied: public.drill belongs to drill"
+    assert two.drill.ask(VALUES) == [ONCE]
+    assert two.drill.ask("select count(*) from lockstep.batch where pipeline = 'copied'") == [(0,)]
+    assert two.verified("drill")[OWNED] == (True, "owned by drill")
+
+
+def test_a_replay_of_a_pipeline_that_owns_nothing_is_refused_too(two):
+    two.drains("drill")
+    two.copy("copied")
+    two.hands_over("drill", "copied")
+
+    reports = two.replay("0:0")
+
+    assert isinstance(reports[-1].decision, Blocked)
+    assert "public.drill belongs to copied" in reports[-1].decision.reason
+
+
+def test_the_new_owner_goes_on_where_the_old_one_stopped_and_no_record_comes_twice(two, produce):
+    two.drains("drill")
+    before = two.drill.ask("select partition, position from lockstep.stream order by 1")
+    two.copy("renamed")
+
+    done = two.hands_over("drill", "renamed")
+
+    assert sorted(done.positions.items()) == before
+    assert two.owners() == [(TABLE, "renamed", [])]
+    two.migrate("renamed")
+    produce(two.drill.topic, [("k", '{"id": "later", "n": 1000}')])
+    two.drains("renamed")
+    assert two.drill.ask(VALUES) == [(151, 151, sum(range(150)) + 1000)]
+    assert [ok for ok, _ in two.verified("renamed").values()] == [True] * len(two.verified("renamed"))
+    assert two.verified("drill")[OWNED] == (True, "public.drill was handed over to renamed")
+    assert isinstance(two.plans("drill"), Blocked)
+    recorded = two.drill.ask(
+        "select pipeline, who, why, detail ->> 'from', detail ->> 'to' from lockstep.decision"
+        " where kind = 'hand-over' order by 1"
+    )
+    assert recorded == [(name, ME.who, ME.why, "drill", "renamed") for name in ("drill", "renamed")]
+
+
+@pytest.fixture
+def contested(two, monkeypatch, produce):
+    """A ledger from before owners were recorded, in which two pipelines have written one table."""
+    two.forgets()
+    monkeypatch.setattr(owners, "own", lambda *_: None)
+    two.drains("drill")
+    two.copy("copied")
+    two.migrate("copied")
+    two.drains("copied")
+    monkeypatch.undo()
+    monkeypatch.setenv("LOCKSTEP_PIPELINES", str(two.drill.home))
+    assert two.drill.ask(VALUES) == [(300, 150, 2 * sum(range(150)))]
+    produce(two.drill.topic, [("k", '{"id": "later", "n": 1000}')])
+    return two
+
+
+def test_a_table_that_two_pipelines_have_written_is_told_and_neither_is_chosen(contested):
+    for name, other in (("drill", "copied"), ("copied", "drill")):
+        said = f"public.drill was written by {other} and by {name}, and no owner is recorded"
+        assert contested.verified(name)[OWNED] == (False, said)
+        found = contested.plans(name)
+        assert isinstance(found, Blocked)
+        assert found.reason == f"{name}: {said}"
+        assert f"lockstep hand-over public.drill --from {other} --to {name} --reason ..." in found.next_command
+    assert contested.owners() == []
+
+    contested.hands_over("copied", "drill")
+
+    assert contested.owners() == [(TABLE, "drill", [])]
+    assert isinstance(contested.plans("drill"), Start)
+    assert isinstance(contested.plans("copied"), Blocked)
+
+
+def test_a_pipeline_of_an_older_ledger_becomes_the_owner_of_what_it_alone_has_written(two, produce):
+    two.drains("drill")
+    two.forgets()
+    two.copy("copied")
+    with pytest.raises(Refusal, match="copied: public.drill was written by drill, and no owner is recorded"):
+        two.migrate("copied")
+
+    produce(two.drill.topic, [("k", '{"id": "later", "n": 1000}')])
+    two.drains("drill")
+
+    assert two.owners() == [(TABLE, "drill", [])]
+
+
+def test_two_pipelines_that_name_each_other_share_an_upserted_table(two, topic, produce):
+    two.drill.ask("drop table public.drill; select 1")
+    eu = topic(partitions=1)
+    two.copy("eu", **{two.drill.topic: eu})
+    two.upserts("drill", "eu")
+    two.upserts("eu", "drill")
+    two.forgets()
+    two.migrate("drill")
+    two.migrate("eu")
+    produce(eu, [("k", f'{{"id": "eu{n}", "n": {n}}}') for n in range(7)])
+
+    two.drains("drill")
+    two.drains("eu")
+
+    assert two.owners() == [(TABLE, "drill", ["eu"]), (TABLE, "eu", ["drill"])]
+    assert two.drill.ask(VALUES) == [(157, 157, sum(range(150)) + sum(range(7)))]
+    assert two.verified("drill")[OWNED] == (True, "owned by drill, eu")
+
+    produce(eu, [("k", '{"id": "r3", "n": 77}')])  # a key of the other topic: nothing says which record is newer
+    with pytest.raises(BadData, match=r"key \['r3'\] stands in two partitions"):
+        two.drains("eu")
+    assert two.drill.ask("select n from public.drill where id = 'r3'") == [(3,)]
+
+
+def test_with_order_by_the_higher_value_wins_whichever_topic_it_came_from(two, topic, produce):
+    two.drill.ask("drop table public.drill; select 1")
+    eu = topic(partitions=1)
+    two.copy("eu", **{two.drill.topic: eu})
+    two.upserts("drill", "eu", order_by="n")
+    two.upserts("eu", "drill", order_by="n")
+    two.forgets()
+    two.migrate("drill")
+    two.migrate("eu")
+    produce(eu, [("k", '{"id": "r3", "n": 1}'), ("k", '{"id": "r4", "n": 99}')])
+
+    two.drains("drill")
+    two.drains("eu")
+
+    assert two.drill.ask("select id, n from public.drill where id in ('r3', 'r4') order by 1") == [
+        ("r3", 3),
+        ("r4", 99),
+    ]
+
+
+def test_one_sided_sharing_is_refused_by_the_name_of_who_does_not_say_so(two):
+    two.drill.ask("drop table public.drill; select 1")
+    two.copy("eu")
+    two.upserts("drill")
+    two.upserts("eu", "drill")
+    two.migrate("drill")
+
+    with pytest.raises(
+        Refusal, match="public.drill belongs to drill, whose definition does not name eu in shared_with"
+    ):
+        two.migrate("eu")
+
+    two.upserts("drill", "eu")
+    assert isinstance(two.plans("drill"), Start)  # the other definition says it, too
+    two.migrate("eu")
+    two.upserts("drill")
+    assert "public.drill belongs to eu" in two.plans("drill").reason
+
+
+def test_the_records_of_a_new_owner_are_newer_than_the_rows_of_the_old_one(two, topic, produce):
+    two.drill.ask("drop table public.drill; select 1")
+    two.upserts("drill")
+    two.migrate("drill")
+    two.drains("drill")
+    other = topic(partitions=1)
+    two.copy("renamed", **{two.drill.topic: other})
+    two.hands_over("drill", "renamed")
+    two.migrate("renamed")
+    produce(other, [("k", '{"id": "r3", "n": 77}')])
+
+    two.drains("renamed")
+
+    assert two.drill.ask("select id, n from public.drill where id in ('r3', 'r4') order by 1") == [
+        ("r3", 77),
+        ("r4", 4),
+    ]
+
+
+def test_a_commit_into_a_table_that_was_given_away_meanwhile_is_refused_by_the_database(two):
+    attempt = two.staged("drill")
+    with transaction(two.at.conn, PLANNER) as cur:  # not by hand-over, which refuses while a batch is unfinished
+        cur.execute("insert into lockstep.pipeline (name) values ('copied')")
+        cur.execute("delete from lockstep.target_owner")
+        cur.execute("insert into lockstep.target_owner values ('', 'public.drill', 'copied')")
+
+    with pytest.raises(psycopg2.DatabaseError, match="commit_by_owner"):
+        commit(two.at, load("drill").pipeline, attempt)
+
+    assert two.drill.ask(VALUES) == [(0, 0, None)]
+
+
+def test_a_table_is_not_handed_over_while_a_batch_would_write_it(two):
+    attempt = two.staged("drill")
+    two.copy("copied")
+
+    with pytest.raises(Refusal, match=f"batch {attempt.batch_id} is unfinished") as refused:
+        two.hands_over("drill", "copied")
+
+    assert f"lockstep abandon {attempt.batch_id} --reason ..." in refused.value.next_command
+    decisions.abandon(two.at.conn, attempt.batch_id, ME)
+    two.hands_over("drill", "copied")
+    assert two.owners() == [(TABLE, "copied", [])]
+
+
+def test_one_who_shares_leaves_and_the_other_goes_on_alone(two, topic):
+    two.drill.ask("drop table public.drill; select 1")
+    eu = topic(partitions=1)
+    two.copy("eu", **{two.drill.topic: eu})
+    two.upserts("drill", "eu")
+    two.upserts("eu", "drill")
+    two.forgets()
+    two.migrate("drill")
+    two.migrate("eu")
+
+    two.hands_over("eu", "drill")
+    two.upserts("drill")
+    two.drains("drill")
+
+    assert two.owners() == [(TABLE, "drill", [])]
+    assert two.verified("drill")[OWNED] == (True, "owned by drill")
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        (["('', 'public.t', 'a')", "('', 'public.t', 'b')"], "owned_once"),
+        (["('', 'public.t', 'a', '{b}')", "('', 'public.t', 'b')"], "owned_once"),
+        (["('', 'public.t', 'a')", "('', 'public.t', 'b', '{a}')"], "owned_once"),
+        (
+            ["('', 'public.t', 'a', '{b,c}')", "('', 'public.t', 'b', '{a,c}')", "('', 'public.t', 'c', '{a}')"],
+            "owned_once",
+        ),
+        (["('', 'public.t', 'a', '{a}')"], "shares_with_others"),
+        (["('', 'Public.T', 'a')"], "target_is_qualified"),
+        (["('', 't', 'a')"], "target_is_qualified"),
+        (["('', 'public.t', 'nobody')"], "target_owner_pipeline_fkey"),
+    ],
+)
+def test_the_database_refuses_owners_that_do_not_agree(conn, rows, why):
+    with transaction(conn, PLANNER) as cur:
+        cur.execute("insert into lockstep.pipeline (name) values ('a'), ('b'), ('c')")
+    with pytest.raises(psycopg2.IntegrityError) as refused:  # noqa: PT012 - each row but the last is allowed
+        for row in rows:
+            with transaction(conn, PLANNER) as cur:
+                cur.execute(f"insert into lockstep.target_owner values {row}")
+    assert refused.value.diag.constraint_name == why
+
+
+def test_two_owners_are_refused_by_an_index_alone(conn):
+    with closing(psycopg2.connect(conn.dsn, password=conn.info.password)) as owner, owner, owner.cursor() as cur:
+        cur.execute("set role lockstep_owner; drop trigger owned_once on lockstep.target_owner")
+    with transaction(conn, PLANNER) as cur:
+        cur.execute("insert into lockstep.pipeline (name) values ('a'), ('b')")
+        cur.execute("insert into lockstep.target_owner values ('', 'public.t', 'a'), ('WAREHOUSE', 'public.t', 'b')")
+    with pytest.raises(psycopg2.IntegrityError, match="one_owner"), transaction(conn, PLANNER) as cur:
+        cur.execute("insert into lockstep.target_owner values ('', 'public.t', 'b')")
+
+
+def test_nobody_but_who_plans_changes_owners(conn):
+    with pytest.raises(psycopg2.errors.InsufficientPrivilege), transaction(conn, COMMITTER) as cur:
+        cur.execute("delete from lockstep.target_owner")
