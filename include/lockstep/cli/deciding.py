@@ -198,11 +198,14 @@ def reap(as_json: AsJson = False) -> None:
             say(f"still held by a connection, for the next reap: {cell(done.held)}")
         if kept.merged:
             say(f"merged below log start: {kept.merged} rows of coverage less, in {kept.streams} streams")
+        if kept.forgotten:
+            say(f"deletions below log start: {kept.forgotten} forgotten")
         for reason in kept.left:
             say(f"not merged: {reason}")
 
-    document = {"dropped": list(done.dropped), "held": list(done.held)}
-    show(document | {"merged": kept.merged, "not_merged": list(kept.left)}, as_json, for_people)
+    document: dict[str, Any] = {"dropped": list(done.dropped), "held": list(done.held)}
+    document |= {"merged": kept.merged, "forgotten_deletions": kept.forgotten, "not_merged": list(kept.left)}
+    show(document, as_json, for_people)
 
 
 def _say_abandoned(batches: list[int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lockstep.core.deletions import LoggedStream
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
 
@@ -36,3 +37,25 @@ def merge(cur: cursor, stream_id: int, begin: int, log_start: int, most: int) ->
     where = {"stream_id": stream_id, "begin": begin, "log_start": log_start, "most": most}
     cur.execute(Q["merge"], where)
     return one(cur)
+
+
+def buried(cur: cursor) -> list[Any]:
+    """Reads the streams with deletions that are still remembered, by topic."""
+    cur.execute(Q["buried"])
+    return every(cur)
+
+
+def streams_of(cur: cursor, pipeline: str) -> list[LoggedStream]:
+    """Reads every stream of a pipeline with its log."""
+    cur.execute(Q["streams_of_pipeline"], {"pipeline": pipeline})
+    return [LoggedStream(*row) for row in every(cur)]
+
+
+def forget_deletions(cur: cursor, stream: LoggedStream, pipeline: str, below: int, most: int) -> int:
+    """Forgets deletions of a stream below an offset, at most so many; returns how many.
+
+    The caller holds the pipeline's lock, under which alone claims are written.
+    """
+    facts = {"stream_id": stream.stream_id, "epoch": stream.epoch, "pipeline": pipeline, "below": below, "most": most}
+    cur.execute(Q["forget_deletions"], facts)
+    return cur.rowcount

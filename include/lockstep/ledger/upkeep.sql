@@ -44,3 +44,25 @@ made as (
     returning 1)
 select (select count(*) from near) as seen, (select count(*) from gone) as gone, (select count(*) from made) as made,
     (select max(lower(offsets)) from island) as last_begin
+
+-- name: buried
+-- The streams with a deletion that is still remembered.
+select s.stream_id, s.pipeline, s.topic, s.partition from lockstep.stream s
+where exists (select 1 from lockstep.tombstone d where d.stream_id = s.stream_id) order by s.topic, s.pipeline, s.stream_id
+
+-- name: streams_of_pipeline
+-- Every stream of a pipeline, retired ones too, with its log.
+select stream_id, partition, cluster_id, topic_id, epoch, position, retired_at is not null as retired
+from lockstep.stream where pipeline = %(pipeline)s order by epoch, stream_id
+
+-- name: forget_deletions
+-- Deletions below an offset are forgotten, the oldest first, unless an unfinished batch reads older records.
+delete from lockstep.tombstone d using (
+    select o.target, o.key from lockstep.tombstone o
+    where o.stream_id = %(stream_id)s and o."offset" < %(below)s
+      and not exists (
+        select 1 from lockstep.claim k join lockstep.stream s using (stream_id)
+        where s.pipeline = %(pipeline)s and (s.epoch < %(epoch)s
+            or (k.stream_id = %(stream_id)s and lower(k.offsets) < o."offset")))
+    order by o."offset" limit %(most)s) old
+where d.target = old.target and d.key = old.key and d.stream_id = %(stream_id)s and d."offset" < %(below)s

@@ -1,4 +1,4 @@
-"""Upkeep: what lies below the log's start stays covered, in one row where there were hundreds."""
+"""Upkeep: what lies below the log's start stays covered, in one row where there were hundreds; deletions there are forgotten."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from lockstep.faults import reach
 from lockstep.ledger import upkeep as ledger
 from lockstep.ledger.decisions import lock_streams
 from lockstep.ledger.plan import lock_pipeline
+from lockstep.steps.forget_deletions import forget_deletions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,11 +28,15 @@ LOCK_SECONDS = 2
 
 @dataclass(frozen=True, slots=True)
 class Upkept:
-    """How many rows of coverage there are less, in how many streams, and what was left as it is, with the reason."""
+    """How many rows of coverage there are less, in how many streams, and what was left as it is, with the reason.
+
+    `forgotten` are deletions of keys that no record can come back behind.
+    """
 
     merged: int
     streams: int
     left: tuple[str, ...] = ()
+    forgotten: int = 0
 
 
 def upkeep(conn: connection, view: Callable[[str], TopicView], *, least: int = LEAST, most: int = MOST) -> Upkept:
@@ -59,7 +64,8 @@ def upkeep(conn: connection, view: Callable[[str], TopicView], *, least: int = L
                 continue
             merged += gone
             streams += gone > 0
-    return Upkept(merged, streams, tuple(left))
+    forgotten, not_forgotten = forget_deletions(conn, view)
+    return Upkept(merged, streams, tuple(dict.fromkeys((*left, *not_forgotten))), forgotten)
 
 
 def _log_starts(view: TopicView, streams: list[Any]) -> dict[int, int]:

@@ -44,3 +44,23 @@ end $$;
 
 create index tombstone_of_stream on tombstone (stream_id, "offset");
 grant delete on tombstone to lockstep_planner;
+
+-- A deletion is not forgotten while an unfinished batch holds older records that it alone keeps dead. A replay of the
+-- deletion itself takes it out and puts it back.
+create function guard_tombstone() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if exists (
+        select 1 from lockstep.claim k
+        where k.stream_id = old.stream_id and lower(k.offsets) <= old."offset" and upper(k.offsets) > old."offset") then
+        return old;
+    end if;
+    if exists (
+        select 1 from lockstep.claim k join lockstep.stream s using (stream_id)
+        join lockstep.stream its on its.stream_id = old.stream_id and its.pipeline = s.pipeline
+        where (k.stream_id = old.stream_id and upper(k.offsets) <= old."offset") or s.epoch < its.epoch) then
+        raise exception 'dead_stay_dead: a batch under way reads records older than the deletion at offset % of stream %',
+            old."offset", old.stream_id using errcode = '23514', constraint = 'dead_stay_dead';
+    end if;
+    return old;
+end $$;
+create trigger dead_stay_dead before delete on tombstone for each row execute function guard_tombstone();

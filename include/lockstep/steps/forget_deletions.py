@@ -1,0 +1,65 @@
+"""Forget deletions: a tombstone goes when no record that it keeps dead can be read again."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
+from lockstep.core.deletions import forgettable_below
+from lockstep.core.errors import Refusal
+from lockstep.faults import reach
+from lockstep.ledger import upkeep as ledger
+from lockstep.ledger.plan import lock_pipeline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from psycopg2.extensions import connection
+
+    from lockstep.core.offsets import TopicView
+
+MOST = 1_000  # deletions of one transaction, which holds the pipeline's lock
+PORTIONS = 20  # transactions per stream and run
+LOCK_SECONDS = 2
+
+
+def forget_deletions(
+    conn: connection, view: Callable[[str], TopicView], *, most: int = MOST, portions: int = PORTIONS
+) -> tuple[int, list[str]]:
+    """Forgets deletions below log start, of every pipeline; returns how many, and what was left with the reason.
+
+    Best effort: a topic that cannot be asked and a pipeline that is busy are left for the next time.
+    """
+    with transaction(conn, READER) as cur:
+        buried = ledger.buried(cur)
+    gone, left = 0, []
+    for topic, each in groupby(buried, key=lambda row: row.topic):
+        try:
+            seen = view(topic)  # before any transaction, never inside (T6)
+        except Refusal as refusal:
+            left.append(f"{topic}: {refusal.message}")
+            continue
+        for row in each:
+            try:
+                gone += _forget(conn, row, seen, most, portions)
+            except LockTimeout as refusal:
+                left.append(f"{row.topic}-{row.partition}: {refusal.message}")
+    return gone, left
+
+
+def _forget(conn: connection, row: Any, view: TopicView, most: int, portions: int) -> int:
+    """Portion by portion, each a transaction of its own under the pipeline's lock."""
+    gone = 0
+    for _ in range(portions):
+        with transaction(conn, PLANNER, lock_seconds=LOCK_SECONDS) as cur:
+            lock_pipeline(cur, row.pipeline)
+            streams = ledger.streams_of(cur, row.pipeline)
+            stream = next(each for each in streams if each.stream_id == row.stream_id)
+            below = forgettable_below(stream, streams, view)
+            portion = ledger.forget_deletions(cur, stream, row.pipeline, below, most) if below else 0
+            reach("upkeep.forgotten")
+        gone += portion
+        if portion < most:
+            break
+    return gone
