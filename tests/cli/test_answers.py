@@ -200,6 +200,7 @@ def test_reap_says_what_it_dropped(lockstep, orders, ledger):
         "dropped": dropped,
         "held": [],
         "merged": 0,
+        "forgotten_deletions": 0,
         "not_merged": [],
     }
 

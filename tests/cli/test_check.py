@@ -116,7 +116,8 @@ def test_a_missing_target_is_a_fault(lockstep):
 def test_all_pipelines_are_looked_at_and_each_fault_is_told(lockstep):
     lockstep.define()
     lockstep.define("broken", init="x = 1")
-    lockstep.define("faulty", init=DEFINITION.replace('name="orders"', 'name="faulty"'), expectations="{}", target="")
+    faulty = DEFINITION.replace('name="orders"', 'name="faulty"').replace("public.orders", "public.faulty")
+    lockstep.define("faulty", init=faulty, expectations="{}", target="")
     said = lockstep("check", "--json")
     told = {each["pipeline"]: (each["ok"], len(each["faults"])) for each in said.document["pipelines"]}
     assert (said.code, said.document["ok"]) == (1, False)

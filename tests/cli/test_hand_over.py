@@ -44,7 +44,10 @@ def test_a_table_is_handed_over_and_its_new_owner_may_be_set_up(two):
         ({"--to": "nobody"}, ("no pipeline 'nobody'", "lockstep new nobody")),
         ({"--from": "nobody"}, ("nobody cannot hand it over: it belongs to orders", "--from orders --to renamed")),
         ({"table": "public.other"}, ("renamed: its definition writes public.orders, not public.other",)),
-        ({"--from": "renamed", "--to": "orders"}, ("renamed cannot hand it over: it belongs to orders", "migrate orders")),
+        (
+            {"--from": "renamed", "--to": "orders"},
+            ("renamed cannot hand it over: it belongs to orders", "migrate orders"),
+        ),
     ],
     ids=["itself", "an unknown receiver", "a stranger", "another table", "the wrong way round"],
 )

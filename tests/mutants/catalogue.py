@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from mutants.of_hours import MUTANTS as HOURS
+from mutants.of_owners import MUTANTS as OWNERS
 from mutants.of_the_edges import MUTANTS as EDGES
 from mutants.of_the_ledger import MUTANTS as LEDGER
 from mutants.of_the_rest import MUTANTS as REST
 from mutants.of_the_steps import MUTANTS as STEPS
 from mutants.of_totals import MUTANTS as TOTALS
 
-MUTANTS = [*LEDGER, *STEPS, *REST, *TOTALS, *HOURS, *EDGES]
+MUTANTS = [*LEDGER, *STEPS, *REST, *TOTALS, *HOURS, *EDGES, *OWNERS]

@@ -128,8 +128,8 @@ MUTANTS = [
         f"{KEYS}test_a_replay_does_not_raise_the_dead",
         Edit(
             "targets/upsert.sql",
-            '(s.epoch, d."offset") > (n._epoch, n._offset)',
-            '(s.epoch, d."offset") < (n._epoch, n._offset)',
+            'then d."offset" > n._offset else',
+            'then d."offset" < n._offset else',
         ),
         long=True,
     ),

@@ -102,7 +102,7 @@ def _refuse_no_order(cur: cursor, target: Upsert) -> None:
     row = maybe(cur)
     if row is not None:
         raise BadData(
-            f"{target.table}: {target.order_by} of the record at {row.topic}-{row.partition} offset {row.offset} is null, and "
+            f"{target.table}: {target.order_by} of the record at {row.place} offset {row.offset} is null, and "
             "nothing else says which record of its key is newer; drop such records in the transform"
         )
 
@@ -111,7 +111,7 @@ def _refuse_no_key(cur: cursor, target: Upsert) -> None:
     row = maybe(cur)
     if row is not None:
         raise BadData(
-            f"{target.table}: the key ({', '.join(target.key)}) of the record at {row.topic}-{row.partition} offset "
+            f"{target.table}: the key ({', '.join(target.key)}) of the record at {row.place} offset "
             f"{row.offset} is null in part; drop such records in the transform"
         )
 

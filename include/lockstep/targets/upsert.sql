@@ -12,12 +12,15 @@ order by {keys}, {order} _epoch desc, _offset desc, _stream desc, _ordinal desc
 
 -- name: without_order
 -- A record without a value to order it by: sorted first of its key, it would win within a batch and lose elsewhere.
-select s.topic, s.partition, n._offset as "offset" from newest n join lockstep.stream s on s.stream_id = n._stream
+-- Another store knows a stream's number alone.
+select coalesce(to_jsonb(s) ->> 'topic' || '-' || (to_jsonb(s) ->> 'partition'), 'stream ' || s.stream_id) as place, n._offset as "offset"
+from newest n join lockstep.stream s on s.stream_id = n._stream
 where {no_order} order by n._stream, n._offset limit 1
 
 -- name: without_key
 -- A record with null in its key: two of them would be one row or two, as batches cut them.
-select s.topic, s.partition, n._offset as "offset" from newest n join lockstep.stream s on s.stream_id = n._stream
+select coalesce(to_jsonb(s) ->> 'topic' || '-' || (to_jsonb(s) ->> 'partition'), 'stream ' || s.stream_id) as place, n._offset as "offset"
+from newest n join lockstep.stream s on s.stream_id = n._stream
 where {no_key} order by n._stream, n._offset limit 1
 
 -- name: moved_within
