@@ -105,7 +105,7 @@ def test_a_second_pipeline_on_an_appended_table_is_refused_at_migrate_and_at_pla
     two.drains("drill")
     two.copy("copied")
 
-    with pytest.raises(Refusal, match="copied: public.drill belongs to drill") as refused:
+    with pytest.raises(Refusal, match=r"copied: public\.drill belongs to drill") as refused:
         two.migrate("copied")
     found = two.plans("copied")
 
@@ -188,7 +188,7 @@ def test_a_pipeline_of_an_older_ledger_becomes_the_owner_of_what_it_alone_has_wr
     two.drains("drill")
     two.forgets()
     two.copy("copied")
-    with pytest.raises(Refusal, match="copied: public.drill was written by drill, and no owner is recorded"):
+    with pytest.raises(Refusal, match=r"copied: public\.drill was written by drill, and no owner is recorded"):
         two.migrate("copied")
 
     produce(two.drill.topic, [("k", '{"id": "later", "n": 1000}')])
@@ -249,7 +249,7 @@ def test_one_sided_sharing_is_refused_by_the_name_of_who_does_not_say_so(two):
     two.migrate("drill")
 
     with pytest.raises(
-        Refusal, match="public.drill belongs to drill, whose definition does not name eu in shared_with"
+        Refusal, match=r"public\.drill belongs to drill, whose definition does not name eu in shared_with"
     ):
         two.migrate("eu")
 

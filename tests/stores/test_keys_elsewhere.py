@@ -53,7 +53,7 @@ def test_a_key_column_that_may_be_null_is_refused_in_another_store(delivered):
     asked("create unique index one_id on public.drill (id)")
     here = Here(drill)
 
-    with pytest.raises(Refusal, match="key column id of target public.drill may be null"):
+    with pytest.raises(Refusal, match=r"key column id of target public\.drill may be null"):
         here.drain()
 
     here.at.close()

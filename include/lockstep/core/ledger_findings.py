@@ -10,8 +10,6 @@ from lockstep.core.findings import Check, Finding, Judged, problem, warning
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lockstep.core.ownership import Conflict
-
 SUBJECT = "ledger"
 MANY_PARTITIONS = 1_000
 MIGRATE = "lockstep migrate"
@@ -236,16 +234,6 @@ def target_findings(pipeline: str, facts: TargetFacts) -> Judged:
         remedy = "larger batches, by the definition's limits or the schedule, and fewer partitions of old ones"
         return [warning(Check.TARGET, subject, f"{facts.partitions:,} partitions", why, remedy)]
     return [None]
-
-
-def owner_findings(pipeline: str, conflicts: Sequence[Conflict]) -> Judged:
-    """Each table of the pipeline belongs to it, alone or by the word of all who share it."""
-    why = "two pipelines that write one table double its rows, or overwrite each other's"
-    found: Judged = [
-        problem(Check.OWNER, f"pipeline {pipeline}", each.reason.removeprefix(f"{pipeline}: "), why, each.next_command)
-        for each in conflicts
-    ]
-    return found or [None]
 
 
 def _some(found: Sequence[Grant], begin: str) -> str:

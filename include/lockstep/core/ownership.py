@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lockstep.core.findings import Check, Judged, problem
 from lockstep.core.stores import Files, Postgres
 from lockstep.core.targets import Upsert, shares
 
@@ -85,6 +86,16 @@ def clash(pipeline: str, table: Table, target: Target, others: Iterable[Pipeline
         Owner(other.name, shares(its)) for other in others for name, its in tables_of(other).items() if name == table
     ]
     return conflict(pipeline, table, target, [owner for owner in found if owner.pipeline != pipeline], ())
+
+
+def owner_findings(pipeline: str, conflicts: Sequence[Conflict]) -> Judged:
+    """Each table of the pipeline belongs to it, alone or by the word of all who share it."""
+    why = "two pipelines that write one table double its rows, or overwrite each other's"
+    found: Judged = [
+        problem(Check.OWNER, f"pipeline {pipeline}", each.reason.removeprefix(f"{pipeline}: "), why, each.next_command)
+        for each in conflicts
+    ]
+    return found or [None]
 
 
 def _ways_out(target: Target, table: Table, owner: str, pipeline: str) -> str:

@@ -10,9 +10,10 @@ from lockstep.core.broker_findings import broker_findings
 from lockstep.core.database_findings import database_findings
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.findings import Check, Finding, Judged, Report, Severity, problem, warning
-from lockstep.core.ledger_findings import ledger_findings, owner_findings, target_findings
+from lockstep.core.ledger_findings import ledger_findings, target_findings
 from lockstep.core.log_findings import LogFacts, log_findings
 from lockstep.core.machine_findings import limits_findings, machine_findings
+from lockstep.core.ownership import owner_findings
 from lockstep.ledger import reading
 from lockstep.ledger.facts import Flow, database_facts, flow, ledger_facts, target_facts
 from lockstep.ledger.migrate import known

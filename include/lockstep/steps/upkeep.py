@@ -1,4 +1,4 @@
-"""Upkeep: what lies below the log's start stays covered, in one row where there were hundreds; deletions there are forgotten."""
+"""Upkeep: what lies below the log's start stays covered, in one row where there were hundreds; deletions there go."""
 
 from __future__ import annotations
 
