@@ -13,7 +13,7 @@ import typer
 from lockstep.adapters import folders
 from lockstep.cli.options import Name, OneName
 from lockstep.cli.output import AsJson, say, show
-from lockstep.cli.sharing import conflicts_of
+from lockstep.cli.sharing import conflicts_of, definitions
 from lockstep.core.columns import IDENTIFIER
 from lockstep.core.definition import Append, Json, Pipeline, Upsert
 from lockstep.core.determinism import doubts, unseen
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lockstep.adapters.spark import SparkEngine
     from lockstep.core.columns import Column
     from lockstep.core.folder import PipelineFolder
+    from lockstep.core.ownership import Conflict
 
 TEMPLATES = Path(__file__).parent / "templates"
 FILES = ("__init__.py", "transform.py", "expectations.json", "target.sql")
@@ -53,7 +54,7 @@ def new(
     table = table or f"public.{name}"
     # Born before a file is written, so that what it refuses leaves nothing behind.
     pipeline = Pipeline(name, topic, Json(columns, key), Upsert(table, (key,)) if key else Append(table))
-    for found in conflicts_of(pipeline):
+    for found in conflicts_of([pipeline], definitions())[name]:
         another = f"lockstep new {name} --topic {topic} --table public.ANOTHER"
         raise Refusal(
             found.reason, next_command=f"{another}; to rename {found.owner}, rename its folder, then lockstep hand-over"
@@ -93,7 +94,9 @@ def check(name: OneName = None, as_json: AsJson = False) -> None:
     names = [name] if name else folders.names()
     if name and name not in folders.names():
         folders.load(name)  # refuses, naming those that there are
-    found = {each: _faults(each) for each in names}
+    known = definitions()
+    conflicts = conflicts_of([pipeline for pipeline in known if pipeline.name in names], known)
+    found = {each: [*_faults(each), *map(_said, conflicts.get(each, ()))] for each in names}
     ok = not any(found.values())
     document = {
         "ok": ok,
@@ -118,12 +121,13 @@ def _faults(name: str) -> list[str]:
         folder = folders.load(name)
         place = folders.shown(folder.path)
         engine = _engine(folder)
-        tables = [
-            f"{c.reason.removeprefix(f'{name}: ')}  Next: {c.next_command}" for c in conflicts_of(folder.pipeline)
-        ]
-        return [*faults(folder, _columns(folder, engine), place), *_doubts(folder, engine, place), *tables]
+        return [*faults(folder, _columns(folder, engine), place), *_doubts(folder, engine, place)]
     except (BadDefinition, BadData) as fault:
         return [fault.message]
+
+
+def _said(conflict: Conflict) -> str:
+    return f"{conflict.reason.partition(': ')[2]}  Next: {conflict.next_command}"
 
 
 def _engine(folder: PipelineFolder) -> SparkEngine | None:

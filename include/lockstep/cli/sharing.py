@@ -11,34 +11,50 @@ from lockstep.core.errors import Refusal
 from lockstep.core.ownership import clash, tables_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lockstep.core.definition import Pipeline
     from lockstep.core.ownership import Conflict, Table
 
-
-def conflicts_of(pipeline: Pipeline) -> list[Conflict]:
-    """Returns the conflicts about a pipeline's tables. The ledger's word counts more than another definition's."""
-    recorded, owned = _recorded(pipeline)
-    others = _others(pipeline)
-    for table, target in tables_of(pipeline).items():
-        found = None if table in owned else clash(pipeline.name, table, target, others)
-        if found:
-            recorded.setdefault(table, found)
-    return list(recorded.values())
+    Recorded = dict[str, tuple[dict[Table, Conflict], set[Table]]]
 
 
-def _others(pipeline: Pipeline) -> list[Pipeline]:
+def definitions() -> list[Pipeline]:
+    """Loads every definition of the folder; one that does not load is left out, for its own check names its faults."""
     found = []
     for name in folders.names():
-        with suppress(Refusal):  # a definition that does not load has faults of its own, which its own check names
-            found += [folders.load(name).pipeline] if name != pipeline.name else []
+        with suppress(Refusal):
+            found.append(folders.load(name).pipeline)
     return found
 
 
-def _recorded(pipeline: Pipeline) -> tuple[dict[Table, Conflict], set[Table]]:
-    """Returns what the ledger says: conflicts, and tables of the pipeline's own. Empty where it cannot be asked."""
+def conflicts_of(pipelines: Sequence[Pipeline], known: Sequence[Pipeline]) -> dict[str, list[Conflict]]:
+    """Returns the conflicts about each pipeline's tables, against the definitions `known` and the ledger.
+
+    The ledger's word counts more than another definition's. The ledger is asked once, and not at all where it is away.
+    """
+    recorded = _recorded(pipelines)
+    return {pipeline.name: _of(pipeline, known, *recorded.get(pipeline.name, ({}, set()))) for pipeline in pipelines}
+
+
+def _of(
+    pipeline: Pipeline, known: Sequence[Pipeline], told: dict[Table, Conflict], owned: set[Table]
+) -> list[Conflict]:
+    others = [other for other in known if other.name != pipeline.name]
+    for table, target in tables_of(pipeline).items():
+        found = None if table in owned else clash(pipeline.name, table, target, others)
+        if found:
+            told.setdefault(table, found)
+    return list(told.values())
+
+
+def _recorded(pipelines: Sequence[Pipeline]) -> Recorded:
+    """Returns what the ledger says of each pipeline: conflicts, and tables of its own. Empty where it cannot be asked."""
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger import owners
 
+    found: Recorded = {}
     with suppress(Refusal), ledger() as conn, transaction(conn, READER) as cur:
-        return owners.conflicts(cur, pipeline), owners.owned(cur, pipeline)
-    return {}, set()
+        for pipeline in pipelines:
+            found[pipeline.name] = owners.conflicts(cur, pipeline), owners.owned(cur, pipeline)
+    return found
