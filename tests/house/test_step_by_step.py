@@ -120,7 +120,7 @@ def test_what_a_zombie_still_copies_reaches_no_other_attempt(scene):
     ranges = planned.decision.ranges
     new = scene.staged(planned, "another")
     engine = scene._engine()  # noqa: SLF001 - the world's own
-    engine.read(StageWork("house", old.batch_id, old.token, ranges, engine.columns()))
+    engine.read(StageWork("house", old.batch_id, old.token, ranges, engine.columns(), nonce=old.nonce))
 
     def goes_on():
         scene.validate(new)

@@ -123,24 +123,24 @@ def dag_for(
         )
 
         @task
-        def validate(batch_id: int) -> int:
+        def validate(batch_id: int) -> str | int:
             """Checks what is staged and keeps the verdict; returns the attempt that may be committed."""
             return steps.validate(door, batch_id)
 
         @task
-        def commit(batch_id: int, token: int) -> None:
+        def commit(batch_id: int, fence: str | int) -> None:
             """Moves results and offsets together, in one transaction."""
-            steps.commit(door, batch_id, token)
+            steps.commit(door, batch_id, fence)
 
         @task(outlets=assets_of(pipeline))
-        def announce(batch_id: int, token: int) -> None:
+        def announce(batch_id: int, fence: str | int) -> None:
             """Says what is already true: asset event, lineage, metrics, consumer group."""
-            steps.announce(door, assets_of(pipeline), batch_id, token)
+            steps.announce(door, assets_of(pipeline), batch_id, fence)
 
         batch_id = plan()
-        token = validate(batch_id)  # type: ignore[arg-type]  # TaskFlow hands the value over at run time
-        announced = announce(batch_id, token)  # type: ignore[arg-type]
-        batch_id >> stage >> token >> commit(batch_id, token) >> announced  # type: ignore[arg-type]
+        fence = validate(batch_id)  # type: ignore[arg-type]  # TaskFlow hands the value over at run time
+        announced = announce(batch_id, fence)  # type: ignore[arg-type]
+        batch_id >> stage >> fence >> commit(batch_id, fence) >> announced  # type: ignore[arg-type]
         tell_hours(door, hours_of(pipeline), announced)
         for each in dag.tasks:
             each.operator_extra_links = (BatchLink(),)

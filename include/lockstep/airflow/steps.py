@@ -37,8 +37,8 @@ def plan(door: Door) -> int:
     return batch_id
 
 
-def validate(door: Door, batch_id: int) -> int:
-    """The token of this run's attempt, once its verdict lets it pass."""
+def validate(door: Door, batch_id: int) -> str | int:
+    """The fence of this run's attempt, once its verdict lets it pass."""
     from lockstep.steps import validate as step
     from lockstep.steps.pick_up import pick_up
 
@@ -46,33 +46,34 @@ def validate(door: Door, batch_id: int) -> int:
         found = pick_up(at.conn, batch_id, caller().task_run)
         if found.state == "staged":
             step.validate(at, door.folder(), found.attempt, hands_over=True)
-    return found.attempt.token
+    return found.attempt.fence
 
 
-def commit(door: Door, batch_id: int, token: int) -> None:
+def commit(door: Door, batch_id: int, fence: str | int) -> None:
     """The attempt is committed when this returns, by whichever try of this task."""
     from lockstep.steps import commit as step
 
     with door.opened("commit") as at:
-        step.commit(at, door.folder().pipeline, AttemptId(batch_id, token))
+        step.commit(at, door.folder().pipeline, AttemptId.of_fence(batch_id, fence))
         ranges = _ranges(at, batch_id)
     push(**witness.counts(ranges))
 
 
-def announce(door: Door, assets: Sequence[Asset], batch_id: int, token: int) -> None:
+def announce(door: Door, assets: Sequence[Asset], batch_id: int, fence: str | int) -> None:
     """Everything that the commit made true is said where others listen; what cannot be said undoes nothing."""
     from lockstep.steps import announce as step
     from lockstep.steps import status
 
+    attempt = AttemptId.of_fence(batch_id, fence)
     with door.opened("announce") as at:
         pipeline = door.folder().pipeline
-        step.announce(at, pipeline, AttemptId(batch_id, token))
+        step.announce(at, pipeline, attempt)
         ranges = _ranges(at, batch_id)
         progress = status.status(at.conn, at.broker, pipeline, datetime.now(UTC))
         for asset in assets:
-            witness.say_to_consumers(asset, batch_id, token, ranges)
+            witness.say_to_consumers(asset, batch_id, attempt.token, ranges)
         witness.measure(pipeline.name, ranges, progress["streams"])
-        witness.trace(at, pipeline, batch_id, token, ranges)
+        witness.trace(at, pipeline, batch_id, attempt.token, ranges)
 
 
 def _batch_to_do(planned: Planned) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
@@ -45,28 +46,52 @@ RAW_COLUMNS = tuple(
 )
 
 
+NONCE_DIGITS = 12  # of the nonce in a table's name, which may have 63 characters
+_TABLE = re.compile(rf"attempt_(\d+)_(\d+)(?:_([0-9a-f]{{{NONCE_DIGITS}}}))?(?:_(?:\d+|raw))?")
+
+
+def stager_of(table: str) -> str:
+    """The name of the sessions that write this staging table: the first target's, another one's, or that of the bytes."""
+    match = _TABLE.fullmatch(table)
+    return "lockstep stage " + ".".join(part for part in match.groups() if part) if match else ""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class AttemptId:
-    """One try at a batch, and the name of its own staging table inside `STAGING_SCHEMA`."""
+    """One try at a batch, and the name of its own staging table inside `STAGING_SCHEMA`.
+
+    `nonce` is a random id, drawn when the attempt is opened. A ledger that was restored draws batch ids and tokens again,
+    and never a nonce. Attempts of code from before migration 0018 have none.
+    """
 
     batch_id: int
     token: int
+    nonce: str | None = None
 
     @property
     def table(self) -> str:
         """The staging table of this attempt and no other."""
-        return f"attempt_{self.batch_id}_{self.token}"
-
-    @classmethod
-    def of_table(cls, name: str) -> AttemptId:
-        """Whose table it is, by its name: the first target's, another one's, or that of the bytes."""
-        _, batch_id, token, *_ = name.split("_")
-        return cls(int(batch_id), int(token))
+        return "_".join(["attempt", str(self.batch_id), str(self.token), *self._short])
 
     @property
     def stager(self) -> str:
         """The name of the sessions that stage for this attempt, by which they are found and ended."""
-        return f"lockstep stage {self.batch_id}.{self.token}"
+        return "lockstep stage " + ".".join([str(self.batch_id), str(self.token), *self._short])
+
+    @property
+    def fence(self) -> str | int:
+        """Token and nonce in one value, as Airflow carries it from task to task."""
+        return self.token if self.nonce is None else f"{self.token}.{self.nonce}"
+
+    @classmethod
+    def of_fence(cls, batch_id: int, fence: str | int) -> AttemptId:
+        """Reads what `fence` wrote; a token alone comes from a task of older code."""
+        token, _, nonce = str(fence).partition(".")
+        return cls(batch_id, int(token), nonce or None)
+
+    @property
+    def _short(self) -> tuple[str, ...]:
+        return () if self.nonce is None else (self.nonce.replace("-", "")[:NONCE_DIGITS],)
 
     def beside(self, place: int) -> str:
         """The staging table of the target at this place; the first target's has no number."""
@@ -104,22 +129,28 @@ class StageWork:
     columns: tuple[Column, ...]
     beside: tuple[tuple[Column, ...], ...] = ()
     planned_at: datetime = NO_MOMENT
+    nonce: str | None = None
+
+    @property
+    def attempt(self) -> AttemptId:
+        """Whose reading it is."""
+        return AttemptId(self.batch_id, self.token, self.nonce)
 
     @property
     def table(self) -> str:
         """The name of the attempt's own staging table, inside `STAGING_SCHEMA`."""
-        return AttemptId(self.batch_id, self.token).table
+        return self.attempt.table
 
     @property
     def tables(self) -> tuple[tuple[str, tuple[Column, ...]], ...]:
         """Each target's staging table and columns, in the definition's order."""
-        attempt = AttemptId(self.batch_id, self.token)
+        attempt = self.attempt
         return tuple((attempt.beside(place), columns) for place, columns in enumerate((self.columns, *self.beside)))
 
     @property
     def stager(self) -> str:
         """The name of the sessions that stage for it."""
-        return AttemptId(self.batch_id, self.token).stager
+        return self.attempt.stager
 
     @property
     def from_offsets(self) -> dict[int, int]:
@@ -134,7 +165,7 @@ class StageWork:
     @property
     def raw_table(self) -> str:
         """The name of the table for the bytes of what a transform is given."""
-        return AttemptId(self.batch_id, self.token).raw_table
+        return self.attempt.raw_table
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from psycopg2.extras import Json, execute_values
 
@@ -37,12 +38,21 @@ def lock_batch(cur: cursor, batch_id: int) -> Any:
 
 
 def require_newest(cur: cursor, attempt: AttemptId) -> None:
-    """The fence (T1): goes on only while the batch is planned and this attempt's token is the batch's."""
+    """The fence (T1): goes on only while the batch is planned, and this attempt's token and nonce are the batch's."""
     batch = lock_batch(cur, attempt.batch_id)
     if batch.state != "planned":
         raise Superseded(f"batch {attempt.batch_id} is already {batch.state}")
     if batch.token != attempt.token:
         raise Superseded(f"attempt {attempt.token} of batch {attempt.batch_id} is superseded by attempt {batch.token}")
+    require_same_timeline(attempt, batch.nonce)
+
+
+def require_same_timeline(attempt: AttemptId, nonce: str | None) -> None:
+    """Refuses an attempt whose number was drawn again: the ledger went back in time since it was opened."""
+    if nonce != attempt.nonce:
+        raise Superseded(
+            f"attempt {attempt.token} of batch {attempt.batch_id} was opened in another timeline: the ledger was restored"
+        )
 
 
 def newest_attempt(cur: cursor, batch_id: int) -> Any:
@@ -60,12 +70,13 @@ def open_attempt(
     code_version: str,
     unit: str = WHOLE_BATCH,
 ) -> AttemptId:
-    """Draws a token and fences out older attempts; `unit` says what one commit of the new one moves."""
+    """Draws token and nonce and fences out older attempts; `unit` says what one commit of the new one moves."""
     cur.execute(Q["draw_token"])
-    attempt = AttemptId(batch_id, one(cur).token)
+    attempt = AttemptId(batch_id, one(cur).token, str(uuid4()))
     facts = {
         "batch_id": batch_id,
         "token": attempt.token,
+        "nonce": attempt.nonce,
         "owner": caller.owner,
         "lease": LEASE_SECONDS,
         "definition_hash": folder.content_hash(),

@@ -9,7 +9,7 @@ from psycopg2 import errors, sql
 from psycopg2.extras import Json
 
 from lockstep.core.errors import BadData, CoverageMoved, PositionMoved, Refusal
-from lockstep.core.staging import STAGING_SCHEMA
+from lockstep.core.staging import STAGING_SCHEMA, AttemptId
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
 from lockstep.ledger.staged import staged_totals, staging
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from psycopg2.extensions import cursor
-
-    from lockstep.core.staging import AttemptId
 
 Q = queries("lockstep.ledger", "commit")
 
@@ -36,11 +34,11 @@ def record_backend(cur: cursor, attempt: AttemptId, backend: Any) -> None:
     cur.execute(Q["record_backend"], asdict(attempt) | facts)
 
 
-def committed_by(cur: cursor, batch_id: int) -> int | None:
-    """The witness: the token that committed this batch, or None."""
+def committed_by(cur: cursor, batch_id: int) -> AttemptId | None:
+    """The witness: the attempt that committed this batch, or None."""
     cur.execute(Q["committed_by"], {"batch_id": batch_id})
     row = maybe(cur)
-    return row.token if row else None
+    return AttemptId(batch_id, row.token, row.nonce) if row else None
 
 
 def require_validated(cur: cursor, attempt: AttemptId) -> None:
@@ -164,9 +162,9 @@ def staging_of(cur: cursor, attempt: AttemptId) -> list[sql.Identifier]:
     return [sql.Identifier(STAGING_SCHEMA, row.table_name) for row in every(cur)]
 
 
-def end_stagers(cur: cursor, attempt: AttemptId) -> None:
-    """Ends the sessions that stage for this attempt; must be asked as the login itself."""
-    cur.execute(Q["end_stagers"], {"name": attempt.stager})
+def end_stagers(cur: cursor, stager: str) -> None:
+    """Ends the sessions of this name, which stage for one attempt; must be asked as the login itself."""
+    cur.execute(Q["end_stagers"], {"name": stager})
 
 
 def drop_staging(cur: cursor, table: sql.Identifier) -> None:

@@ -5,17 +5,17 @@ select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()
 -- name: record_backend
 -- Which connection commits, so that a resolver can end it when it hangs.
 update lockstep.attempt set backend_pid = %(pid)s, backend_start = %(backend_start)s
-where batch_id = %(batch_id)s and token = %(token)s and closed_at is null
+where batch_id = %(batch_id)s and token = %(token)s and nonce is not distinct from %(nonce)s::uuid and closed_at is null
 
 -- name: committed_by
 -- The witness: who committed the last of this batch, if anybody; ranges that tasks committed do not close it.
-select distinct b.token from lockstep.batch b join lockstep.commit c using (batch_id)
+select distinct b.token, b.nonce::text from lockstep.batch b join lockstep.commit c using (batch_id)
 where b.batch_id = %(batch_id)s and b.state = 'committed'
 
 -- name: attempt_to_commit
 -- The attempt's state and whether its verdict let it pass.
 select a.state, v.success from lockstep.attempt a left join lockstep.verdict v using (batch_id, token)
-where a.batch_id = %(batch_id)s and a.token = %(token)s
+where a.batch_id = %(batch_id)s and a.token = %(token)s and a.nonce is not distinct from %(nonce)s::uuid
 
 -- name: lock_streams
 -- The streams of the batch, in the one order that everybody takes.
@@ -74,8 +74,8 @@ where k.batch_id = %(batch_id)s and k.expects = 'batch' and j.stream_id = k.stre
 
 -- name: insert_commits
 -- One commit row per range: from now on the ledger is the witness.
-insert into lockstep.commit (batch_id, stream_id, token)
-select r.batch_id, r.stream_id, %(token)s from lockstep.batch_range r where r.batch_id = %(batch_id)s order by r.stream_id
+insert into lockstep.commit (batch_id, stream_id, token, nonce)
+select r.batch_id, r.stream_id, %(token)s, %(nonce)s::uuid from lockstep.batch_range r where r.batch_id = %(batch_id)s order by r.stream_id
 
 -- name: insert_coverage
 -- The batch owns its offsets.
@@ -100,7 +100,7 @@ where b.batch_id = %(batch_id)s order by s.partition, s.stream_id
 -- name: close_attempt
 -- The attempt has committed; what the target did is counted apart.
 update lockstep.attempt set state = 'committed', closed_at = clock_timestamp(), effect = %(effect)s
-where batch_id = %(batch_id)s and token = %(token)s and state = 'validated'
+where batch_id = %(batch_id)s and token = %(token)s and nonce is not distinct from %(nonce)s::uuid and state = 'validated'
 
 -- name: release_claims
 -- The offsets are covered now; late in the transaction, for planners wait on these rows.
@@ -114,7 +114,7 @@ update lockstep.batch set state = 'committed', closed_at = clock_timestamp() whe
 -- Ends the recorded committer of an attempt, if it is still that very connection.
 select pg_terminate_backend(p.pid, 5000) from pg_stat_activity p
 join lockstep.attempt a on a.backend_pid = p.pid and a.backend_start = p.backend_start
-where a.batch_id = %(batch_id)s and a.token = %(token)s and p.pid <> pg_backend_pid()
+where a.batch_id = %(batch_id)s and a.token = %(token)s and a.nonce is not distinct from %(nonce)s::uuid and p.pid <> pg_backend_pid()
 
 -- name: staging_left
 -- Staging tables of attempts that can never commit, or never existed.
@@ -122,7 +122,7 @@ select c.relname as table_name from pg_class c join pg_namespace n on n.oid = c.
 where n.nspname = 'lockstep_staging' and c.relkind = 'r'
   and not exists (
     select 1 from lockstep.attempt a join lockstep.batch b using (batch_id)
-    where starts_with(c.relname || '_', 'attempt_' || a.batch_id || '_' || a.token || '_')
+    where starts_with(c.relname || '_', lockstep.staging_name(a.batch_id, a.token, a.nonce) || '_')
       and b.state = 'planned' and a.closed_at is null and a.token = b.token)
 order by 1
 

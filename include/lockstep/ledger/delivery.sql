@@ -23,7 +23,7 @@ select {columns} from {rows} t order by t._stream, t._offset, t._ordinal
 
 -- name: insert_delivery
 -- The store has confirmed that the results are there.
-insert into lockstep.delivery (batch_id, token, effect) values (%(batch_id)s, %(token)s, %(effect)s)
+insert into lockstep.delivery (batch_id, token, effect, nonce) values (%(batch_id)s, %(token)s, %(effect)s, %(nonce)s::uuid)
 
 -- name: undelivered
 -- Offsets that a batch owns whose delivery was to follow, and was never confirmed: at most once has perhaps lost their results.

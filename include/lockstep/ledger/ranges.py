@@ -10,7 +10,7 @@ from psycopg2 import errors, sql
 
 from lockstep.core.errors import CoverageMoved, PositionMoved, Refusal, Superseded
 from lockstep.core.staging import COPY_SIZE, RESERVED_COLUMNS
-from lockstep.ledger.attempts import insert_manifest, insert_results
+from lockstep.ledger.attempts import insert_manifest, insert_results, require_same_timeline
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import typed_columns
 from lockstep.ledger.rows import every, maybe, one
@@ -35,6 +35,8 @@ def record_task(cur: cursor, attempt: AttemptId, backend: Any) -> None:
     cur.execute(Q["limit_statements"], {"milliseconds": str(STATEMENT_SECONDS * 1000)})
     facts = {"pid": backend.pid, "backend_start": backend.backend_start}
     cur.execute(Q["record_task"], asdict(attempt) | facts)
+    if cur.rowcount != 1:
+        raise Superseded(f"attempt {attempt.token} of batch {attempt.batch_id} is not in this ledger: it was restored")
 
 
 def end_older_tasks(cur: cursor, batch_id: int) -> None:
@@ -95,6 +97,7 @@ def require_newest(cur: cursor, attempt: AttemptId) -> None:
     if batch is None or batch.state != "planned" or batch.token != attempt.token:
         found = f"{batch.state}, at attempt {batch.token}" if batch else "not there"
         raise Superseded(f"attempt {attempt.token} of batch {attempt.batch_id} may not commit: the batch is {found}")
+    require_same_timeline(attempt, batch.nonce)
 
 
 def publish_rejects(cur: cursor, attempt: AttemptId, stream_id: int) -> int:

@@ -5,7 +5,8 @@ select set_config('statement_timeout', %(milliseconds)s, false)
 -- name: record_task
 -- Which connection a task commits over, for the next attempt to find.
 insert into lockstep.task_backend (batch_id, token, pid, backend_start)
-values (%(batch_id)s, %(token)s, %(pid)s, %(backend_start)s)
+select a.batch_id, a.token, %(pid)s, %(backend_start)s from lockstep.attempt a
+where a.batch_id = %(batch_id)s and a.token = %(token)s and a.nonce is not distinct from %(nonce)s::uuid
 
 -- name: end_older_tasks
 -- Ends the tasks' connections of the attempts that a newer one fences out: what they have not committed would stand in its way.
@@ -45,7 +46,7 @@ select stream_id from lockstep.commit where batch_id = %(batch_id)s
 
 -- name: share_batch
 -- The batch stays this attempt's until the transaction ends: who opens another one waits.
-select state, token from lockstep.batch where batch_id = %(batch_id)s for share
+select state, token, nonce::text from lockstep.batch where batch_id = %(batch_id)s for share
 
 -- name: publish_range_rejects
 -- Rejects travel with the rows.
@@ -55,7 +56,8 @@ from {rows} t where t._reason is not null
 
 -- name: insert_range_commit
 -- From now on the ledger is the witness of this range.
-insert into lockstep.commit (batch_id, stream_id, token) values (%(batch_id)s, %(stream_id)s, %(token)s)
+insert into lockstep.commit (batch_id, stream_id, token, nonce)
+values (%(batch_id)s, %(stream_id)s, %(token)s, %(nonce)s::uuid)
 
 -- name: insert_range_coverage
 -- The batch owns the range's offsets.

@@ -90,7 +90,7 @@ def _commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, effect: Ma
     with transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
         # Fenced: under the batch's row lock, still planned, and this attempt is the newest.
         batch = attempts.lock_batch(cur, attempt.batch_id)
-        if batch.state == "committed" and ledger.committed_by(cur, attempt.batch_id) == attempt.token:
+        if batch.state == "committed" and ledger.committed_by(cur, attempt.batch_id) == attempt:
             return
         attempts.require_newest(cur, attempt)
         reach("commit.locked")
@@ -175,7 +175,7 @@ def _give_up(at: Surroundings, attempt: AttemptId, reason: str) -> None:
 def _end_stagers(at: Surroundings, attempt: AttemptId) -> None:
     """Whoever still writes into a validated attempt's staging has lost, and may hold what is to be attached."""
     with transaction(at.conn, None) as cur:
-        ledger.end_stagers(cur, attempt)
+        ledger.end_stagers(cur, attempt.stager)
 
 
 def _record_backend(at: Surroundings, attempt: AttemptId) -> None:

@@ -60,7 +60,7 @@ def bring_once(at: Surroundings, delivery: Delivery) -> None:
 def _take(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, spool: Path) -> Delivery | None:
     with transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
         batch = attempts.lock_batch(cur, attempt.batch_id)
-        if batch.state == "committed" and ledger.committed_by(cur, attempt.batch_id) == attempt.token:
+        if batch.state == "committed" and ledger.committed_by(cur, attempt.batch_id) == attempt:
             return None
         attempts.require_newest(cur, attempt)
         ledger.require_validated(cur, attempt)

@@ -49,4 +49,4 @@ def pick_up(conn: connection, batch_id: int, task_run: TaskRun) -> PickedUp:
         raise BadData(newest.error, next_command=f"lockstep batch {batch_id}")
     if newest.state not in {"staged", "validated", "committed"}:
         raise Superseded(f"batch {batch_id} is now at attempt {newest.token}, which is {newest.state}")
-    return PickedUp(AttemptId(batch_id, newest.token), newest.state)
+    return PickedUp(AttemptId(batch_id, newest.token, newest.nonce), newest.state)

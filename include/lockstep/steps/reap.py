@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import COMMITTER, PLANNER, LockTimeout, transaction
-from lockstep.core.staging import AttemptId
+from lockstep.core.staging import stager_of
 from lockstep.ledger import requests
 from lockstep.ledger.commit import drop_staging, end_stagers, staging_left
 from lockstep.steps.plan_request import give_up
@@ -40,7 +40,7 @@ def reap(conn: connection) -> Reaped:
         gone = _drop(conn, table)
         if not gone:
             with transaction(conn, None) as cur:
-                end_stagers(cur, AttemptId.of_table(table.strings[-1]))
+                end_stagers(cur, stager_of(table.strings[-1]))
             gone = _drop(conn, table)
         (dropped if gone else held).append(table.strings[-1])
     return Reaped(tuple(dropped), tuple(held))

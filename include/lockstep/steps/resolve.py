@@ -43,14 +43,16 @@ def _ask(dsn: str, attempt: AttemptId) -> bool:
     try:
         with transaction(conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
             batch = attempts.lock_batch(cur, attempt.batch_id)
-            token = ledger.committed_by(cur, attempt.batch_id)
+            witness = ledger.committed_by(cur, attempt.batch_id)
     finally:
         conn.close()
-    if token is not None and token != attempt.token:
-        raise Superseded(f"batch {attempt.batch_id} was committed by attempt {token}, not by {attempt.token}")
-    if token is None and batch.state != "planned":
+    if witness is not None and witness.token != attempt.token:
+        raise Superseded(f"batch {attempt.batch_id} was committed by attempt {witness.token}, not by {attempt.token}")
+    if witness is not None or batch.token == attempt.token:
+        attempts.require_same_timeline(attempt, batch.nonce)
+    if witness is None and batch.state != "planned":
         raise Superseded(f"batch {attempt.batch_id} was {batch.state} meanwhile")
-    return token is not None
+    return witness is not None
 
 
 def _end_committer(dsn: str, attempt: AttemptId) -> None:

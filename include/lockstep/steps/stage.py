@@ -104,6 +104,7 @@ def _open(
         for one, its_columns in zip(folder.pipeline.each(), columns, strict=True) if not elsewhere else ():
             require_fit(cur, one, its_columns)
         batch = attempts.lock_batch(cur, batch_id)
+        _require_own(batch, name)
         _require_free(batch, attempts.newest_attempt(cur, batch_id), caller)
         if unit == EACH_STREAM:
             _end_older_tasks(cur, batch_id)
@@ -114,7 +115,7 @@ def _open(
             if folder.quarantines and folder.transform is not None:
                 create_raw(cur, attempt)
         ranges, planned_at = attempts.ranges(cur, batch_id), batch.planned_at.astimezone(UTC)
-    return attempt, StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at)
+    return attempt, StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at, attempt.nonce)
 
 
 def _named(at: Surroundings, engine: Engine, attempt: AttemptId, work: StageWork) -> bool:
@@ -131,6 +132,12 @@ def _end_older_tasks(cur: Any, batch_id: int) -> None:
     cur.execute("select set_config('role', 'none', true)")  # under a role others' backends may not be ended
     end_older_tasks(cur, batch_id)
     cur.execute("select set_config('role', %s, true)", (STAGER,))
+
+
+def _require_own(batch: Any, name: str) -> None:
+    """A ledger that was restored draws batch ids again, and may give one to another pipeline."""
+    if batch.pipeline != name:
+        raise Superseded(f"batch {batch.batch_id} is of the pipeline {batch.pipeline}, not of {name}: plan again")
 
 
 def _require_free(batch: Any, newest: Any, caller: Caller) -> None:

@@ -18,7 +18,8 @@ from pg_class c where c.oid = to_regclass(%(table)s)
 
 -- name: attach_staged
 -- The staged rows become the batch's partition.
-select lockstep.attach_staged(to_regclass(%(table)s), to_regclass(%(staged)s), %(batch_id)s, %(token)s)
+select lockstep.attach_staged(to_regclass(%(table)s), lockstep.guard_staged(to_regclass(%(staged)s), %(batch_id)s, %(token)s),
+    %(batch_id)s, %(token)s)
 
 -- name: make_partition
 -- An empty partition for the batch.
