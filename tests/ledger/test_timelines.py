@@ -24,7 +24,9 @@ TABLES = {
     "by batch": ("", ""),
     "per partition": ('target=Append("public.drill"),', 'target=Append("public.drill"), guarantee=PerPartition(),'),
 }
-COLUMNS = "id text{key}, n int, _stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
+COLUMNS = (
+    "id text{key}, n int, _stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
+)
 NEW = [n for n in range(150)]
 
 
@@ -48,7 +50,9 @@ def timelines(drill, postgres, database):
         )
         with closing(psycopg2.connect(drill.dsn)) as conn, conn, conn.cursor() as cur:
             cur.execute(f"set role lockstep_owner; drop table public.drill; {ddl}")
-            cur.execute("grant select, insert, update, delete on public.drill to lockstep_committer, lockstep_partition")
+            cur.execute(
+                "grant select, insert, update, delete on public.drill to lockstep_committer, lockstep_partition"
+            )
         copy = copied(postgres, database)
         made.append((copy, Timelines(drill, copy.__enter__())))
         return made[-1][1]
@@ -197,9 +201,10 @@ def test_the_nonce_of_a_batch_changes_with_its_token_alone(timelines):
     both = timelines("append")
     attempt = staged(both.survivor)
     assert attempt.nonce
-    with pytest.raises(errors.CheckViolation, match="nonce_with_token"), transaction(
-        both.survivor.at.conn, OWNER
-    ) as cur:
+    with (
+        pytest.raises(errors.CheckViolation, match="nonce_with_token"),
+        transaction(both.survivor.at.conn, OWNER) as cur,
+    ):
         cur.execute("update lockstep.batch set nonce = gen_random_uuid()")
 
 

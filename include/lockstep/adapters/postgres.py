@@ -98,7 +98,8 @@ def transaction(
 ) -> Iterator[Any]:
     """One transaction under one role: commits when the block ends, rolls back when it raises.
 
-    Raises `LockTimeout` when another transaction stood in the way, `Unreachable` when the connection is lost.
+    Raises `LockTimeout` when another transaction stood in the way, `Unreachable` when the connection is lost, or when
+    the server gave up waiting for a synchronous standby: it calls that a COMMIT with a warning, and a failover may undo it.
     """
     try:
         with conn, conn.cursor() as cur:
@@ -107,6 +108,13 @@ def transaction(
             patience = {"lock": f"{int(lock_seconds * 1000)}ms", "role": role}
             cur.execute(f"select {become}set_config('lock_timeout', %(lock)s, true)", patience)
             yield cur
+            conn.notices.clear()
+        if conn.notices:  # a COMMIT has nothing else to say
+            raise Unreachable(
+                f"{place.called} has committed here, and its standby has not confirmed it: "
+                f"{' '.join(conn.notices[-1].split())}",
+                next_command="lockstep doctor",
+            )
     except (errors.LockNotAvailable, TransactionRollbackError) as error:
         raise LockTimeout(f"another transaction stood in the way: {last_line(error)}") from None
     except errors.ReadOnlySqlTransaction as error:

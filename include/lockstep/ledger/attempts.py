@@ -118,6 +118,11 @@ def renew_lease(cur: cursor, attempt: AttemptId) -> bool:
     return bool(cur.rowcount)
 
 
+def wait_for_no_standby(cur: cursor) -> None:
+    """From now on this session's commits do not wait for a standby: for leases alone."""
+    cur.execute(Q["wait_for_no_standby"])
+
+
 def free_lease(cur: cursor, attempt: AttemptId) -> None:
     """The holder lets go, so that the next run need not wait."""
     cur.execute(Q["free_lease"], asdict(attempt))

@@ -45,6 +45,10 @@ from lockstep.batch b
 where a.batch_id = %(batch_id)s and a.token = %(token)s and a.nonce is not distinct from %(nonce)s::uuid and a.closed_at is null
   and b.batch_id = a.batch_id and b.token = a.token and b.state = 'planned'
 
+-- name: wait_for_no_standby
+-- A lease says who is alive, and nothing that a failover could take back.
+select set_config('synchronous_commit', 'local', false)
+
 -- name: free_lease
 -- The holder lets go before its time.
 update lockstep.attempt set lease_until = clock_timestamp()

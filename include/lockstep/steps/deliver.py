@@ -13,7 +13,8 @@ from lockstep.faults import reach
 from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger
 from lockstep.ledger import delivery as deliveries
-from lockstep.targets.delivery import Delivery
+from lockstep.ledger.restored import knows_attempt
+from lockstep.targets.delivery import Delivery, NewerArrival
 from lockstep.targets.stores import results_of
 
 if TYPE_CHECKING:
@@ -38,7 +39,11 @@ def taken(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> Iterator[
 
 def bring(at: Surroundings, delivery: Delivery) -> dict[str, int]:
     """Makes the rows results; when this returns they are durable. No transaction of the ledger is open meanwhile (T6)."""
-    effect = results_of(delivery.pipeline, at.dsn, at.stores).bring(delivery)
+    try:
+        effect = results_of(delivery.pipeline, at.dsn, at.stores).bring(delivery)
+    except NewerArrival as newer:
+        _refuse_lost_timeline(at, delivery, newer)
+        raise
     reach("deliver.done")
     return effect
 
@@ -55,6 +60,19 @@ def bring_once(at: Surroundings, delivery: Delivery) -> None:
         ) from None
     with transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
         deliveries.confirm(cur, delivery.attempt, effect)
+
+
+def _refuse_lost_timeline(at: Surroundings, delivery: Delivery, newer: NewerArrival) -> None:
+    """A store is never newer than its ledger, unless the ledger went back in time and the store did not."""
+    with transaction(at.conn, COMMITTER) as cur:
+        if knows_attempt(cur, newer.batch_id, newer.token):
+            return
+    name = delivery.pipeline.name
+    raise Refusal(
+        f"{name}: the store holds what attempt {newer.token} of batch {newer.batch_id} brought, and this ledger has no "
+        "such attempt: the ledger was restored to an earlier time",
+        next_command=f"lockstep restored {name} --preview",
+    )
 
 
 def _take(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, spool: Path) -> Delivery | None:

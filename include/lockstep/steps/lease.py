@@ -49,10 +49,17 @@ class Lease:
         if kind is None and not self._hands_over:
             return
         with suppress(Refusal, psycopg2.Error):
-            conn = connect(self._dsn, name="lockstep lease")
+            conn = self._connected()
             with transaction(conn, STAGER) as cur:
                 (attempts.hand_over if kind is None else attempts.free_lease)(cur, self._attempt)
             conn.close()
+
+    def _connected(self) -> connection:
+        """A lease waits for no standby: whoever waits for the thread behind it would wait, too."""
+        conn = connect(self._dsn, name="lockstep lease")
+        with transaction(conn, None) as cur:
+            attempts.wait_for_no_standby(cur)
+        return conn
 
     def _keep(self) -> None:
         conn: connection | None = None
@@ -60,7 +67,7 @@ class Lease:
         while not self._over.wait(pause):
             pause = SECONDS_BETWEEN_RENEWALS
             try:
-                conn = connect(self._dsn, name="lockstep lease") if conn is None or conn.closed else conn
+                conn = self._connected() if conn is None or conn.closed else conn
                 with transaction(conn, STAGER) as cur:
                     ours = attempts.renew_lease(cur, self._attempt)
             except LockTimeout:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 SECONDS = 120.0
 SECONDS_BETWEEN_TRIES = 0.5
+LEAST_SECONDS = 1.0
 LOCK_SECONDS = 5
 
 
@@ -28,7 +30,7 @@ def was_committed(at: Surroundings, attempt: AttemptId) -> bool:
     until = time.monotonic() + SECONDS
     while True:
         try:
-            return _ask(at.dsn, attempt)
+            return _ask(at.dsn, attempt, until - time.monotonic())
         except (LockTimeout, Unreachable) as no_answer:
             if time.monotonic() > until:
                 raise Unreachable(f"whether batch {attempt.batch_id} was committed is not known: {no_answer}") from None
@@ -38,13 +40,19 @@ def was_committed(at: Surroundings, attempt: AttemptId) -> bool:
         time.sleep(SECONDS_BETWEEN_TRIES)
 
 
-def _ask(dsn: str, attempt: AttemptId) -> bool:
+def _ask(dsn: str, attempt: AttemptId, seconds: float) -> bool:
+    """Its COMMIT waits for a synchronous standby as every other does, so no answer is one that a failover takes back."""
     conn = connect(dsn, name="lockstep resolve")
+    # No time-out of the server covers that wait. A cancelled one ends as a warning, which `transaction` refuses.
+    patience = threading.Timer(max(seconds, LEAST_SECONDS), conn.cancel)
+    patience.daemon = True
+    patience.start()
     try:
         with transaction(conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
             batch = attempts.lock_batch(cur, attempt.batch_id)
             witness = ledger.committed_by(cur, attempt.batch_id)
     finally:
+        patience.cancel()
         conn.close()
     if witness is not None and witness.token != attempt.token:
         raise Superseded(f"batch {attempt.batch_id} was committed by attempt {witness.token}, not by {attempt.token}")

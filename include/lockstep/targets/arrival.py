@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from psycopg2 import sql
 
 from lockstep.core.definition import Append, AtLeastOnce, Idempotent, Upsert
-from lockstep.core.errors import BadData, Refusal, Superseded
+from lockstep.core.errors import BadData, Refusal
 from lockstep.ledger.delivery import Q as TAKING
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name, typed_columns
 from lockstep.ledger.rows import maybe, one
 from lockstep.targets import append, fit, upsert
-from lockstep.targets.delivery import COORDINATES
+from lockstep.targets.delivery import COORDINATES, NewerArrival
 from lockstep.targets.rows import Rows, staged_rows
 
 if TYPE_CHECKING:
@@ -64,9 +64,11 @@ def _hold(cur: cursor, delivery: Delivery) -> bool:
     token = delivery.attempt.token
     may_repeat = isinstance(delivery.pipeline.guarantee, Idempotent)
     if newest and (newest.token > token or (newest.token == token and not may_repeat)):
-        raise Superseded(
+        raise NewerArrival(
             f"batch {delivery.attempt.batch_id}: {target} holds what attempt {newest.token} of batch {newest.batch_id} "
-            f"brought for stream {newest.stream_id} [{newest.from_offset}, {newest.until_offset})"
+            f"brought for stream {newest.stream_id} [{newest.from_offset}, {newest.until_offset})",
+            newest.batch_id,
+            newest.token,
         )
     cur.execute(Q["forget_arrivals"], {"target": target})
     cur.execute(Q["note_arrivals"], {"target": target, "batch_id": delivery.attempt.batch_id, "token": token})

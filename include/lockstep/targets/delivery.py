@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lockstep.core.errors import Superseded
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from lockstep.core.columns import Column
     from lockstep.core.definition import Pipeline
     from lockstep.core.folder import PipelineFolder
+    from lockstep.core.restored import Seen
     from lockstep.core.staging import AttemptId
 
 COORDINATES = (("_stream", "integer"), ("_offset", "bigint"), ("_ordinal", "integer"))
@@ -21,6 +24,15 @@ Range = tuple[int, int, int]  # stream, from, until
 Found = tuple[
     int, int, int, int
 ]  # rows, distinct offsets, the sum of their distances from the beginning, and of the squares
+
+
+class NewerArrival(Superseded):
+    """The store holds what a newer attempt brought: `batch_id` and `token` say whose."""
+
+    def __init__(self, message: str, batch_id: int, token: int) -> None:
+        super().__init__(message)
+        self.batch_id = batch_id
+        self.token = token
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +66,9 @@ class Results(Protocol):
 
     def bring(self, delivery: Delivery) -> dict[str, int]:
         """Makes the spooled rows results, durably; returns what was done. Raises `Superseded` behind a newer delivery."""
+
+    def seen(self, pipeline: Pipeline) -> tuple[Seen, ...]:
+        """Everything that was brought there, by batch and stream."""
 
     def counts(self, pipeline: Pipeline, ranges: Sequence[Range]) -> dict[Range, Found]:
         """What lies on each of these offset ranges."""

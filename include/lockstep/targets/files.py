@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.definition import AtLeastOnce, AtMostOnce
-from lockstep.core.errors import Refusal, Superseded, Unreachable
+from lockstep.core.errors import Refusal, Unreachable
+from lockstep.core.restored import Seen
 from lockstep.faults import reach
 from lockstep.targets import parquet
+from lockstep.targets.delivery import NewerArrival
 from lockstep.targets.parts import Part, parts_of, parts_on
 
 if TYPE_CHECKING:
@@ -72,6 +74,11 @@ class Folder:
                 return _put(place, delivery)
         except OSError as error:
             raise Unreachable(f"files in {place}: {error.strerror or error}", next_command=f"ls -ld {place}") from None
+
+    def seen(self, pipeline: Pipeline) -> tuple[Seen, ...]:
+        """One for each file."""
+        parts = parts_of(self.path / pipeline.name)
+        return tuple(Seen(part.stream, part.begin, part.end, part.batch_id, part.token) for part in parts)
 
     def counts(self, pipeline: Pipeline, ranges: Sequence[Range]) -> dict[Range, Found]:
         """Rows, offsets and digest of each range, by reading the files that lie on it."""
@@ -147,9 +154,11 @@ def _there(place: Path, delivery: Delivery, new: Part) -> list[Part]:
     least = delivery.attempt.token + (0 if isinstance(delivery.pipeline.guarantee, AtMostOnce) else 1)
     for part in found:
         if part.token >= least and not isinstance(delivery.pipeline.guarantee, AtLeastOnce):
-            raise Superseded(
+            raise NewerArrival(
                 f"batch {new.batch_id}: {part.path.name} of stream {part.stream} is what attempt {part.token} of batch "
-                f"{part.batch_id} brought"
+                f"{part.batch_id} brought",
+                part.batch_id,
+                part.token,
             )
         if delivery.lane == "replay" and not (new.begin <= part.begin and part.end <= new.end):
             raise Refusal(

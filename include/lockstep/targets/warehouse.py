@@ -12,6 +12,7 @@ from psycopg2 import sql
 from lockstep.adapters.postgres import COMMITTER, LEDGER, Place, connect, first_line, transaction
 from lockstep.core.definition import AtLeastOnce, Idempotent
 from lockstep.core.errors import BadData, BadDefinition, Refusal
+from lockstep.core.restored import Seen
 from lockstep.faults import reach
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
@@ -96,6 +97,13 @@ class Warehouse:
             effect = arrival.bring(cur, delivery, self.place, notes_streams=self.role is None)
             reach("deliver.written")
         return effect
+
+    def seen(self, pipeline: Pipeline) -> tuple[Seen, ...]:
+        """What deliveries have noted, and what the rows themselves say."""
+        table = pipeline.first.table
+        with self._transaction() as cur:
+            cur.execute(sql.SQL(Q["seen"]).format(target=table_name(table)), {"target": table})
+            return tuple(Seen(*row) for row in every(cur))
 
     def counts(self, pipeline: Pipeline, ranges: Sequence[Range]) -> dict[Range, Found]:
         """Rows, offsets and digest of each range, by one statement."""

@@ -17,6 +17,17 @@ select to_regclass('lockstep.migration') is not null as yes
 -- Whether `lockstep migrate NAME` was here.
 select to_regclass('lockstep.arrival') is not null as yes
 
+-- name: seen
+-- What was brought, by batch and stream: as deliveries noted it, and as the rows of other batches tell.
+select stream_id, lower(offsets) as from_offset, upper(offsets) as until_offset, batch_id, token
+from lockstep.arrival where target = %(target)s
+union all
+select t._stream, min(t._offset), max(t._offset) + 1, t._batch, null from {target} t
+where not exists (
+    select from lockstep.arrival a where a.target = %(target)s and a.stream_id = t._stream and a.batch_id = t._batch)
+group by t._stream, t._batch
+order by 1, 2, 4
+
 -- name: count_ranges
 -- What lies on each range: rows, offsets, and their digest from the range's beginning.
 select r.stream_id, r.from_offset, r.until_offset, coalesce(c.rows, 0) as rows, coalesce(c.records, 0) as records,

@@ -1,0 +1,51 @@
+"""A pipeline's consumer group: what it was shown, and how it is shown something earlier again after a restore."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from lockstep.core.errors import Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lockstep.adapters.kafka import Broker
+
+SECONDS = 10.0
+
+
+def mirrored(broker: Broker, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+    """Per partition the offset that the group was shown; partitions that it was never shown are left out."""
+    found = _asked(broker, group, [TopicPartition(topic, partition) for partition in partitions])
+    return {part.partition: part.offset for part in found if part.offset >= 0}
+
+
+def set_back(broker: Broker, group: str, topic: str, positions: Mapping[int, int]) -> None:
+    """Shows the group these positions, also where it was shown later ones; raises `Unreachable` when it is in use."""
+    _asked(broker, group, [TopicPartition(topic, *each) for each in positions.items()], commits=True)
+
+
+def _asked(
+    broker: Broker, group: str, partitions: list[TopicPartition], *, commits: bool = False
+) -> list[TopicPartition]:
+    settings = {"bootstrap.servers": broker.bootstrap, "log_level": 0, "group.id": group, "enable.auto.commit": False}
+    consumer = Consumer(broker.options.for_librdkafka() | settings)
+    try:
+        found = (
+            consumer.commit(offsets=partitions, asynchronous=False)
+            if commits
+            else consumer.committed(partitions, timeout=SECONDS)
+        )
+        for part in found:
+            if part.error:
+                raise KafkaException(part.error)
+    except KafkaException as error:
+        raise Unreachable(
+            f"the consumer group {group} cannot be asked at {broker.bootstrap}: {error.args[0].str()}",
+            next_command="lockstep dev status",
+        ) from None
+    finally:
+        consumer.close()
+    return list(found)

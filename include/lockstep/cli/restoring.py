@@ -1,0 +1,78 @@
+"""`restored`: what a person runs after a failover or a restore, before the pipeline goes on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from lockstep.adapters import folders
+from lockstep.cli.options import MaybeReason, Name
+from lockstep.cli.output import AsJson, offsets, say, show
+from lockstep.cli.surroundings import broker, ledger, person, results_elsewhere
+
+LARGEST_TOKEN = 10**15  # a sequence that is moved further would soon have no numbers left
+
+PastToken = Annotated[
+    int,
+    typer.Option(
+        "--past-token", help="A token seen in a log or in Airflow: draw past it, too.", min=0, max=LARGEST_TOKEN
+    ),
+]
+ShowOnly = Annotated[bool, typer.Option("--preview", help="Show what was found; change nothing.")]
+
+
+def restored(
+    name: Name,
+    reason: MaybeReason = None,
+    past_token: PastToken = 0,
+    preview: ShowOnly = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say that the ledger was restored or failed over: name what is gone, and draw no number twice."""
+    from lockstep.steps.restored import restored as compare
+
+    if reason is None and not preview:
+        raise typer.BadParameter("a reason in words, please: the ledger keeps it", param_hint="--reason")
+    pipeline = folders.load(name).pipeline
+    with ledger() as conn:
+        who = None if preview else person(reason)
+        found = compare(conn, broker(), pipeline, results_elsewhere(pipeline), who, past_token=past_token)
+    evidence = found.evidence
+    document: dict[str, Any] = {
+        "pipeline": name,
+        "recorded": found.recorded,
+        "told": [
+            {
+                "topic": each.topic_partition.topic,
+                "partition": each.topic_partition.partition,
+                "from_offset": each.from_offset,
+                "until_offset": each.until_offset,
+            }
+            for each in evidence.told
+        ],
+        "unknown": [asdict(each) for each in evidence.strange],
+        "ahead": [asdict(each) for each in evidence.ahead],
+        "past_token": evidence.past_token,
+        "needs": list(found.needs),
+    }
+
+    def for_people() -> None:
+        for gone in document["told"]:
+            where = f"{gone['topic']}-{gone['partition']} {offsets(gone)}"
+            say(f"gone: {where} was shown as committed, and the ledger does not have it")
+        for each in document["unknown"]:
+            attempt = f", attempt {each['token']}" if each["token"] else ""
+            say(
+                f"unknown: stream {each['stream_id']} {offsets(each)} in the store is of batch {each['batch_id']}{attempt}"
+            )
+        if not evidence.found:
+            say(f"{name}: no other place is ahead of the ledger; Airflow's own records cannot be seen from here")
+        for need in found.needs:
+            say(f"now: {need}")
+        say(
+            f"{name}: {'recorded; the next numbers lie past all of these' if found.recorded else 'a preview: nothing was changed'}"
+        )
+
+    show(document, as_json, for_people)

@@ -1,0 +1,92 @@
+"""After a restore: what other places remember that the ledger does not, and what each guarantee needs then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.core.definition import AtLeastOnce, AtMostOnce, Files
+from lockstep.core.guarantees import Delivered
+from lockstep.core.offsets import OffsetRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.offsets import Stream
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Seen:
+    """What a store holds of one batch and stream; the token is unknown where only rows tell of it."""
+
+    stream_id: int
+    from_offset: int
+    until_offset: int
+    batch_id: int
+    token: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What shows that the ledger went back in time.
+
+    `told`: offsets that the consumer group was shown as committed, and the position lies before them.
+    `strange`: what the store holds of batches and attempts that the ledger does not know.
+    `ahead`: what the store holds at or past the position; the records of these offsets are read again.
+    """
+
+    told: tuple[OffsetRange, ...]
+    strange: tuple[Seen, ...]
+    ahead: tuple[Seen, ...]
+    past_token: int
+    past_batch: int
+    past_stream: int
+
+    @property
+    def found(self) -> bool:
+        """Whether anything elsewhere is ahead of the ledger."""
+        return bool(self.told or self.strange)
+
+
+def ahead_of(streams: Iterable[Stream], seen: Sequence[Seen]) -> tuple[Seen, ...]:
+    """What a store holds at or past the position of its stream."""
+    positions = {stream.stream_id: stream.position for stream in streams}
+    return tuple(sorted(each for each in seen if each.until_offset > positions.get(each.stream_id, each.until_offset)))
+
+
+def told_beyond(streams: Iterable[Stream], group: Mapping[int, int]) -> tuple[OffsetRange, ...]:
+    """The offsets between each position and what the consumer group was shown."""
+    return tuple(
+        OffsetRange(stream.topic_partition, stream.position, group[stream.partition])
+        for stream in sorted(streams)
+        if group.get(stream.partition, 0) > stream.position
+    )
+
+
+def needs(pipeline: Pipeline, evidence: Evidence) -> tuple[str, ...]:
+    """What the guarantee needs now, one sentence for each thing."""
+    run = f"lockstep run {pipeline.name} reads these records again"
+    if not isinstance(pipeline.guarantee, Delivered) or pipeline.store is None:
+        return (f"rows and offsets went back together, so nothing is to be mended: {run}",)
+    said = [_of_ahead(pipeline, each, run) for each in evidence.ahead]
+    said += [
+        f"{_where(each)} holds results of batch {each.batch_id}, which this ledger does not know: "
+        f"lockstep replay {pipeline.name} over these offsets brings its own"
+        for each in evidence.strange
+        if each not in evidence.ahead
+    ]
+    return tuple(said) or (f"the store holds nothing past the position: {run}",)
+
+
+def _of_ahead(pipeline: Pipeline, each: Seen, run: str) -> str:
+    if isinstance(pipeline.guarantee, AtLeastOnce):
+        place = pipeline.store.path if isinstance(pipeline.store, Files) else pipeline.first.table
+        return f"{_where(each)} will stand twice in {place}: {run}; remove what is there first, or accept the doubles"
+    if isinstance(pipeline.guarantee, AtMostOnce):
+        return f"{_where(each)} is there already: {run}, and its delivery takes these rows out before it brings them"
+    return f"{_where(each)} is written again over itself: {run}"
+
+
+def _where(each: Seen) -> str:
+    return f"stream {each.stream_id} [{each.from_offset}, {each.until_offset})"

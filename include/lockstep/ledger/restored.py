@@ -1,0 +1,55 @@
+"""What the ledger says about things that other places remember, and how it draws past them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockstep.core.restored import Seen
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, one
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.restored import Evidence
+
+Q = queries("lockstep.ledger", "restored")
+
+
+def is_standby(cur: cursor) -> bool:
+    """Whether this server only repeats what its primary does."""
+    cur.execute(Q["is_standby"])
+    return bool(one(cur).yes)
+
+
+def unknown(cur: cursor, seen: Sequence[Seen]) -> tuple[Seen, ...]:
+    """The ones of these that this ledger does not know."""
+    columns = {
+        "streams": [each.stream_id for each in seen],
+        "froms": [each.from_offset for each in seen],
+        "untils": [each.until_offset for each in seen],
+        "batches": [each.batch_id for each in seen],
+        "tokens": [each.token for each in seen],
+    }
+    cur.execute(Q["unknown"], columns)
+    return tuple(Seen(*row) for row in every(cur))
+
+
+def streams_of_others(cur: cursor, pipeline: str) -> frozenset[int]:
+    """The streams of every other pipeline."""
+    cur.execute(Q["of_others"], {"pipeline": pipeline})
+    return frozenset(row.stream_id for row in every(cur))
+
+
+def knows_attempt(cur: cursor, batch_id: int, token: int) -> bool:
+    """Whether this ledger has opened the attempt."""
+    cur.execute(Q["knows_attempt"], {"batch_id": batch_id, "token": token})
+    return bool(one(cur).yes)
+
+
+def pass_over(cur: cursor, evidence: Evidence) -> None:
+    """Draws tokens, batch ids and stream ids past everything that was seen; never goes back."""
+    seen = {"token": evidence.past_token, "batch": evidence.past_batch, "stream": evidence.past_stream}
+    cur.execute(Q["pass_over"], seen)
