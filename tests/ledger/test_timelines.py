@@ -27,7 +27,7 @@ TABLES = {
 COLUMNS = (
     "id text{key}, n int, _stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 )
-NEW = [n for n in range(150)]
+NEW = list(range(150))
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from mutants.of_the_edges import MUTANTS as EDGES
 from mutants.of_the_ledger import MUTANTS as LEDGER
 from mutants.of_the_rest import MUTANTS as REST
 from mutants.of_the_steps import MUTANTS as STEPS
+from mutants.of_timelines import MUTANTS as TIMELINES
 from mutants.of_totals import MUTANTS as TOTALS
 
-MUTANTS = [*LEDGER, *STEPS, *REST, *TOTALS, *HOURS, *EDGES, *OWNERS]
+MUTANTS = [*EDGES, *HOURS, *LEDGER, *OWNERS, *REST, *STEPS, *TIMELINES, *TOTALS]

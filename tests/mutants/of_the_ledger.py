@@ -23,6 +23,7 @@ MUTANTS = [
         ZOMBIE,
         "an older attempt is told by the token that it is superseded",
         Edit("ledger/attempts.py", "if batch.token != attempt.token:", "if batch.token < 0:"),
+        Edit("ledger/attempts.py", "if nonce != attempt.nonce:", 'if nonce == "":'),
     ),
     alone(
         "an attempt that was closed may commit",

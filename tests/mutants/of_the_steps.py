@@ -42,7 +42,7 @@ MUTANTS = [
         Edit("steps/commit.py", "if not was_committed(at, attempt):", "if at.dsn:"),
         Edit(
             "steps/commit.py",
-            'if batch.state == "committed" and ledger.committed_by(cur, attempt.batch_id) == attempt.token:',
+            'if batch.state == "committed" and ledger.committed_by(cur, attempt.batch_id) == attempt:',
             'if batch.state == "never":',
         ),
     ),
@@ -61,7 +61,7 @@ MUTANTS = [
         "a commit tried again finds itself committed",
         Edit(
             "steps/commit.py",
-            'if batch.state == "committed" and ledger.committed_by(cur, attempt.batch_id) == attempt.token:',
+            'if batch.state == "committed" and ledger.committed_by(cur, attempt.batch_id) == attempt:',
             'if batch.state == "never":',
         ),
         long=True,
@@ -73,9 +73,9 @@ MUTANTS = [
         f"{STEPS}test_a_commit_that_is_still_on_its_way_cannot_arrive_once_the_answer_was_no",
         Edit(
             "steps/resolve.py",
-            "token = ledger.committed_by(cur, attempt.batch_id)",
+            "witness = ledger.committed_by(cur, attempt.batch_id)",
             'cur.execute("select pg_xact_status(xmin::text::xid8) from lockstep.batch")\n'
-            '            token = attempt.token if cur.fetchone()[0] == "committed" else None',
+            '            witness = attempt if cur.fetchone()[0] == "committed" else None',
         ),
     ),
     one(
@@ -94,7 +94,8 @@ MUTANTS = [
         "whoever committed, it was me",
         "committed by another attempt is another answer",
         f"{STEPS}test_an_attempt_is_told_when_another_has_committed",
-        Edit("steps/resolve.py", "if token is not None and token != attempt.token:", "if token == 0:"),
+        Edit("steps/resolve.py", "if witness is not None and witness.token != attempt.token:", "if attempt.token == -1:"),
+        Edit("steps/resolve.py", "if witness is not None or batch.token == attempt.token:", "if attempt.token == 0:"),
         long=True,
     ),
     alone(
@@ -164,7 +165,7 @@ MUTANTS = [
         "staging is the batch's, not the attempt's",
         "a zombie's rows are among those of the newest attempt",
         f"{STEPS}test_what_a_zombie_still_copies_reaches_no_other_attempt",
-        Edit("core/staging.py", 'f"attempt_{self.batch_id}_{self.token}"', 'f"attempt_{self.batch_id}"'),
+        Edit("core/staging.py", '["attempt", str(self.batch_id), str(self.token), *self._short]', '["attempt", str(self.batch_id)]'),
         Edit("ledger/staged.sql", "create table {table}", "create table if not exists {table}"),
     ),
     one(

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lockstep.core.findings import Check, Finding, Judged, problem, warning
+from lockstep.core.replication_findings import LOSES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,7 +105,7 @@ def synchronous(facts: DatabaseFacts) -> Finding | None:
         Check.SYNCHRONOUS,
         SUBJECT,
         _found(facts, Check.SYNCHRONOUS),
-        f"every other command refuses this login, for {LOST}",
+        f"every other command refuses this login, for {LOSES.get(facts.settings[Check.SYNCHRONOUS].value, LOST)}",
         _set_to(facts, Check.SYNCHRONOUS, "on"),
     )
 

@@ -43,6 +43,8 @@ class Check(StrEnum):
     CONNECTIONS = "max_connections"
     CHECKSUMS = "data_checksums"
     STANDBY = "standby"
+    STANDBYS = "synchronous_standby_names"
+    SESSION = "target_session_attrs"
     POOLER = "pooler"
     ROLES = "roles"
     MEMBERSHIP = "membership"

@@ -167,6 +167,11 @@ def end_stagers(cur: cursor, stager: str) -> None:
     cur.execute(Q["end_stagers"], {"name": stager})
 
 
+def wait_for_no_standby(cur: cursor) -> None:
+    """The COMMIT of this transaction does not wait for a standby: for what may be done again as well."""
+    cur.execute(Q["wait_for_no_standby"])
+
+
 def drop_staging(cur: cursor, table: sql.Identifier) -> None:
     """Drops a staging table that has done its work."""
     cur.execute(sql.SQL(Q["drop_staging"]).format(table=table))

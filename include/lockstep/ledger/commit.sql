@@ -136,6 +136,10 @@ where n.nspname = 'lockstep_staging' and c.relkind = 'r' and starts_with(c.relna
 select pg_terminate_backend(pid) from pg_stat_activity
 where datname = current_database() and usename = session_user and application_name = %(name)s
 
+-- name: wait_for_no_standby
+-- A table that comes back with a failover is dropped by reap.
+select set_config('synchronous_commit', 'local', true)
+
 -- name: drop_staging
 -- The staged rows have done their work.
 drop table if exists {table}

@@ -40,5 +40,6 @@ def announce(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
 def drop_staging(at: Surroundings, attempt: AttemptId) -> None:
     """The attempt's staged rows have done their work; where somebody still holds a table, reap drops it."""
     with suppress(Refusal, psycopg2.Error), transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
+        ledger.wait_for_no_standby(cur)
         for table in ledger.staging_of(cur, attempt):
             ledger.drop_staging(cur, table)

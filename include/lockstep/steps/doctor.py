@@ -14,10 +14,12 @@ from lockstep.core.ledger_findings import ledger_findings, target_findings
 from lockstep.core.log_findings import LogFacts, log_findings
 from lockstep.core.machine_findings import limits_findings, machine_findings
 from lockstep.core.ownership import owner_findings
+from lockstep.core.replication_findings import replication_findings
 from lockstep.ledger import reading
 from lockstep.ledger.facts import Flow, database_facts, flow, ledger_facts, target_facts
 from lockstep.ledger.migrate import known
 from lockstep.ledger.owners import conflicts
+from lockstep.ledger.replication import replication_facts
 from lockstep.steps.warn import bounds_of
 
 if TYPE_CHECKING:
@@ -103,6 +105,7 @@ def _of_postgres(
         conn = connect_as_is(dsn, name="lockstep doctor")
         try:
             judged += database_findings(database_facts(conn, dsn), machine.cores or TASKS)
+            judged += replication_findings(replication_facts(conn, dsn))
             ledger = ledger_facts(conn)
             migrations = {migration.version: migration.checksum for migration in known()}
             judged += ledger_findings(ledger, migrations)

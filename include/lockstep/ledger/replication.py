@@ -1,0 +1,29 @@
+"""The standbys of the ledger's server, as facts that the core judges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from psycopg2.extensions import parse_dsn
+
+from lockstep.adapters.postgres import transaction
+from lockstep.core.replication_findings import ReplicationFacts, Standby
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, one
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection
+
+Q = queries("lockstep.ledger", "replication")
+
+
+def replication_facts(conn: connection, dsn: str) -> ReplicationFacts:
+    """Who streams from this server, and how many servers the DSN names."""
+    with transaction(conn, None) as cur:
+        cur.execute(Q["names"])
+        server = one(cur)
+        cur.execute(Q["standbys"])
+        standbys = tuple(Standby(row.name, row.sync_state) for row in every(cur))
+    parts = parse_dsn(dsn)
+    hosts = parts.get("host", "").count(",") + 1
+    return ReplicationFacts(server.login, server.names, standbys, hosts, parts.get("target_session_attrs", "any"))

@@ -1,0 +1,97 @@
+"""Mutants of what keeps a lost timeline out, of the wait for a standby, and of what is said after a restore."""
+
+from __future__ import annotations
+
+from mutants.mutant import Drop, Edit, one
+
+LINES = "tests/ledger/test_timelines.py::"
+AWAY = "tests/crash/test_standby_away.py::"
+SAID = "tests/cli/test_restored.py::"
+STORES = "tests/stores/test_restored.py::"
+
+MUTANTS = [
+    one(
+        "the nonce is not compared in Python",
+        "a number that was drawn again lets a stranger through, where the database does not look",
+        f"{LINES}test_the_code_refuses_it_with_the_database_s_own_look_out_of_play",
+        Edit("ledger/attempts.py", "if nonce != attempt.nonce:", 'if nonce == "":'),
+    ),
+    one(
+        "same_timeline dropped",
+        "the nonce is a constraint, too",
+        f"{LINES}test_the_database_refuses_a_commit_that_names_another_nonce",
+        Drop("drop trigger same_timeline on lockstep.commit"),
+    ),
+    one(
+        "nonce_once dropped",
+        "an id that two attempts share tells nothing apart",
+        f"{LINES}test_a_nonce_is_drawn_once",
+        Drop("drop index lockstep.nonce_once"),
+    ),
+    one(
+        "nonce_with_token dropped",
+        "the fence changes as a whole, or not at all",
+        f"{LINES}test_the_nonce_of_a_batch_changes_with_its_token_alone",
+        Drop("drop trigger nonce_with_token on lockstep.batch"),
+    ),
+    one(
+        "a staging table is named without the nonce",
+        "rows of a lost timeline are staged for the attempt that has its number now",
+        f"{LINES}test_rows_of_a_lost_timeline_do_not_reach_the_staging_of_a_number_that_was_drawn_again[append]",
+        Edit(
+            "core/staging.py",
+            '["attempt", str(self.batch_id), str(self.token), *self._short]',
+            '["attempt", str(self.batch_id), str(self.token)]',
+        ),
+    ),
+    one(
+        "any table of the attempt's numbers becomes a partition",
+        "another timeline may have left it",
+        f"{LINES}test_only_an_attempt_s_own_table_becomes_a_partition",
+        Edit(
+            "ledger/migrations/0018_timelines.sql",
+            "lockstep.staging_name(a.batch_id, a.token, a.nonce) || '_')) then",
+            "lockstep.staging_name(a.batch_id, a.token, null) || '_')) then",
+        ),
+    ),
+    one(
+        "a lost timeline renews a stranger's lease",
+        "the stranger's batch is held by a process that cannot commit it",
+        f"{LINES}test_a_lease_of_a_lost_timeline_is_not_renewed_and_its_failure_closes_no_stranger",
+        Edit(
+            "ledger/attempts.sql",
+            "and a.nonce is not distinct from %(nonce)s::uuid and a.closed_at is null\n  and b.batch_id",
+            "and a.closed_at is null\n  and b.batch_id",
+        ),
+    ),
+    one(
+        "in doubt the nonce is not asked for",
+        "a stranger's commit under the same number is told as one's own",
+        f"{LINES}test_a_lost_timeline_in_doubt_is_not_told_that_a_stranger_s_commit_was_its_own",
+        Edit("steps/resolve.py", "if witness is not None or batch.token == attempt.token:", "if attempt.token == -1:"),
+    ),
+    one(
+        "a batch number is staged for any pipeline",
+        "a restored ledger may have given it to another one",
+        f"{LINES}test_a_batch_number_that_another_pipeline_has_now_is_not_staged",
+        Edit("steps/stage.py", "if batch.pipeline != name:", 'if name == "":'),
+    ),
+    one(
+        "a notice behind COMMIT is overlooked",
+        "a wait for the standby that was cancelled is told as a commit",
+        f"{AWAY}test_a_transaction_whose_standby_did_not_confirm_it_is_not_told_as_done",
+        Edit("adapters/postgres.py", "if conn.notices:", "if conn.notices is None:"),
+    ),
+    one(
+        "restored draws nothing past what it has seen",
+        "the next attempt has a number that a lost one had",
+        f"{SAID}test_numbers_never_go_back_when_it_is_said_twice",
+        Edit("steps/restored.py", "        ledger.pass_over(cur, evidence)\n", ""),
+    ),
+    one(
+        "a store that is newer than its ledger is taken for a zombie's fence",
+        "the run says superseded for ever, and names no way out",
+        f"{STORES}test_before_it_is_said_the_store_s_newer_results_are_named_as_a_restore[warehouse]",
+        Edit("steps/deliver.py", "        _refuse_lost_timeline(at, delivery, newer)\n", ""),
+    ),
+]
