@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import psycopg2
 import pytest
 
 from command_line import assert_refused, assert_wrong_call
-from here import Here
 from lockstep.adapters.kafka import Broker
 from lockstep.adapters.kafka_group import mirrored
 from timelines import Timelines, copied
+
+if TYPE_CHECKING:
+    from here import Here
 
 ALL = list(range(180))
 
@@ -85,6 +88,7 @@ def as_owner(both: Timelines, query: str) -> tuple:
         return cur.fetchone()
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -96,15 +100,17 @@ def as_owner(both: Timelines, query: str) -> tuple:
     ],
     ids=lambda case: " ".join(case) if isinstance(case, tuple) else "",
 )
-def test_a_wrong_call_is_said_in_a_line(lockstep, here, call, words):
+def test_a_wrong_call_is_said_in_a_line(lockstep, call, words):
     assert_wrong_call(lockstep(*call), words)
 
 
-def test_a_pipeline_that_is_not_there_is_refused(lockstep, here):
+@pytest.mark.usefixtures("here")
+def test_a_pipeline_that_is_not_there_is_refused(lockstep):
     assert_refused(lockstep("restored", "nothing", "--reason", "r"), "nothing")
 
 
-def test_a_pipeline_that_was_never_planned_is_refused(lockstep, here):
+@pytest.mark.usefixtures("here")
+def test_a_pipeline_that_was_never_planned_is_refused(lockstep):
     assert_refused(lockstep("restored", "drill", "--reason", "r"), "no open stream", "Next: lockstep plan drill")
 
 

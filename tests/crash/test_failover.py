@@ -23,6 +23,7 @@ from lockstep.core.replication_findings import replication_findings
 from lockstep.ledger.migrate import migrate, migrate_target
 from lockstep.ledger.replication import replication_facts
 from lockstep.steps import resolve
+from lockstep.steps.reap import reap
 from lockstep.steps.restored import restored
 from pair import Pair
 
@@ -132,6 +133,7 @@ def offsets_told(here: Here, *, person=None) -> int:
 def finish(here: Here, expected: list[int]) -> None:
     """The survivor goes on by itself, and holds every record once, with the value it must have."""
     here.drain()
+    reap(here.at.conn)
     assert values(here) == sorted(expected)
     assert here.drill.violations(rest=True) == []
     assert here.drill.ask("select count(*) from lockstep.batch where state = 'planned'") == [(0,)]

@@ -171,16 +171,19 @@ def test_a_wait_for_the_standby_that_was_cancelled_is_no_commit_to_tell_of(alone
 
 def test_a_transaction_whose_standby_did_not_confirm_it_is_not_told_as_done(alone):
     alone.waits_for("nobody")
-    with closing(connect(alone.drill.dsn)) as conn:
-        with (
-            pytest.raises(Unreachable, match="standby has not confirmed"),
-            transaction(conn, "lockstep_planner") as cur,
-        ):
+    conn = connect(alone.drill.dsn)
+
+    def insert() -> None:
+        with transaction(conn, "lockstep_planner") as cur:
             cur.execute("insert into lockstep.pipeline (name) values ('late')")
             threading.Timer(1.0, conn.cancel).start()
-    with closing(connect(alone.drill.dsn)) as conn, transaction(conn, READER) as cur:
+
+    with pytest.raises(Unreachable, match="standby has not confirmed"):
+        insert()
+    with transaction(conn, READER) as cur:
         cur.execute("select name from lockstep.pipeline")
         assert [row.name for row in cur.fetchall()] == ["late"]
+    conn.close()
 
 
 def test_a_lease_is_renewed_and_freed_without_the_standby(alone):

@@ -94,7 +94,9 @@ MUTANTS = [
         "whoever committed, it was me",
         "committed by another attempt is another answer",
         f"{STEPS}test_an_attempt_is_told_when_another_has_committed",
-        Edit("steps/resolve.py", "if witness is not None and witness.token != attempt.token:", "if attempt.token == -1:"),
+        Edit(
+            "steps/resolve.py", "if witness is not None and witness.token != attempt.token:", "if attempt.token == -1:"
+        ),
         Edit("steps/resolve.py", "if witness is not None or batch.token == attempt.token:", "if attempt.token == 0:"),
         long=True,
     ),
@@ -165,7 +167,11 @@ MUTANTS = [
         "staging is the batch's, not the attempt's",
         "a zombie's rows are among those of the newest attempt",
         f"{STEPS}test_what_a_zombie_still_copies_reaches_no_other_attempt",
-        Edit("core/staging.py", '["attempt", str(self.batch_id), str(self.token), *self._short]', '["attempt", str(self.batch_id)]'),
+        Edit(
+            "core/staging.py",
+            '["attempt", str(self.batch_id), str(self.token), *self._short]',
+            '["attempt", str(self.batch_id)]',
+        ),
         Edit("ledger/staged.sql", "create table {table}", "create table if not exists {table}"),
     ),
     one(

@@ -11,6 +11,8 @@ from lockstep.core.errors import Unreachable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from confluent_kafka import KafkaError
+
     from lockstep.adapters.kafka import Broker
 
 SECONDS = 10.0
@@ -38,14 +40,18 @@ def _asked(
             if commits
             else consumer.committed(partitions, timeout=SECONDS)
         )
-        for part in found:
-            if part.error:
-                raise KafkaException(part.error)
     except KafkaException as error:
-        raise Unreachable(
-            f"the consumer group {group} cannot be asked at {broker.bootstrap}: {error.args[0].str()}",
-            next_command="lockstep dev status",
-        ) from None
+        raise _away(broker, group, error.args[0]) from None
     finally:
         consumer.close()
+    for part in found:
+        if part.error:
+            raise _away(broker, group, part.error)
     return list(found)
+
+
+def _away(broker: Broker, group: str, error: KafkaError) -> Unreachable:
+    return Unreachable(
+        f"the consumer group {group} cannot be asked at {broker.bootstrap}: {error.str()}",
+        next_command="lockstep dev status",
+    )

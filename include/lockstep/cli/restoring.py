@@ -71,8 +71,7 @@ def restored(
             say(f"{name}: no other place is ahead of the ledger; Airflow's own records cannot be seen from here")
         for need in found.needs:
             say(f"now: {need}")
-        say(
-            f"{name}: {'recorded; the next numbers lie past all of these' if found.recorded else 'a preview: nothing was changed'}"
-        )
+        done = "recorded; the next numbers lie past all of these"
+        say(f"{name}: {done if found.recorded else 'a preview: nothing was changed'}")
 
     show(document, as_json, for_people)

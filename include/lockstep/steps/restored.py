@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lockstep.adapters.kafka import Broker
     from lockstep.core.definition import Pipeline
-    from lockstep.core.offsets import Stream
+    from lockstep.core.offsets import OffsetRange, Stream
     from lockstep.core.person import Person
     from lockstep.targets.delivery import Results
 
@@ -93,7 +93,7 @@ def _evidence(
     streams: Sequence[Stream],
     results: Results | None,
     past_token: int,
-    told: tuple,
+    told: tuple[OffsetRange, ...],
 ) -> Evidence:
     seen = results.seen(pipeline) if results is not None and pipeline.store is not None else ()
     with transaction(conn, READER) as cur:
