@@ -20,7 +20,7 @@ from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
 from lockstep.core.findings import Check
 from lockstep.core.replication_findings import replication_findings
-from lockstep.ledger.migrate import migrate, migrate_target
+from lockstep.ledger.migrate import migrate_target
 from lockstep.ledger.replication import replication_facts
 from lockstep.steps import resolve
 from lockstep.steps.reap import reap
@@ -54,7 +54,6 @@ class Struck:
             here.rewrite("import Append,", f"import {guarantee}, Append,")
             here.rewrite("limits=", f"guarantee={guarantee}(), limits=")
         with closing(connect(self.drill.dsn)) as conn:
-            migrate(conn)
             migrate_target(conn, load("drill"))
         self.send(COMMON)
         here.drain()
@@ -103,9 +102,10 @@ def struck(pair, kafka, topic, produce, tmp_path, monkeypatch):
 
     def make(points: list[str], guarantee: str = "PerBatch") -> list[Struck]:
         for number, _ in enumerate(points):
-            with closing(psycopg2.connect(pair.primary.dsn)) as conn:
+            with closing(psycopg2.connect(re.sub(r"/\w+$", "/postgres", pair.primary.dsn))) as conn:
                 conn.autocommit = True
-                conn.cursor().execute(sql.SQL("create database {}").format(sql.Identifier(f"struck_{number}")))
+                create = sql.SQL("create database {} template lockstep")  # which the pair has migrated
+                conn.cursor().execute(create.format(sql.Identifier(f"struck_{number}")))
             name = topic(partitions=2)
             dsn = re.sub(r"/\w+$", f"/struck_{number}", pair.primary.dsn)
             drill = Drill(dsn, kafka, name, write_folder(tmp_path / str(number), name))

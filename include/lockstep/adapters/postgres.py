@@ -28,6 +28,7 @@ LOCK_SECONDS = 10.0
 STAGING_SECONDS = 600
 CONNECT_SECONDS = 10
 IDLE_SECONDS = 5.0  # who stands still inside a transaction for so long, a lock in his hand, loses both
+HARMLESS = ("NOTICE", "INFO", "LOG", "DEBUG")  # what a trigger may say at COMMIT; a warning is the server's own
 SILENT_SECONDS = 30  # what was sent is acknowledged by then, or the connection is taken to be dead
 
 
@@ -109,12 +110,12 @@ def transaction(
             cur.execute(f"select {become}set_config('lock_timeout', %(lock)s, true)", patience)
             yield cur
             conn.notices.clear()
-        if conn.notices:  # a COMMIT has nothing else to say
-            raise Unreachable(
-                f"{place.called} has committed here, and its standby has not confirmed it: "
-                f"{' '.join(conn.notices[-1].split())}",
-                next_command="lockstep doctor",
-            )
+        for notice in conn.notices:
+            if not notice.startswith(HARMLESS):
+                raise Unreachable(
+                    f"{place.called} has committed here, and its standby has not confirmed it: {' '.join(notice.split())}",
+                    next_command="lockstep doctor",
+                )
     except (errors.LockNotAvailable, TransactionRollbackError) as error:
         raise LockTimeout(f"another transaction stood in the way: {last_line(error)}") from None
     except errors.ReadOnlySqlTransaction as error:
