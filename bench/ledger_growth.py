@@ -99,7 +99,7 @@ class Side:
         with self._timed(what, "validate"):
             validate(at, FOLDER, attempt)
         with self._timed(what, "commit"):
-            commit(at, PIPELINE, attempt)
+            commit(at, FOLDER, attempt)
         drop_staging(at, attempt)
         return planned.batch_id
 

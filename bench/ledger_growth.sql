@@ -24,8 +24,8 @@ insert into lockstep.attempt (batch_id, token, definition_hash, owner, lease_unt
     opened_at, staged_at, validated_at, closed_at, effect)
 select batch_id, batch_id, %(definition_hash)s, 'host/1/1', at, 'committed',
     at, at + interval '20 s', at + interval '25 s', at + interval '30 s', '{"inserted": 100}' from done;
-insert into lockstep.verdict (batch_id, token, success, result, at)
-select batch_id, batch_id, true, '{"success": true, "refusals": []}', at + interval '25 s' from done;
+insert into lockstep.verdict (batch_id, token, definition_hash, success, result, at)
+select batch_id, batch_id, %(definition_hash)s, true, '{"success": true, "refusals": []}', at + interval '25 s' from done;
 insert into lockstep.batch_range (batch_id, stream_id, offsets) select batch_id, stream_id, offsets from segment;
 insert into lockstep.manifest (batch_id, token, task, stream_id, delivered, written, rejected, rows, bytes,
     digest_sum, digest_squares, first_offset, last_offset, min_timestamp, max_timestamp)
@@ -35,7 +35,8 @@ insert into lockstep.result (batch_id, token, stream_id, delivered, written, fil
     first_offset, last_offset, min_timestamp, max_timestamp, digest_sum, digest_squares, log_start_before, log_start_after)
 select batch_id, batch_id, stream_id, 100, 100, 0, 0, 100, 20000,
     lower(offsets), upper(offsets) - 1, at - interval '5 min', at, 4950, 328350, 0, 0 from segment;
-insert into lockstep.commit (batch_id, stream_id, token, at) select batch_id, stream_id, batch_id, at from segment;
+insert into lockstep.commit (batch_id, stream_id, token, definition_hash, at)
+select batch_id, stream_id, batch_id, %(definition_hash)s, at from segment;
 insert into lockstep.coverage (stream_id, offsets, kind, batch_id)
 select stream_id, offsets, 'batch', batch_id from segment order by batch_id, stream_id;
 update lockstep.stream set position = %(depth)s * 100;

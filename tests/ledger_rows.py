@@ -186,7 +186,10 @@ def commit_in(
             " %(first)s, %(last)s, %(at)s, %(at)s, 0, 0, 0, 0)",
             values,
         )
-        cur.execute("insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)", values)
+        cur.execute(
+            "insert into lockstep.commit (batch_id, stream_id, token, definition_hash) values (%(b)s, %(s)s, %(t)s, 'd1')",
+            values,
+        )
         cur.execute(
             "insert into lockstep.coverage values (%(s)s, int8range(%(from)s, %(until)s), 'batch', %(b)s)", values
         )

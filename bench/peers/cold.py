@@ -95,7 +95,7 @@ class _Cold:
             self._called(spark_submit("local[*]", conf, *words), _task(run) | more)
             attempt = pick_up(at.conn, batch, run).attempt
             validate(at, self.loaded, attempt)
-            commit(at, self.loaded.pipeline, attempt)
+            commit(at, self.loaded, attempt)
 
     def commanded(self) -> None:
         """As a person types it."""

@@ -46,7 +46,7 @@ class House:
         validate(at or self.at, load("drill"), attempt, hands_over=True)
 
     def commit(self, attempt) -> None:
-        commit(self.at, load("drill").pipeline, attempt)
+        commit(self.at, load("drill"), attempt)
 
     def minutes_held(self, attempt) -> float:
         query = "select extract(epoch from lease_until - clock_timestamp()) from lockstep.attempt where token = %s"

@@ -77,7 +77,7 @@ def coverage_changes_owner_under_a_plan(scene, monkeypatch):
     def commits_behind_the_first_look(cur, request_id):
         found = due(cur, request_id)
         if not committed:
-            committed.append(commit_step.commit(scene.other, scene.pipeline, attempt))
+            committed.append(commit_step.commit(scene.other, scene.folder, attempt))
         return found
 
     monkeypatch.setattr(requests, "due", commits_behind_the_first_look)

@@ -70,7 +70,7 @@ class Scene(World):
         validate(self.at, self.folder, attempt)
 
     def commit(self, attempt: AttemptId) -> None:
-        commit(self.at, self.pipeline, attempt)
+        commit(self.at, self.folder, attempt)
 
     def done(self) -> None:
         """One live batch, from plan to commit."""

@@ -240,7 +240,7 @@ def test_a_preview_whose_process_died_is_never_committed_by_anybody(several):
     attempt = stage(several.at, several.engine, several.folder, planned.batch_id, Caller("gone"))
     validate(several.at, several.folder, attempt)
     with pytest.raises(errors.CheckViolation, match="preview_commits_nothing"):
-        commit(several.at, several.folder.pipeline, attempt)
+        commit(several.at, several.folder, attempt)
     several.drill.ask(
         "set role lockstep_owner; update lockstep.batch set lease_until = now() where state = 'planned' returning 1"
     )
@@ -264,7 +264,7 @@ def test_live_batches_commit_while_a_replay_is_under_way(several, produce):
     assert isinstance(several.run().decision, Start)
 
     validate(several.at, several.folder, attempt)
-    commit(several.at, several.folder.pipeline, attempt)
+    commit(several.at, several.folder, attempt)
     several.work(asked)
     assert several.drill.ask("select count(*) from public.drill") == [(180,)]
     assert proved(several)

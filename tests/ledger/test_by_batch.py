@@ -124,7 +124,7 @@ def test_rejects_and_the_rows_of_losing_tries_are_no_part_of_it(by_batch, drill,
     attempt = staged(here)
     with closing(psycopg2.connect(drill.dsn)) as conn, conn, conn.cursor() as cur:
         cur.execute(LOSING.format(table=f"{STAGING_SCHEMA}.{attempt.table}"))
-    commit(here.at, here.folder.pipeline, attempt)
+    commit(here.at, here.folder, attempt)
     assert drill.ask(PARTITIONS) == [("drill_1", True)]
     assert drill.ask("select count(*) from lockstep.reject") == [(1,)]
     assert drill.ask("select count(*) from public.drill where id = 'lost'") == [(0,)]
@@ -174,7 +174,7 @@ def test_who_still_writes_into_the_staging_table_is_ended(by_batch, drill, monke
     attempt = staged(here)
     with closing(psycopg2.connect(staging_dsn(drill.dsn, attempt.stager))) as zombie:
         zombie.cursor().execute(LOSING.format(table=f"{STAGING_SCHEMA}.{attempt.table}"))
-        commit(here.at, here.folder.pipeline, attempt)
+        commit(here.at, here.folder, attempt)
         with pytest.raises(psycopg2.OperationalError):
             zombie.cursor().execute("select 1")
     held(drill)
@@ -188,7 +188,7 @@ def test_who_looked_before_a_partition_came_is_not_alarmed_by_its_rows(by_batch,
         assert cur.fetchone() == (0,)
         before = staged(here)
         cur.execute("rollback; begin isolation level repeatable read; select 1 from lockstep.batch")
-        commit(here.at, here.folder.pipeline, before)
+        commit(here.at, here.folder, before)
         cur.execute("select count(*) from public.drill")
         assert cur.fetchone() == (150,)
         assert [check for check in ledger_checks(cur, here.folder.pipeline) if not check.ok] == []

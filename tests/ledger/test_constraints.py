@@ -107,7 +107,8 @@ def taken_over(ledger) -> dict[str, object]:
             RESULT.format(delivered=0, written=0, before=0, after=0), {"b": replay, "t": token, "s": known["s"]}
         )
         cur.execute(
-            "insert into lockstep.commit (batch_id, stream_id, token) values (%s, %s, %s)", (replay, known["s"], token)
+            "insert into lockstep.commit (batch_id, stream_id, token, definition_hash) values (%s, %s, %s, 'd1')",
+            (replay, known["s"], token),
         )
     return known | {"r": replay}
 
@@ -124,7 +125,7 @@ def hour(ledger) -> dict[str, object]:
 
 HOUR = """with kept as (insert into lockstep.complete_hour values ('orders', '2026-05-01 {until}+00', '{{}}'))
     insert into lockstep.hour_offsets values ('orders', '2026-05-01 {until}+00', %(s)s, {low}, {high})"""
-COMMIT = "insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)"
+COMMIT = "insert into lockstep.commit (batch_id, stream_id, token, definition_hash) values (%(b)s, %(s)s, %(t)s, 'd1')"
 DELIVERED = "insert into lockstep.delivery (batch_id, token, effect) values (%(b)s, %(t)s, '{}')"
 
 
@@ -190,7 +191,7 @@ REFUSED = [
     (
         "every_target",
         for_several,
-        "insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)",
+        "insert into lockstep.commit (batch_id, stream_id, token, definition_hash) values (%(b)s, %(s)s, %(t)s, 'd1')",
     ),
     (
         "quarantined_are_rejected",
@@ -284,7 +285,10 @@ def test_only_the_newest_attempt_of_a_planned_batch_commits(ledger, conn):
 def test_a_commit_is_said_once(ledger, conn):
     known = done(ledger)
     with pytest.raises(errors.CheckViolation, match="newest_attempt"), transaction(conn, OWNER) as cur:
-        cur.execute("insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)", known)
+        cur.execute(
+            "insert into lockstep.commit (batch_id, stream_id, token, definition_hash) values (%(b)s, %(s)s, %(t)s, 'd1')",
+            known,
+        )
 
 
 def test_a_preview_has_no_commit(ledger, conn):
@@ -301,7 +305,10 @@ def test_what_was_trimmed_while_it_was_read_has_no_commit(ledger, conn):
     with transaction(conn, OWNER) as cur:
         cur.execute(RESULT.format(delivered=0, written=0, before=0, after=1), known)
     with pytest.raises(errors.CheckViolation, match="read_whole"), transaction(conn, OWNER) as cur:
-        cur.execute("insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s)", known)
+        cur.execute(
+            "insert into lockstep.commit (batch_id, stream_id, token, definition_hash) values (%(b)s, %(s)s, %(t)s, 'd1')",
+            known,
+        )
 
 
 def test_what_one_of_two_targets_was_never_told_of_has_no_commit(ledger, conn):

@@ -37,7 +37,7 @@ class Half:
     def write(self, cur, place: int, attempt: AttemptId | None = None) -> None:
         item = self.item(place)
         line = ManifestLine(1, item.stream_id, 10, 10, 0, 10, 100, Digest(10, 45, 285), 0, 9)
-        ranges.write_ledger(cur, attempt or self.attempt, item, line, (0, 0), "live")
+        ranges.write_ledger(cur, attempt or self.attempt, item, line, (0, 0), "live", "d1")
 
     def commit(self, conn, place: int, attempt: AttemptId | None = None) -> None:
         with transaction(conn, PARTITION) as cur:
@@ -127,7 +127,7 @@ def test_what_was_committed_as_a_whole_is_not_abandoned(ledger, conn):
     token = ledger.opened(batch)
     half_done = """
         insert into lockstep.result values (%(b)s, %(t)s, %(s)s, 0, 0, 0, 0, 0, 0, null, null, null, null, 0, 0, 0, 0);
-        insert into lockstep.commit (batch_id, stream_id, token) values (%(b)s, %(s)s, %(t)s);
+        insert into lockstep.commit (batch_id, stream_id, token, definition_hash) values (%(b)s, %(s)s, %(t)s, 'd1');
         delete from lockstep.claim;
         update lockstep.batch set state = 'abandoned', closed_at = now()"""
     with pytest.raises(errors.CheckViolation, match="committed_whole"), transaction(conn, OWNER) as cur:

@@ -217,7 +217,8 @@ def test_one_batch_is_told_with_its_attempts_verdict_and_seconds(conn, ledger):
     superseded = ledger.opened(batch)
     token = ledger.opened(batch, "manual-1")
     ledger.ask(
-        "insert into lockstep.verdict (batch_id, token, suite, success, result) values (%(b)s, %(t)s, 'orders', true, '{}')"
+        "insert into lockstep.verdict (batch_id, token, definition_hash, suite, success, result)"
+        " values (%(b)s, %(t)s, 'd1', 'orders', true, '{}')"
         " returning 1",
         b=batch,
         t=token,

@@ -12,6 +12,7 @@ from psycopg2.extensions import TransactionRollbackError, make_dsn, parse_dsn
 from psycopg2.extras import NamedTupleCursor
 
 from lockstep.core.errors import Refusal, Unreachable
+from lockstep.ledger_version import SETTING, ledger_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,8 @@ STAGING_SECONDS = 600
 CONNECT_SECONDS = 10
 IDLE_SECONDS = 5.0  # who stands still inside a transaction for so long, a lock in his hand, loses both
 HARMLESS = ("NOTICE", "INFO", "LOG", "DEBUG")  # what a trigger may say at COMMIT; a warning is the server's own
+# Lockstep bounds waits for locks instead.
+UNBOUNDED = ("statement_timeout", "transaction_timeout", "idle_session_timeout")
 SILENT_SECONDS = 30  # what was sent is acknowledged by then, or the connection is taken to be dead
 
 
@@ -123,6 +126,11 @@ def transaction(
             f"{place.called} is read-only, as a standby is: {first_line(error)}",
             next_command=f"set default_transaction_read_only to off, or {place.variable} to the primary",
         ) from None
+    except errors.QueryCanceled as error:
+        raise Unreachable(
+            f"{place.called} cancelled a statement: {first_line(error)}; nothing of its transaction was kept",
+            next_command="lockstep doctor",
+        ) from error
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
         if isinstance(error, errors.DiskFull | errors.OutOfMemory) and not conn.closed:
             raise Unreachable(f"{place.called} has no room: {first_line(error)}") from None
@@ -199,19 +207,33 @@ def _assert_promises(conn: connection) -> None:
         cur.execute("set timezone = 'UTC'")
         cur.execute("set jit = off")  # compiling a statement costs more than the longest of ours
         cur.execute(f"set idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000:.0f}")
-        for name, value in _patience("tcp_keepalives_").items():
+        # A server knows only some of these, by its version; a login's own bound would cancel long commits again and again.
+        unbounded = "select set_config(name, '0', false) from pg_settings where name = any(%s)"
+        cur.execute(unbounded, (list(UNBOUNDED),))
+        for name, value in (_patience("tcp_keepalives_") | {SETTING: ledger_version()}).items():
             cur.execute("select set_config(%s, %s, false)", (name, str(value)))
-        cur.execute("show synchronous_commit")
-        durable: Any = cur.fetchone()
-        cur.execute("show default_transaction_isolation")
-        isolation: Any = cur.fetchone()
-    if durable[0] not in {"on", "remote_apply"}:
+        cur.execute(
+            "select current_setting('synchronous_commit') as durable,"
+            " current_setting('default_transaction_isolation') as isolation,"
+            " current_setting('session_replication_role') as replication_role"
+        )
+        found: Any = cur.fetchone()
+        if found.durable in {"on", "remote_apply"}:
+            # Once more, by the session itself: from now on no reload of the server's settings can weaken it.
+            cur.execute("select set_config('synchronous_commit', %s, false)", (found.durable,))
+    if found.durable not in {"on", "remote_apply"}:
         raise Refusal(
-            f"synchronous_commit is {durable[0]}: acknowledged commits could be lost; set it to on for this login",
+            f"synchronous_commit is {found.durable}: acknowledged commits could be lost; set it to on for this login",
             next_command="lockstep doctor",
         )
-    if isolation[0] != "read committed":
+    if found.isolation != "read committed":
         raise Refusal(
-            f"default_transaction_isolation is {isolation[0]}: the ledger needs read committed",
+            f"default_transaction_isolation is {found.isolation}: the ledger needs read committed",
+            next_command="lockstep doctor",
+        )
+    if found.replication_role != "origin":
+        raise Refusal(
+            f"session_replication_role is {found.replication_role}: triggers and foreign keys, which keep the promises, "
+            "would not run; reset it for this login or database",
             next_command="lockstep doctor",
         )

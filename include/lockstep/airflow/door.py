@@ -14,7 +14,7 @@ from airflow.sdk.observability import stats
 
 from lockstep.airflow.connections import environment
 from lockstep.core.decisions import Caller, TaskRun
-from lockstep.core.errors import BadData, BadDefinition, Refusal, Superseded
+from lockstep.core.errors import BadData, BadDefinition, DefinitionChanged, Refusal, Superseded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -69,7 +69,7 @@ def told() -> Iterator[None]:
         yield
     except Superseded as answer:
         raise AirflowSkipException(str(answer)) from None
-    except (BadData, BadDefinition) as refusal:
+    except (BadData, BadDefinition, DefinitionChanged) as refusal:
         raise AirflowFailException(str(refusal)) from None
     except Refusal as refusal:
         raise AirflowException(str(refusal)) from None

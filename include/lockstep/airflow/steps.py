@@ -54,7 +54,7 @@ def commit(door: Door, batch_id: int, fence: str | int) -> None:
     from lockstep.steps import commit as step
 
     with door.opened("commit") as at:
-        step.commit(at, door.folder().pipeline, AttemptId.of_fence(batch_id, fence))
+        step.commit(at, door.folder(), AttemptId.of_fence(batch_id, fence))
         ranges = _ranges(at, batch_id)
     push(**witness.counts(ranges))
 

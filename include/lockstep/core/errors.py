@@ -41,6 +41,14 @@ class Superseded(Refusal):
     """A newer attempt owns the batch; this one ends without harm and without retry (T2)."""
 
 
+class DefinitionChanged(Refusal):
+    """A deployment came between two steps: the attempt ends, no retry of this step helps, and the next run does its batch."""
+
+
+class WrongVersion(Refusal):
+    """The ledger's version is not this code's: nothing was written, and one of the two must be brought up to date."""
+
+
 class PositionMoved(Refusal):
     """A stream's position is not where the batch begins: somebody else has committed those offsets."""
 
@@ -56,7 +64,7 @@ class Unreachable(Refusal):
 def said_in(line: str) -> Refusal | None:
     """One of our own errors again, from the line by which a traceback in another process names it."""
     head, colon, rest = line.partition(": ")
-    kinds = (BadData, BadDefinition, PositionMoved, Refusal, Superseded, Unreachable)
+    kinds = (BadData, BadDefinition, DefinitionChanged, PositionMoved, Refusal, Superseded, Unreachable, WrongVersion)
     kind = {f"{__name__}.{each.__name__}": each for each in kinds}.get(head)
     if kind is None or not colon:
         return None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.core.violations import may_quarantine
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from lockstep.core.definition import Pipeline
@@ -48,3 +49,9 @@ class PipelineFolder:
     def content_hash(self) -> str:
         """The name of this definition: equal folders have equal hashes."""
         return hashlib.sha256(json.dumps(self.document(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def changed_parts(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The names of the parts in which two documents differ, as JSON sees them."""
+    first, second = (json.loads(json.dumps(document)) for document in (before, now))
+    return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))

@@ -15,6 +15,7 @@ from lockstep.core.staging import AttemptId
 from lockstep.ledger.plan import DOUBLINGS, HAND_OVER_SECONDS, LEASE_SECONDS, stream_ranges, uncommitted
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
+from lockstep.ledger.version import require_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ def lock_batch(cur: cursor, batch_id: int) -> Any:
     row = maybe(cur)
     if row is None:
         raise Refusal(f"batch {batch_id} is not in the ledger", next_command="lockstep status")
+    require_version(row.ledger_version)
     return row
 
 
@@ -216,10 +218,17 @@ def insert_results(
 
 
 def insert_verdict(
-    cur: cursor, attempt: AttemptId, suite: str | None, *, success: bool, result: Mapping[str, Any]
+    cur: cursor,
+    attempt: AttemptId,
+    folder: PipelineFolder,
+    suite: str | None,
+    *,
+    success: bool,
+    result: Mapping[str, Any],
 ) -> None:
-    """The verdict is kept whether it passes or not."""
-    cur.execute(Q["insert_verdict"], asdict(attempt) | {"suite": suite, "success": success, "result": Json(result)})
+    """The verdict is kept whether it passes or not, with the definition that it was found under."""
+    facts = {"suite": suite, "success": success, "result": Json(result), "definition_hash": folder.content_hash()}
+    cur.execute(Q["insert_verdict"], asdict(attempt) | facts)
 
 
 def digest_of(total: Any) -> Digest:

@@ -1,6 +1,7 @@
 -- name: lock_batch
 -- The row lock under which an attempt is opened, validated, committed or resolved.
-select batch_id, pipeline, lane, state, token, nonce::text, owner, planned_at, lease_until > clock_timestamp() as lease_is_live
+select batch_id, pipeline, lane, state, token, nonce::text, owner, planned_at, lease_until > clock_timestamp() as lease_is_live,
+    (select max(version) from lockstep.migration) as ledger_version
 from lockstep.batch where batch_id = %(batch_id)s for no key update
 
 -- name: newest_attempt
@@ -118,5 +119,5 @@ values %s
 
 -- name: insert_verdict
 -- The verdict is kept whether it passes or not.
-insert into lockstep.verdict (batch_id, token, suite, success, result)
-values (%(batch_id)s, %(token)s, %(suite)s, %(success)s, %(result)s)
+insert into lockstep.verdict (batch_id, token, definition_hash, suite, success, result)
+values (%(batch_id)s, %(token)s, %(definition_hash)s, %(suite)s, %(success)s, %(result)s)

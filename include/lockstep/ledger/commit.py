@@ -113,9 +113,12 @@ def remove_replaced_rejects(cur: cursor, attempt: AttemptId, stream_id: int | No
     cur.execute(Q["remove_replaced_rejects"], asdict(attempt) | {"stream_id": stream_id})
 
 
-def write_ledger(cur: cursor, attempt: AttemptId, lane: str, effect: Mapping[str, Any]) -> None:
-    """Commit rows, coverage, in the live lane positions by compare-and-set, claims released, attempt and batch closed."""
-    cur.execute(Q["insert_commits"], asdict(attempt))
+def write_ledger(cur: cursor, attempt: AttemptId, lane: str, effect: Mapping[str, Any], definition_hash: str) -> None:
+    """Commit rows, coverage, in the live lane positions by compare-and-set, claims released, attempt and batch closed.
+
+    `definition_hash` names the folder that published; a foreign key holds it to be the attempt's.
+    """
+    cur.execute(Q["insert_commits"], asdict(attempt) | {"definition_hash": definition_hash})
     ranges = cur.rowcount
     try:
         cur.execute(Q["insert_coverage"], asdict(attempt))

@@ -74,8 +74,9 @@ where k.batch_id = %(batch_id)s and k.expects = 'batch' and j.stream_id = k.stre
 
 -- name: insert_commits
 -- One commit row per range: from now on the ledger is the witness.
-insert into lockstep.commit (batch_id, stream_id, token, nonce)
-select r.batch_id, r.stream_id, %(token)s, %(nonce)s::uuid from lockstep.batch_range r where r.batch_id = %(batch_id)s order by r.stream_id
+insert into lockstep.commit (batch_id, stream_id, token, nonce, definition_hash)
+select r.batch_id, r.stream_id, %(token)s, %(nonce)s::uuid, %(definition_hash)s
+from lockstep.batch_range r where r.batch_id = %(batch_id)s order by r.stream_id
 
 -- name: insert_coverage
 -- The batch owns its offsets.

@@ -17,6 +17,7 @@ from lockstep.ledger.owners import register
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import one
+from lockstep.ledger.version import MIGRATE, require_version
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
@@ -32,7 +33,6 @@ ROLES = (
     "lockstep_partition",
     "lockstep_reader",
 )
-MIGRATE = "lockstep migrate"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -80,11 +80,7 @@ def require_migrated(conn: connection) -> None:
         with transaction(conn, READER) as cur:
             cur.execute(Q["applied"])
             found = max((row.version for row in cur.fetchall()), default=0)
-    newest = known()[-1].version
-    if found < newest:
-        raise Refusal(f"the ledger is at version {found}, this code needs {newest}", next_command=MIGRATE)
-    if found > newest:
-        raise Refusal(f"the ledger is at version {found}, newer than this code's {newest}: update lockstep")
+    require_version(found)
 
 
 def migrate_target(conn: connection, folder: PipelineFolder) -> None:
@@ -130,6 +126,8 @@ def _migrate(conn: connection) -> list[Migration]:
                     f"migration {migration.version:04} ({row.name}) was applied with other content than this code has"
                 )
         cur.execute("select set_config('role', %s, true), set_config('search_path', 'lockstep', true)", (OWNER,))
+        if pending and applied:
+            cur.execute(Q["hold_deciders"])
         for migration in pending:
             cur.execute(migration.statements)
             cur.execute(

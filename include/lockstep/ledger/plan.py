@@ -8,6 +8,7 @@ from lockstep.core.decisions import NO_PACE, Call, Pace, Unfinished
 from lockstep.core.offsets import OffsetRange, Stream, StreamRange, TopicPartition, TopicView
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
+from lockstep.ledger.version import require_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +29,9 @@ def lock_pipeline(cur: cursor, pipeline: str) -> bool:
     """Takes the pipeline's row lock, writing the row at the very first plan; returns whether it is paused."""
     cur.execute(Q["create_pipeline"], {"pipeline": pipeline})
     cur.execute(Q["lock_pipeline"], {"pipeline": pipeline})
-    return bool(one(cur).paused)
+    row = one(cur)
+    require_version(row.ledger_version)
+    return bool(row.paused)
 
 
 def called(cur: cursor, pipeline: str, key: str | None) -> Call | None:

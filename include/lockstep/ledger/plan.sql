@@ -4,7 +4,7 @@ insert into lockstep.pipeline (name) values (%(pipeline)s) on conflict do nothin
 
 -- name: lock_pipeline
 -- The lock under which everything is decided; a statement of its own, so that what is read next is not older than it.
-select paused from lockstep.pipeline where name = %(pipeline)s for no key update
+select paused, (select max(version) from lockstep.migration) as ledger_version from lockstep.pipeline where name = %(pipeline)s for no key update
 
 -- name: called_batch
 -- The batch that a caller's key stands for, unless it was abandoned.

@@ -14,6 +14,7 @@ from lockstep.ledger.attempts import insert_manifest, insert_results, require_sa
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import typed_columns
 from lockstep.ledger.rows import every, maybe, one
+from lockstep.ledger.version import require_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,6 +95,8 @@ def require_newest(cur: cursor, attempt: AttemptId) -> None:
     """The fence (T1, T15): goes on only while the batch is planned and its token this attempt's, and keeps it so."""
     cur.execute(Q["share_batch"], asdict(attempt))
     batch = maybe(cur)
+    if batch is not None:
+        require_version(batch.ledger_version)
     if batch is None or batch.state != "planned" or batch.token != attempt.token:
         found = f"{batch.state}, at attempt {batch.token}" if batch else "not there"
         raise Superseded(f"attempt {attempt.token} of batch {attempt.batch_id} may not commit: the batch is {found}")
@@ -107,10 +110,16 @@ def publish_rejects(cur: cursor, attempt: AttemptId, stream_id: int) -> int:
 
 
 def write_ledger(
-    cur: cursor, attempt: AttemptId, item: StreamRange, line: ManifestLine, starts: tuple[int, int], lane: str
+    cur: cursor,
+    attempt: AttemptId,
+    item: StreamRange,
+    line: ManifestLine,
+    starts: tuple[int, int],
+    lane: str,
+    definition_hash: str,
 ) -> None:
     """What was read, commit row, coverage, in the live lane the position by compare-and-set, and the claim released."""
-    named = asdict(attempt) | {"stream_id": item.stream_id}
+    named = asdict(attempt) | {"stream_id": item.stream_id, "definition_hash": definition_hash}
     if line.delivered:
         insert_manifest(cur, attempt, [line])
     insert_results(cur, attempt, [_total(line)], {item.stream_id: starts})

@@ -46,7 +46,8 @@ select stream_id from lockstep.commit where batch_id = %(batch_id)s
 
 -- name: share_batch
 -- The batch stays this attempt's until the transaction ends: who opens another one waits.
-select state, token, nonce::text from lockstep.batch where batch_id = %(batch_id)s for share
+select state, token, nonce::text, (select max(version) from lockstep.migration) as ledger_version
+from lockstep.batch where batch_id = %(batch_id)s for share
 
 -- name: publish_range_rejects
 -- Rejects travel with the rows.
@@ -56,8 +57,8 @@ from {rows} t where t._reason is not null
 
 -- name: insert_range_commit
 -- From now on the ledger is the witness of this range.
-insert into lockstep.commit (batch_id, stream_id, token, nonce)
-values (%(batch_id)s, %(stream_id)s, %(token)s, %(nonce)s::uuid)
+insert into lockstep.commit (batch_id, stream_id, token, nonce, definition_hash)
+values (%(batch_id)s, %(stream_id)s, %(token)s, %(nonce)s::uuid, %(definition_hash)s)
 
 -- name: insert_range_coverage
 -- The batch owns the range's offsets.

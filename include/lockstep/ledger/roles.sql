@@ -34,6 +34,10 @@ grant select on lockstep.migration to lockstep_planner, lockstep_stager, lockste
 -- One migration at a time in this database.
 select pg_advisory_xact_lock(hashtext('lockstep.migrate'))
 
+-- name: hold_deciders
+-- Waits until every transaction that plans, opens, validates, commits or decides is over; the next ones see the new version.
+lock table lockstep.pipeline, lockstep.batch in exclusive mode
+
 -- name: applied
 -- What has been applied, in order.
 select version, name, checksum from lockstep.migration order by version

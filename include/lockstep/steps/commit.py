@@ -16,6 +16,7 @@ from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger
 from lockstep.ledger import delivery as deliveries
 from lockstep.ledger.ranges import require_whole
+from lockstep.ledger.same_definition import require_same_definition
 from lockstep.ledger.target_rows import require_target_rows
 from lockstep.steps.deliver import bring, bring_once, taken
 from lockstep.steps.failure import TRY_AGAIN, recorded
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.definition import Pipeline
+    from lockstep.core.folder import PipelineFolder
     from lockstep.core.staging import AttemptId
     from lockstep.steps.surroundings import Surroundings
 
@@ -38,35 +40,38 @@ TRIES = 5
 LOCK_SECONDS = 60
 
 
-def commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
+def commit(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> None:
     """Commits the attempt, once: returns when its batch is committed by it, whatever happened to the connection.
 
+    Raises `DefinitionChanged`, with the attempt closed, when it was not staged under this folder's content.
     Raises `Superseded` when another attempt owns or has committed the batch, `BadData` when the target refuses the rows,
     `CoverageMoved`, with the batch abandoned, when a fill or replay finds other coverage than it was planned on.
     """
     with Lease(at.dsn, attempt), recorded(at, attempt, but=TRY_AGAIN):
-        match pipeline.guarantee:
+        match folder.pipeline.guarantee:
             case PerBatch() | PerPartition():
-                _move(at, pipeline, attempt)  # results and offsets, in one transaction; or tasks have moved both
+                _move(at, folder, attempt)  # results and offsets, in one transaction; or tasks have moved both
             case Idempotent() | AtLeastOnce():
-                with taken(at, pipeline, attempt) as delivery:
+                with taken(at, folder, attempt) as delivery:
                     if delivery:
                         effect = bring(at, delivery)  # results, by key or simply once more
-                        _move(at, pipeline, attempt, effect)  # then offsets
+                        _move(at, folder, attempt, effect)  # then offsets
             case AtMostOnce():
-                with taken(at, pipeline, attempt) as delivery:
+                with taken(at, folder, attempt) as delivery:
                     if delivery:
-                        _move(at, pipeline, attempt, {})  # offsets
+                        _move(at, folder, attempt, {})  # offsets
                         bring_once(at, delivery)  # then results, and never again
 
 
-def _move(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, effect: Mapping[str, int] | None = None) -> None:
+def _move(
+    at: Surroundings, folder: PipelineFolder, attempt: AttemptId, effect: Mapping[str, int] | None = None
+) -> None:
     """Moves the offsets, and without an `effect` of results elsewhere the results with them, until it is known to be done."""
     why = ""
     for _ in range(TRIES):
         try:
             _record_backend(at, attempt)
-            _commit(at, pipeline, attempt, effect)
+            _commit(at, folder, attempt, effect)
             reach("commit.done_unacknowledged")
         except LockTimeout as busy:
             why = busy.message
@@ -81,12 +86,13 @@ def _move(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, effect: Mapp
                 continue  # the witness says no, so the same token may try again (T16)
         return
     raise Refusal(
-        f"{pipeline.name}: batch {attempt.batch_id} could not be committed in {TRIES} tries, nothing of it was written: {why}",
-        next_command=f"lockstep run {pipeline.name}",
+        f"{folder.pipeline.name}: batch {attempt.batch_id} could not be committed in {TRIES} tries, "
+        f"nothing of it was written: {why}",
+        next_command=f"lockstep run {folder.pipeline.name}",
     )
 
 
-def _commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, effect: Mapping[str, int] | None) -> None:
+def _commit(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, effect: Mapping[str, int] | None) -> None:
     with transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
         # Fenced: under the batch's row lock, still planned, and this attempt is the newest.
         batch = attempts.lock_batch(cur, attempt.batch_id)
@@ -94,6 +100,8 @@ def _commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, effect: Ma
             return
         attempts.require_newest(cur, attempt)
         reach("commit.locked")
+        # One definition: what is published is what was staged and validated, and goes where it was meant to go.
+        require_same_definition(cur, attempt, folder)
         ledger.require_validated(cur, attempt)
         reach("commit.fence_ok")
         if attempts.newest_attempt(cur, attempt.batch_id).unit == EACH_STREAM:
@@ -113,13 +121,13 @@ def _commit(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, effect: Ma
         reach("commit.counts_ok")
         if effect is None:
             # Results.
-            effect = publish_rows(cur, pipeline, attempt, batch.lane, rows)
+            effect = publish_rows(cur, folder.pipeline, attempt, batch.lane, rows)
             reach("commit.published")
         else:
             # Results are elsewhere; what was rejected is the ledger's all the same.
-            record_elsewhere(cur, pipeline, attempt, effect)
+            record_elsewhere(cur, folder.pipeline, attempt, effect)
         # Offsets: commit rows, coverage, positions by compare-and-set; the constraints check them again at COMMIT.
-        ledger.write_ledger(cur, attempt, batch.lane, effect)
+        ledger.write_ledger(cur, attempt, batch.lane, effect, folder.content_hash())
         reach("commit.ledger_written")
 
 

@@ -14,13 +14,14 @@ from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger
 from lockstep.ledger import delivery as deliveries
 from lockstep.ledger.restored import knows_attempt
+from lockstep.ledger.same_definition import require_same_definition
 from lockstep.targets.delivery import Delivery, NewerArrival
 from lockstep.targets.stores import results_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lockstep.core.definition import Pipeline
+    from lockstep.core.folder import PipelineFolder
     from lockstep.core.staging import AttemptId
     from lockstep.steps.surroundings import Surroundings
 
@@ -28,13 +29,13 @@ LOCK_SECONDS = 60
 
 
 @contextmanager
-def taken(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> Iterator[Delivery | None]:
+def taken(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> Iterator[Delivery | None]:
     """The attempt's rows, out of the ledger's staging and into a folder that goes with the block.
 
     They are taken under the batch's row lock, and only where they could be committed now; None when they have been.
     """
     with TemporaryDirectory(prefix="lockstep-") as spool:
-        yield _take(at, pipeline, attempt, Path(spool))
+        yield _take(at, folder, attempt, Path(spool))
 
 
 def bring(at: Surroundings, delivery: Delivery) -> dict[str, int]:
@@ -75,12 +76,14 @@ def _refuse_lost_timeline(at: Surroundings, delivery: Delivery, newer: NewerArri
     )
 
 
-def _take(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, spool: Path) -> Delivery | None:
+def _take(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, spool: Path) -> Delivery | None:
+    pipeline = folder.pipeline
     with transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
         batch = attempts.lock_batch(cur, attempt.batch_id)
         if batch.state == "committed" and ledger.committed_by(cur, attempt.batch_id) == attempt:
             return None
         attempts.require_newest(cur, attempt)
+        require_same_definition(cur, attempt, folder)
         ledger.require_validated(cur, attempt)
         if batch.lane == "live":
             ledger.require_positions(cur, attempt)

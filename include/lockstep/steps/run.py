@@ -130,7 +130,7 @@ def _work(
         validate(at, folder, attempt)
     say(f"batch {batch_id}: committing")
     with _timed(seconds, "commit"):
-        commit(at, folder.pipeline, attempt)
+        commit(at, folder, attempt)
     announce(at, folder.pipeline, attempt)
 
 

@@ -60,7 +60,7 @@ def stage(
         is_named = _named(at, engine, attempt, work)
         reach("stage.session_up")
         if unit == EACH_STREAM:
-            commit_ranges(at, engine, pipeline, attempt, work)
+            commit_ranges(at, engine, folder, attempt, work)
             lines: Sequence[ManifestLine] = ()
         else:
             lines = engine.read(work)

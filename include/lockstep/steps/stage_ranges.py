@@ -14,13 +14,15 @@ from lockstep.steps.plan_request import give_up
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockstep.core.definition import Pipeline
+    from lockstep.core.folder import PipelineFolder
     from lockstep.core.offsets import StreamRange
     from lockstep.core.staging import AttemptId, Engine, RangeOutcome, StageWork
     from lockstep.steps.surroundings import Surroundings
 
 
-def commit_ranges(at: Surroundings, engine: Engine, pipeline: Pipeline, attempt: AttemptId, work: StageWork) -> None:
+def commit_ranges(
+    at: Surroundings, engine: Engine, folder: PipelineFolder, attempt: AttemptId, work: StageWork
+) -> None:
     """Has every range of the work read and committed by tasks; when it returns each has its commit row.
 
     Raises `BadData` with the first reason when ranges were refused: the others stay committed, and a resume reads only these.
@@ -36,12 +38,13 @@ def commit_ranges(at: Surroundings, engine: Engine, pipeline: Pipeline, attempt:
     task = RangesOfAttempt(
         dsn=at.dsn,
         broker=at.broker,
-        pipeline=pipeline,
+        pipeline=folder.pipeline,
         attempt=attempt,
         lane=lane,
         ranges={item.stream_id: item for item in ranges},
         columns=work.columns,
         log=log,
+        definition_hash=folder.content_hash(),
         log_starts={item.stream_id: starts[str(item.stream_id)] for item in ranges},
     )
     outcomes = list(engine.commit_ranges(work, task))

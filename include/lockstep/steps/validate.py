@@ -12,6 +12,7 @@ from lockstep.core.violations import Judgement
 from lockstep.faults import reach
 from lockstep.ledger import attempts, ranges
 from lockstep.ledger.quarantine import put_aside
+from lockstep.ledger.same_definition import require_same_definition
 from lockstep.ledger.staged import staged_totals
 from lockstep.ledger.target_rows import require_target_rows
 from lockstep.steps.failure import TRY_AGAIN, recorded
@@ -35,12 +36,13 @@ def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, ha
     """
     with Lease(at.dsn, attempt, hands_over=hands_over), recorded(at, attempt, but=TRY_AGAIN):
         if _is_by_stream(at, attempt):
-            _judge_committed(at, attempt)
+            _judge_committed(at, folder, attempt)
             reach("validate.after")
             return
         after = log_starts(at, folder.pipeline.name, attempt.batch_id)
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)  # what was superseded may have been swept away
+            require_same_definition(cur, attempt, folder)
             totals = attempts.stream_totals(cur, attempt)
             _require_counts(totals, staged_totals(cur, attempt))
             rows = sum(total.rows for total in totals)
@@ -56,7 +58,7 @@ def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, ha
             attempts.insert_results(cur, attempt, totals, starts)
             name = folder.expectations.get("name") if folder.expectations else None
             result = suite.document | {"refusals": refusals, "quarantined": sum(t.quarantined for t in totals)}
-            attempts.insert_verdict(cur, attempt, name, success=not refusals, result=result)
+            attempts.insert_verdict(cur, attempt, folder, name, success=not refusals, result=result)
             if not refusals:
                 attempts.mark_validated(cur, attempt)
         reach("validate.after")
@@ -74,10 +76,11 @@ def _is_by_stream(at: Surroundings, attempt: AttemptId) -> bool:
     return bool(newest and newest.unit == EACH_STREAM)
 
 
-def _judge_committed(at: Surroundings, attempt: AttemptId) -> None:
+def _judge_committed(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> None:
     """What tasks have committed is looked at once more: every range is there, and as many rejects as were recorded."""
     with transaction(at.conn, STAGER) as cur:
         attempts.require_newest(cur, attempt)
+        require_same_definition(cur, attempt, folder)
         ranges.require_whole(cur, attempt.batch_id)
         found = ranges.recorded(cur, attempt.batch_id)
         for row in found:
@@ -89,7 +92,8 @@ def _judge_committed(at: Surroundings, attempt: AttemptId) -> None:
         told = {
             name: int(sum(getattr(row, name) for row in found)) for name in ("delivered", "written", "rejected", "rows")
         }
-        attempts.insert_verdict(cur, attempt, None, success=True, result={"success": True, "committed_by_tasks": told})
+        result = {"success": True, "committed_by_tasks": told}
+        attempts.insert_verdict(cur, attempt, folder, None, success=True, result=result)
         attempts.mark_validated(cur, attempt)
 
 

@@ -1,0 +1,38 @@
+"""The definition of an attempt: rows staged under one state of the folder are never judged or committed under another."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.errors import DefinitionChanged
+from lockstep.core.folder import changed_parts
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import maybe
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.staging import AttemptId
+
+Q = queries("lockstep.ledger", "same_definition")
+
+
+def require_same_definition(cur: cursor, attempt: AttemptId, folder: PipelineFolder) -> None:
+    """Goes on only with the folder that the attempt was opened with; call it under the batch's row lock.
+
+    Raises `DefinitionChanged`, which ends the attempt: the next plan resumes its batch under the new definition.
+    """
+    cur.execute(Q["definition_of"], asdict(attempt) | {"definition_hash": folder.content_hash()})
+    other: Any = maybe(cur)
+    if other is None:
+        return
+    name = folder.pipeline.name
+    parts = ", ".join(changed_parts(other.document, folder.document()))
+    raise DefinitionChanged(
+        f"{name}: attempt {attempt.token} of batch {attempt.batch_id} was staged under definition {other.definition_hash}, "
+        f"the pipeline's folder is now {folder.content_hash()} (changed: {parts}): the attempt ends and nothing of it is "
+        "committed, the next run reads the batch again",
+        next_command=f"lockstep run {name}",
+    )

@@ -1,0 +1,19 @@
+"""The ledger's version, compared with this code's: at a command's start, and again under each lock that decides."""
+
+from __future__ import annotations
+
+from lockstep.core.errors import WrongVersion
+from lockstep.ledger_version import ledger_version
+
+MIGRATE = "lockstep migrate"
+
+
+def require_version(found: int) -> None:
+    """Refuses a ledger that is older or newer than this code, naming both versions and what to do."""
+    made_for = ledger_version()
+    if found < made_for:
+        raise WrongVersion(f"the ledger is at version {found}, this code needs {made_for}", next_command=MIGRATE)
+    if found > made_for:
+        raise WrongVersion(
+            f"the ledger is at version {found}, newer than this code's {made_for}: update lockstep on this machine"
+        )

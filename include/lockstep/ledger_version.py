@@ -1,0 +1,15 @@
+"""The ledger's version: the number of the newest migration that this code comes with."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+SETTING = "lockstep.ledger_version"  # each session says in it which ledger its code is made for
+
+
+@cache
+def ledger_version() -> int:
+    """Returns the newest migration's number; a ledger of any other version is refused, before and during a run."""
+    folder = files("lockstep").joinpath("ledger", "migrations")
+    return max(int(file.name[:4]) for file in folder.iterdir() if file.name.endswith(".sql"))
