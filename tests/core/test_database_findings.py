@@ -10,6 +10,7 @@ import pytest
 from lockstep.core import database_findings as judge
 from lockstep.core.database_findings import Backends, DatabaseFacts, Room, Setting
 from lockstep.core.findings import Check, Finding, Report, Severity, problem, warning
+from lockstep.core.session_findings import session_findings
 
 SOUND = {
     Check.FSYNC: Setting("on", "default"),
@@ -18,6 +19,10 @@ SOUND = {
     Check.ISOLATION: Setting("read committed", "default"),
     Check.IDLE_TIMEOUT: Setting("0", "default"),
     Check.CHECKSUMS: Setting("on", "override"),
+    Check.REPLICATION_ROLE: Setting("origin", "default"),
+    Check.STATEMENT_TIMEOUT: Setting("0", "default"),
+    Check.TRANSACTION_TIMEOUT: Setting("0", "default"),
+    Check.SESSION_TIMEOUT: Setting("0", "default"),
 }
 FACTS = DatabaseFacts(
     login="airflow",
@@ -201,3 +206,43 @@ def test_a_report_says_problems_first_what_is_shared_once_and_counts_the_rest():
     assert report == Report((wrong, shared), 3)
     assert (report.problems, report.ok) == (1, False)
     assert Report.of([shared, None]).ok
+
+
+def test_a_sound_session_gives_no_finding():
+    assert set(session_findings(FACTS)) == {None}
+    older = {name: setting for name, setting in SOUND.items() if name != Check.TRANSACTION_TIMEOUT}
+    assert set(session_findings(replace(FACTS, settings=older))) == {None}
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "found", "remedy"),
+    [
+        (
+            Check.STATEMENT_TIMEOUT,
+            "30000",
+            "30 seconds, set for role airflow",
+            'alter role "airflow" reset statement_timeout',
+        ),
+        (
+            Check.TRANSACTION_TIMEOUT,
+            "1500",
+            "1.5 seconds, set for role airflow",
+            'alter role "airflow" reset transaction_timeout',
+        ),
+        (
+            Check.SESSION_TIMEOUT,
+            "60000",
+            "60 seconds, set for role airflow",
+            'alter role "airflow" reset idle_session_timeout',
+        ),
+    ],
+)
+def test_a_bound_of_the_login_is_a_warning(check, value, found, remedy):
+    (finding,) = filter(None, session_findings(having(check, value, "user")))
+    assert (severity(finding), finding.check, finding.found, finding.remedy) == ("warning", check, found, remedy)
+
+
+def test_a_role_under_which_no_trigger_runs_is_a_problem():
+    (finding,) = filter(None, session_findings(having(Check.REPLICATION_ROLE, "replica", "database")))
+    assert (severity(finding), finding.found) == ("problem", "replica, set for database warehouse")
+    assert finding.remedy == 'alter database "warehouse" reset session_replication_role'

@@ -89,9 +89,7 @@ def test_a_migration_between_two_tasks_stops_the_old_code_by_name(house, guarant
 def test_a_migration_while_a_task_commits_its_range_stops_the_range(house, monkeypatch):
     scene = house(PerPartition())
     scene.log.produce(0, 6)
-    monkeypatch.setattr(
-        commit_range, "reach", lambda point: migrated(scene) if point == "range.published" else None
-    )
+    monkeypatch.setattr(commit_range, "reach", lambda point: migrated(scene) if point == "range.published" else None)
 
     assert told(lambda: scene.staged(scene.plan())).startswith(NEWER)
 
@@ -121,14 +119,15 @@ def test_a_migration_waits_for_whoever_decides_and_is_seen_by_the_next(scene, mo
     scene.plan()
     with transaction(scene.at.conn, PLANNER) as cur:
         plan.lock_pipeline(cur, "house")
-        thread = threading.Thread(target=lambda: migrate.migrate(conn))
+        said: list[str] = []
+        thread = threading.Thread(target=lambda: said.append(told(lambda: migrate.migrate(conn))))
         thread.start()
         until, locks = time.monotonic() + 30, 0
         while not locks and time.monotonic() < until:
             time.sleep(0.05)
             cur.execute(waiting)
             locks = cur.fetchone().locks
-        assert locks == 1
+        assert (locks, said) == (1, [])
         cur.execute("select max(version) as version from lockstep.migration")
         assert cur.fetchone().version == ledger_version()
     thread.join(30)

@@ -125,7 +125,10 @@ def hour(ledger) -> dict[str, object]:
 
 HOUR = """with kept as (insert into lockstep.complete_hour values ('orders', '2026-05-01 {until}+00', '{{}}'))
     insert into lockstep.hour_offsets values ('orders', '2026-05-01 {until}+00', %(s)s, {low}, {high})"""
-COMMIT = "insert into lockstep.commit (batch_id, stream_id, token, definition_hash) values (%(b)s, %(s)s, %(t)s, 'd1')"
+COMMIT = """insert into lockstep.commit (batch_id, stream_id, token, definition_hash)
+    select %(b)s, %(s)s, %(t)s, definition_hash from lockstep.attempt where token = %(t)s"""
+VERDICT = """insert into lockstep.verdict (batch_id, token, definition_hash, success, result)
+    values (%(b)s, %(t)s, {definition}, true, '{{}}')"""
 DELIVERED = "insert into lockstep.delivery (batch_id, token, effect) values (%(b)s, %(t)s, '{}')"
 
 
@@ -134,6 +137,14 @@ REFUSED = [
     ("results_first", lambda ledger: guaranteed(ledger, "Idempotent"), COMMIT),
     ("results_first", lambda ledger: guaranteed(ledger, "AtLeastOnce"), COMMIT),
     ("offsets_first", lambda ledger: guaranteed(ledger, "AtMostOnce"), DELIVERED),
+    ("commit_names_its_definition", opened, COMMIT.replace("definition_hash from", "null from")),
+    (
+        "committed_as_staged",
+        lambda ledger: guaranteed(ledger, "PerBatch"),
+        COMMIT.replace("definition_hash from", "'d1' from"),
+    ),
+    ("verdict_names_its_definition", opened, VERDICT.format(definition="null")),
+    ("judged_as_staged", opened, VERDICT.format(definition="'another'")),
     ("half_open", stream, "insert into lockstep.arrival values ('t', %(s)s, int8range(5, 5), 1, 1)"),
     ("name_is_identifier", stream, "insert into lockstep.pipeline (name) values ('Robert; drop')"),
     ("not_before_start", stream, "update lockstep.stream set position = -1 where stream_id = %(s)s"),
@@ -398,6 +409,8 @@ def test_a_role_may_not_do_anothers_work(conn, role, statement):
 
 def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
     shown = {name for name, _, _ in REFUSED} | {"no_claim_left", "newest_attempt"}
+    shown |= {"one_version"}  # tests/ledger/test_versions.py
+    shown |= {"one_definition"}  # the primary key says it, too: it is there for foreign keys to refer to
     named = ledger.ask(
         """select conname from pg_constraint c where connamespace = 'lockstep'::regnamespace and conislocal
              and conname !~ '_(fkey|pkey|check|not_null)[0-9]*$' and contype <> 'n'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import pytest
 
 import lockstep
 from here import Here
-from lockstep.adapters import postgres
-from lockstep.adapters.postgres import READER, connect, transaction
+from lockstep.adapters import postgres as adapter
+from lockstep.adapters.postgres import READER, connect, staging_dsn, transaction
 from lockstep.core.errors import Refusal, Unreachable
+from lockstep.staging.session import staging_session
 
 ENGINE = Path(lockstep.__file__).parent
 SQL = "\n".join(path.read_text(encoding="utf-8") for path in ENGINE.rglob("*.sql")).lower()
@@ -37,6 +39,85 @@ def test_a_session_that_promises_less_is_refused(database, setting, said):
     weaker = psycopg2.extensions.make_dsn(database, options=f"-c {setting}")
     with pytest.raises(Refusal, match=said):
         connect(weaker)
+
+
+BOUNDS = ("statement_timeout", "transaction_timeout", "idle_session_timeout")
+
+
+@pytest.fixture
+def login(database, postgres):
+    """`login(setting, value)` gives the login a setting of its own, in this database alone."""
+    superuser = postgres.rpartition("/")[0] + "/" + database.rpartition("/")[2]
+
+    def give(setting: str, value: str) -> None:
+        with closing(psycopg2.connect(superuser)) as conn, conn, conn.cursor() as cur:
+            cur.execute("select from pg_settings where name = %s", (setting,))
+            if not cur.rowcount:
+                pytest.skip(f"this server has no {setting}: Postgres 17 and newer have it")
+            cur.execute(f"alter role lockstep in database {database.rpartition('/')[2]} set {setting} = '{value}'")
+
+    return give
+
+
+@pytest.mark.parametrize("setting", BOUNDS)
+def test_a_bound_of_the_login_does_not_cut_off_a_transaction_of_ours(database, login, setting):
+    login(setting, "300ms")
+    with closing(connect(database)) as conn:
+        with transaction(conn, READER) as cur:
+            cur.execute("select pg_sleep(0.7)")
+        time.sleep(0.7)
+        with transaction(conn, READER) as cur:
+            cur.execute("select current_setting(%s)", (setting,))
+            assert cur.fetchone() == ("0",)
+
+
+def test_a_transaction_that_stages_is_not_cut_off_by_a_bound_of_the_login(database, login):
+    login("transaction_timeout", "300ms")
+    with staging_session(staging_dsn(database, "lockstep test")) as cur:
+        cur.execute("select pg_sleep(0.7)")
+        assert cur.fetchone() == ("",)
+
+
+def test_a_session_whose_triggers_do_not_run_is_refused(database, login):
+    login("session_replication_role", "replica")
+    with pytest.raises(Refusal, match="session_replication_role is replica: triggers and foreign keys"):
+        connect(database)
+
+
+def test_a_reload_of_the_servers_settings_does_not_weaken_a_living_session(database, postgres):
+    with closing(connect(database)) as conn, closing(psycopg2.connect(postgres)) as admin:
+        admin.autocommit = True
+        cur = admin.cursor()
+        try:
+            cur.execute("alter system set synchronous_commit = off")
+            cur.execute("select pg_reload_conf()")
+            with closing(psycopg2.connect(database)) as fresh:
+                _until(fresh, "off")
+            with conn, conn.cursor() as ours:
+                ours.execute("show synchronous_commit")
+                assert ours.fetchone() == ("on",)
+        finally:
+            cur.execute("alter system reset synchronous_commit")
+            cur.execute("select pg_reload_conf()")
+            with closing(psycopg2.connect(database)) as fresh:
+                _until(fresh, "on")
+
+
+def _until(conn, value: str) -> None:
+    """The reload has reached the sessions that take the server's setting."""
+    for _ in range(200):
+        with conn, conn.cursor() as cur:
+            cur.execute("show synchronous_commit")
+            if cur.fetchone() == (value,):
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"synchronous_commit is not {value}")
+
+
+def test_a_statement_that_was_cancelled_is_told_as_that(database):
+    said = "cancelled a statement: canceling statement due to statement timeout; nothing of its transaction was kept"
+    with closing(connect(database)) as conn, pytest.raises(Unreachable, match=said), transaction(conn, READER) as cur:
+        cur.execute("set local statement_timeout = '100ms'; select pg_sleep(2)")
 
 
 @pytest.mark.parametrize("words", NEVER)
@@ -72,6 +153,6 @@ def test_a_connection_that_is_lost_while_its_settings_are_asked_for_is_one_line(
         with conn, conn.cursor() as cur:
             cur.execute("select pg_terminate_backend(pg_backend_pid())")
 
-    monkeypatch.setattr(postgres, "_assert_promises", cut)
+    monkeypatch.setattr(adapter, "_assert_promises", cut)
     with pytest.raises(Unreachable, match="went away"):
         connect(database)

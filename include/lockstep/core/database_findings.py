@@ -94,7 +94,7 @@ def kept_on(facts: DatabaseFacts, check: Check) -> Finding | None:
     """`fsync` and `full_page_writes`: what was committed survives a crash of the machine."""
     if facts.settings[check].value == "on":
         return None
-    return problem(check, SUBJECT, _found(facts, check), LOST, _set_to(facts, check, "on"))
+    return problem(check, SUBJECT, in_force(facts, check), LOST, set_back(facts, check, "on"))
 
 
 def synchronous(facts: DatabaseFacts) -> Finding | None:
@@ -104,9 +104,9 @@ def synchronous(facts: DatabaseFacts) -> Finding | None:
     return problem(
         Check.SYNCHRONOUS,
         SUBJECT,
-        _found(facts, Check.SYNCHRONOUS),
+        in_force(facts, Check.SYNCHRONOUS),
         f"every other command refuses this login, for {LOSES.get(facts.settings[Check.SYNCHRONOUS].value, LOST)}",
-        _set_to(facts, Check.SYNCHRONOUS, "on"),
+        set_back(facts, Check.SYNCHRONOUS, "on"),
     )
 
 
@@ -117,9 +117,9 @@ def isolation(facts: DatabaseFacts) -> Finding | None:
     return problem(
         Check.ISOLATION,
         SUBJECT,
-        _found(facts, Check.ISOLATION),
+        in_force(facts, Check.ISOLATION),
         "behind a lock, an older snapshot shows stale positions; every other command refuses this login",
-        _set_to(facts, Check.ISOLATION, "'read committed'"),
+        set_back(facts, Check.ISOLATION, "'read committed'"),
     )
 
 
@@ -133,7 +133,7 @@ def idle_timeout(facts: DatabaseFacts) -> Finding | None:
         SUBJECT,
         f"{given.total_seconds():g} seconds, {_origin(facts, Check.IDLE_TIMEOUT)}",
         "a Spark task that waits for records inside its transaction is cut off; where it matters, Lockstep sets its own",
-        _set_to(facts, Check.IDLE_TIMEOUT, "0"),
+        set_back(facts, Check.IDLE_TIMEOUT, "0"),
     )
 
 
@@ -215,7 +215,8 @@ def pooler(backends: Backends) -> Finding | None:
     return None
 
 
-def _found(facts: DatabaseFacts, check: Check) -> str:
+def in_force(facts: DatabaseFacts, check: Check) -> str:
+    """The setting's value and where it comes from."""
     return f"{facts.settings[check].value}, {_origin(facts, check)}"
 
 
@@ -233,7 +234,7 @@ def _origin(facts: DatabaseFacts, check: Check) -> str:
             return f"set by the server ({source})"
 
 
-def _set_to(facts: DatabaseFacts, check: Check, value: str) -> str:
+def set_back(facts: DatabaseFacts, check: Check, value: str) -> str:
     """The statement that undoes the setting where it was made."""
     match facts.settings[check].source:
         case "user":

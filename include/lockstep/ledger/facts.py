@@ -27,6 +27,10 @@ SETTINGS = (
     Check.ISOLATION,
     Check.IDLE_TIMEOUT,
     Check.CHECKSUMS,
+    Check.REPLICATION_ROLE,
+    Check.STATEMENT_TIMEOUT,
+    Check.TRANSACTION_TIMEOUT,
+    Check.SESSION_TIMEOUT,
 )
 SHORTEST_PACE = 60.0  # seconds of log: what was sent in one go says nothing about a day
 

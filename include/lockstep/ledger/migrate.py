@@ -113,6 +113,7 @@ def _migrate(conn: connection) -> list[Migration]:
         for role in ROLES:
             cur.execute(sql.SQL(Q["create_role"]).format(role=sql.Identifier(role)))
             cur.execute(sql.SQL(Q["join_role"]).format(role=sql.Identifier(role)))
+        cur.execute(Q["hold_deciders"])
         cur.execute(Q["create_schemas"])
         cur.execute(Q["applied"])
         applied = {row.version: row for row in cur.fetchall()}
@@ -126,8 +127,6 @@ def _migrate(conn: connection) -> list[Migration]:
                     f"migration {migration.version:04} ({row.name}) was applied with other content than this code has"
                 )
         cur.execute("select set_config('role', %s, true), set_config('search_path', 'lockstep', true)", (OWNER,))
-        if pending and applied:
-            cur.execute(Q["hold_deciders"])
         for migration in pending:
             cur.execute(migration.statements)
             cur.execute(

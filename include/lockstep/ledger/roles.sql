@@ -36,7 +36,14 @@ select pg_advisory_xact_lock(hashtext('lockstep.migrate'))
 
 -- name: hold_deciders
 -- Waits until every transaction that plans, opens, validates, commits or decides is over; the next ones see the new version.
-lock table lockstep.pipeline, lockstep.batch in exclusive mode
+-- First of all locks: those transactions read the version behind these two.
+do $$ begin
+    if to_regclass('lockstep.batch') is not null then
+        set local role lockstep_owner;
+        lock table lockstep.pipeline, lockstep.batch in exclusive mode;
+        set local role none;
+    end if;
+end $$
 
 -- name: applied
 -- What has been applied, in order.

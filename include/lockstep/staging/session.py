@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from psycopg2.extensions import cursor
 
+# Only servers since Postgres 17 know it, so it cannot stand among a connection's options.
+NO_TRANSACTION_TIMEOUT = "select set_config(name, '0', false) from pg_settings where name = 'transaction_timeout'"
+
 
 @contextmanager
 def staging_session(dsn: str) -> Iterator[Any]:
@@ -26,6 +29,7 @@ def staging_session(dsn: str) -> Iterator[Any]:
     """
     try:
         with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
+            cur.execute(NO_TRANSACTION_TIMEOUT)
             yield cur
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
         raise ConnectionError(str(error)) from error

@@ -15,6 +15,7 @@ from lockstep.core.log_findings import LogFacts, log_findings
 from lockstep.core.machine_findings import limits_findings, machine_findings
 from lockstep.core.ownership import owner_findings
 from lockstep.core.replication_findings import replication_findings
+from lockstep.core.session_findings import session_findings
 from lockstep.ledger import reading
 from lockstep.ledger.facts import Flow, database_facts, flow, ledger_facts, target_facts
 from lockstep.ledger.migrate import known
@@ -104,7 +105,8 @@ def _of_postgres(
         dsn = places.dsn()
         conn = connect_as_is(dsn, name="lockstep doctor")
         try:
-            judged += database_findings(database_facts(conn, dsn), machine.cores or TASKS)
+            facts = database_facts(conn, dsn)
+            judged += [*database_findings(facts, machine.cores or TASKS), *session_findings(facts)]
             judged += replication_findings(replication_facts(conn, dsn))
             ledger = ledger_facts(conn)
             migrations = {migration.version: migration.checksum for migration in known()}

@@ -1,0 +1,40 @@
+"""Settings that a role, a database or the server gives every session, and that would cut commits off or unhook constraints."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lockstep.core.database_findings import SUBJECT, in_force, set_back
+from lockstep.core.findings import Check, Finding, Judged, problem, warning
+
+if TYPE_CHECKING:
+    from lockstep.core.database_findings import DatabaseFacts
+
+TIMEOUTS = (Check.STATEMENT_TIMEOUT, Check.TRANSACTION_TIMEOUT, Check.SESSION_TIMEOUT)
+
+
+def session_findings(facts: DatabaseFacts) -> Judged:
+    """What the settings of this login's sessions make of the promises; a server that lacks a setting passes."""
+    return [replication_role(facts), *(timeout(facts, check) for check in TIMEOUTS)]
+
+
+def replication_role(facts: DatabaseFacts) -> Finding | None:
+    """Triggers and foreign keys run only in sessions whose role is `origin`."""
+    check = Check.REPLICATION_ROLE
+    if check not in facts.settings or facts.settings[check].value == "origin":
+        return None
+    why = "triggers and foreign keys, which keep the promises, do not run; every other command refuses this login"
+    return problem(check, SUBJECT, in_force(facts, check), why, set_back(facts, check, "origin"))
+
+
+def timeout(facts: DatabaseFacts, check: Check) -> Finding | None:
+    """Lockstep's own sessions set these to 0: a bound cancels a long commit each time it is tried."""
+    given = timedelta(milliseconds=int(facts.settings[check].value)) if check in facts.settings else timedelta()
+    if not given:
+        return None
+    found = f"{given.total_seconds():g} seconds, {in_force(facts, check).partition(', ')[2]}"
+    why = (
+        "Lockstep's sessions set it to 0 for themselves; a person's long query under this login is cut off all the same"
+    )
+    return warning(check, SUBJECT, found, why, set_back(facts, check, "0"))
