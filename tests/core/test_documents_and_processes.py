@@ -28,10 +28,23 @@ def test_an_owner_is_gone_when_its_process_ended_or_its_pid_is_somebody_elses():
         check=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     ).stdout.strip()
-    host, pid, start = this_owner().split("/")
+    host, pid, start, boot, namespace = this_owner().split("/")
     assert is_gone(ended)
     assert not is_gone(this_owner())
+    assert is_gone(f"{host}/{pid}/{int(start) + 1}/{boot}/{namespace}")
+
+
+def test_an_owner_that_older_code_has_written_is_still_read():
+    host, pid, start, _, _ = this_owner().split("/")
+    assert not is_gone(f"{host}/{pid}/{start}")
     assert is_gone(f"{host}/{pid}/{int(start) + 1}")
+
+
+def test_of_another_container_with_the_same_host_name_nothing_is_known():
+    host, pid, start, boot, namespace = this_owner().split("/")
+    other = f"{host}/{pid}/{int(start) + 1}"
+    assert not is_gone(f"{other}/{boot}/{int(namespace) + 1}")
+    assert not is_gone(f"{other}/another-boot/{namespace}")
 
 
 def test_of_another_hosts_owner_nothing_is_known():

@@ -18,7 +18,7 @@ from lockstep.ledger.verify import ledger_checks
 from lockstep.steps import commit as committing
 from lockstep.steps.commit import commit
 from lockstep.steps.plan import plan
-from lockstep.steps.reap import reap
+from lockstep.steps.reap import Reaped, drop_empty_partitions, reap
 from lockstep.steps.stage import stage
 from lockstep.steps.validate import validate
 from lockstep.steps.verify import verify
@@ -140,6 +140,51 @@ def test_a_replay_has_a_partition_of_its_own_and_leaves_none_of_the_old_rows(by_
     held(drill)
     assert drill.ask(PARTITIONS) == [("drill_1", True), ("drill_2", True)]
     assert drill.ask("select bool_and(n = 2 * substr(id, 2)::int) from public.drill where _batch = 2") == [(True,)]
+
+
+def test_a_reader_does_not_hold_up_a_commit_that_makes_a_partition(by_batch, drill, monkeypatch):
+    monkeypatch.setattr(committing, "LOCK_SECONDS", 0.5)
+    here = by_batch(more=", check (n >= 0)")  # filled by insert, into a partition made for the batch
+    attempt = staged(here)
+    with closing(psycopg2.connect(drill.dsn)) as reader:
+        reader.cursor().execute("set role lockstep_reader; select count(*) from public.drill")
+        commit(here.at, here.folder, attempt)
+    assert drill.ask(PARTITIONS) == [("drill_1", False)]
+    held(drill)
+
+
+def test_a_partition_that_a_replay_has_emptied_goes_once_no_reader_is_in_the_way(by_batch, drill):
+    here = by_batch()
+    here.drain()
+    here.code = lambda value: value | {"n": value["n"] * 2}
+    here.replay()
+    with closing(psycopg2.connect(drill.dsn)) as reader:
+        reader.cursor().execute("set role lockstep_reader; select count(*) from public.drill")
+        assert drop_empty_partitions(here.at.conn) == Reaped((), ("drill_1",))
+    held(drill)
+
+    assert drop_empty_partitions(here.at.conn) == Reaped(("drill_1",), ())
+
+    assert drill.ask(PARTITIONS) == [("drill_2", True)]
+    assert drill.ask("select count(*), bool_and(n = 2 * substr(id, 2)::int) from public.drill") == [(150, True)]
+    held(drill)
+
+
+def test_a_partition_stays_while_it_holds_a_row_or_its_batch_owns_offsets(by_batch, drill):
+    here = by_batch()
+    here.drain()
+    here.replay("0:5", "0:15")
+    assert drop_empty_partitions(here.at.conn) == Reaped((), ())
+    with transaction(here.at.conn, COMMITTER) as cur:
+        for target, part in (("drill", "drill_1"), ("drill", "drill_2"), ("drill", "drill"), ("drill_1", "drill_2")):
+            cur.execute("select lockstep.drop_replaced_partition(%s, %s)", (f"public.{target}", f"public.{part}"))
+            assert cur.fetchone() == (False,)
+    here.replay()
+    drill.ask(
+        "insert into public.drill (id, n, _stream, _offset, _ordinal, _batch) values ('mine', 1, 1, 9999, 0, 1) returning 1"
+    )
+    assert "drill_1" not in drop_empty_partitions(here.at.conn).dropped
+    assert drill.ask("select count(*) from public.drill where id = 'mine'") == [(1,)]
 
 
 def test_partitions_of_old_batches_may_be_merged(by_batch, drill, produce):

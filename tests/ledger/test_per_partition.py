@@ -134,6 +134,30 @@ def test_what_was_committed_as_a_whole_is_not_abandoned(ledger, conn):
         cur.execute(half_done, {"b": batch, "t": token, "s": stream})
 
 
+NOT_ITS_OWN = [
+    "delete from lockstep.claim where stream_id = %(other)s",
+    "delete from lockstep.coverage where stream_id = %(other)s",
+    "update lockstep.stream set position = position + 1 where stream_id = %(other)s",
+    "update lockstep.stream set position = position + 1 where stream_id = %(own)s",
+]
+
+
+@pytest.mark.parametrize("statement", NOT_ITS_OWN)
+def test_a_tasks_role_changes_nothing_that_its_batch_does_not_claim(half, conn, statement):
+    other = half.ledger.stream(2)
+    half.ledger.covered(other, 0, 10, "skipped")
+    half.ledger.planned({other: (10, 20)}, lane="fill")  # no attempt of it commits by stream
+    known = {"other": other, "own": half.streams[0]}
+    with pytest.raises(errors.CheckViolation, match="own_range"), transaction(conn, PARTITION) as cur:
+        cur.execute(statement, known)
+
+
+def test_a_tasks_role_changes_nothing_once_its_attempt_is_closed(half, conn):
+    half.ledger.ask("update lockstep.attempt set state = 'failed', closed_at = now() returning 1")
+    with pytest.raises(errors.CheckViolation, match="own_range"), transaction(conn, PARTITION) as cur:
+        cur.execute("delete from lockstep.claim where stream_id = %s", (half.streams[0],))
+
+
 def test_a_position_that_has_moved_on_refuses_the_range(half, conn):
     half.ledger.covered(half.streams[0], 0, 3, "skipped")
     half.ledger.ask("alter table lockstep.coverage drop constraint no_offset_twice; select 1")

@@ -8,20 +8,28 @@ import threading
 import time
 from pathlib import Path
 
-PARTS_OF_AN_OWNER = 3
+PARTS_OF_AN_OWNER = (
+    3  # as code before ledger version 19 wrote them; host names are not unique, so two more follow since
+)
+PARTS_OF_AN_OWNER_WITH_PLACE = 5
 EXIT_WITH_HOLDER = 3
 FIELDS_BEFORE_START = 19  # of /proc/PID/stat, counted behind the command's closing bracket
 
 
 def this_owner() -> str:
-    """The name under which this process holds leases: host, pid and start, so that a reused pid is somebody else."""
-    return f"{socket.gethostname()}/{os.getpid()}/{_started(os.getpid())}"
+    """The name under which this process holds leases: host, pid, start, and which kernel's pids these are."""
+    return f"{socket.gethostname()}/{os.getpid()}/{_started(os.getpid())}/{_boot()}/{_pid_namespace()}"
 
 
 def is_gone(owner: str) -> bool:
-    """Whether the owner was a process of this host and has ended; False whenever that cannot be known."""
+    """Whether the owner was a process of this host and has ended; False whenever that cannot be known.
+
+    Two containers may share a host name: a pid is looked up only where boot and pid namespace are the owner's.
+    """
     parts = owner.split("/")
-    if len(parts) != PARTS_OF_AN_OWNER or parts[0] != socket.gethostname() or not parts[1].isdigit():
+    if len(parts) not in {PARTS_OF_AN_OWNER, PARTS_OF_AN_OWNER_WITH_PLACE} or not parts[1].isdigit():
+        return False
+    if parts[0] != socket.gethostname() or parts[PARTS_OF_AN_OWNER:] not in ([], [_boot(), _pid_namespace()]):
         return False
     return _started(int(parts[1])) != parts[2]
 
@@ -44,3 +52,19 @@ def _started(pid: int) -> str | None:
     except OSError:
         return None
     return stat.rpartition(")")[2].split()[FIELDS_BEFORE_START]
+
+
+def _boot() -> str:
+    """Names the running kernel until its next boot; all of its containers share it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"
+
+
+def _pid_namespace() -> str:
+    """Names the namespace in which this process's pids mean something."""
+    try:
+        return str(Path("/proc/self/ns/pid").stat().st_ino)
+    except OSError:
+        return "unknown"

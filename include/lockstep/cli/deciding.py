@@ -184,18 +184,24 @@ def _make_targets(conn: connection, folder: PipelineFolder) -> list[str]:
 
 
 def reap(as_json: AsJson = False) -> None:
-    """Drop the staging that dead attempts left behind; merge coverage that no replay can reach any more."""
+    """Drop the staging that dead attempts left behind and partitions that replays emptied; merge old coverage."""
+    from lockstep.steps.reap import drop_empty_partitions
     from lockstep.steps.reap import reap as drop
     from lockstep.steps.upkeep import upkeep
 
     with ledger() as conn:
         done = drop(conn)
+        emptied = drop_empty_partitions(conn)
         kept = upkeep(conn, lambda topic: broker().view(topic))
 
     def for_people() -> None:
         say(f"dropped: {cell(done.dropped)}")
         if done.held:
             say(f"still held by a connection, for the next reap: {cell(done.held)}")
+        if emptied.dropped:
+            say(f"dropped, for replays have emptied them: {cell(emptied.dropped)}")
+        if emptied.held:
+            say(f"empty partitions that a reader holds, for the next reap: {cell(emptied.held)}")
         if kept.merged:
             say(f"merged below log start: {kept.merged} rows of coverage less, in {kept.streams} streams")
         if kept.forgotten:
@@ -204,6 +210,7 @@ def reap(as_json: AsJson = False) -> None:
             say(f"not merged: {reason}")
 
     document: dict[str, Any] = {"dropped": list(done.dropped), "held": list(done.held)}
+    document |= {"emptied": list(emptied.dropped), "emptied_held": list(emptied.held)}
     document |= {"merged": kept.merged, "forgotten_deletions": kept.forgotten, "not_merged": list(kept.left)}
     show(document, as_json, for_people)
 

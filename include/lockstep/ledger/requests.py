@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.lanes import Piece, Taken
@@ -123,6 +124,23 @@ def due(cur: cursor, request_id: int) -> tuple[Piece, ...]:
     """The next segments that a replay still has to redo."""
     cur.execute(Q["due_segments"], {"request_id": request_id, "most": SEGMENTS_AT_ONCE})
     return tuple(_piece(row, row.from_offset, row.until_offset, "batch", row.batch_id) for row in every(cur))
+
+
+def due_whole(cur: cursor, request_id: int) -> tuple[Piece, ...]:
+    """The same, of owners that are all there: one with a segment behind the last ones looked at is left for the next plan."""
+    most = SEGMENTS_AT_ONCE
+    while True:
+        cur.execute(Q["due_segments"], {"request_id": request_id, "most": most})
+        rows = every(cur)
+        by_stream = {stream: list(each) for stream, each in groupby(rows, key=lambda row: row.stream_id)}
+        cut = {stream: found[-1].from_offset for stream, found in by_stream.items() if len(found) == most}
+        known = {"streams": list(cut), "lasts": list(cut.values()), "owners": list({row.batch_id for row in rows})}
+        cur.execute(Q["owners_behind"], known | {"request_id": request_id})
+        behind = {row.batch_id for row in every(cur)}
+        whole = [row for row in rows if row.batch_id not in behind]
+        if whole or not rows:
+            return tuple(_piece(row, row.from_offset, row.until_offset, "batch", row.batch_id) for row in whole)
+        most *= 2  # every owner reaches further: there is no progress without looking further, too
 
 
 def free(cur: cursor, request_id: int, log_starts: Mapping[int, int]) -> tuple[Piece, ...]:

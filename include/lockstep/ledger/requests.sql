@@ -91,6 +91,15 @@ cross join lateral (
     order by lower(c.offsets) limit %(most)s) d
 where r.request_id = %(request_id)s order by w.stream_id, d.from_offset
 
+-- name: owners_behind
+-- Which of these owners have due segments behind the last ones that were looked at.
+select distinct c.batch_id
+from lockstep.request r join lockstep.request_window w using (request_id)
+join unnest(%(streams)s::int[], %(lasts)s::bigint[]) as l (stream_id, last_begin) on l.stream_id = w.stream_id
+join lockstep.coverage c on c.stream_id = w.stream_id and lower(c.offsets) > l.last_begin and lower(c.offsets) < upper(w.offsets)
+join lockstep.commit m on m.batch_id = c.batch_id and m.stream_id = c.stream_id
+where r.request_id = %(request_id)s and c.kind = 'batch' and c.batch_id = any(%(owners)s::bigint[]) and m.token < r.token
+
 -- name: free_offsets
 -- What is still to fill: readable, below the position, and neither a batch's nor lost.
 select w.stream_id, s.topic, s.partition, lower(f.offsets) as from_offset, upper(f.offsets) as until_offset

@@ -88,8 +88,8 @@ def _situation(
     own = next((batch for batch in unfinished.values() if batch.request_id == request_id), None)
     taken = requests.taken(cur, request_id)
     streams = requests.request_streams(cur, request_id)
-    left = () if asked.is_closed else _left(cur, asked, streams, view)
     mixes = mixes_partitions(folder)
+    left = () if asked.is_closed else _left(cur, asked, streams, view, whole_batches=mixes)
     pieces, by = untaken(left, taken, whole_batches=mixes)
     batch_id = own.batch_id if own else None
     return RequestSituation(
@@ -108,9 +108,11 @@ def _situation(
     )
 
 
-def _left(cur: cursor, asked: Request, streams: tuple[Stream, ...], view: TopicView) -> tuple[Piece, ...]:
+def _left(
+    cur: cursor, asked: Request, streams: tuple[Stream, ...], view: TopicView, *, whole_batches: bool
+) -> tuple[Piece, ...]:
     if asked.lane == "replay":
-        return requests.due(cur, asked.request_id)
+        return requests.due_whole(cur, asked.request_id) if whole_batches else requests.due(cur, asked.request_id)
     starts = {s.stream_id: view.bounds[s.partition].log_start for s in streams if s.partition in view.bounds}
     return requests.free(cur, asked.request_id, starts)
 

@@ -10,6 +10,7 @@ from lockstep.core.staging import stager_of
 from lockstep.ledger import requests
 from lockstep.ledger.commit import drop_staging, end_stagers, staging_left
 from lockstep.steps.plan_request import give_up
+from lockstep.targets import by_batch
 
 if TYPE_CHECKING:
     from psycopg2 import sql
@@ -43,6 +44,28 @@ def reap(conn: connection) -> Reaped:
                 end_stagers(cur, stager_of(table.strings[-1]))
             gone = _drop(conn, table)
         (dropped if gone else held).append(table.strings[-1])
+    return Reaped(tuple(dropped), tuple(held))
+
+
+def drop_empty_partitions(conn: connection) -> Reaped:
+    """Drops the partitions that replays have emptied, each in a transaction of its own that waits only briefly for readers."""
+    with transaction(conn, COMMITTER) as cur:
+        found = by_batch.replaced_partitions(cur)
+    dropped: list[str] = []
+    held: list[str] = []
+    busy: set[str] = set()  # one wait for each table's readers is enough
+    for row in found:
+        if row.target in busy:
+            continue
+        try:
+            with transaction(conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
+                gone = by_batch.drop_replaced(cur, row.target, row.part)
+        except LockTimeout:
+            busy.add(row.target)
+            held.append(row.part)
+            continue
+        if gone:
+            dropped.append(row.part)
     return Reaped(tuple(dropped), tuple(held))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lockstep.ledger.queries import queries
-from lockstep.ledger.rows import one
+from lockstep.ledger.rows import every, one
 
 if TYPE_CHECKING:
     from psycopg2.extensions import cursor
@@ -20,6 +20,18 @@ def is_by_batch(cur: cursor, table: str) -> bool:
     """Whether each batch has a partition of the table to itself."""
     cur.execute(Q["is_by_batch"], {"table": table})
     return bool(one(cur).does)
+
+
+def replaced_partitions(cur: cursor) -> list[Any]:
+    """Partitions (target, part) of batches whose offsets other batches own by now, or nobody."""
+    cur.execute(Q["replaced_partitions"])
+    return every(cur)
+
+
+def drop_replaced(cur: cursor, target: str, part: str) -> bool:
+    """Drops the partition if it is empty, and returns whether it did; takes a lock that readers of the table hold up."""
+    cur.execute(Q["drop_replaced"], {"target": target, "part": part})
+    return bool(one(cur).gone)
 
 
 def attached(cur: cursor, table: str, rows: Rows) -> bool:

@@ -21,6 +21,20 @@ from pg_class c where c.oid = to_regclass(%(table)s)
 select lockstep.attach_staged(to_regclass(%(table)s), lockstep.guard_staged(to_regclass(%(staged)s), %(batch_id)s, %(token)s),
     %(batch_id)s, %(token)s)
 
+-- name: replaced_partitions
+-- Partitions, of tables that are partitioned by batch, of single batches that own nothing any more.
+select i.inhparent::regclass::text as target, c.oid::regclass::text as part
+from pg_inherits i join pg_class c on c.oid = i.inhrelid
+join lockstep.batch b on b.batch_id = (
+    select substring(pg_get_expr(c.relpartbound, c.oid) from $re$^FOR VALUES IN \('?(\d+)'?\)$re$)::bigint)
+where lockstep.is_by_batch(i.inhparent) and b.state <> 'planned'
+  and not exists (select from lockstep.coverage v where v.batch_id = b.batch_id)
+order by c.oid
+
+-- name: drop_replaced
+-- Drops such a partition if it is empty; whether it is gone.
+select lockstep.drop_replaced_partition(%(target)s::regclass, %(part)s::regclass) as gone
+
 -- name: make_partition
 -- An empty partition for the batch.
 select lockstep.make_partition(to_regclass(%(table)s), %(batch_id)s, %(token)s)
