@@ -17,7 +17,7 @@ from lockstep.ledger.migrate import Migration, known
 from lockstep.ledger_version import ledger_version
 from lockstep.steps import commit_range, decisions
 
-NEXT = 9_999
+NEXT = 99_999
 NEWER = f"WrongVersion: the ledger is at version {NEXT}, newer than this code's {ledger_version()}: update lockstep"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mutants.of_definitions import MUTANTS as DEFINITIONS
 from mutants.of_hours import MUTANTS as HOURS
 from mutants.of_owners import MUTANTS as OWNERS
 from mutants.of_the_edges import MUTANTS as EDGES
@@ -11,4 +12,4 @@ from mutants.of_the_steps import MUTANTS as STEPS
 from mutants.of_timelines import MUTANTS as TIMELINES
 from mutants.of_totals import MUTANTS as TOTALS
 
-MUTANTS = [*EDGES, *HOURS, *LEDGER, *OWNERS, *REST, *STEPS, *TIMELINES, *TOTALS]
+MUTANTS = [*DEFINITIONS, *EDGES, *HOURS, *LEDGER, *OWNERS, *REST, *STEPS, *TIMELINES, *TOTALS]

@@ -1,0 +1,133 @@
+"""Mutants of definitions, versions and sessions: what is compared between two tasks, and what a connection asserts."""
+
+from __future__ import annotations
+
+from mutants.mutant import Drop, Edit, Mutant, one
+
+BETWEEN = "tests/house/test_definition_between_tasks.py::"
+VERSIONS = "tests/house/test_versions_between_tasks.py::"
+LEDGER = "tests/ledger/test_versions.py::"
+SESSION = "tests/ledger/test_promises_of_a_session.py::"
+DEPLOYED = f"{BETWEEN}test_a_deployment_between_two_tasks_ends_the_attempt_and_commits_nothing_of_it"
+REFUSED = f"{BETWEEN}test_the_database_refuses_another_definition_with_the_code_out_of_play"
+STOPPED = f"{VERSIONS}test_a_migration_between_two_tasks_stops_the_old_code_by_name"
+MIGRATION = "ledger/migrations/0019_definitions_and_versions.sql"
+COMPARED = "require_same_definition(cur, attempt, folder)\n"
+OWN_RANGE = "tests/ledger/test_per_partition.py::test_a_tasks_role_changes_nothing_once_its_attempt_is_closed"
+WHOLE = "tests/ledger/test_whole_owners.py::"
+
+MUTANTS: list[Mutant] = [
+    one(
+        "commit takes today's definition",
+        "rows staged for one table would go to another",
+        (f"{DEPLOYED}[commit-PerBatch-target]", f"{DEPLOYED}[commit-PerBatch-decode]"),
+        Edit("steps/commit.py", f"        {COMPARED}", ""),
+    ),
+    one(
+        "a delivery takes today's definition",
+        "rows would reach a store before anybody compares",
+        f"{DEPLOYED}[commit-Idempotent-target]",
+        Edit("steps/deliver.py", f"        {COMPARED}", ""),
+        long=True,
+    ),
+    one(
+        "validate takes today's definition",
+        "rows would be judged by a suite that they were not staged under",
+        f"{DEPLOYED}[validate-PerBatch-expectations]",
+        Edit("steps/validate.py", f"            {COMPARED}            totals", "            totals"),
+        long=True,
+    ),
+    one(
+        "committed_as_staged dropped",
+        "a commit names the definition that its attempt was opened with",
+        (
+            f"{REFUSED}[commit-committed_as_staged]",
+            f"{BETWEEN}test_a_task_that_carries_another_definition_commits_no_range",
+        ),
+        Drop("alter table lockstep.commit drop constraint committed_as_staged"),
+        long=True,
+    ),
+    one(
+        "judged_as_staged dropped",
+        "a verdict names the definition that its attempt was opened with",
+        f"{REFUSED}[validate-judged_as_staged]",
+        Drop("alter table lockstep.verdict drop constraint judged_as_staged"),
+        long=True,
+    ),
+    one(
+        "the batch's lock does not ask for the version",
+        "old code would go on in the middle of a run",
+        (f"{STOPPED}[validate-PerBatch]", f"{LEDGER}test_each_lock_that_decides_asks_for_the_version"),
+        Edit("ledger/attempts.py", "    require_version(row.ledger_version)\n", ""),
+        long=True,
+    ),
+    one(
+        "the pipeline's lock does not ask for the version",
+        "old loops would plan on a ledger that they do not know",
+        f"{STOPPED}[plan-PerBatch]",
+        Edit("ledger/plan.py", "    require_version(row.ledger_version)\n", ""),
+        long=True,
+    ),
+    one(
+        "one_version lets everybody write",
+        "released code that never asks would write into a newer ledger",
+        f"{LEDGER}test_the_database_refuses_what_code_of_another_version_writes[commit-16]",
+        Edit(MIGRATION, "if made_for <> found::text then", "if false then"),
+    ),
+    one(
+        "a migration waits for nobody",
+        "a commit that has compared versions would end behind the migration",
+        f"{VERSIONS}test_a_migration_waits_for_whoever_decides_and_is_seen_by_the_next",
+        Edit("ledger/roles.sql", "lock table lockstep.pipeline, lockstep.batch in exclusive mode;", "null;"),
+        long=True,
+    ),
+    one(
+        "the login's statement_timeout holds",
+        "a long commit would be cancelled each time it is tried",
+        f"{SESSION}test_a_bound_of_the_login_does_not_cut_off_a_transaction_of_ours[statement_timeout]",
+        Edit("adapters/postgres.py", '    "statement_timeout",\n', ""),
+        long=True,
+    ),
+    one(
+        "synchronous_commit is only looked at",
+        "a reload would weaken a session that is under way",
+        f"{SESSION}test_a_reload_of_the_servers_settings_does_not_weaken_a_living_session",
+        Edit("adapters/postgres.py", "set_config('synchronous_commit', %s, false)", "%s"),
+        long=True,
+    ),
+    one(
+        "a session without triggers is let in",
+        "no constraint trigger and no foreign key would run",
+        f"{SESSION}test_a_session_whose_triggers_do_not_run_is_refused",
+        Edit("adapters/postgres.py", 'if found.replication_role != "origin":', 'if found.replication_role == "none":'),
+        long=True,
+    ),
+    one(
+        "owners are taken in part",
+        "code that mixes partitions would make some of an owner's rows twice",
+        (
+            f"{WHOLE}test_an_owner_whose_other_segment_lies_behind_the_cut_waits_for_the_next_plan",
+            f"{WHOLE}test_owners_that_all_reach_behind_the_cut_are_looked_for_further_on",
+        ),
+        Edit("ledger/requests.py", "if row.batch_id not in behind]", "if row.batch_id]"),
+        long=True,
+    ),
+    one(
+        "own_range dropped",
+        "an executor's credentials could free the offsets of any batch",
+        OWN_RANGE,
+        Drop("drop trigger own_range on lockstep.claim"),
+        long=True,
+    ),
+    one(
+        "a host's name is enough",
+        "two containers of one name would each think the other's process dead",
+        "tests/core/test_documents_and_processes.py::test_of_another_container_with_the_same_host_name_nothing_is_known",
+        Edit(
+            "adapters/processes.py",
+            " or parts[PARTS_OF_AN_OWNER:] not in ([], [_boot(), _pid_namespace()]):",
+            ":",
+        ),
+        long=True,
+    ),
+]
