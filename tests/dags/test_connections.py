@@ -17,7 +17,7 @@ from psycopg2.extensions import parse_dsn
 from lockstep.airflow.connections import environment
 from lockstep.airflow.door import told
 from lockstep.core.definition import Files, Postgres
-from lockstep.core.errors import BadData, BadDefinition, Refusal, Superseded, Unreachable
+from lockstep.core.errors import BadData, BadDefinition, DefinitionChanged, Refusal, Superseded, Unreachable, WrongVersion
 
 POSTGRES = Connection(
     conn_id="ledger",
@@ -124,6 +124,8 @@ def test_a_registrys_connection_is_asked_for_only_where_one_is_named_and_gives_a
         (Superseded("taken"), AirflowSkipException, "somebody else did it"),
         (BadData("broken"), AirflowFailException, "the same data would fail again"),
         (BadDefinition("broken"), AirflowFailException, "so would the same code"),
+        (DefinitionChanged("deployed"), AirflowFailException, "the attempt is closed: the next run does the batch"),
+        (WrongVersion("migrated"), AirflowException, "a worker that is updated meanwhile succeeds"),
         (Unreachable("away"), AirflowException, "the next try may be answered"),
         (Refusal("no"), AirflowException, "no data's fault"),
     ],
