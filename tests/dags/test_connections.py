@@ -17,7 +17,15 @@ from psycopg2.extensions import parse_dsn
 from lockstep.airflow.connections import environment
 from lockstep.airflow.door import told
 from lockstep.core.definition import Files, Postgres
-from lockstep.core.errors import BadData, BadDefinition, DefinitionChanged, Refusal, Superseded, Unreachable, WrongVersion
+from lockstep.core.errors import (
+    BadData,
+    BadDefinition,
+    DefinitionChanged,
+    Refusal,
+    Superseded,
+    Unreachable,
+    WrongVersion,
+)
 
 POSTGRES = Connection(
     conn_id="ledger",

@@ -130,4 +130,11 @@ MUTANTS: list[Mutant] = [
         ),
         long=True,
     ),
+    one(
+        "a partition is made of the table itself",
+        "a long reader would hold up the commit, and the commit every other reader",
+        "tests/ledger/test_by_batch.py::test_a_reader_does_not_hold_up_a_commit_that_makes_a_partition",
+        Edit(MIGRATION, "create or replace function make_partition(", "create function make_partition_aside("),
+        long=True,
+    ),
 ]
