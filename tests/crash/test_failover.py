@@ -30,7 +30,7 @@ from pair import Pair
 NUMBERS = itertools.count()
 BEFORE = ["commit.locked", "commit.fence_ok", "commit.counts_ok", "commit.published", "commit.ledger_written"]
 AFTER = "commit.done_unacknowledged"
-BY_RANGE = ["range.before_copy", "range.published", "range.before_commit", "commit.fence_ok"]
+BY_RANGE = ["range.before_copy", "range.published", "range.before_commit"]
 COMMON, ALL = list(range(100)), list(range(150))
 LATER = list(range(100, 150))
 
