@@ -235,4 +235,4 @@ def test_the_witness_is_the_commit_row_and_nothing_else(scene):
         assert ledger.committed_by(cur, attempt.batch_id) is None
     scene.commit(attempt)
     with scene.other.conn as conn, conn.cursor() as cur:
-        assert ledger.committed_by(cur, attempt.batch_id) == attempt.token
+        assert ledger.committed_by(cur, attempt.batch_id) == attempt

@@ -73,6 +73,15 @@ def staged(here, *, until: str = "validated") -> AttemptId:
     return attempt
 
 
+def answer(act) -> Exception | None:
+    """What an act was refused with; a mutant may let another guard refuse it, or none."""
+    try:
+        act()
+    except Exception as refusal:  # noqa: BLE001 - which one it is, the test looks at
+        return refusal
+    return None
+
+
 def numbers(attempt: AttemptId) -> tuple[int, int]:
     return attempt.batch_id, attempt.token
 
@@ -182,8 +191,9 @@ def test_the_database_refuses_a_commit_that_names_another_nonce(timelines, monke
     monkeypatch.setattr(attempts, "require_same_timeline", lambda *_: None)
     monkeypatch.setattr(ledger_commit, "require_validated", lambda *_: None)
     monkeypatch.setattr(AttemptId, "table", newest.table)
-    with pytest.raises(errors.CheckViolation, match="same_timeline"):
-        commit(both.survivor.at, both.survivor.folder.pipeline, lost)
+    refusal = answer(lambda: commit(both.survivor.at, both.survivor.folder.pipeline, lost))
+    assert isinstance(refusal, errors.CheckViolation), refusal
+    assert "same_timeline" in str(refusal)
     assert both.values() == []
 
 
@@ -192,8 +202,8 @@ def test_the_code_refuses_it_with_the_database_s_own_look_out_of_play(timelines)
     lost, _ = staged(both.lost), staged(both.survivor)
     with transaction(both.survivor.at.conn, OWNER) as cur:
         cur.execute("drop trigger same_timeline on lockstep.commit")
-    with pytest.raises(Superseded, match="timeline"):
-        commit(both.survivor.at, both.survivor.folder.pipeline, lost)
+    refusal = answer(lambda: commit(both.survivor.at, both.survivor.folder.pipeline, lost))
+    assert isinstance(refusal, Superseded), refusal
     assert both.values() == []
 
 
