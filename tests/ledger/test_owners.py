@@ -117,6 +117,11 @@ def test_a_second_pipeline_on_an_appended_table_is_refused_at_migrate_and_at_pla
     assert two.verified("drill")[OWNED] == (True, "owned by drill")
 
 
+def test_one_who_plans_a_table_of_another_pipeline_is_answered_blocked(two):
+    two.copy("copied")
+    assert isinstance(two.plans("copied"), Blocked)
+
+
 def test_a_replay_of_a_pipeline_that_owns_nothing_is_refused_too(two):
     two.drains("drill")
     two.copy("copied")

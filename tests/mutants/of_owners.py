@@ -15,7 +15,7 @@ MUTANTS = [
     one(
         "a plan does not ask for the owner",
         "two pipelines would append to one table",
-        f"{OWNERS}test_a_replay_of_a_pipeline_that_owns_nothing_is_refused_too",
+        f"{OWNERS}test_one_who_plans_a_table_of_another_pipeline_is_answered_blocked",
         Edit("steps/plan.py", "if isinstance(decision, Start | Resume) else None", "if decision is None else None"),
         long=True,
     ),
@@ -50,7 +50,7 @@ MUTANTS = [
     one(
         "one definition's word is enough to share a table",
         "the other pipeline's author would not know of it",
-        f"{OWNERS}test_one_sided_sharing_is_refused_by_the_name_of_who_does_not_say_so",
+        "tests/cli/test_hand_over.py::test_definitions_that_name_each_other_share_the_table",
         Edit(
             "core/ownership.py",
             "owner.pipeline in shared_with and pipeline in owner.shared_with",
