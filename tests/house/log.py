@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from confluent_kafka import TIMESTAMP_CREATE_TIME
+
 from lockstep.core.offsets import Bounds, TopicView
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -23,6 +25,7 @@ class Record:
     key: bytes
     value: bytes | None
     at: datetime
+    leader_epoch: int = 0
 
 
 @dataclass
@@ -33,6 +36,7 @@ class Part:
     log_start: int = 0
     end: int = 0
     stable_end: int = 0
+    leader_epoch: int = 0
 
     def visible(self, begin: int, end: int) -> dict[int, Record]:
         """What a committed reader is given of [begin, end)."""
@@ -67,7 +71,7 @@ class Log:
             value = json.dumps(content).encode()
             value = {"deletion": None, "garbage": b"{no json"}.get(kind, value)
             at = BEGINNING + timedelta(seconds=self.made)
-            part.records[part.end] = None if kind == "aborted" else Record(key.encode(), value, at)
+            part.records[part.end] = None if kind == "aborted" else Record(key.encode(), value, at, part.leader_epoch)
             part.end += 1
         if kind in {"aborted", "committed"}:
             part.records[part.end] = None  # the marker
@@ -96,7 +100,11 @@ class Log:
         """An unclean election: the log ends earlier, and other records will stand there."""
         old = self.parts[partition]
         kept = {o: r for o, r in old.records.items() if o < end}
-        self.parts[partition] = Part(kept, min(old.log_start, end), end, end)
+        self.parts[partition] = Part(kept, min(old.log_start, end), end, end, old.leader_epoch + 1)
+
+    def elect(self, partition: int) -> None:
+        """A clean election: another leader, the same records."""
+        self.parts[partition].leader_epoch += 1
 
     def grow(self, partitions: int) -> None:
         """New, empty partitions."""
@@ -108,6 +116,26 @@ class Log:
         self.parts = [Part() for _ in self.parts]
 
 
+@dataclass(frozen=True)
+class Message:
+    """A record as Kafka's client hands it over."""
+
+    at: int
+    record: Record
+
+    def offset(self) -> int:
+        return self.at
+
+    def leader_epoch(self) -> int:
+        return self.record.leader_epoch
+
+    def timestamp(self) -> tuple[int, int]:
+        return TIMESTAMP_CREATE_TIME, int(self.record.at.timestamp() * 1000)
+
+    def value(self) -> bytes | None:
+        return self.record.value
+
+
 class SayingLog:
     """A broker over such a log, as the steps ask one."""
 
@@ -117,7 +145,9 @@ class SayingLog:
 
     def view(self, topic: str) -> TopicView:
         assert topic == self.log.topic
-        bounds = {p: Bounds(part.log_start, part.stable_end) for p, part in enumerate(self.log.parts)}
+        bounds = {
+            p: Bounds(part.log_start, part.stable_end, part.leader_epoch) for p, part in enumerate(self.log.parts)
+        }
         return TopicView(self.log.cluster_id, topic, self.log.topic_id, bounds)
 
     def offsets_at(self, view: TopicView, moment: datetime) -> dict[int, int]:
@@ -130,6 +160,17 @@ class SayingLog:
             )
             found[p] = min(next(later, bounds.stable_end), bounds.stable_end)
         return found
+
+    def high_ends(self, view: TopicView) -> dict[int, int]:
+        return {p: self.log.parts[p].end for p in view.bounds}
+
+    def records(
+        self, topic: str, partition: int, from_offset: int, until_offset: int, *, committed: bool = True
+    ) -> Iterator[Message]:
+        assert topic == self.log.topic
+        part = self.log.parts[partition]
+        until = min(until_offset, part.stable_end if committed else part.end)
+        return (Message(o, record) for o, record in sorted(part.visible(from_offset, until).items()))
 
     def retention(self, topic: str) -> None:
         assert topic == self.log.topic

@@ -18,6 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from lockstep.adapters.kafka_election import settled
+from lockstep.adapters.kafka_epochs import LAST_STAMP, epoch_of
 from lockstep.adapters.kafka_reading import Fetched, refuse_malformed
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.kafka_options import KafkaOptions
@@ -30,7 +31,6 @@ SECONDS = 15.0
 RECORDS_AT_ONCE = 10_000
 GLANCE = {"fetch.message.max.bytes": 16_384, "queued.min.messages": 1}  # one record of each partition is wanted
 GLANCE_SECONDS = 5.0
-LAST_STAMP = 253_402_214_400_000  # in milliseconds: Python's calendar ends with the year 9999
 FORBIDDEN = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 SECONDS_A_LOOK = 0.2
 GRACE = 5.0  # librdkafka tells that nobody answered when its time is over; it needs a moment to say so
@@ -67,7 +67,10 @@ class Broker:
             first, last = self._listed(partitions, OffsetSpec.earliest(), OffsetSpec.latest())
         except KafkaException as error:
             raise self._away(error) from None
-        bounds = {p: Bounds(min(first[p].offset, last[p].offset), last[p].offset) for p in sorted(first)}
+        bounds = {
+            p: Bounds(min(first[p].offset, end.offset), end.offset, epoch_of(end.leader_epoch))
+            for p, end in sorted(last.items())
+        }
         return TopicView(cluster.cluster_id, topic, str(described.topic_id), bounds)
 
     def offsets_at(self, view: TopicView, moment: datetime) -> dict[int, int]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from lockstep.adapters.kafka import LAST_STAMP
+from lockstep.adapters.kafka_epochs import LAST_STAMP
 from lockstep.adapters.kafka_reading import Fetched, refuse_malformed
 from lockstep.core.errors import Unreachable
 from lockstep.staging.short_way import RAW

@@ -25,6 +25,10 @@ Until = Annotated[
     typer.Option("--until", help="The first offset after the loss: log start.", min=1, max=OFFSETS, show_default=False),
 ]
 
+StartOf = Annotated[
+    str,
+    typer.Option("--from", help="Where a truncated log begins anew: truncation, log-start, or an offset."),
+]
 To = Annotated[str, typer.Option("--to", help="latest, PARTITION:OFFSET, or an ISO time.", show_default=False)]
 
 
@@ -121,13 +125,15 @@ def skip(name: Name, to: To, reason: Reason, as_json: AsJson = False) -> None:
     show(document, as_json, for_people)
 
 
-def retire(name: Name, reason: Reason, partition: OnePartition = None, as_json: AsJson = False) -> None:
+def retire(
+    name: Name, reason: Reason, partition: OnePartition = None, start: StartOf = "truncation", as_json: AsJson = False
+) -> None:
     """Close streams of a log that is gone; begin today's log."""
     from lockstep.steps.retire import retire as close
 
     pipeline = folders.load(name).pipeline
     with ledger() as conn:
-        done = close(conn, broker(), pipeline, partition, person(reason))
+        done = close(conn, broker(), pipeline, partition, person(reason), _start_of(start))
     document: dict[str, Any] = {
         "pipeline": name,
         "retired": [
@@ -146,6 +152,14 @@ def retire(name: Name, reason: Reason, partition: OnePartition = None, as_json: 
         _say_abandoned(document["abandoned"])
 
     show(document, as_json, for_people)
+
+
+def _start_of(start: str) -> Any:
+    if start in {"truncation", "log-start"}:
+        return start
+    if not start.isdecimal() or int(start) > OFFSETS:
+        raise typer.BadParameter(f"{start} is neither truncation, log-start nor an offset", param_hint="--from")
+    return int(start)
 
 
 def migrate(name: OneName = None, as_json: AsJson = False) -> None:

@@ -95,6 +95,7 @@ class Situation:
     pace: Pace = NO_PACE
     failures: tuple[int, str | None] = (0, None)
     bound_by: tuple[Mapping[str, Any], ...] = ()
+    broken: Blocked | None = None
 
 
 @dataclass(frozen=True, slots=True)

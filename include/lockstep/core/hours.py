@@ -20,7 +20,8 @@ FURTHEST = timedelta(days=7)  # before the first look: hours that lie further ba
 class Reached:
     """How far the hours have come in one stream; `offset` is the first that is in no hour yet, None before the first hour.
 
-    A stream that `ends` is retired: nothing follows its position. Of one that is `gone` nobody can read any more.
+    A stream that `ends` is retired: nothing follows its position. Of one that is `gone` nobody can read any more. Before the
+    start of one that is `renewed` the log may hold records that an older incarnation has read.
     """
 
     stream_id: int
@@ -30,6 +31,7 @@ class Reached:
     offset: int | None
     ends: bool = False
     gone: bool = False
+    renewed: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)

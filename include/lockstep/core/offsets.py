@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -47,10 +47,14 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a partition holds for a `read_committed` reader: from `log_start` up to the last stable offset."""
+    """What a partition holds for a `read_committed` reader: from `log_start` up to the last stable offset.
+
+    `leader_epoch` is that of the broker which answered. It grows with every election. None: the broker did not tell it.
+    """
 
     log_start: int
     stable_end: int
+    leader_epoch: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.log_start <= self.stable_end:
@@ -82,6 +86,9 @@ class Stream:
     epoch: int
     start_offset: int
     position: int
+    leader_epoch: int | None = field(
+        default=None, compare=False
+    )  # the log was last seen under it, whole up to the position
 
     @property
     def partition(self) -> int:

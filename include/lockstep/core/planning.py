@@ -30,6 +30,7 @@ def decide(pipeline: Pipeline, situation: Situation, caller: Caller) -> Decision
     blocked = (
         changed_definition(pipeline, situation.bound_by)
         or another_log(pipeline.name, situation.streams, situation.view)
+        or situation.broken
         or _lost(pipeline, situation)
     )
     if blocked:
@@ -82,6 +83,10 @@ class Known(Protocol):
         """The broker's bounds."""
 
     @property
+    def broken(self) -> Blocked | None:
+        """The answer where the log lost its end: other records stand, or will stand, below the position."""
+
+    @property
     def failures(self) -> tuple[int, str | None]:
         """How often data or code made it fail under today's definition, and how it said so last."""
 
@@ -97,7 +102,9 @@ def about_unfinished(pipeline: Pipeline, known: Known, batch: Unfinished, caller
         return Busy(
             batch.batch_id, f"batch {batch.batch_id} is held by {batch.owner} until {batch.lease_until:%H:%M:%S} UTC"
         )
-    changed = changed_definition(pipeline, known.bound_by, batch) or _unreadable(pipeline, known.view, batch)
+    changed = (
+        changed_definition(pipeline, known.bound_by, batch) or _unreadable(pipeline, known.view, batch) or known.broken
+    )
     if changed:
         return changed
     times, error = known.failures
@@ -160,16 +167,25 @@ def another_log(name: str, streams: Iterable[Stream], view: TopicView) -> Blocke
     return None
 
 
-def _lost(pipeline: Pipeline, situation: Situation) -> Blocked | None:
-    for stream in situation.streams:
-        bounds = situation.view.bounds[stream.partition]
-        if bounds.stable_end < stream.position:
+def truncated(name: str, streams: Iterable[Stream], view: TopicView) -> Blocked | None:
+    """Streams whose log ends below the position wait for `retire`."""
+    for stream in streams:
+        bounds = view.bounds.get(stream.partition)
+        if bounds is not None and bounds.stable_end < stream.position:
             return Blocked(
                 f"{stream.topic_partition}: the log was truncated: it ends at {bounds.stable_end}, "
                 f"and everything below {stream.position} was committed",
-                f"lockstep retire {pipeline.name} --partition {stream.partition} --reason ...",
+                f"lockstep retire {name} --partition {stream.partition} --reason ...",
                 readings=3,
             )
+    return None
+
+
+def _lost(pipeline: Pipeline, situation: Situation) -> Blocked | None:
+    for stream in situation.streams:
+        bounds = situation.view.bounds[stream.partition]
+        if short := truncated(pipeline.name, [stream], situation.view):
+            return short
         if bounds.log_start > stream.position:
             return _loss(
                 pipeline.name, stream.partition, str(stream.topic_partition), stream.position, bounds.log_start

@@ -52,6 +52,7 @@ class RequestSituation:
     given_up: tuple[int, str | None] = (0, None)
     bound_by: tuple[Mapping[str, Any], ...] = ()
     mixes_partitions: bool = False
+    broken: Blocked | None = None
 
 
 def decide_request(pipeline: Pipeline, at: RequestSituation, caller: Caller) -> Decision | GiveUp:
@@ -65,6 +66,7 @@ def decide_request(pipeline: Pipeline, at: RequestSituation, caller: Caller) -> 
     blocked = (
         changed_definition(pipeline, at.bound_by)
         or another_log(pipeline.name, at.streams, at.view)
+        or at.broken
         or _given_up(pipeline.name, at, caller)
         or _cannot_read_again(pipeline.name, at)
     )

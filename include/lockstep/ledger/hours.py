@@ -51,6 +51,7 @@ def reached(cur: cursor, pipeline: str) -> tuple[tuple[Reached, ...], set[tuple[
             row.offset,
             ends=row.ends,
             gone=row.is_gone,
+            renewed=row.renewed,
         )
         for row in rows
     ), {(row.cluster_id, row.topic_id) for row in rows if not row.ends}

@@ -76,20 +76,25 @@ def open_streams(cur: cursor, pipeline: str) -> tuple[Stream, ...]:
 
 
 def open_new_streams(cur: cursor, pipeline: str, view: TopicView, starts: Mapping[int, int], *, same_log: bool) -> None:
-    """Opens a stream for each partition of `starts`, all in one new epoch; a new incarnation where the log is another one."""
+    """Opens a stream for each partition of `starts`, all in one new epoch; a new incarnation where the log is another one.
+
+    A partition that was gone and came back is of another log, also where growth brings it back.
+    """
     cur.execute(Q["latest_epochs"], {"pipeline": pipeline, "topic": view.topic})
     rows = every(cur)
     epoch = 1 + max((row.epoch for row in rows), default=-1)
-    incarnations = {row.partition: row.incarnation for row in rows}
+    log = (view.cluster_id, view.topic_id)
+    incarnations = {r.partition: r.incarnation + (not same_log or (r.cluster_id, r.topic_id) != log) for r in rows}
     partitions = sorted(starts)
     streams = {
         "epoch": epoch,
         "partitions": partitions,
-        "incarnations": [incarnations[p] + (not same_log) if p in incarnations else 0 for p in partitions],
+        "incarnations": [incarnations.get(p, 0) for p in partitions],
         "starts": [starts[p] for p in partitions],
+        "leader_epochs": [view.bounds[p].leader_epoch for p in partitions],
     }
-    log = {"pipeline": pipeline, "cluster_id": view.cluster_id, "topic": view.topic, "topic_id": view.topic_id}
-    cur.execute(Q["insert_streams"], log | streams)
+    named = {"pipeline": pipeline, "cluster_id": view.cluster_id, "topic": view.topic, "topic_id": view.topic_id}
+    cur.execute(Q["insert_streams"], named | streams)
 
 
 def insert_boundary(cur: cursor, stream_id: int, at: datetime, offset: int) -> None:
@@ -210,6 +215,7 @@ def streams_of(rows: Sequence[Any]) -> tuple[Stream, ...]:
             row.epoch,
             row.start_offset,
             row.position,
+            row.leader_epoch,
         )
         for row in rows
     )

@@ -35,19 +35,20 @@ order by s.stream_id
 
 -- name: open_streams
 -- The streams of a pipeline that are not retired, with their positions.
-select stream_id, topic, partition, cluster_id, topic_id, incarnation, epoch, start_offset, position
+select stream_id, topic, partition, cluster_id, topic_id, incarnation, epoch, start_offset, position, leader_epoch
 from lockstep.stream where pipeline = %(pipeline)s and retired_at is null order by stream_id
 
 -- name: latest_epochs
--- The newest epoch and incarnation of each partition, retired ones included.
-select partition, max(epoch) as epoch, max(incarnation) as incarnation
-from lockstep.stream where pipeline = %(pipeline)s and topic = %(topic)s group by partition
+-- The newest epoch and incarnation of each partition, retired ones included, and which log that incarnation is.
+select distinct on (partition) partition, max(epoch) over (partition by partition) as epoch, incarnation, cluster_id, topic_id
+from lockstep.stream where pipeline = %(pipeline)s and topic = %(topic)s order by partition, incarnation desc
 
 -- name: insert_streams
 -- A stream is born at its start; all of an epoch in one statement.
-insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset, position)
-select %(pipeline)s, %(cluster_id)s, %(topic)s, %(topic_id)s, n.partition, n.incarnation, %(epoch)s, n.start, n.start
-from unnest(%(partitions)s::int[], %(incarnations)s::int[], %(starts)s::bigint[]) as n (partition, incarnation, start)
+insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset, position, leader_epoch)
+select %(pipeline)s, %(cluster_id)s, %(topic)s, %(topic_id)s, n.partition, n.incarnation, %(epoch)s, n.start, n.start, n.leader_epoch
+from unnest(%(partitions)s::int[], %(incarnations)s::int[], %(starts)s::bigint[], %(leader_epochs)s::int[])
+    as n (partition, incarnation, start, leader_epoch)
 order by n.partition
 
 -- name: retire_stream

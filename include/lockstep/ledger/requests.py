@@ -200,9 +200,9 @@ def insert_request_batch(
     return batch_id if found_as_expected(cur, batch_id) else None
 
 
-def boundary(cur: cursor, pipeline: str, topic_id: str, partition: int, at: datetime) -> int | None:
-    """The offset that a time was resolved to before."""
-    cur.execute(Q["boundary"], {"pipeline": pipeline, "topic_id": topic_id, "partition": partition, "at": at})
+def boundary(cur: cursor, stream_id: int, at: datetime) -> int | None:
+    """The offset that a time was resolved to before, in the log of this stream."""
+    cur.execute(Q["boundary"], {"stream_id": stream_id, "at": at})
     row = maybe(cur)
     return row.offset if row else None
 

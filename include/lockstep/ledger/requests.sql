@@ -46,14 +46,17 @@ update lockstep.request r set closed_at = clock_timestamp() where r.closed_at is
     or exists (select 1 from lockstep.batch b where b.request_id = r.request_id and b.batch_id = any(%(batches)s)))
 
 -- name: log_streams
--- Every stream of one log, those that a partition's growth has closed included: their offsets can be read like the others.
-select stream_id, topic, partition, cluster_id, topic_id, incarnation, epoch, start_offset, position
-from lockstep.stream where pipeline = %(pipeline)s and cluster_id = %(cluster_id)s and topic_id = %(topic_id)s
-order by partition, stream_id
+-- Every stream of today's log. Growth closes streams and keeps the log. A truncation keeps the topic id and not the log.
+select s.stream_id, s.topic, s.partition, s.cluster_id, s.topic_id, s.incarnation, s.epoch, s.start_offset, s.position, s.leader_epoch
+from lockstep.stream s
+where s.pipeline = %(pipeline)s and s.cluster_id = %(cluster_id)s and s.topic_id = %(topic_id)s and not exists (
+    select 1 from lockstep.stream n where n.pipeline = s.pipeline and n.topic = s.topic and n.partition = s.partition
+        and n.incarnation > s.incarnation)
+order by s.partition, s.stream_id
 
 -- name: streams_of
 -- The streams that a request is about, whatever log they are of.
-select stream_id, topic, partition, cluster_id, topic_id, incarnation, epoch, start_offset, position
+select stream_id, topic, partition, cluster_id, topic_id, incarnation, epoch, start_offset, position, leader_epoch
 from lockstep.stream where stream_id in (select w.stream_id from lockstep.request_window w where w.request_id = %(request_id)s)
 order by stream_id
 
@@ -147,14 +150,15 @@ from unnest(%(streams)s::int[], %(froms)s::bigint[], %(untils)s::bigint[], %(exp
     as p (stream_id, from_offset, until_offset, expects, owner) order by p.stream_id, p.from_offset
 
 -- name: boundary
--- The offset that a time was resolved to, by whichever stream of this partition's log asked first (T13).
-select d."offset" from lockstep.boundary d join lockstep.stream s using (stream_id)
-where s.pipeline = %(pipeline)s and s.topic_id = %(topic_id)s and s.partition = %(partition)s and d.at = %(at)s
-order by d.stream_id limit 1
+-- The offset that a time was resolved to, by the oldest stream of this one's incarnation that asked (T13).
+select d."offset" from lockstep.stream o join lockstep.stream s on s.pipeline = o.pipeline and s.topic = o.topic
+    and s.partition = o.partition and s.incarnation = o.incarnation
+join lockstep.boundary d on d.stream_id = s.stream_id
+where o.stream_id = %(stream_id)s and d.at = %(at)s order by d.stream_id limit 1
 
 -- name: ranges_of_batches
 -- What batches were planned to read, whoever owns it today.
-select g.batch_id, g.stream_id, s.partition, s.topic_id, lower(g.offsets) as from_offset, upper(g.offsets) as until_offset
+select g.batch_id, g.stream_id, s.partition, lower(g.offsets) as from_offset, upper(g.offsets) as until_offset
 from lockstep.batch_range g join lockstep.batch b using (batch_id) join lockstep.stream s using (stream_id)
 where b.pipeline = %(pipeline)s and g.batch_id = any(%(batches)s) order by g.batch_id, s.partition, g.stream_id
 

@@ -43,7 +43,8 @@ def edge(
         case AtBatch(batch_id):
             with transaction(conn, READER) as cur:
                 rows = requests.ranges_of_batches(cur, pipeline.name, [batch_id])
-            found = [row for row in rows if row.topic_id == view.topic_id]
+                today = {stream.stream_id for stream in requests.log_streams(cur, pipeline.name, view)}
+            found = [row for row in rows if row.stream_id in today]
             if not found:
                 what = "read another log, which is gone" if rows else f"is no batch of {pipeline.name}"
                 raise Refusal(f"batch {batch_id} {what}", next_command=f"lockstep batches {pipeline.name}")
@@ -73,12 +74,16 @@ def streams_of_log(cur: cursor, pipeline: Pipeline, view: TopicView, partition: 
 
 
 def stretches(streams: Iterable[Stream], begin: Mapping[int, int], end: Mapping[int, int]) -> list[StreamRange]:
-    """What each stream has passed of the bounds; what lies before the first start belongs to a partition's first stream."""
+    """What each stream has passed of the bounds.
+
+    What lies before the first start belongs to a partition's first stream, where that is of the first incarnation. Before a
+    later one stand records that an older incarnation has read.
+    """
     found: list[StreamRange] = []
     seen = set()
     for stream in streams:
         p = stream.partition
-        own = stream.start_offset if p in seen else 0
+        own = stream.start_offset if p in seen or stream.incarnation else 0
         seen.add(p)
         if p in begin and p in end and (low := max(begin[p], own)) < (high := min(end[p], stream.position)):
             found.append(StreamRange(stream.stream_id, OffsetRange(stream.topic_partition, low, high)))
@@ -96,7 +101,7 @@ def _resolved(
     with transaction(conn, PLANNER) as cur:
         for stream in requests.log_streams(cur, pipeline.name, view):
             if stream.partition in found:
-                known = requests.boundary(cur, pipeline.name, view.topic_id, stream.partition, moment)
+                known = requests.boundary(cur, stream.stream_id, moment)
                 offset = found[stream.partition] if known is None else known
                 insert_boundary(cur, stream.stream_id, moment, offset)
                 resolved[stream.partition] = offset

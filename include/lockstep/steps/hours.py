@@ -10,7 +10,8 @@ from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.core.definition import start_of
 from lockstep.core.hours import HOUR, Complete, Waiting, first_hour, hours_over, judge, offsets_of_hour
 from lockstep.ledger import hours as ledger
-from lockstep.ledger.plan import lock_pipeline
+from lockstep.ledger.plan import lock_pipeline, open_streams
+from lockstep.steps import one_log
 from lockstep.steps.edges import GRACE
 
 if TYPE_CHECKING:
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection
 
     from lockstep.adapters.kafka import Broker
+    from lockstep.core.decisions import Blocked
     from lockstep.core.definition import Pipeline
     from lockstep.core.hours import Reached
+    from lockstep.core.offsets import Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ def keep_hours(conn: connection, broker: Broker, pipeline: Pipeline, now: dateti
         start = start_of(pipeline.start)
         begin = ledger.begun(cur, pipeline.name, start if isinstance(start, datetime) else None)
         streams, logs = ledger.reached(cur, pipeline.name)
+        opened = open_streams(cur, pipeline.name)
     if begin is None:
         return Found()
     after = last or first_hour(begin, now)
@@ -57,6 +61,7 @@ def keep_hours(conn: connection, broker: Broker, pipeline: Pipeline, now: dateti
     for until in over:
         try:
             look.require_the_same_log(streams, logs)
+            look.require_one_log(opened)
             answer = _one(look, until, streams, is_first=last is None and until == after + HOUR)
         except _NotYet as reason:
             return Found(tuple(kept), Waiting(until, *reason.args))
@@ -94,6 +99,7 @@ class _Look:
         self.conn, self.broker, self.pipeline, self.now = conn, broker, pipeline, now
         self.view = broker.view(pipeline.topic)
         self._high: dict[int, int] | None = None
+        self._broken: tuple[Blocked | None] | None = None
 
     def require_the_same_log(self, streams: Sequence[Reached], logs: set[tuple[str, str]]) -> None:
         """What was read is in the log that is there, and every partition of it has a stream."""
@@ -105,6 +111,15 @@ class _Look:
                 f"{self.view.topic}: the log is not the one that was read, or has new partitions",
                 f"lockstep plan {self.pipeline.name}",
             )
+
+    def require_one_log(self, opened: Sequence[Stream]) -> None:
+        """The log did not lose its end and grow past a position again. It is asked once."""
+        if self._broken is None:
+            self._broken = (
+                one_log.look(self.conn, self.broker, opened, self.view).blocked(self.pipeline.name, opened),
+            )
+        for blocked in filter(None, self._broken):
+            raise _NotYet(blocked.reason, blocked.next_command)
 
     def boundaries(self, at: datetime, streams: Sequence[Reached]) -> dict[int, int]:
         """Partition → the offset that a time begins at, resolved once (T13).
@@ -123,7 +138,8 @@ class _Look:
         missing = {p for p, offset in reached.items() if known.get(p, -1) < offset}
         if not missing:
             return known
-        first = self.broker.first_at(self.view, at)
+        begun = {s.topic_partition.partition: s.start_offset for s in streams if s.renewed and not s.gone}
+        first = {p: (max(o, begun.get(p, 0)), when) for p, (o, when) in self.broker.first_at(self.view, at).items()}
         self._high = self._high or self.broker.high_ends(self.view)
         astray = {p for p in missing if self._is_astray(*first[p], reached[p])}
         for p in sorted(missing):

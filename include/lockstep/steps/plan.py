@@ -16,6 +16,7 @@ from lockstep.core.planning import decide
 from lockstep.faults import reach
 from lockstep.ledger import owners
 from lockstep.ledger import plan as ledger
+from lockstep.steps.one_log import keep_epochs, look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from lockstep.core.definition import Pipeline
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.offsets import Stream, TopicView
+    from lockstep.steps.one_log import Look
 
 SECONDS_BETWEEN_READINGS = 0.3
 MOST_READINGS = 10
@@ -49,9 +51,12 @@ def plan(
     A Blocked that rests on the broker's word is believed only when readings taken one after another agree (T6).
     """
 
-    def decide_on(view: TopicView) -> Planned:
-        starts = _first_starts(conn, broker, folder.pipeline, view, now)
-        return _decide_under_lock(conn, folder, caller, view, starts, dry_run=dry_run)
+    def decide_on(view: TopicView) -> Planned | None:
+        with transaction(conn, READER) as cur:
+            streams = ledger.open_streams(cur, folder.pipeline.name)
+        seen = look(conn, broker, streams, view)
+        starts = None if streams else _first_starts(broker, folder.pipeline, view, now)
+        return _decide_under_lock(conn, folder, caller, view, seen, starts, dry_run=dry_run)
 
     return settled(broker, folder.pipeline, decide_on)
 
@@ -89,10 +94,11 @@ def _decide_under_lock(
     folder: PipelineFolder,
     caller: Caller,
     view: TopicView,
+    seen: Look,
     starts: dict[int, int] | None,
     *,
     dry_run: bool,
-) -> Planned:
+) -> Planned | None:
     pipeline = folder.pipeline
     with transaction(conn, PLANNER) as cur:
         paused = ledger.lock_pipeline(cur, pipeline.name)
@@ -102,7 +108,11 @@ def _decide_under_lock(
             (u for u in held_now(ledger.unfinished(cur, pipeline.name, caller.key)) if u.lane == "live"), None
         )
         streams = ledger.open_streams(cur, pipeline.name)  # later than the unfinished batch, on purpose (T6)
-        if not unfinished and not paused:
+        if seen.is_stale(streams, view):
+            return None
+        broken = seen.blocked(pipeline.name, streams)
+        keep_epochs(cur, streams, view)
+        if not unfinished and not paused and not broken:
             streams = _with_new_streams(cur, pipeline, view, streams, starts, caller)
         batch_id = unfinished.batch_id if unfinished else None
         situation = Situation(
@@ -114,9 +124,10 @@ def _decide_under_lock(
             pace=ledger.recent_pace(cur, pipeline.name, pipeline.limits),
             failures=ledger.data_failures(cur, batch_id, folder.content_hash()),
             bound_by=tuple(ledger.last_documents(cur, pipeline.name, batch_id)),
+            broken=broken,
         )
         planned = _record(cur, pipeline, of_owner(cur, pipeline, decide(pipeline, situation, caller)), caller)
-        if dry_run or isinstance(planned.decision, Busy | Blocked):
+        if dry_run or broken or isinstance(planned.decision, Busy | Blocked):
             conn.rollback()
     reach("plan.committed")
     return planned
@@ -174,13 +185,8 @@ def _with_new_streams(
     return opened
 
 
-def _first_starts(
-    conn: connection, broker: Broker, pipeline: Pipeline, view: TopicView, now: datetime
-) -> dict[int, int] | None:
+def _first_starts(broker: Broker, pipeline: Pipeline, view: TopicView, now: datetime) -> dict[int, int]:
     """Where each partition begins, for a pipeline that has no streams yet; asked before any lock is taken."""
-    with transaction(conn, READER) as cur:
-        if ledger.open_streams(cur, pipeline.name):
-            return None
     start = start_of(pipeline.start)
     if isinstance(start, datetime):
         if start > now:

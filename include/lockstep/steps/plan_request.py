@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.postgres import PLANNER, transaction
+from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.core.decisions import Blocked, Busy, GiveUp, Idle, Resume, Start
 from lockstep.core.errors import Refusal
 from lockstep.core.guarantees import WHOLE_BATCH, commit_unit
 from lockstep.core.lanes import untaken
+from lockstep.core.planning import truncated
 from lockstep.core.requests import Request, RequestSituation, decide_request
 from lockstep.faults import reach
 from lockstep.ledger import decisions, requests
 from lockstep.ledger import plan as ledger
+from lockstep.steps.one_log import keep_epochs, look
 from lockstep.steps.plan import Planned, held_now, of_owner, settled
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.lanes import Piece
     from lockstep.core.offsets import Stream, TopicView
+    from lockstep.steps.one_log import Look
 
 
 def plan_request(conn: connection, broker: Broker, folder: PipelineFolder, request_id: int, caller: Caller) -> Planned:
@@ -30,7 +34,14 @@ def plan_request(conn: connection, broker: Broker, folder: PipelineFolder, reque
 
     Idle closes the request when nothing of it is left. A batch whose records were deleted meanwhile is abandoned here.
     """
-    return settled(broker, folder.pipeline, lambda view: _decide_under_lock(conn, folder, request_id, caller, view))
+
+    def decide_on(view: TopicView) -> Planned | None:
+        with transaction(conn, READER) as cur:
+            streams = ledger.open_streams(cur, folder.pipeline.name)
+        seen = look(conn, broker, streams, view)
+        return _decide_under_lock(conn, folder, request_id, caller, view, seen)
+
+    return settled(broker, folder.pipeline, decide_on)
 
 
 def give_up(cur: cursor, batch_id: int, reason: str) -> None:
@@ -57,12 +68,17 @@ def asked_for(cur: cursor, request_id: int, pipeline: str) -> Request:
 
 
 def _decide_under_lock(
-    conn: connection, folder: PipelineFolder, request_id: int, caller: Caller, view: TopicView
+    conn: connection, folder: PipelineFolder, request_id: int, caller: Caller, view: TopicView, seen: Look
 ) -> Planned | None:
     with transaction(conn, PLANNER) as cur:
         paused = ledger.lock_pipeline(cur, folder.pipeline.name)
         reach("plan.locked")
-        at = _situation(cur, folder, request_id, caller, view, paused=paused)
+        streams = ledger.open_streams(cur, folder.pipeline.name)
+        if seen.is_stale(streams, view):
+            return None
+        broken = truncated(folder.pipeline.name, streams, view) or seen.blocked(folder.pipeline.name, streams)
+        keep_epochs(cur, () if broken else streams, view)
+        at = replace(_situation(cur, folder, request_id, caller, view, paused=paused), broken=broken)
         decision = of_owner(cur, folder.pipeline, decide_request(folder.pipeline, at, caller))
         if isinstance(decision, GiveUp):
             give_up(cur, decision.batch_id, decision.reason)

@@ -10,6 +10,7 @@ from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.ledger import requests
 from lockstep.steps.edges import streams_of_log
+from lockstep.steps.one_log import require_one_log
 from lockstep.steps.plan_request import mixes_partitions
 from lockstep.steps.requests import Asked, segments, written_down
 
@@ -66,6 +67,7 @@ def redrive(
     """
     pipeline = folder.pipeline
     view = broker.view(pipeline.topic)
+    require_one_log(conn, broker, pipeline, view)
     whole = mixes_partitions(folder)
     with transaction(conn, READER) as cur:
         streams = streams_of_log(cur, pipeline, view, None)

@@ -13,6 +13,7 @@ from lockstep.ledger import requests
 from lockstep.ledger.history import insert_request_call
 from lockstep.steps.decisions import deciding
 from lockstep.steps.edges import edge, streams_of_log, stretches
+from lockstep.steps.one_log import require_one_log
 from lockstep.steps.plan_request import asked_for, mixes_partitions
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def ask(
     """
     pipeline = folder.pipeline
     view = broker.view(pipeline.topic)
+    require_one_log(conn, broker, pipeline, view)
     begin = {p: bounds.log_start for p, bounds in view.bounds.items()}
     end = {p: bounds.stable_end for p, bounds in view.bounds.items()}
     if wanted.begin is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import PositionMoved, Refusal
@@ -11,6 +11,7 @@ from lockstep.ledger import decisions
 from lockstep.ledger.plan import open_new_streams, open_streams, retire_stream
 from lockstep.ledger.requests import close_requests_of
 from lockstep.steps.decisions import deciding, lock_and_abandon, stream_of
+from lockstep.steps.one_log import look, truncation_point
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import Stream, TopicView
     from lockstep.core.person import Person
 
+Start = Literal["truncation", "log-start"] | int
+TRUNCATION: Final = "truncation"
+LOG_START: Final = "log-start"
 READINGS_OF_A_TRUNCATION = 3  # one stale broker's answer is no proof (T6)
 
 
@@ -34,20 +38,38 @@ class Retirement:
     abandoned: tuple[int, ...]
 
 
-def retire(conn: connection, broker: Broker, pipeline: Pipeline, partition: int | None, person: Person) -> Retirement:
-    """Closes the streams whose log was recreated, truncated or removed; opens their successors at today's log start.
+def retire(
+    conn: connection,
+    broker: Broker,
+    pipeline: Pipeline,
+    partition: int | None,
+    person: Person,
+    start: Start = TRUNCATION,
+) -> Retirement:
+    """Closes the streams whose log was recreated, truncated or removed, and opens their successors.
 
-    Refused while the log is the same and nothing is wrong with it: a successor reads the whole log again.
+    A recreated topic begins at log start. A truncated log begins at the truncation, at log start, or at an offset that the
+    person names. Refused while nothing is wrong with the log, and while the point of a truncation cannot be proved.
     """
+    if isinstance(start, int) and partition is None:
+        raise Refusal(
+            f"{pipeline.name}: --from {start} is an offset of one partition", next_command="name it: --partition"
+        )
     with transaction(conn, READER) as cur:
         streams = open_streams(cur, pipeline.name)
         claimed = decisions.claimed_until(cur, pipeline.name)
     if partition is not None:
         streams = (stream_of(streams, pipeline, partition),)
-    view, wrong = _what_is_wrong(broker, pipeline, streams, claimed)
+    view, wrong, broken = _what_is_wrong(conn, broker, pipeline, streams, claimed)
     sick = [stream for stream in streams if stream.stream_id in wrong]
     ids = [stream.stream_id for stream in sick]
     starts = _starts(view, sick, all_partitions=partition is None)
+    if start != LOG_START and _is_same_log(sick, view):
+        for stream in (s for s in sick if s.partition in starts):
+            # Of a log that ends within a planned batch, nothing past the position was committed.
+            is_whole = stream.stream_id not in broken and view.bounds[stream.partition].stable_end >= stream.position
+            begin = stream.position if is_whole and start == TRUNCATION else None
+            starts[stream.partition] = _start(broker, pipeline, view, stream, start) if begin is None else begin
     with deciding(conn, pipeline.name) as cur:
         abandoned = lock_and_abandon(cur, decisions.claiming(cur, ids), person)
         if decisions.lock_streams(cur, ids) != {s.stream_id: s.position for s in sick} or not (
@@ -64,7 +86,8 @@ def retire(conn: connection, broker: Broker, pipeline: Pipeline, partition: int 
         open_new_streams(cur, pipeline.name, view, starts, same_log=False)
         detail = {
             "retired": [{"stream_id": s.stream_id, "position": s.position, "why": wrong[s.stream_id]} for s in sick],
-            "opened": [{"partition": p, "start_offset": start} for p, start in starts.items()],
+            "opened": [{"partition": p, "start_offset": begin} for p, begin in starts.items()],
+            "from": start,
             "abandoned": abandoned,
         }
         decisions.record(cur, pipeline.name, "retire", person, detail)
@@ -72,16 +95,19 @@ def retire(conn: connection, broker: Broker, pipeline: Pipeline, partition: int 
 
 
 def _what_is_wrong(
-    broker: Broker, pipeline: Pipeline, streams: Sequence[Stream], claimed: Mapping[int, int]
-) -> tuple[TopicView, dict[int, str]]:
+    conn: connection, broker: Broker, pipeline: Pipeline, streams: Sequence[Stream], claimed: Mapping[int, int]
+) -> tuple[TopicView, dict[int, str], set[int]]:
     for _ in range(READINGS_OF_A_TRUNCATION):
         view = broker.view(pipeline.topic)
-        wrong = {s.stream_id: why for s in streams if (why := _wrong(s, view, claimed.get(s.stream_id, 0)))}
+        broken = look(conn, broker, streams, view).broken
+        wrong = {s.stream_id: why for s in streams if (why := _wrong(s, view, claimed.get(s.stream_id, 0)))} | dict(
+            broken
+        )
         if not wrong:
             _refuse_healthy(pipeline, streams, view)
         if all((s.cluster_id, s.topic_id) != (view.cluster_id, view.topic_id) for s in streams if s.stream_id in wrong):
             break
-    return view, wrong
+    return view, wrong, set(broken)
 
 
 def _wrong(stream: Stream, view: TopicView, claimed_until: int) -> str | None:
@@ -121,7 +147,36 @@ def _refuse_healthy(pipeline: Pipeline, streams: Sequence[Stream], view: TopicVi
 
 
 def _starts(view: TopicView, sick: Sequence[Stream], *, all_partitions: bool) -> dict[int, int]:
-    """Where the successors begin; a recreated topic is begun in all of its partitions, so that they share one epoch."""
-    recreated = any(s.topic_id != view.topic_id or s.cluster_id != view.cluster_id for s in sick)
-    wanted = set(view.bounds) if all_partitions and recreated else {s.partition for s in sick}
+    """Log starts of the successors; a recreated topic is begun in all of its partitions, so that they share one epoch."""
+    wanted = {s.partition for s in sick}
+    if all_partitions and not _is_same_log(sick, view):
+        wanted = set(view.bounds)
     return {p: bounds.log_start for p, bounds in view.bounds.items() if p in wanted}
+
+
+def _is_same_log(sick: Sequence[Stream], view: TopicView) -> bool:
+    """Whether the topic was not recreated: what is wrong with it is its end, or a partition that is gone."""
+    return all((s.cluster_id, s.topic_id) == (view.cluster_id, view.topic_id) for s in sick)
+
+
+def _start(broker: Broker, pipeline: Pipeline, view: TopicView, stream: Stream, start: Start) -> int:
+    """Where the successor in a truncated log begins: nothing that was read comes again, and no new record is left out."""
+    bounds = view.bounds[stream.partition]
+    most = min(stream.position, bounds.stable_end)
+    if isinstance(start, int):
+        if not bounds.log_start <= start <= most:
+            raise Refusal(
+                f"{stream.topic_partition}: --from {start} is outside of [{bounds.log_start}, {most}], where the log was "
+                "truncated",
+                next_command=f"lockstep status {pipeline.name}",
+            )
+        return start
+    point, why = truncation_point(broker, stream, view)
+    if point is None:
+        again = f"lockstep retire {pipeline.name} --partition {stream.partition} --reason ... --from"
+        raise Refusal(
+            f"{stream.topic_partition}: the point of the truncation is not proved: {why}. It lies in "
+            f"[{bounds.log_start}, {most}]: log-start reads again what is still there, an offset is yours to know",
+            next_command=f"{again} log-start, or {again} OFFSET",
+        )
+    return point

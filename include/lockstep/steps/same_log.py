@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.kafka_epochs import epoch_of
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.ledger import attempts
+from lockstep.ledger.one_log import planned_epochs
 
 if TYPE_CHECKING:
+    from lockstep.adapters.kafka import Broker
     from lockstep.core.offsets import StreamRange, TopicView
     from lockstep.steps.surroundings import Surroundings
 
@@ -21,11 +24,38 @@ def log_starts(at: Surroundings, pipeline: str, batch_id: int) -> dict[int, int]
     with transaction(at.conn, READER) as cur:
         ranges = attempts.ranges(cur, batch_id)
         planned_on = attempts.logs(cur, batch_id)
+        epochs = planned_epochs(cur, batch_id)
     if not ranges:
         return {}  # all of it is committed
     log = planned_on.pop() if len(planned_on) == 1 else ("", "")
     view = at.broker.view(ranges[0].offsets.topic_partition.topic)
-    return {item.stream_id: require_same_log(view, log, item, batch_id, pipeline) for item in ranges}
+    starts = {item.stream_id: require_same_log(view, log, item, batch_id, pipeline) for item in ranges}
+    for item in ranges:
+        if item.stream_id in epochs:
+            _require_whole(at.broker, view, item, epochs[item.stream_id], batch_id, pipeline)
+    return starts
+
+
+def _require_whole(
+    broker: Broker, view: TopicView, item: StreamRange, epoch: int, batch_id: int, pipeline: str
+) -> None:
+    """Under a new leader, the range's last record is still one of the log that was planned on.
+
+    A range that ends with a marker or a compacted record proves nothing: it is planned and read again.
+    """
+    topic, partition = item.offsets.topic_partition.topic, item.offsets.topic_partition.partition
+    now = view.bounds[partition].leader_epoch
+    if now is None or now <= epoch:
+        return
+    last, until = item.offsets.until_offset - 1, item.offsets.until_offset
+    record = next(broker.records(topic, partition, last, until, committed=False), None)
+    written = None if record is None else epoch_of(record.leader_epoch())
+    if written is None or written > epoch:
+        raise Refusal(
+            f"{item.offsets}: the partition's leader epoch went from {epoch} to {now} since batch {batch_id} was planned, and "
+            "the log may have been truncated",
+            next_command=f"lockstep plan {pipeline}",
+        )
 
 
 def require_same_log(

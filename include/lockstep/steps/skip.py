@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.bounds import AtOffsets
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import PositionMoved, Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.ledger import decisions
 from lockstep.ledger.plan import open_streams
 from lockstep.steps.decisions import deciding, lock_and_abandon, refuse_another_log
 from lockstep.steps.edges import edge
+from lockstep.steps.one_log import keep_epochs, look
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,6 +50,9 @@ def skip(
         raise Refusal(f"{pipeline.name}: nothing was planned yet", next_command=f"lockstep plan {pipeline.name}")
     for stream in before:
         refuse_another_log(stream, pipeline, (view.cluster_id, view.topic, view.topic_id))
+    seen = look(conn, broker, before, view)
+    if broken := seen.blocked(pipeline.name, before):
+        raise Refusal(broken.reason, next_command=broken.next_command)
     goals = {p: bounds.stable_end for p, bounds in view.bounds.items()}
     if to is not None:
         goals = edge(conn, broker, pipeline, view, to, now, is_end=False)
@@ -57,6 +61,12 @@ def skip(
     with deciding(conn, pipeline.name) as cur:
         abandoned = lock_and_abandon(cur, _in_the_way(cur, streams, goals), person)
         positions = decisions.lock_streams(cur, ids)
+        if seen.is_stale(open_streams(cur, pipeline.name), view):
+            raise PositionMoved(
+                f"{pipeline.name}: its streams moved while the broker was asked; nothing was changed",
+                next_command=f"lockstep status {pipeline.name}, then again",
+            )
+        keep_epochs(cur, streams, view)
         ranges = _ranges(pipeline, streams, positions, goals, view, exact=isinstance(to, AtOffsets))
         decisions.release_claims(cur, abandoned)
         for item in ranges:

@@ -1,0 +1,20 @@
+"""Leader epochs and timestamps as Kafka's client tells them; None in place of its numbers for "there is none"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
+
+LAST_STAMP = 253_402_214_400_000  # in milliseconds: Python's calendar ends with the year 9999
+
+
+def epoch_of(leader_epoch: int | None) -> int | None:
+    """A leader epoch; old record formats and old brokers have none."""
+    return leader_epoch if leader_epoch is not None and leader_epoch >= 0 else None
+
+
+def milliseconds_of(record: Any) -> int | None:
+    """A record's timestamp, as far as Python's calendar reaches."""
+    kind, stamp = record.timestamp()
+    return None if kind == TIMESTAMP_NOT_AVAILABLE or not 0 <= stamp <= LAST_STAMP else int(stamp)

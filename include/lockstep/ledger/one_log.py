@@ -1,0 +1,41 @@
+"""What is kept of a log besides offsets: the leader epoch it was seen under, and the newest record that was committed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg2.extensions import cursor
+
+Q = queries("lockstep.ledger", "one_log")
+
+
+def last_records(cur: cursor, streams: Sequence[int]) -> dict[int, Any]:
+    """Stream to (last_offset, min_timestamp, max_timestamp); omits streams that no record was delivered of."""
+    cur.execute(Q["last_records"], {"streams": list(streams)})
+    return {row.stream_id: row for row in every(cur)}
+
+
+def keep_leader_epochs(cur: cursor, seen: Sequence[tuple[int, int, int]]) -> None:
+    """Keeps (stream, position, leader epoch): the log was seen whole up to that position under that epoch."""
+    if seen:
+        streams, positions, epochs = zip(*seen, strict=True)
+        known = {"streams": list(streams), "positions": list(positions), "epochs": list(epochs)}
+        cur.execute(Q["keep_leader_epochs"], known)
+
+
+def planned_epochs(cur: cursor, batch_id: int) -> dict[int, int]:
+    """Stream to the leader epoch that a batch was planned under; omits streams without one."""
+    cur.execute(Q["planned_epochs"], {"batch_id": batch_id})
+    return {row.stream_id: row.leader_epoch for row in every(cur)}
+
+
+def shared_until(cur: cursor, pipeline: str) -> dict[int, int | None]:
+    """Stream to the offset below which today's log still holds the stream's records; None: all of them."""
+    cur.execute(Q["shared_until"], {"pipeline": pipeline})
+    return {row.stream_id: row.shared_until for row in every(cur)}
