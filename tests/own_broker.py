@@ -36,6 +36,10 @@ class OwnBroker:
         """The log of partition 0 is empty, and is still the same topic's: as a disk that came back without its data."""
         self._while_down(lambda: self._begin_at(topic, 0))
 
+    def cut(self, topic: str, offset: int) -> None:
+        """The log of partition 0 loses its records from this offset on: as after an unclean election."""
+        self._while_down(lambda: self._cut(topic, offset))
+
     def move(self, topic: str, offset: int) -> None:
         """The log of partition 0 begins at this offset, as after so many records."""
         self._while_down(lambda: self._begin_at(topic, offset))
@@ -58,12 +62,32 @@ class OwnBroker:
         self.broker = kafka.start(self.home, self.broker.port, more=HURRIED)
 
     def _begin_at(self, topic: str, offset: int) -> None:
-        data = self.home.resolve() / "kafka" / "data"
-        folder = data / f"{topic}-0"
+        folder = self._data / f"{topic}-0"
         for file in folder.iterdir():
             if file.name != "partition.metadata":
                 file.unlink()
         (folder / f"{offset:020}.log").touch()
-        for checkpoint in data.glob("*-checkpoint"):  # what the broker believes of all its logs, found out anew
+        self._forget()
+
+    def _cut(self, topic: str, offset: int) -> None:
+        folder = self._data / f"{topic}-0"
+        for file in folder.iterdir():
+            if file.suffix in {".index", ".timeindex", ".snapshot"}:  # found out anew
+                file.unlink()
+        (segment,) = folder.glob("*.log")
+        content, at = segment.read_bytes(), 0
+        while at < len(content) and int.from_bytes(content[at : at + 8]) < offset:  # a batch: base offset, length, ...
+            at += 12 + int.from_bytes(content[at + 8 : at + 12])
+        segment.write_bytes(content[:at])
+        self._forget()
+
+    @property
+    def _data(self) -> Path:
+        return self.home.resolve() / "kafka" / "data"
+
+    def _forget(self) -> None:
+        """The broker finds out anew what it believes of all its logs."""
+        data = self._data
+        for checkpoint in data.glob("*-checkpoint"):
             checkpoint.unlink()
         (data / ".kafka_cleanshutdown").unlink(missing_ok=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from house.log import SayingLog
-from house.world import ME, World
+from house.world import World
 from lockstep.core.errors import Refusal
-from lockstep.steps.retire import retire
 
 ROWS = """select s.incarnation, h._offset, h.n from public.house h
     join lockstep.stream s on s.stream_id = h._stream order by 1, 2"""
@@ -234,8 +233,7 @@ def test_a_person_may_begin_a_truncated_log_elsewhere(world, start, begins, doub
     world.remember()
     world.log.truncate(0, 60)
     world.once(take_over=True)
-    with world._at() as at:
-        retire(at.conn, at.broker, world.pipeline, 0, ME, start)
+    world.retire(0, start)
     world.run()
 
     assert starts(world) == [0, begins]
@@ -249,8 +247,8 @@ def test_an_offset_past_the_truncated_log_is_refused(world, start):
     world.log.produce(0, 100)
     world.run()
     world.log.truncate(0, 60)
-    with world._at() as at, pytest.raises(Refusal, match=rf"--from {start} is outside of \[0, 60\]"):
-        retire(at.conn, at.broker, world.pipeline, 0, ME, start)
+    with pytest.raises(Refusal, match=rf"--from {start} is outside of \[0, 60\]"):
+        world.retire(0, start)
     assert starts(world) == [0]
 
 

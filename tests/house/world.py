@@ -124,9 +124,9 @@ class World:
                     accepted += 1
         return {"accepted": accepted}
 
-    def retire(self) -> dict:
+    def retire(self, partition: int | None = None, start: str | int = "truncation") -> dict:
         with self._at() as at:
-            done = retire(at.conn, at.broker, self.pipeline, None, ME)
+            done = retire(at.conn, at.broker, self.pipeline, partition, ME, start)
             return {"retired": len(done.retired)}
 
     def abandon(self) -> dict:

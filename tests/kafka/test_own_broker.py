@@ -90,3 +90,57 @@ def test_retention_between_plan_and_read_stops_the_batch_before_anything_is_lost
     assert f"{name}-0: offsets [0, 7)" in blocked.reason
     assert "accept-loss drill --partition 0 --from 0 --until 7" in blocked.next_command
     assert here.drill.ask("select count(*) from public.drill") == [(0,)]
+
+
+def values(here) -> list[tuple[int, int, int]]:
+    return here.drill.ask(
+        "select s.incarnation, d._offset, d.n from public.drill d join lockstep.stream s on s.stream_id = d._stream order by 1, 2"
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("new", [3, 20], ids=["and ends below the position", "and grew past the position again"])
+def test_a_log_that_lost_its_end(elsewhere, produce, own, new):
+    here = elsewhere()
+    name = here.drill.topic
+    produce(name, records(7), 0)
+    produce(name, records(5, 7), 0)
+    here.drain()
+    before = values(here)
+    own.cut(name, 7)
+    here.at.broker = Broker(own.address)
+    assert high_end(own.address, name) == 7
+    produce(name, records(new, 500), 0)
+
+    blocked = here.run().decision
+    retire(here.at.conn, here.at.broker, here.folder.pipeline, 0, ME)
+    here.drain()
+    here.code = lambda value: value | {"n": 0}
+    here.replay()
+
+    assert isinstance(blocked, Blocked)
+    what = "it ends at 10" if new == 3 else "the log lost its end and grew past the position 12 again"
+    assert what in blocked.reason
+    assert blocked.next_command == "lockstep retire drill --partition 0 --reason ..."
+    assert before == [(0, n, n) for n in range(12)]
+    assert values(here) == before + [(1, 7 + n, 0) for n in range(new)]
+    starts = here.drill.ask("select incarnation, start_offset, position from lockstep.stream order by 1")
+    assert starts == [(0, 0, 12), (1, 7, 7 + new)]
+
+
+@pytest.mark.long
+def test_a_broker_that_comes_back_with_the_whole_log_is_read_on(elsewhere, produce, own):
+    here = elsewhere()
+    name = here.drill.topic
+    produce(name, records(12), 0)
+    here.drain()
+    (before,) = here.drill.ask("select leader_epoch from lockstep.stream")
+    own.cut(name, 12)  # nothing is lost: a new leader alone
+    here.at.broker = Broker(own.address)
+    produce(name, records(5, 500), 0)
+
+    here.drain()
+
+    (after,) = here.drill.ask("select leader_epoch from lockstep.stream")
+    assert after > before
+    assert [n for _, _, n in values(here)] == [*range(12), *range(500, 505)]

@@ -50,7 +50,7 @@ def test_a_truncated_log_is_believed_after_three_readings_and_only_its_partition
     ledger.done({first: (0, 10), second: (0, 10)})
     broker = SayingBroker(view((0, 7), (0, 20)))
 
-    done = retire(conn, broker, ORDERS, None, ME)
+    done = retire(conn, broker, ORDERS, None, ME, "log-start")
 
     assert [(s.partition, why) for s, why in done.retired] == [
         (0, "truncated: the log ends at 7, below the position 10")

@@ -64,12 +64,11 @@ def retire(
     sick = [stream for stream in streams if stream.stream_id in wrong]
     ids = [stream.stream_id for stream in sick]
     starts = _starts(view, sick, all_partitions=partition is None)
-    if start != LOG_START and _is_same_log(sick, view):
-        for stream in (s for s in sick if s.partition in starts):
-            # Of a log that ends within a planned batch, nothing past the position was committed.
-            is_whole = stream.stream_id not in broken and view.bounds[stream.partition].stable_end >= stream.position
-            begin = stream.position if is_whole and start == TRUNCATION else None
-            starts[stream.partition] = _start(broker, pipeline, view, stream, start) if begin is None else begin
+    for stream in (s for s in sick if s.partition in starts and start != LOG_START and _is_same_log(s, view)):
+        # Of a log that ends within a planned batch, nothing past the position was committed.
+        is_whole = stream.stream_id not in broken and view.bounds[stream.partition].stable_end >= stream.position
+        begin = stream.position if is_whole and start == TRUNCATION else None
+        starts[stream.partition] = _start(broker, pipeline, view, stream, start) if begin is None else begin
     with deciding(conn, pipeline.name) as cur:
         abandoned = lock_and_abandon(cur, decisions.claiming(cur, ids), person)
         if decisions.lock_streams(cur, ids) != {s.stream_id: s.position for s in sick} or not (
@@ -100,9 +99,8 @@ def _what_is_wrong(
     for _ in range(READINGS_OF_A_TRUNCATION):
         view = broker.view(pipeline.topic)
         broken = look(conn, broker, streams, view).broken
-        wrong = {s.stream_id: why for s in streams if (why := _wrong(s, view, claimed.get(s.stream_id, 0)))} | dict(
-            broken
-        )
+        short = {s.stream_id: why for s in streams if (why := _wrong(s, view, claimed.get(s.stream_id, 0)))}
+        wrong = {**short, **broken}
         if not wrong:
             _refuse_healthy(pipeline, streams, view)
         if all((s.cluster_id, s.topic_id) != (view.cluster_id, view.topic_id) for s in streams if s.stream_id in wrong):
@@ -148,15 +146,14 @@ def _refuse_healthy(pipeline: Pipeline, streams: Sequence[Stream], view: TopicVi
 
 def _starts(view: TopicView, sick: Sequence[Stream], *, all_partitions: bool) -> dict[int, int]:
     """Log starts of the successors; a recreated topic is begun in all of its partitions, so that they share one epoch."""
-    wanted = {s.partition for s in sick}
-    if all_partitions and not _is_same_log(sick, view):
-        wanted = set(view.bounds)
+    recreated = not all(_is_same_log(stream, view) for stream in sick)
+    wanted = set(view.bounds) if all_partitions and recreated else {s.partition for s in sick}
     return {p: bounds.log_start for p, bounds in view.bounds.items() if p in wanted}
 
 
-def _is_same_log(sick: Sequence[Stream], view: TopicView) -> bool:
+def _is_same_log(stream: Stream, view: TopicView) -> bool:
     """Whether the topic was not recreated: what is wrong with it is its end, or a partition that is gone."""
-    return all((s.cluster_id, s.topic_id) == (view.cluster_id, view.topic_id) for s in sick)
+    return (stream.cluster_id, stream.topic_id) == (view.cluster_id, view.topic_id)
 
 
 def _start(broker: Broker, pipeline: Pipeline, view: TopicView, stream: Stream, start: Start) -> int:
