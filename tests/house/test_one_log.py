@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from house.log import SayingLog
 from house.world import World
+from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.core.errors import Refusal
+from lockstep.ledger.picture import View, uncovered
+from lockstep.ledger.reading import holes
 
 ROWS = """select s.incarnation, h._offset, h.n from public.house h
     join lockstep.stream s on s.stream_id = h._stream order by 1, 2"""
@@ -129,6 +134,16 @@ def starts(world: World) -> list[int]:
     return [
         at for (at,) in world.ask("select start_offset from lockstep.stream where partition = 0 order by stream_id")
     ]
+
+
+def test_what_an_older_incarnation_has_read_is_no_hole(world, database):
+    truncated_after_a_hundred(world)
+    (stream,) = world.ask("select stream_id from lockstep.stream where partition = 0 and retired_at is null")[0]
+    with closing(connect(database)) as conn, transaction(conn, READER) as cur:
+        found = holes(cur, "house", {stream: 0})
+        drawn = uncovered(cur, View((stream,), 0, 110), {stream: (0, 110)})
+    assert [hole for hole in found if hole["stream_id"] == stream] == []
+    assert drawn == []
 
 
 @pytest.mark.parametrize("new", [40, 41, 90])

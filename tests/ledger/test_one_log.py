@@ -24,7 +24,7 @@ def test_no_lane_claims_offsets_of_an_older_incarnation(ledger, truncated, lane)
 
 
 def test_no_lane_claims_offsets_before_the_truncation(ledger, truncated):
-    with pytest.raises(errors.CheckViolation, match="one_log: .* begins before its start 60"):
+    with pytest.raises(errors.CheckViolation, match=r"one_log: .* begins before its start 60"):
         ledger.planned({truncated[1]: (50, 70)}, lane="fill")
 
 
@@ -47,7 +47,8 @@ def test_offsets_before_the_first_start_and_of_a_grown_stream_are_claimed(ledger
         ("insert into lockstep.coverage values (1, '[100,110)', 'skipped')", r"\[100,110\) of stream 1 is no skipped"),
     ],
 )
-def test_nothing_is_said_of_an_older_incarnation(conn, truncated, statement, message):
+@pytest.mark.usefixtures("truncated")
+def test_nothing_is_said_of_an_older_incarnation(conn, statement, message):
     with pytest.raises(errors.CheckViolation, match=f"one_log: .*{message}"), transaction(conn, OWNER) as cur:
         cur.execute(statement)
 
@@ -62,7 +63,7 @@ def test_a_new_incarnation_waits_for_the_claims_on_the_older_one(ledger):
     old = ledger.stream(0)
     ledger.planned({old: (0, 10)})
     ledger.retired(old)
-    with pytest.raises(errors.CheckViolation, match="one_log: stream .* which a batch still claims"):
+    with pytest.raises(errors.CheckViolation, match=r"one_log: stream .* which a batch still claims"):
         ledger.stream(0, incarnation=1, epoch=1)
 
 
@@ -72,6 +73,6 @@ def test_an_incarnation_is_one_log_and_none_comes_back(ledger):
         ledger.stream(0, incarnation=0, epoch=1)
     with pytest.raises(errors.CheckViolation, match="which is of a newer or of another log"):
         ledger.ask(
-            "insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset, position)"
-            " values ('orders', 'cluster-1', 'orders.v1', 'another', 0, 1, 1, 0, 0) returning 1"
+            "insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset,"
+            " position) values ('orders', 'cluster-1', 'orders.v1', 'another', 0, 1, 1, 0, 0) returning 1"
         )

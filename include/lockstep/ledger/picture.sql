@@ -50,7 +50,7 @@ select batch_id, lane, closed_at from lockstep.batch where batch_id = any(%(batc
 -- name: uncovered
 -- What nobody covers between where a log or pipeline begins and its position, exactly, however narrow.
 with shown as (
-    select s.stream_id, s.start, s.position, o.stream_id as owner
+    select s.stream_id, greatest(s.start, lockstep.read_before(s.stream_id)) as start, s.position, o.stream_id as owner
     from unnest(%(streams)s::int[], %(starts)s::bigint[], %(positions)s::bigint[]) s (stream_id, start, position)
     join lockstep.stream t using (stream_id)
     -- a partition's growth leaves what was covered before it with an older stream of the same incarnation

@@ -22,7 +22,8 @@ where s.pipeline = %(pipeline)s and s.retired_at is null order by s.topic, s.par
 -- What no batch covers of today's logs: never covered or skipped since log start, and every loss, with who decided it.
 with log as (
     select s.stream_id, s.topic, s.partition, s.start_offset, o.stream_id as owner,
-        int8range(least(coalesce(b.log_start, s.start_offset), s.position), s.position) as readable
+        int8range(least(greatest(coalesce(b.log_start, s.start_offset), lockstep.read_before(s.stream_id)), s.position),
+            s.position) as readable
     from lockstep.stream s
     left join unnest(%(streams)s::int[], %(log_starts)s::bigint[]) as b (stream_id, log_start) on b.stream_id = s.stream_id
     -- a partition's growth leaves what was covered before it with an older stream of the same incarnation

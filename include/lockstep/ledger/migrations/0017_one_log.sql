@@ -12,6 +12,15 @@ create function is_replaced(stream int) returns boolean language sql stable set 
         where s.stream_id = stream)
 $$;
 
+-- Below this offset a truncated log holds records that an older incarnation has read; 0 where there is none.
+create function read_before(stream int) returns bigint language sql stable set search_path = pg_catalog, pg_temp as $$
+    select coalesce(min(i.start_offset), 0) from lockstep.stream s join lockstep.stream i on i.pipeline = s.pipeline
+        and i.topic = s.topic and i.partition = s.partition and i.incarnation = s.incarnation
+    where s.stream_id = stream and exists (
+        select 1 from lockstep.stream o where o.pipeline = s.pipeline and o.topic = s.topic and o.partition = s.partition
+            and o.incarnation < s.incarnation and (o.cluster_id, o.topic_id) = (s.cluster_id, s.topic_id))
+$$;
+
 -- One look for each statement: a batch claims, and a time is resolved for, many streams at once.
 create function guard_claimed_log() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -19,10 +28,7 @@ declare
 begin
     select a.stream_id, a.offsets, s.start_offset, lockstep.is_replaced(s.stream_id) as replaced into wrong
     from added a join lockstep.stream s using (stream_id)
-    where lockstep.is_replaced(s.stream_id) or (lower(a.offsets) < s.start_offset and exists (
-        select 1 from lockstep.stream o where o.pipeline = s.pipeline and o.topic = s.topic and o.partition = s.partition
-            and o.incarnation < s.incarnation and (o.cluster_id, o.topic_id) = (s.cluster_id, s.topic_id)))
-    limit 1;
+    where lockstep.is_replaced(s.stream_id) or lower(a.offsets) < lockstep.read_before(s.stream_id) limit 1;
     if found and wrong.replaced then
         raise exception 'one_log: % of stream % cannot be read again: its partition has a newer incarnation',
             wrong.offsets, wrong.stream_id using errcode = '23514', constraint = 'one_log';

@@ -1,0 +1,80 @@
+"""Mutants of what tells one log from another: incarnations, leader epochs, the last record, the point of a truncation."""
+
+from __future__ import annotations
+
+from mutants.mutant import Edit, one
+
+HOUSE = "tests/house/test_one_log.py::"
+ROWS = "tests/ledger/test_one_log.py::"
+MIGRATION = "ledger/migrations/0017_one_log.sql"
+BROKEN = tuple(
+    f"{HOUSE}test_a_log_that_grew_past_the_position_again_is_blocked_and_begun_at_the_truncation[{new}]"
+    for new in (40, 41, 90)
+)
+
+MUTANTS = [
+    one(
+        "an older incarnation may be claimed",
+        "its offsets hold other records in today's log",
+        tuple(
+            f"{ROWS}test_no_lane_claims_offsets_of_an_older_incarnation[{lane}]" for lane in ("live", "fill", "replay")
+        ),
+        Edit(
+            MIGRATION,
+            "where lockstep.is_replaced(s.stream_id) or lower(a.offsets)",
+            "where lower(a.offsets)",
+        ),
+    ),
+    one(
+        "offsets before a truncation may be claimed",
+        "the older incarnation has read them",
+        f"{ROWS}test_no_lane_claims_offsets_before_the_truncation",
+        Edit(MIGRATION, " or lower(a.offsets) < lockstep.read_before(s.stream_id)", ""),
+    ),
+    one(
+        "a partition without a new leader is compared too",
+        "a usual plan would read the log",
+        f"{HOUSE}test_a_clean_election_costs_one_comparison",
+        Edit(
+            "steps/one_log.py",
+            "bounds.leader_epoch not in {None, stream.leader_epoch}",
+            "bounds.leader_epoch is not None",
+        ),
+    ),
+    one(
+        "the record's leader epoch is not compared",
+        "a log that grew past the position again would be read on",
+        BROKEN,
+        Edit("steps/one_log.py", "if epoch is not None and epoch > stream.leader_epoch:", "if epoch is None:"),
+    ),
+    one(
+        "the record's time is not compared",
+        "epochs that began anew tell nothing",
+        f"{HOUSE}test_a_record_with_another_timestamp_is_another_record",
+        Edit("steps/one_log.py", "and not _is_within(record, known)", "and False"),
+    ),
+    one(
+        "the epoch of a range's end is not compared after the read",
+        "the batch would commit records of a log that nobody planned on",
+        f"{HOUSE}test_a_range_whose_end_is_replaced_while_it_is_read_is_not_committed",
+        Edit("steps/same_log.py", "if written is None or written > epoch:", "if written is not None and written < 0:"),
+    ),
+    one(
+        "a truncated log begins at its end",
+        "the new records that stand there already would be left out",
+        tuple(f"{HOUSE}test_the_successor_in_a_truncated_log_begins_at_the_truncation[{new}]" for new in (20, 39)),
+        Edit("steps/one_log.py", "        elif epoch > known:\n            high = middle\n", ""),
+    ),
+    one(
+        "a truncated log begins below an open transaction",
+        "its records may have been read",
+        f"{HOUSE}test_a_truncation_above_an_open_transaction_is_not_guessed_about",
+        Edit("steps/one_log.py", "if low > bounds.stable_end:", "if low > bounds.stable_end + 100:"),
+    ),
+    one(
+        "what an older incarnation has read is a hole",
+        "a fill would be told to read it again",
+        f"{HOUSE}test_what_an_older_incarnation_has_read_is_no_hole",
+        Edit("ledger/reading.sql", "lockstep.read_before(s.stream_id))", "0)"),
+    ),
+]
