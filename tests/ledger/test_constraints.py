@@ -46,6 +46,13 @@ def lost(ledger) -> dict[str, object]:
     return {"s": s}
 
 
+def truncated(ledger) -> dict[str, object]:
+    old = ledger.stream(0)
+    ledger.retired(old)
+    ledger.stream(0, incarnation=1, epoch=1)
+    return {"s": old}
+
+
 def requested(ledger) -> dict[str, object]:
     s = ledger.stream(0)
     ledger.planned({s: (0, 10)}, lane="fill")
@@ -134,6 +141,8 @@ DELIVERED = "insert into lockstep.delivery (batch_id, token, effect) values (%(b
 
 # constraint → where it stands → what must be refused
 REFUSED = [
+    ("one_log", truncated, "insert into lockstep.boundary values (%(s)s, now(), 5)"),
+    ("one_log", truncated, "insert into lockstep.coverage values (%(s)s, int8range(0, 5), 'loss')"),
     ("results_first", lambda ledger: guaranteed(ledger, "Idempotent"), COMMIT),
     ("results_first", lambda ledger: guaranteed(ledger, "AtLeastOnce"), COMMIT),
     ("offsets_first", lambda ledger: guaranteed(ledger, "AtMostOnce"), DELIVERED),
