@@ -63,13 +63,15 @@ class LedgerRows:
             cur.execute(query, values)
             return [tuple(row) for row in cur.fetchall()]
 
-    def stream(self, partition: int, start: int = 0, incarnation: int = 0, epoch: int = 0) -> int:
+    def stream(
+        self, partition: int, start: int = 0, incarnation: int = 0, epoch: int = 0, topic_id: str = TOPIC_ID
+    ) -> int:
         with transaction(self.conn, OWNER) as cur:
             cur.execute("insert into lockstep.pipeline (name) values (%s) on conflict do nothing", (self.pipeline,))
             cur.execute(
                 "insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch,"
                 " start_offset, position) values (%s, %s, %s, %s, %s, %s, %s, %s, %s) returning stream_id",
-                (self.pipeline, CLUSTER, TOPIC, TOPIC_ID, partition, incarnation, epoch, start, start),
+                (self.pipeline, CLUSTER, TOPIC, topic_id, partition, incarnation, epoch, start, start),
             )
             return cur.fetchone()[0]
 

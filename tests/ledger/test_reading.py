@@ -170,8 +170,11 @@ def test_what_another_incarnation_covered_does_not_count_for_todays_log(conn, le
     old = ledger.stream(0)
     ledger.done({old: (0, 50)})
     ledger.retired(old)
-    ledger.stream(0, start=20, incarnation=1, epoch=1)
-    found = [(h["from_offset"], h["until_offset"]) for h in holes(conn, SayingBroker(view((0, 99))), ORDERS)]
+    ledger.stream(0, start=20, incarnation=1, epoch=1, topic_id="another")
+    found = [
+        (h["from_offset"], h["until_offset"])
+        for h in holes(conn, SayingBroker(view((0, 99), topic_id="another")), ORDERS)
+    ]
     assert found == [(0, 20)]
 
 
