@@ -40,9 +40,13 @@ insert into lockstep.verdict (batch_id, token, success, result, at)
 select batch_id, batch_id, true, '{"success": true, "refusals": []}', at + interval '25 s' from done;
 insert into lockstep.batch_range (batch_id, stream_id, offsets) select batch_id, stream_id, offsets from segment;
 insert into lockstep.result (batch_id, token, stream_id, delivered, written, filtered, rejected, rows, bytes,
-    first_offset, last_offset, min_timestamp, max_timestamp, digest_sum, digest_squares, log_start_before, log_start_after)
+    first_offset, last_offset, min_timestamp, max_timestamp, digest_sum, digest_squares, log_start_before, log_start_after,
+    rows_digest, rejects_digest)
 select batch_id, batch_id, stream_id, 100, 99, 0, 1, 99, 20000,
-    lower(offsets), upper(offsets) - 1, at - interval '5 min', at, 4950, 328350, 0, 0 from segment;
+    lower(offsets), upper(offsets) - 1, at - interval '5 min', at, 4950, 328350, 0, 0, 4611686018427387904000, 0 from segment;
+insert into lockstep.shape (hash, target, columns) values ('a', 'public.orders', '[]');
+insert into lockstep.content (batch_id, stream_id, place, rows_digest, rejects_digest, shape_id, target_digest)
+select batch_id, stream_id, 0, 4611686018427387904000, 0, 1, 4611686018427387904000 from segment;
 insert into lockstep.commit (batch_id, stream_id, token, at) select batch_id, stream_id, batch_id, at from segment;
 insert into lockstep.coverage (stream_id, offsets, kind, batch_id)
 select stream_id, offsets, 'batch', batch_id from segment order by batch_id, stream_id;

@@ -184,8 +184,9 @@ def commit_in(
         cur.execute(
             "insert into lockstep.result (batch_id, token, stream_id, delivered, written, filtered, rejected, rows, bytes,"
             " first_offset, last_offset, min_timestamp, max_timestamp, digest_sum, digest_squares,"
-            " log_start_before, log_start_after) values (%(b)s, %(t)s, %(s)s, %(n)s, %(w)s, %(f)s, %(r)s, %(w)s, 10,"
-            " %(first)s, %(last)s, %(at)s, %(at)s, 0, 0, 0, 0)",
+            " log_start_before, log_start_after, rows_digest, rejects_digest)"
+            " values (%(b)s, %(t)s, %(s)s, %(n)s, %(w)s, %(f)s, %(r)s, %(w)s, 10,"
+            " %(first)s, %(last)s, %(at)s, %(at)s, 0, 0, 0, 0, 0, 0)",
             values,
         )
         cur.execute(

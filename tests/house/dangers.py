@@ -131,6 +131,13 @@ def staged_rows_disappear(scene, _):
     return told(lambda: scene.commit(attempt))
 
 
+def staged_rows_are_changed(scene, _):
+    scene.log.produce(0, 6)
+    attempt = scene.validated(scene.plan())
+    scene.ask(f"set role lockstep_stager; update lockstep_staging.{attempt.table} set n = 999 where _offset = 3")
+    return told(lambda: scene.commit(attempt))
+
+
 def a_row_is_there_already(scene, _):
     scene.log.produce(0, 6)
     scene.ask("insert into public.house values ('stray', 1, 1, 1, 3, 0, 0)")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.core import planning
 from lockstep.core.errors import BadData
-from lockstep.ledger import attempts, commit, plan, requests
+from lockstep.ledger import attempts, commit, contents, plan, requests
 from lockstep.steps import commit as commit_step
 from lockstep.steps import stage, validate
 from lockstep.targets import append
@@ -49,11 +49,6 @@ def instead(module: object, name: str, function: Callable[..., object]) -> Off:
 
 def _only_lock(cur, attempt) -> None:
     attempts.lock_batch(cur, attempt.batch_id)
-
-
-def _what_was_validated(cur, attempt) -> int:
-    cur.execute(commit.Q["expected_rows"], {"batch_id": attempt.batch_id, "token": attempt.token})
-    return sum(row.rows for row in cur.fetchall())
 
 
 def _log_starts_unseen(at, _pipeline: str, batch_id: int) -> dict[int, int]:
@@ -109,7 +104,9 @@ OFF: dict[str, Off] = {
     ),
     "no_offset_twice": dropped("alter table lockstep.coverage drop constraint if exists no_offset_twice"),
     # Whole or not at all.
-    "counts": instead(commit, "require_counts", _what_was_validated),
+    "counts": instead(contents, "require_counts", lambda _attempt, _row, _found: None),
+    "digests": instead(contents, "require_digests", lambda _attempt, _row, _found: None),
+    "contents_unchanged": dropped("drop trigger if exists contents_unchanged on lockstep.commit"),
     "rows_counted": _rows_uncounted,
     "covered_by_commit": dropped("alter table lockstep.coverage drop constraint if exists covered_by_commit"),
     "committed_whole": dropped("drop trigger if exists committed_whole on lockstep.batch"),

@@ -18,6 +18,7 @@ from house.dangers import (
     coverage_changes_owner_under_a_plan,
     half_a_batch_is_committed,
     records_are_trimmed_under_the_read,
+    staged_rows_are_changed,
     staged_rows_disappear,
     the_acknowledgement_is_lost,
     the_log_is_another_one,
@@ -115,8 +116,21 @@ DANGERS = [
     ),
     Danger(
         staged_rows_disappear,
-        {"counts": "^Refusal: .* the staging table has changed", "rows_counted": "^BadData: .* rows were inserted"},
+        {
+            "counts": "^Refusal: .* the staging table has changed",
+            "digests": "^Refusal: .* have changed in staging",
+            "contents_unchanged": "^CheckViolation: contents_unchanged",
+            "rows_counted": "^BadData: .* rows were inserted",
+        },
         "6 rows recorded, 5 are there",
+    ),
+    Danger(
+        staged_rows_are_changed,
+        {
+            "digests": r"^Refusal: house.v1-0: batch \d+, stream \d+: the contents of its 6 rows have changed in staging",
+            "contents_unchanged": "^CheckViolation: contents_unchanged",
+        },
+        "^committed",
     ),
     Danger(
         a_row_is_there_already,

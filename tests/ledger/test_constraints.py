@@ -33,8 +33,8 @@ def done(ledger) -> dict[str, object]:
 
 
 RESULT = """insert into lockstep.result (batch_id, token, stream_id, delivered, written, filtered, rejected, rows, bytes,
-    digest_sum, digest_squares, log_start_before, log_start_after)
-    values (%(b)s, %(t)s, %(s)s, {delivered}, {written}, 0, 0, 0, 0, 0, 0, {before}, {after})"""
+    digest_sum, digest_squares, log_start_before, log_start_after, rows_digest, rejects_digest)
+    values (%(b)s, %(t)s, %(s)s, {delivered}, {written}, 0, 0, 0, 0, 0, 0, {before}, {after}, 0, 0)"""
 COVER = "insert into lockstep.coverage values (%(s)s, int8range({low}, {high}), 'skipped')"
 CLAIM = """insert into lockstep.claim (stream_id, offsets, batch_id, expects)
     values (%(s)s, int8range({low}, {high}), %(b)s, '{e}')"""
@@ -140,9 +140,48 @@ DELIVERED = "insert into lockstep.delivery (batch_id, token, effect) values (%(b
 
 
 # constraint → where it stands → what must be refused
+CONTENT = """insert into lockstep.content (batch_id, stream_id, place, rows_digest, rejects_digest)
+    values (%(b)s, %(s)s, 0, {rows}, {rejects})"""
+MANIFEST = """insert into lockstep.manifest (batch_id, token, task, stream_id, delivered, written, rejected, rows, bytes,
+    digest_sum, digest_squares, rows_digest, rejects_digest)
+    values (%(b)s, %(t)s, 1, %(s)s, 0, 0, 0, 0, 0, 0, 0, {rows}, {rejects})"""
+
+
+def digested(rows: str = "7", rejects: str = "3", *, staged: str = "7, 3", found: str = "7, 3"):
+    """An attempt ready to commit, with the digests of its result, of its manifest, and those found by the commit."""
+
+    def make(ledger) -> dict[str, object]:
+        known = opened(ledger)
+        result = RESULT.format(delivered=0, written=0, before=0, after=0).removesuffix("0, 0)")
+        s_rows, s_rejects = staged.split(", ")
+        f_rows, f_rejects = found.split(", ")
+        for statement in (
+            f"{result}{rows}, {rejects})",
+            MANIFEST.format(rows=s_rows, rejects=s_rejects),
+            CONTENT.format(rows=f_rows, rejects=f_rejects),
+        ):
+            ledger.ask(statement + " returning 1", **known)
+        return known
+
+    return make
+
+
+SHAPE = "insert into lockstep.shape (hash, target, columns) values ('h', 'public.t', '[]')"
 REFUSED = [
     ("one_log", truncated, "insert into lockstep.boundary values (%(s)s, now(), 5)"),
     ("one_log", truncated, "insert into lockstep.coverage values (%(s)s, int8range(0, 5), 'loss')"),
+    ("contents_known", digested(rows="null"), COMMIT),
+    ("contents_known", digested(rejects="null"), COMMIT),
+    ("contents_unchanged", digested(found="8, 3"), COMMIT),
+    ("contents_unchanged", digested(found="7, 4"), COMMIT),
+    ("contents_unchanged", digested(staged="6, 3"), COMMIT),
+    ("contents_unchanged", digested(staged="7, 2"), COMMIT),
+    ("one_shape", stream, f"{SHAPE}, ('h', 'public.u', '[]')"),
+    (
+        "appended_has_digest",
+        planned,
+        f"{SHAPE}; insert into lockstep.content values (%(b)s, %(s)s, 0, 0, 0, (select max(shape_id) from lockstep.shape))",
+    ),
     ("results_first", lambda ledger: guaranteed(ledger, "Idempotent"), COMMIT),
     ("results_first", lambda ledger: guaranteed(ledger, "AtLeastOnce"), COMMIT),
     ("offsets_first", lambda ledger: guaranteed(ledger, "AtMostOnce"), DELIVERED),
@@ -218,7 +257,7 @@ REFUSED = [
         opened,
         RESULT.format(delivered=0, written=0, before=0, after=0)
         .replace("rejected, rows", "rejected, rows, quarantined", 1)
-        .replace("0, 0, 0, 0, 0, 0, 0, 0)", "0, 0, 0, 1, 0, 0, 0, 0, 0)"),
+        .replace("0, 0, 0, 0, 0, 0, 0, 0, 0, 0)", "0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0)"),
     ),
     ("nothing_trimmed", opened, RESULT.format(delivered=0, written=0, before=5, after=4)),
     ("contributes_once", contributed, CONTRIBUTE.format(key='["c-1"]', stream="%(s)s", records=3)),
@@ -289,6 +328,14 @@ def test_a_constraint_refuses_by_itself(ledger, conn, name, standing, statement)
     assert name in said or (name == "committed_whole" and "no_claim_left" in said), refused.value
 
 
+def test_a_commit_with_the_digests_that_were_staged_passes(ledger, conn):
+    known = digested()(ledger)
+    with transaction(conn, OWNER) as cur:
+        cur.execute(COMMIT, known)
+        assert cur.rowcount == 1
+        conn.rollback()
+
+
 def test_a_closed_batch_leaves_no_claim(ledger, conn):
     planned(ledger)
     with pytest.raises(errors.CheckViolation, match="no_claim_left"), transaction(conn, OWNER) as cur:
@@ -351,6 +398,8 @@ HISTORY = [
     "verdict",
     "result",
     "target_rows",
+    "shape",
+    "content",
     "commit",
     "decision",
     "delivery",

@@ -126,7 +126,7 @@ def test_what_was_committed_as_a_whole_is_not_abandoned(ledger, conn):
     batch = ledger.planned({stream: (0, 10)})
     token = ledger.opened(batch)
     half_done = """
-        insert into lockstep.result values (%(b)s, %(t)s, %(s)s, 0, 0, 0, 0, 0, 0, null, null, null, null, 0, 0, 0, 0);
+        insert into lockstep.result values (%(b)s, %(t)s, %(s)s, 0, 0, 0, 0, 0, 0, null, null, null, null, 0, 0, 0, 0, 0, 0, 0);
         insert into lockstep.commit (batch_id, stream_id, token, definition_hash) values (%(b)s, %(s)s, %(t)s, 'd1');
         delete from lockstep.claim;
         update lockstep.batch set state = 'abandoned', closed_at = now()"""

@@ -127,9 +127,9 @@ insert into lockstep.batch (pipeline, lane, token, owner, lease_until, state, cl
 select 'drill', 'live', i, 'me', now(), 'committed', now() from generate_series(1, {n}) i;
 insert into lockstep.batch_range select i, 1, int8range(10 * i - 10, 10 * i) from generate_series(1, {n}) i;
 insert into lockstep.result (batch_id, token, stream_id, delivered, written, filtered, rejected, rows, bytes,
-    min_timestamp, max_timestamp, digest_sum, digest_squares, log_start_before, log_start_after)
+    min_timestamp, max_timestamp, digest_sum, digest_squares, log_start_before, log_start_after, rows_digest, rejects_digest)
 select i, i, 1, 10, 10, 0, 0, 10, 10, '{noon}'::timestamptz + (i - 1) * interval '1 min',
-    '{noon}'::timestamptz + i * interval '1 min' - interval '1 s', 0, 0, 0, 0 from generate_series(1, {n}) i;
+    '{noon}'::timestamptz + i * interval '1 min' - interval '1 s', 0, 0, 0, 0, 0, 0 from generate_series(1, {n}) i;
 insert into lockstep.commit (batch_id, stream_id, token, definition_hash) select i, 1, i, 'd1' from generate_series(1, {n}) i;
 insert into lockstep.coverage select 1, int8range(10 * i - 10, 10 * i), 'batch', i from generate_series(1, {n}) i;
 """

@@ -26,6 +26,8 @@ HISTORY = (
     "verdict",
     "result",
     "target_rows",
+    "shape",
+    "content",
     "commit",
     "task_backend",
     "decision",
@@ -59,11 +61,13 @@ PLANS = (
     "hour_offsets",
     "target_owner",
 )
+CONTENTS = ("shape", "content")
 STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result", "target_rows")
-RANGES = ("task_backend", "manifest", "result", "commit", "coverage", "reject", "tombstone")
+RANGES = ("task_backend", "manifest", "result", *CONTENTS, "commit", "coverage", "reject", "tombstone")
 COMMITS = (
     *("commit", "coverage", "contribution", "reject", "outbox", "tombstone", "decision", "delivery", "arrival"),
     "hour_told",
+    *CONTENTS,
 )
 # (role, privilege, table): what a run cannot do without.
 GRANTS = (

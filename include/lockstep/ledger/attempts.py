@@ -145,13 +145,18 @@ def name_application(cur: cursor, attempt: AttemptId, application_id: str | None
     cur.execute(Q["name_application"], asdict(attempt) | {"application_id": application_id})
 
 
-def insert_manifest(cur: cursor, attempt: AttemptId, lines: Sequence[ManifestLine]) -> None:
-    """Keeps the lines of the tasks that won."""
+def insert_manifest(
+    cur: cursor,
+    attempt: AttemptId,
+    lines: Sequence[ManifestLine],
+    contents: Mapping[tuple[int, int], tuple[int, int]],
+) -> None:
+    """Keeps the lines of the tasks that won, with the digests of their rows and rejects by (task, stream)."""
     rows = [
         (
             *(attempt.batch_id, attempt.token, line.task, line.stream_id, line.delivered, line.written, line.rejected),
             *(line.rows, line.bytes, line.digest.sum, line.digest.squares, line.first_offset, line.last_offset),
-            *(line.min_timestamp, line.max_timestamp),
+            *(line.min_timestamp, line.max_timestamp, *contents.get((line.task, line.stream_id), (0, 0))),
         )
         for line in lines
     ]
@@ -210,7 +215,7 @@ def insert_results(
                 t.min_timestamp,
                 t.max_timestamp,
             ),
-            *(t.digest_sum, t.digest_squares, *starts[t.stream_id]),
+            *(t.digest_sum, t.digest_squares, *starts[t.stream_id], t.rows_digest, t.rejects_digest),
         )
         for t in totals
     ]

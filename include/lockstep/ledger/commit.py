@@ -12,7 +12,7 @@ from lockstep.core.errors import BadData, CoverageMoved, PositionMoved, Refusal
 from lockstep.core.staging import STAGING_SCHEMA, AttemptId
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
-from lockstep.ledger.staged import staged_totals, staging
+from lockstep.ledger.staged import staging
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,20 +85,6 @@ def give_way(cur: cursor, attempt: AttemptId, stream_id: int | None = None) -> N
             f"batch {attempt.batch_id}: {gone} of {found.expected} segments that it replaces are still there, and "
             f"{found.in_the_way} others lie in their place"
         )
-
-
-def require_counts(cur: cursor, attempt: AttemptId) -> int:
-    """The staged rows are still what was validated, stream by stream; returns how many rows are to be published."""
-    cur.execute(Q["expected_rows"], asdict(attempt))
-    expected = {row.stream_id: (row.rows, row.rejected) for row in every(cur)}
-    found = {stream_id: (row.rows, row.rejected) for stream_id, row in staged_totals(cur, attempt).items()}
-    for stream_id, counts in expected.items():
-        if found.get(stream_id, (0, 0)) != counts:
-            raise Refusal(
-                f"stream {stream_id} of batch {attempt.batch_id}: staged are (rows, rejects) {found.get(stream_id, (0, 0))}, "
-                f"validated were {counts}: the staging table has changed"
-            )
-    return sum(rows for rows, _ in expected.values())
 
 
 def publish_rejects(cur: cursor, attempt: AttemptId) -> int:

@@ -23,10 +23,6 @@ select s.stream_id, s.partition, s.topic, s.position, lower(r.offsets) as from_o
 from lockstep.batch_range r join lockstep.stream s using (stream_id)
 where r.batch_id = %(batch_id)s order by s.stream_id for no key update of s
 
--- name: expected_rows
--- What the validated results say must be staged, per stream.
-select stream_id, rows, rejected from lockstep.result where batch_id = %(batch_id)s and token = %(token)s order by stream_id
-
 -- name: publish_rejects
 -- Rejects travel with the rows.
 insert into lockstep.reject (stream_id, "offset", batch_id, timestamp, key, value, headers, reason)

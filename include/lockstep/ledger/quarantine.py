@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from psycopg2 import sql
 
 from lockstep.core.staging import RAW_COLUMNS, STAGING_SCHEMA
+from lockstep.ledger import digests
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import typed_columns
 from lockstep.ledger.rows import every
@@ -25,10 +26,12 @@ Q = queries("lockstep.ledger", "quarantine")
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """How many records of a stream were put aside, and how many staged rows went with them."""
+    """How many records of a stream were put aside, how many staged rows went with them, and the digests of both sides."""
 
     records: int
     rows: int
+    rows_digest: int
+    rejects_digest: int
 
 
 def create_raw(cur: cursor, attempt: AttemptId) -> None:
@@ -49,9 +52,12 @@ def put_aside(
         "offsets": [offset for _, offset in violators],
         "reasons": list(violators.values()),
     }
-    named = asdict(attempt)
-    cur.execute(sql.SQL(Q["put_aside"]).format(table=staging(attempt), raw=raw), coordinates | named)
-    return {row.stream_id: Aside(row.records, row.rows) for row in every(cur)}
+    columns = digests.columns_of(cur, f"{STAGING_SCHEMA}.{attempt.table}")
+    parts = {"row": digests.row_digest(columns, 0, staged=True), "reject": digests.staged_reject()}
+    cur.execute(sql.SQL(Q["put_aside"]).format(table=staging(attempt), raw=raw, **parts), coordinates | asdict(attempt))
+    return {
+        row.stream_id: Aside(row.records, row.rows, int(row.rows_digest), int(row.rejects_digest)) for row in every(cur)
+    }
 
 
 def _raw(attempt: AttemptId) -> sql.Identifier:

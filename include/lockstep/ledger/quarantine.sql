@@ -10,14 +10,17 @@ winner as (select distinct task from lockstep.manifest where batch_id = %(batch_
 gone as (
     delete from {table} t using violator v, winner w
     where t._stream = v.stream_id and t._offset = v."offset" and t._task = w.task and t._reason is null
-    returning t._stream, t._offset, t._task, t._timestamp, t._key, t._value, t._headers, v.reason),
+    returning t._stream, t._offset, t._task, t._timestamp, t._key, t._value, t._headers, v.reason, {row} as digest),
 reject as (
-    insert into {table} (_stream, _offset, _ordinal, _task, _timestamp, _deleted, _reason, _key, _value, _headers)
+    insert into {table} as t (_stream, _offset, _ordinal, _task, _timestamp, _deleted, _reason, _key, _value, _headers)
     select distinct on (g._stream, g._offset)
         g._stream, g._offset, 0, g._task, r._timestamp, false, g.reason, r._key, r._value, r._headers
     from gone g join {raw} r on r._stream = g._stream and r._offset = g._offset
-    order by g._stream, g._offset)
-select _stream as stream_id, count(*) as rows, count(distinct _offset) as records from gone group by _stream
+    order by g._stream, g._offset
+    returning t._stream, {reject} as digest)
+select g._stream as stream_id, count(*) as rows, count(distinct g._offset) as records, sum(g.digest) as rows_digest,
+    (select coalesce(sum(r.digest), 0) from reject r where r._stream = g._stream) as rejects_digest
+from gone g group by g._stream
 
 -- name: bytes_beside
 -- Where a transform has dropped the bytes: what its source's tasks, tries that lost included, have read of these records.

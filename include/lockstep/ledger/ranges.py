@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,9 @@ from psycopg2 import errors, sql
 
 from lockstep.core.errors import CoverageMoved, PositionMoved, Refusal, Superseded
 from lockstep.core.staging import COPY_SIZE, RESERVED_COLUMNS
+from lockstep.ledger import digests
 from lockstep.ledger.attempts import insert_manifest, insert_results, require_same_timeline
+from lockstep.ledger.contents import NOTHING, Digests, keep
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import typed_columns
 from lockstep.ledger.rows import every, maybe, one
@@ -26,9 +28,18 @@ if TYPE_CHECKING:
     from lockstep.core.columns import Column
     from lockstep.core.offsets import StreamRange
     from lockstep.core.staging import AttemptId
+    from lockstep.ledger.contents import Published
 
 Q = queries("lockstep.ledger", "ranges")
 STATEMENT_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The digests of a range's rows and rejects, and what an appended target was given of them."""
+
+    digests: Digests = NOTHING
+    published: Published | None = None
 
 
 def record_task(cur: cursor, attempt: AttemptId, backend: Any) -> None:
@@ -67,9 +78,11 @@ def drop_rows(cur: cursor, stream_id: int) -> None:
     cur.execute(sql.SQL(Q["drop_rows"]).format(rows=rows_of(stream_id)))
 
 
-def count_rows(cur: cursor, stream_id: int) -> Any:
-    """What the range's table really holds."""
-    cur.execute(sql.SQL(Q["count_rows"]).format(rows=rows_of(stream_id)), {"stream_id": stream_id})
+def count_rows(cur: cursor, stream_id: int, columns: digests.Columns | None) -> Any:
+    """What the range's table really holds: counts, and the digests of its rejects and, with `columns`, of its rows."""
+    row = sql.SQL("0") if columns is None else digests.row_digest(columns, 0, staged=True)
+    parts = {"row": row, "reject": digests.staged_reject()}
+    cur.execute(sql.SQL(Q["count_rows"]).format(rows=rows_of(stream_id), **parts), {"stream_id": stream_id})
     return one(cur)
 
 
@@ -114,15 +127,18 @@ def write_ledger(
     attempt: AttemptId,
     item: StreamRange,
     line: ManifestLine,
+    contents: Contents,
     starts: tuple[int, int],
     lane: str,
     definition_hash: str,
 ) -> None:
-    """What was read, commit row, coverage, in the live lane the position by compare-and-set, and the claim released."""
+    """What was read, its contents, commit row, coverage, in the live lane the position by compare-and-set, and the claim released."""
     named = asdict(attempt) | {"stream_id": item.stream_id, "definition_hash": definition_hash}
     if line.delivered:
-        insert_manifest(cur, attempt, [line])
-    insert_results(cur, attempt, [_total(line)], {item.stream_id: starts})
+        insert_manifest(cur, attempt, [line], {(line.task, line.stream_id): contents.digests})
+    insert_results(cur, attempt, [_total(line, contents.digests)], {item.stream_id: starts})
+    published = {0: contents.published} if contents.published else {}
+    keep(cur, attempt, {(0, item.stream_id): contents.digests}, published)
     cur.execute(Q["insert_range_commit"], named)
     try:
         cur.execute(Q["insert_range_coverage"], named)
@@ -154,7 +170,10 @@ def recorded(cur: cursor, batch_id: int) -> list[Any]:
     return every(cur)
 
 
-def _total(line: ManifestLine) -> SimpleNamespace:
+def _total(line: ManifestLine, digests_: Digests) -> SimpleNamespace:
     names = ("stream_id", "delivered", "written", "rejected", "rows", "bytes", "first_offset", "last_offset")
     fields = {name: getattr(line, name) for name in (*names, "min_timestamp", "max_timestamp")}
-    return SimpleNamespace(**fields, quarantined=0, digest_sum=line.digest.sum, digest_squares=line.digest.squares)
+    digest = {"digest_sum": line.digest.sum, "digest_squares": line.digest.squares}
+    return SimpleNamespace(
+        **fields, **digest, quarantined=0, rows_digest=digests_.rows, rejects_digest=digests_.rejects
+    )

@@ -29,7 +29,9 @@ drop table if exists {rows}
 -- name: count_rows
 -- What has been copied, counted by the database.
 select count(*) filter (where t._reason is null) as rows, count(*) filter (where t._reason is not null) as rejected,
-    count(*) filter (where t._stream <> %(stream_id)s) as strangers, min(t._offset) as first_offset, max(t._offset) as last_offset
+    count(*) filter (where t._stream <> %(stream_id)s) as strangers, min(t._offset) as first_offset, max(t._offset) as last_offset,
+    coalesce(sum({row}) filter (where t._reason is null), 0) as rows_digest,
+    coalesce(sum({reject}) filter (where t._reason is not null), 0) as rejects_digest
 from {rows} t
 
 -- name: lock_range

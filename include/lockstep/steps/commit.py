@@ -12,7 +12,7 @@ from lockstep.core.definition import AtLeastOnce, AtMostOnce, Idempotent, PerBat
 from lockstep.core.errors import BadData, CoverageMoved, Refusal, Unreachable
 from lockstep.core.guarantees import EACH_STREAM
 from lockstep.faults import reach
-from lockstep.ledger import attempts
+from lockstep.ledger import attempts, contents
 from lockstep.ledger import commit as ledger
 from lockstep.ledger import delivery as deliveries
 from lockstep.ledger.ranges import require_whole
@@ -24,6 +24,7 @@ from lockstep.steps.lease import Lease
 from lockstep.steps.plan_request import give_up
 from lockstep.steps.resolve import was_committed
 from lockstep.targets import publish_staged, withdraw
+from lockstep.targets.published import published
 from lockstep.targets.rows import staged_rows
 
 if TYPE_CHECKING:
@@ -116,16 +117,17 @@ def _commit(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, effect
         else:
             # No overlap: exactly the coverage that was planned to be replaced makes room.
             ledger.give_way(cur, attempt)
-        # Whole: what was validated is still what is staged.
-        rows = ledger.require_counts(cur, attempt)
+        # Whole: the staged rows are still those that were staged and validated, by count and by digest.
+        found = contents.require_staged(cur, attempt, range(len(pipeline.targets)))
         reach("commit.counts_ok")
         if effect is None:
             # Results.
-            effect = publish_rows(cur, folder.pipeline, attempt, batch.lane, rows)
+            effect = publish_rows(cur, folder.pipeline, attempt, batch.lane, found.rows)
             reach("commit.published")
         else:
             # Results are elsewhere; what was rejected is the ledger's all the same.
             record_elsewhere(cur, folder.pipeline, attempt, effect)
+        contents.keep(cur, attempt, found.digests, published(cur, folder.pipeline, attempt, found))
         # Offsets: commit rows, coverage, positions by compare-and-set; the constraints check them again at COMMIT.
         ledger.write_ledger(cur, attempt, batch.lane, effect, folder.content_hash())
         reach("commit.ledger_written")

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import PARTITION, LockTimeout, connect, transaction
 from lockstep.core.accounting import too_many_rejects
+from lockstep.core.definition import Append
 from lockstep.core.errors import BadData, CoverageMoved
 from lockstep.core.staging import RangeOutcome
 from lockstep.faults import reach
 from lockstep.ledger import commit as ledger
 from lockstep.ledger import ranges
+from lockstep.ledger.contents import Digests
 from lockstep.steps.commit import LOCK_SECONDS, TRIES, refused_by_target
 from lockstep.steps.same_log import require_same_log
 from lockstep.targets import copy, publish, straight, withdraw
+from lockstep.targets.published import of_ranges
 from lockstep.targets.rows import range_rows
 
 if TYPE_CHECKING:
@@ -144,7 +147,7 @@ class RangeCommits:
             if ranges.committed_by(cur, task.attempt.batch_id, stream_id) is not None:
                 return RangeOutcome(stream_id, "found")
             # Results.
-            self._publish(cur, item, line, rows)
+            contents = self._publish(cur, item, line, rows)
             reach("range.published")
             # Fenced: the batch is planned, this attempt is its newest, and both stay so until the transaction ends.
             ranges.require_newest(cur, task.attempt)
@@ -152,13 +155,14 @@ class RangeCommits:
                 # No overlap: exactly the coverage that was planned to be replaced makes room.
                 ledger.give_way(cur, task.attempt, stream_id)
             # Offsets: result, commit row, coverage, position by compare-and-set; the constraints check them again at COMMIT.
-            ranges.write_ledger(cur, task.attempt, item, line, starts, task.lane, task.definition_hash)
+            ranges.write_ledger(cur, task.attempt, item, line, contents, starts, task.lane, task.definition_hash)
             reach("range.before_commit")
         reach("range.done_unacknowledged")
         self._copied.discard(stream_id)
         return RangeOutcome(stream_id, "committed")
 
-    def _publish(self, cur: cursor, item: StreamRange, line: ManifestLine, rows: Pieces | None) -> None:
+    def _publish(self, cur: cursor, item: StreamRange, line: ManifestLine, rows: Pieces | None) -> ranges.Contents:
+        """Publishes the range's rows and rejects, and returns their digests: those of an appended target are its own."""
         task, stream_id = self._task, item.stream_id
         with task.refused():
             if task.lane == "replay":
@@ -167,13 +171,25 @@ class RangeCommits:
             copied = self._copied_straight(cur, item, rows()) if rows else 0
             if stream_id not in self._copied:
                 _require_counts(item, line, copied, 0)
-                return
-            found = ranges.count_rows(cur, stream_id)
+                return self._contents(cur, stream_id, None)
+            columns = tuple((column.name, column.postgres_type) for column in task.columns)
+            is_appended = isinstance(task.pipeline.first, Append)  # its digest is taken of the table itself
+            found = ranges.count_rows(cur, stream_id, None if is_appended else columns)
             _require_counts(item, line, copied + found.rows, found.rejected)
             _require_own(item, found)
             ranges.publish_rejects(cur, task.attempt, stream_id)
             publish(cur, task.pipeline.first, range_rows(task.attempt, stream_id, found.rows))
             ranges.drop_rows(cur, stream_id)
+            return self._contents(cur, stream_id, found)
+
+    def _contents(self, cur: cursor, stream_id: int, found: Any) -> ranges.Contents:
+        task, target = self._task, self._task.pipeline.first
+        rejects = int(found.rejects_digest) if found else 0
+        if not isinstance(target, Append):
+            return ranges.Contents(Digests(int(found.rows_digest) if found else 0, rejects))
+        names = [column.name for column in task.columns]
+        published = of_ranges(cur, target, task.attempt, names, stream_id=stream_id)
+        return ranges.Contents(Digests(published.by_stream[stream_id], rejects), published)
 
     def _copied_straight(self, cur: cursor, item: StreamRange, pieces: Iterable[BinaryIO]) -> int:
         copied = 0

@@ -13,6 +13,7 @@ from lockstep.faults import reach
 from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger
 from lockstep.ledger import delivery as deliveries
+from lockstep.ledger.contents import require_staged
 from lockstep.ledger.restored import knows_attempt
 from lockstep.ledger.same_definition import require_same_definition
 from lockstep.targets.delivery import Delivery, NewerArrival
@@ -94,7 +95,7 @@ def _take(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, spool: P
             deliveries.ranges(cur, attempt.batch_id),
             deliveries.epochs(cur, pipeline.name),
             deliveries.staged_types(cur, attempt),
-            ledger.require_counts(cur, attempt),
+            require_staged(cur, attempt, range(len(pipeline.targets))).rows,
             spool,
         )
         results_of(pipeline, at.dsn, at.stores).take(cur, delivery)

@@ -12,6 +12,7 @@ from lockstep.core.errors import Refusal
 from lockstep.faults import reach
 from lockstep.ledger import attempts, requests
 from lockstep.ledger import commit as ledger
+from lockstep.ledger.contents import require_staged
 from lockstep.steps.announce import drop_staging
 from lockstep.steps.commit import publish_rows
 from lockstep.steps.plan_request import give_up, plan_request
@@ -117,7 +118,7 @@ def _compare(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, found: Di
         batch = attempts.lock_batch(cur, attempt.batch_id)
         attempts.require_newest(cur, attempt)
         ledger.require_validated(cur, attempt)
-        rows = ledger.require_counts(cur, attempt)
+        rows = require_staged(cur, attempt, range(len(pipeline.targets))).rows
         for place, target in enumerate(pipeline.targets):
             targets.keep_before(cur, target, attempt, place)
         rejects = targets.rejects(cur, attempt)

@@ -14,6 +14,7 @@ from lockstep.core.guarantees import EACH_STREAM, NO_SUITE, WHOLE_BATCH, Deliver
 from lockstep.core.staging import AttemptId, StageWork
 from lockstep.faults import reach
 from lockstep.ledger import attempts, target_rows
+from lockstep.ledger.contents import staged_by_task
 from lockstep.ledger.quarantine import create_raw
 from lockstep.ledger.ranges import end_older_tasks
 from lockstep.ledger.staged import analyze, create_staging, staged_records, staging
@@ -76,7 +77,8 @@ def stage(
             if lines and (folder.transform is not None or len(places) > 1):
                 records = staged_records(cur, attempt, [line.task for line in lines], places)
                 lines = counted_once(lines, records)
-            attempts.insert_manifest(cur, attempt, lines)
+            contents = staged_by_task(cur, attempt, places) if lines else {}
+            attempts.insert_manifest(cur, attempt, lines, contents)
             streams = [item.stream_id for item in work.ranges]
             target_rows.insert_target_rows(cur, attempt, pipeline.targets, streams, lines)
             attempts.mark_staged(cur, attempt)

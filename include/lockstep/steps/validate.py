@@ -132,6 +132,9 @@ def _put_aside(
             rejected=total.rejected + gone[total.stream_id].records,
             quarantined=gone[total.stream_id].records,
             rows=total.rows - gone[total.stream_id].rows,
+            # The digests of what was staged, less those of what has gone: a change since then stays a change.
+            rows_digest=_less(total.rows_digest, gone[total.stream_id].rows_digest),
+            rejects_digest=_less(total.rejects_digest, -gone[total.stream_id].rejects_digest),
         )
         if total.stream_id in gone
         else total
@@ -142,6 +145,10 @@ def _put_aside(
         raise BadData(f"{found} of {len(violators)} records that an expectation turned away are staged")
     _require_counts(after, staged_totals(cur, attempt))
     return after
+
+
+def _less(digest: int | None, gone: int) -> int | None:
+    return None if digest is None else digest - gone
 
 
 def _rejects(folder: PipelineFolder, totals: Sequence[Any], violators: int) -> list[str]:

@@ -15,6 +15,7 @@ from lockstep.core.verification import EXACT_KEYS, Check, Segment
 from lockstep.ledger import verify as ledger
 from lockstep.ledger.delivery import undelivered
 from lockstep.ledger.one_log import shared_until
+from lockstep.ledger.verify_contents import contents_check
 from lockstep.steps.verify_owners import of_owners
 from lockstep.steps.verify_results import of_results, reading
 from lockstep.steps.verify_totals import recomputed
@@ -46,7 +47,7 @@ def verify(
         cur.execute(
             "set local enable_nestloop = off"
         )  # these look at whole tables, and a wrong estimate makes hours of it
-        checks = ledger.ledger_checks(cur, pipeline)
+        checks = [*ledger.ledger_checks(cur, pipeline), contents_check(cur, pipeline)]
         for target in pipeline.targets:
             if isinstance(target, Accumulate):
                 found = accumulated.checks(cur, pipeline.name, target)

@@ -1,0 +1,164 @@
+"""Contents: digests of staged rows and rejects, compared before a commit publishes them and kept with the commit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from psycopg2 import sql
+from psycopg2.extras import Json, execute_values
+
+from lockstep.core.errors import Refusal
+from lockstep.core.staging import STAGING_SCHEMA
+from lockstep.ledger import digests
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe, one
+from lockstep.ledger.staged import staging
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.staging import AttemptId
+
+Q = queries("lockstep.ledger", "contents")
+
+
+class Digests(NamedTuple):
+    """The digest of rows and the digest of rejects."""
+
+    rows: int = 0
+    rejects: int = 0
+
+    def plus(self, other: Digests) -> Digests:
+        """The digests of both sets of rows together."""
+        return Digests(self.rows + other.rows, self.rejects + other.rejects)
+
+
+NOTHING = Digests()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a committing transaction found in staging: `rows` in all, digests by (place, stream), columns by place."""
+
+    rows: int
+    digests: Mapping[tuple[int, int], Digests]
+    columns: Mapping[int, digests.Columns]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The columns of an appended target's digest, and the digest of its rows by stream."""
+
+    target: str
+    columns: digests.Columns
+    by_stream: Mapping[int, int]
+
+
+def staged_by_task(cur: cursor, attempt: AttemptId, places: Iterable[int]) -> dict[tuple[int, int], Digests]:
+    """The digests of each task's staged rows and rejects, of all targets together, by (task, stream)."""
+    found: dict[tuple[int, int], Digests] = defaultdict(Digests)
+    for place in places:
+        for row in _each(cur, "staged_by_task", attempt, place, _columns(cur, attempt, place)):
+            key = (row.task, row.stream_id)
+            found[key] = found[key].plus(Digests(int(row.rows_digest or 0), int(row.rejects_digest or 0)))
+    return dict(found)
+
+
+def require_staged(cur: cursor, attempt: AttemptId, places: Sequence[int]) -> Found:
+    """The staged rows and rejects are still those that were validated, by count and by digest, stream by stream."""
+    cur.execute(Q["expected"], asdict(attempt))
+    expected = every(cur)
+    columns = {place: _columns(cur, attempt, place) for place in places}
+    by_place: dict[tuple[int, int], Digests] = {}
+    counts: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for place in places:
+        for row in _each(cur, "staged_by_stream", attempt, place, columns[place]):
+            by_place[place, row.stream_id] = Digests(int(row.rows_digest), int(row.rejects_digest))
+            rows, rejected = counts[row.stream_id]
+            counts[row.stream_id] = (rows + row.rows, rejected + row.rejected)
+    if strangers := counts.keys() - {row.stream_id for row in expected}:
+        raise Refusal(
+            f"batch {attempt.batch_id}: rows of streams {sorted(strangers)} are staged, and it has no range of them: "
+            "the staging table has changed"
+        )
+    for row in expected:
+        of_stream = [by_place.setdefault((place, row.stream_id), Digests()) for place in places]
+        require_counts(attempt, row, counts[row.stream_id])
+        require_digests(attempt, row, Digests(sum(d.rows for d in of_stream), sum(d.rejects for d in of_stream)))
+    return Found(sum(row.rows for row in expected), by_place, columns)
+
+
+def keep(cur: cursor, attempt: AttemptId, found: Mapping[tuple[int, int], Digests], published: Mapping[int, Published]) -> None:
+    """Records what was found in staging and, by place, what an appended target has been given."""
+    shapes = {place: _shape(cur, one) for place, one in published.items()}
+    rows = [
+        (
+            *(attempt.batch_id, stream, place, its.rows, its.rejects, shapes.get(place)),
+            published[place].by_stream.get(stream, 0) if place in published else None,
+        )
+        for (place, stream), its in sorted(found.items())
+    ]
+    execute_values(cur, Q["insert_contents"], rows)
+
+
+def _columns(cur: cursor, attempt: AttemptId, place: int) -> digests.Columns:
+    return digests.columns_of(cur, f"{STAGING_SCHEMA}.{attempt.beside(place)}")
+
+
+def _each(cur: cursor, query: str, attempt: AttemptId, place: int, columns: digests.Columns) -> list[Any]:
+    statement = sql.SQL(Q[query]).format(
+        table=staging(attempt, place),
+        row=digests.row_digest(columns, place, staged=True),
+        reject=digests.staged_reject(),
+    )
+    cur.execute(statement, asdict(attempt))
+    return every(cur)
+
+
+def require_counts(attempt: AttemptId, row: Any, found: tuple[int, int]) -> None:
+    """The staged rows and rejects of a stream are as many as were validated."""
+    if found != (row.rows, row.rejected):
+        raise Refusal(
+            f"stream {row.stream_id} of batch {attempt.batch_id}: staged are (rows, rejects) {found}, "
+            f"validated were {(row.rows, row.rejected)}: the staging table has changed"
+        )
+
+
+def require_digests(attempt: AttemptId, row: Any, found: Digests) -> None:
+    """The staged rows and rejects of a stream are by their digests those that were staged."""
+    where = f"{row.topic}-{row.partition}: batch {attempt.batch_id}, stream {row.stream_id}"
+    if row.rows_digest is None or row.rejects_digest is None:
+        raise Refusal(
+            f"{where}: attempt {attempt.token} was staged by a version that keeps no digest of contents",
+            next_command=f"lockstep batch {attempt.batch_id}",
+        )
+    for what, count, was, now in (
+        ("rows", row.rows, row.rows_digest, found.rows),
+        ("rejects", row.rejected, row.rejects_digest, found.rejects),
+    ):
+        if was != now:
+            raise Refusal(
+                f"{where}: the contents of its {count} {what} have changed in staging since they were staged",
+                next_command=f"lockstep batch {attempt.batch_id}",
+            )
+
+
+def _shape(cur: cursor, published: Published) -> int:
+    """The number of these columns of this target; a list that is new gets one."""
+    columns = [list(column) for column in published.columns]
+    facts = {
+        "hash": sha256(repr((published.target, published.columns)).encode()).hexdigest(),
+        "target": published.target,
+        "columns": Json(columns),
+    }
+    cur.execute(Q["shape"], facts)
+    if (row := maybe(cur)) is None:
+        cur.execute(Q["insert_shape"], facts)
+        cur.execute(Q["shape"], facts)
+        row = one(cur)
+    return int(row.shape_id)

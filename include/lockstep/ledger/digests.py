@@ -1,0 +1,80 @@
+"""Digests: SQL that turns a row into one number. The sum over rows changes when a value changes, moves, comes or goes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from psycopg2 import sql
+
+from lockstep.core.staging import RESERVED_COLUMNS
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg2.extensions import cursor
+    from psycopg2.sql import Composable
+
+Q = queries("lockstep.ledger", "digests")
+Columns = tuple[tuple[str, str], ...]  # name and Postgres type, in the order of hashing
+WHOLE = ("smallint", "integer", "bigint")
+FLOAT = ("real", "double precision")
+TEXT = ("text", "character varying")
+HASHED = frozenset(
+    (*WHOLE, *FLOAT, "numeric", "boolean", "date", "timestamp with time zone", "timestamp without time zone")
+) | {"time without time zone", "interval", "bytea", "uuid", "jsonb"}
+# Their text depends on no setting. A hash of their own they do not have, or one that takes different values for alike.
+READ_AS_TEXT = frozenset({"json", "xml", "name", '"char"', "citext", "character", *TEXT})
+_SIZE = re.compile(r"\(.*\)")
+_NUMERIC = re.compile(r"^numeric\((\d+),(\d+)\)$")
+
+
+def row_digest(columns: Columns, place: int, *, staged: bool) -> Composable:
+    """The number of a target's row `t`, or of a staged row: both give the same where the columns' types hash alike."""
+    return sql.SQL(Q["row_digest"]).format(
+        deleted=sql.SQL("coalesce(t._deleted, false)" if staged else "false"),
+        values=sql.SQL("").join(_value(name, type_) for name, type_ in columns),
+        place=sql.Literal(place),
+    )
+
+
+def staged_reject() -> Composable:
+    """The number of a reject `t` in a staging table."""
+    return sql.SQL(Q["staged_reject"])
+
+
+def kept_reject() -> Composable:
+    """The number of a reject `t` in the ledger: the staged reject's."""
+    return sql.SQL(Q["kept_reject"])
+
+
+def columns_of(cur: cursor, table: str) -> Columns:
+    """The table's columns with their types, without those that Lockstep fills."""
+    cur.execute(Q["columns_of"], {"table": table, "reserved": [*(name for name, _ in RESERVED_COLUMNS), "_batch"]})
+    return tuple((row.name, row.type) for row in every(cur))
+
+
+def is_hashable(type_: str) -> bool:
+    """Whether a column of this type counts in a digest: its values look alike in every session."""
+    return _SIZE.sub("", type_) in HASHED | READ_AS_TEXT
+
+
+def hash_alike(one: str, other: str) -> bool:
+    """Whether a value that is assigned from one type to the other keeps its number."""
+    if one == other or {one, other} <= {*WHOLE} or {one, other} <= {*TEXT} or (one, other) == FLOAT:
+        return True
+    digits, room = _NUMERIC.match(one), _NUMERIC.match(other)
+    return bool(digits and (other == "numeric" or (room and int(room[2]) >= int(digits[2]))))
+
+
+def are_alike(staged: Columns, held: Sequence[tuple[str, str]]) -> bool:
+    """Whether a row keeps its number from the staging table to the target."""
+    types = dict(held)
+    return all(name in types and hash_alike(type_, types[name]) for name, type_ in staged)
+
+
+def _value(name: str, type_: str) -> Composable:
+    as_text = _SIZE.sub("", type_) in READ_AS_TEXT
+    return sql.SQL(', t.{}::text collate "C"' if as_text else ", t.{}").format(sql.Identifier(name))

@@ -1,0 +1,73 @@
+"""Published: the digest of what a commit has put into an appended target, for `verify` to compare with later."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from psycopg2 import sql
+
+from lockstep.core.definition import Append
+from lockstep.core.guarantees import Delivered
+from lockstep.ledger import digests
+from lockstep.ledger.contents import Found, Published
+from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
+from lockstep.ledger.rows import every, one
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.definition import Pipeline, Target
+    from lockstep.core.staging import AttemptId
+
+Q = queries("lockstep.targets", "published")
+
+
+def published(cur: cursor, pipeline: Pipeline, attempt: AttemptId, found: Found) -> dict[int, Published]:
+    """By place, what the attempt's rows have become in each appended target of the ledger's database.
+
+    Rows that keep their number on their way are not looked at again: the digest is the one found in staging.
+    """
+    if isinstance(pipeline.guarantee, Delivered):
+        return {}
+    each = {}
+    for place, target in enumerate(pipeline.targets):
+        if not isinstance(target, Append):
+            continue
+        staged = found.columns[place]  # an attached table has lost its staging columns by now
+        types = dict(digests.columns_of(cur, target.table))
+        if digests.are_alike(staged, tuple(types.items())) and not _may_rewrite(cur, target):
+            columns = tuple((name, types[name]) for name, _ in staged)
+            by_stream = {stream: its.rows for (at, stream), its in found.digests.items() if at == place}
+            each[place] = Published(target.table, columns, by_stream)
+        else:
+            each[place] = of_ranges(cur, target, attempt, tuple(name for name, _ in staged), place=place)
+    return each
+
+
+def of_ranges(
+    cur: cursor,
+    target: Target,
+    attempt: AttemptId,
+    names: Collection[str],
+    *,
+    place: int = 0,
+    stream_id: int | None = None,
+) -> Published:
+    """What the batch's rows are in the target, looked up by their offsets; of one stream where it is named."""
+    types = dict(digests.columns_of(cur, target.table))
+    columns = tuple((name, types[name]) for name in names if digests.is_hashable(types[name]))
+    statement = sql.SQL(Q["digest_of_ranges"]).format(
+        target=table_name(target.table), row=digests.row_digest(columns, place, staged=False)
+    )
+    cur.execute(statement, asdict(attempt) | {"stream_id": stream_id})
+    return Published(target.table, columns, {row.stream_id: int(row.digest) for row in every(cur)})
+
+
+def _may_rewrite(cur: cursor, target: Target) -> bool:
+    """Whether a trigger or a rule of the table may make other rows of those that are inserted."""
+    cur.execute(Q["may_rewrite"], {"table": target.table})
+    return bool(one(cur).does)

@@ -1,0 +1,13 @@
+-- name: digest_of_ranges
+-- The digest of the batch's rows in an appended target, found by their offsets.
+select r.stream_id, coalesce(d.digest, 0) as digest
+from lockstep.batch_range r cross join lateral (
+    select sum({row}) as digest from {target} t
+    where t._stream = r.stream_id and t._offset >= lower(r.offsets) and t._offset < upper(r.offsets)
+      and t._batch = r.batch_id) d
+where r.batch_id = %(batch_id)s and (%(stream_id)s is null or r.stream_id = %(stream_id)s)
+
+-- name: may_rewrite
+-- A table with triggers or rules may hold other values than were inserted.
+select c.relhasrules or exists (select from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal) as does
+from pg_class c where c.oid = to_regclass(%(table)s)
