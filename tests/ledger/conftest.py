@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
+import psycopg2
 import pytest
 
+from contents import KINDS, Contents
 from ledger_rows import LedgerRows
+from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import OWNER, connect, transaction
 from lockstep.core.errors import Refusal
+from lockstep.ledger.migrate import migrate_target
 
 
 @pytest.fixture
@@ -53,6 +57,33 @@ def behind(database):
         other.close()
 
     return hold
+
+
+@pytest.fixture
+def contents(drill):
+    """`contents(kind)` gives the drill such a target; `target_sql` stands in its table's place."""
+    opened = []
+
+    def make(kind: str = "append", target_sql: str = "", schema: str = "id string, n int", more: str = "") -> Contents:
+        target, table = KINDS[kind]
+        folder = drill.home / "drill"
+        (folder / "__init__.py").write_text(
+            "from lockstep.core.definition import *\n"
+            f'PIPELINE = Pipeline("drill", "{drill.topic}", Json("{schema}"), {target}{more})\n'
+        )
+        (folder / "target.sql").write_text(target_sql or table)
+        if kind == "several":
+            (folder / "transform.py").write_text("def one(df):\n    return df\n\n\ndef other(df):\n    return df\n")
+        with closing(psycopg2.connect(drill.dsn)) as conn, conn, conn.cursor() as cur:
+            cur.execute("set role lockstep_owner; drop table public.drill")
+        here = Contents(drill)
+        opened.append(here)
+        migrate_target(here.at.conn, load("drill"))
+        return here
+
+    yield make
+    for here in opened:
+        here.at.close()
 
 
 def _until_somebody_waits(database):

@@ -76,5 +76,10 @@ def are_alike(staged: Columns, held: Sequence[tuple[str, str]]) -> bool:
 
 
 def _value(name: str, type_: str) -> Composable:
-    as_text = _SIZE.sub("", type_) in READ_AS_TEXT
-    return sql.SQL(', t.{}::text collate "C"' if as_text else ", t.{}").format(sql.Identifier(name))
+    kind = _SIZE.sub("", type_)
+    template = ", t.{0}"
+    if kind in READ_AS_TEXT:
+        template = ', t.{0}::text collate "C"'
+    elif kind in (*FLOAT, "numeric"):
+        template = ", t.{0}, t.{0} is null"  # a zero, or a NaN, has the hash of a null
+    return sql.SQL(template).format(sql.Identifier(name))

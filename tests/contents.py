@@ -1,0 +1,74 @@
+"""A drill into targets of every kind, its steps taken one at a time, with forgers between two of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from here import Here
+from lockstep.adapters.postgres import OWNER, transaction
+from lockstep.core.decisions import Caller
+from lockstep.core.staging import STAGING_SCHEMA, AttemptId
+from lockstep.ledger.verify_contents import NAME
+from lockstep.steps.commit import commit
+from lockstep.steps.plan import plan
+from lockstep.steps.stage import stage
+from lockstep.steps.validate import validate
+from lockstep.steps.verify import verify
+
+if TYPE_CHECKING:
+    from lockstep.core.verification import Check
+
+COORDINATES = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
+APPENDED = f"create table public.drill (id {{text}}, n int, {COORDINATES}, primary key (_stream, _offset, _ordinal));"
+BY_BATCH = f"""create table public.drill (id text, n int, {COORDINATES}, primary key (_stream, _offset, _ordinal, _batch))
+    partition by list (_batch);"""
+KEYED = f"create table public.drill (id text primary key, n int, {COORDINATES});"
+TOTALS = f"create table public.drill (id text primary key, total numeric, records int8, {COORDINATES});"
+BESIDE = "create table public.beside (like public.drill including all);"
+ACCUMULATED = 'Accumulate("public.drill", key=("id",), totals=(Sum("total", "n"), Count("records")))'
+KINDS = {
+    "append": ('Append("public.drill")', APPENDED.format(text="text")),
+    "by batch": ('Append("public.drill")', BY_BATCH),
+    "upsert": ('Upsert("public.drill", key=("id",))', KEYED),
+    "accumulate": (ACCUMULATED, TOTALS),
+    "several": (
+        '(Append("public.drill", "one"), Append("public.beside", "other"))',
+        APPENDED.format(text="text") + BESIDE,
+    ),
+}
+
+
+class Contents(Here):
+    """A drill whose steps are taken one at a time."""
+
+    def staged(self) -> AttemptId:
+        planned = plan(self.at.conn, self.at.broker, self.folder, Caller("me"), datetime.now(UTC))
+        return stage(self.at, self.engine, self.folder, planned.batch_id, Caller("me"))
+
+    def validated(self) -> AttemptId:
+        attempt = self.staged()
+        validate(self.at, self.folder, attempt)
+        return attempt
+
+    def commit(self, attempt: AttemptId) -> None:
+        commit(self.at, self.folder.pipeline, attempt)
+
+    def sql(self, statement: str, role: str = OWNER) -> list[tuple]:
+        with transaction(self.at.conn, role) as cur:
+            cur.execute(statement)
+            return [tuple(row) for row in cur.fetchall()] if cur.description else [(cur.rowcount,)]
+
+    def forge(self, attempt: AttemptId, statement: str, place: int = 0) -> None:
+        """As another session with the stager's role does."""
+        table = f"{STAGING_SCHEMA}.{attempt.beside(place)}"
+        assert self.sql(statement.format(table=table), "lockstep_stager")[0][0] > 0
+
+    def check(self) -> Check:
+        """What plain verify says of contents."""
+        (found,) = [c for c in verify(self.at.conn, self.at.broker, self.folder, deep=False) if c.name == NAME]
+        return found
+
+    def others(self) -> set[str]:
+        """The other checks that say no."""
+        return {c.name for c in verify(self.at.conn, self.at.broker, self.folder, deep=False) if not c.ok} - {NAME}
