@@ -76,17 +76,14 @@ def test_an_attempt_without_digests_is_refused_and_staged_again(contents):
     assert here.check().ok
 
 
-def test_a_preview_does_not_compare_forged_rows(contents):
+def test_a_preview_does_not_compare_forged_rows(contents, monkeypatch):
     here = contents()
     here.drain()
-    seen = []
 
     def forging(at, folder, attempt):
         validate(at, folder, attempt)
         here.forge(attempt, "update {table} set n = 77 where _offset = 3")
-        seen.append(attempt)
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Refusal, match="have changed in staging"):
-        patch.setattr("lockstep.steps.preview.validate", forging)
+    monkeypatch.setattr("lockstep.steps.preview.validate", forging)
+    with pytest.raises(Refusal, match="have changed in staging"):
         here.preview("replay")
-    assert seen

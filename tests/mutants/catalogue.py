@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mutants.of_contents import MUTANTS as CONTENTS
 from mutants.of_definitions import MUTANTS as DEFINITIONS
 from mutants.of_hours import MUTANTS as HOURS
 from mutants.of_one_log import MUTANTS as ONE_LOG
@@ -13,4 +14,4 @@ from mutants.of_the_steps import MUTANTS as STEPS
 from mutants.of_timelines import MUTANTS as TIMELINES
 from mutants.of_totals import MUTANTS as TOTALS
 
-MUTANTS = [*DEFINITIONS, *EDGES, *HOURS, *LEDGER, *ONE_LOG, *OWNERS, *REST, *STEPS, *TIMELINES, *TOTALS]
+MUTANTS = [*CONTENTS, *DEFINITIONS, *EDGES, *HOURS, *LEDGER, *ONE_LOG, *OWNERS, *REST, *STEPS, *TIMELINES, *TOTALS]

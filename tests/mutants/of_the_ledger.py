@@ -157,7 +157,7 @@ MUTANTS = [
         "counts",
         STAGED,
         "what was validated is what is published",
-        Edit("ledger/commit.py", "if found.get(stream_id, (0, 0)) != counts:", "if not counts:"),
+        Edit("ledger/contents.py", "if found != (row.rows, row.rejected):", "if not found:"),
         long=True,
     ),
     alone(

@@ -46,7 +46,7 @@ class Found:
     """What a committing transaction found in staging: `rows` in all, digests by (place, stream), columns by place."""
 
     rows: int
-    digests: Mapping[tuple[int, int], Digests]
+    by_place: Mapping[tuple[int, int], Digests]
     columns: Mapping[int, digests.Columns]
 
 
@@ -93,7 +93,9 @@ def require_staged(cur: cursor, attempt: AttemptId, places: Sequence[int]) -> Fo
     return Found(sum(row.rows for row in expected), by_place, columns)
 
 
-def keep(cur: cursor, attempt: AttemptId, found: Mapping[tuple[int, int], Digests], published: Mapping[int, Published]) -> None:
+def keep(
+    cur: cursor, attempt: AttemptId, found: Mapping[tuple[int, int], Digests], published: Mapping[int, Published]
+) -> None:
     """Records what was found in staging and, by place, what an appended target has been given."""
     shapes = {place: _shape(cur, one) for place, one in published.items()}
     rows = [

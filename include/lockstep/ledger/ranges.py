@@ -132,7 +132,7 @@ def write_ledger(
     lane: str,
     definition_hash: str,
 ) -> None:
-    """What was read, its contents, commit row, coverage, in the live lane the position by compare-and-set, and the claim released."""
+    """What was read, its digests, commit row, coverage, in the live lane the position by compare-and-set; the claim goes."""
     named = asdict(attempt) | {"stream_id": item.stream_id, "definition_hash": definition_hash}
     if line.delivered:
         insert_manifest(cur, attempt, [line], {(line.task, line.stream_id): contents.digests})

@@ -127,7 +127,7 @@ def _commit(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, effect
         else:
             # Results are elsewhere; what was rejected is the ledger's all the same.
             record_elsewhere(cur, folder.pipeline, attempt, effect)
-        contents.keep(cur, attempt, found.digests, published(cur, folder.pipeline, attempt, found))
+        contents.keep(cur, attempt, found.by_place, published(cur, folder.pipeline, attempt, found))
         # Offsets: commit rows, coverage, positions by compare-and-set; the constraints check them again at COMMIT.
         ledger.write_ledger(cur, attempt, batch.lane, effect, folder.content_hash())
         reach("commit.ledger_written")

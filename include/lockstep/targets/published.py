@@ -41,7 +41,7 @@ def published(cur: cursor, pipeline: Pipeline, attempt: AttemptId, found: Found)
         types = dict(digests.columns_of(cur, target.table))
         if digests.are_alike(staged, tuple(types.items())) and not _may_rewrite(cur, target):
             columns = tuple((name, types[name]) for name, _ in staged)
-            by_stream = {stream: its.rows for (at, stream), its in found.digests.items() if at == place}
+            by_stream = {stream: its.rows for (at, stream), its in found.by_place.items() if at == place}
             each[place] = Published(target.table, columns, by_stream)
         else:
             each[place] = of_ranges(cur, target, attempt, tuple(name for name, _ in staged), place=place)

@@ -1,0 +1,78 @@
+"""Mutants of the digests of contents."""
+
+from __future__ import annotations
+
+from mutants.mutant import Drop, Edit, Mutant, alone, one
+
+CHANGED = ("staged_rows_are_changed", "staged_rows_disappear")
+CONSTRAINT = "tests/ledger/test_constraints.py::test_a_constraint_refuses_by_itself"
+FORGED = "tests/ledger/test_contents.py"
+VERIFIED = "tests/ledger/test_verify_contents.py"
+MIGRATION = "ledger/migrations/0020_contents.sql"
+TYPES = f"{VERIFIED}::test_every_type_keeps_its_digest_from_staging_to_the_target"
+
+MUTANTS = [
+    alone(
+        "staged contents are not compared",
+        "digests",
+        CHANGED,
+        "the values that were staged are the values that are published",
+        Edit("ledger/contents.py", "        if was != now:", "        if was is None:"),
+    ),
+    alone(
+        "contents_unchanged dropped",
+        "contents_unchanged",
+        CHANGED,
+        "the database compares the digests of a commit, too",
+        Drop("drop trigger contents_unchanged on lockstep.commit"),
+    ),
+    Mutant(
+        "a commit needs no digest",
+        "a commit without digests could never be proved",
+        (Edit(MIGRATION, "where u.rows_digest is null or u.rejects_digest is null limit 1", "where false limit 1"),),
+        (f"{CONSTRAINT}[contents_known-0]", f"{CONSTRAINT}[contents_known-1]"),
+        long=True,
+    ),
+    one(
+        "a row's number is the record's own hash",
+        "the hash of a record is linear: values that change places keep the sum",
+        (
+            f"{FORGED}::test_rows_forged_after_validate_are_refused_by_name[values that change places]",
+            f"{VERIFIED}::test_a_row_that_is_not_the_committed_one_is_found[changing places-append]",
+            f"{VERIFIED}::test_a_row_that_is_not_the_committed_one_is_found[changing places-by batch]",
+        ),
+        Edit(
+            "ledger/digests.sql",
+            "hashint8extended(hash_record_extended(row(t._stream, t._offset, t._ordinal, {deleted} {values}), 0), {place})",
+            "hash_record_extended(row(t._stream, t._offset, t._ordinal, {deleted} {values}), {place})",
+        ),
+    ),
+    one(
+        "a zero has the number of a null",
+        "a float's zero and a decimal's NaN hash as nothing does",
+        TYPES,
+        Edit("ledger/digests.py", ", t.{0}, t.{0} is null", ", t.{0}"),
+        long=True,
+    ),
+    one(
+        "rows keep their number whatever their types",
+        "only some casts keep a value's hash; of other tables the rows themselves are looked at",
+        TYPES,
+        Edit("ledger/digests.py", "    return all(name in types and", "    return True or all(name in types and"),
+        long=True,
+    ),
+    one(
+        "rejects are not compared",
+        "a reject's bytes and reason are published as well",
+        f"{FORGED}::test_rejects_forged_in_staging_are_refused",
+        Edit("ledger/contents.py", '("rejects", row.rejected, row.rejects_digest, found.rejects),', ""),
+        Edit(MIGRATION, "coalesce(p.rejects, 0)) <>", "u.rejects_digest) <>"),
+        long=True,
+    ),
+    one(
+        "verify compares no rows",
+        "a row that was changed in the target is found",
+        f"{VERIFIED}::test_only_the_changed_batch_and_stream_is_named",
+        Edit("ledger/verify_contents.sql", "and c.target_digest <> coalesce(f.digest, 0)", "and false"),
+    ),
+]
