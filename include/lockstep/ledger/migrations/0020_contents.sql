@@ -45,12 +45,13 @@ begin
     select u.batch_id, u.stream_id into wrong from added a join lockstep.result u using (batch_id, token, stream_id)
     left join (
         select c.batch_id, c.stream_id, pg_catalog.sum(c.rows_digest) as rows, pg_catalog.sum(c.rejects_digest) as rejects
-        from lockstep.content c where c.batch_id in (select batch_id from added) group by 1, 2) p using (batch_id, stream_id)
+        from lockstep.content c where (c.batch_id, c.stream_id) in (select batch_id, stream_id from added)
+        group by 1, 2) p using (batch_id, stream_id)
     left join (
         select m.batch_id, m.token, m.stream_id,
             pg_catalog.sum(m.rows_digest) as rows, pg_catalog.sum(m.rejects_digest) as rejects
-        from lockstep.manifest m where (m.batch_id, m.token) in (select batch_id, token from added) group by 1, 2, 3) s
-        using (batch_id, token, stream_id)
+        from lockstep.manifest m where (m.batch_id, m.token, m.stream_id) in (select batch_id, token, stream_id from added)
+        group by 1, 2, 3) s using (batch_id, token, stream_id)
     where (coalesce(p.rows, 0), coalesce(p.rejects, 0)) <> (u.rows_digest, u.rejects_digest)
        or (u.quarantined = 0 and (coalesce(s.rows, 0), coalesce(s.rejects, 0)) <> (u.rows_digest, u.rejects_digest))
     limit 1;
