@@ -181,6 +181,15 @@ def test_every_type_keeps_its_digest_from_staging_to_the_target(contents, produc
             assert changed(here, f"update public.drill set {column} = {value} {of_null}"), (column, which)
 
 
+def test_each_pair_of_rows_that_exchange_a_value_is_found(contents):
+    here = contents()
+    here.drain()
+    for offset in range(12):
+        exchange = f"""update public.drill t set n = o.n from public.drill o where t._stream = 1 and o._stream = 1
+            and (t._offset, o._offset) in (({offset}, {offset + 1}), ({offset + 1}, {offset}))"""
+        assert changed(here, exchange), offset
+
+
 def test_values_that_a_trigger_of_the_table_makes_are_the_committed_ones(contents):
     here = contents(target_sql=APPENDED.format(text="text") + TRIGGER)
     here.drain()

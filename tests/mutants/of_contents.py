@@ -37,11 +37,7 @@ MUTANTS = [
     one(
         "a row's number is the record's own hash",
         "the hash of a record is linear: values that change places keep the sum",
-        (
-            f"{FORGED}::test_rows_forged_after_validate_are_refused_by_name[values that change places]",
-            f"{VERIFIED}::test_a_row_that_is_not_the_committed_one_is_found[changing places-append]",
-            f"{VERIFIED}::test_a_row_that_is_not_the_committed_one_is_found[changing places-by batch]",
-        ),
+        f"{VERIFIED}::test_each_pair_of_rows_that_exchange_a_value_is_found",
         Edit(
             "ledger/digests.sql",
             "hashint8extended(hash_record_extended(row(t._stream, t._offset, t._ordinal, {deleted} {values}), 0), {place})",

@@ -42,6 +42,9 @@ class Contents:
     published: Published | None = None
 
 
+NO_CONTENTS = Contents()
+
+
 def record_task(cur: cursor, attempt: AttemptId, backend: Any) -> None:
     """Writes down which connection a task commits over, and gives its statements an end."""
     cur.execute(Q["limit_statements"], {"milliseconds": str(STATEMENT_SECONDS * 1000)})
@@ -127,10 +130,10 @@ def write_ledger(
     attempt: AttemptId,
     item: StreamRange,
     line: ManifestLine,
-    contents: Contents,
     starts: tuple[int, int],
     lane: str,
     definition_hash: str,
+    contents: Contents = NO_CONTENTS,
 ) -> None:
     """What was read, its digests, commit row, coverage, in the live lane the position by compare-and-set; the claim goes."""
     named = asdict(attempt) | {"stream_id": item.stream_id, "definition_hash": definition_hash}
