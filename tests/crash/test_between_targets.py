@@ -106,7 +106,9 @@ def test_rows_moved_from_one_target_to_the_other_are_seen_though_the_sum_is_righ
         f"with gone as (delete from {first} where _offset = 3 returning *), come as (insert into {second} select * from gone)"
         " select 1"
     )
-    with pytest.raises(Refusal, match=r"rows are staged for public\.drill, \d+ were told") as refused:
+    told = r"rows are staged for public\.drill, \d+ were told"
+    # The commit compares digests first, and a row has another number in another target.
+    with pytest.raises(Refusal, match=told if step is validate else "have changed in staging") as refused:
         step(two.at, two.folder, attempt)
     assert isinstance(refused.value, BadData) == (step is validate)
     assert two.drill.ask(COUNTS) == [(0, 0)]

@@ -15,10 +15,10 @@ from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.ledger import digests
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
-from lockstep.ledger.staged import staging
+from lockstep.ledger.staged import places_of, staging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from psycopg2.extensions import cursor
 
@@ -69,10 +69,11 @@ def staged_by_task(cur: cursor, attempt: AttemptId, places: Iterable[int]) -> di
     return dict(found)
 
 
-def require_staged(cur: cursor, attempt: AttemptId, places: Sequence[int]) -> Found:
+def require_staged(cur: cursor, attempt: AttemptId) -> Found:
     """The staged rows and rejects are still those that were validated, by count and by digest, stream by stream."""
     cur.execute(Q["expected"], asdict(attempt))
     expected = every(cur)
+    places = places_of(cur, attempt)
     columns = {place: _columns(cur, attempt, place) for place in places}
     by_place: dict[tuple[int, int], Digests] = {}
     counts: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))

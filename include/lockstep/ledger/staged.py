@@ -36,10 +36,15 @@ def analyze(cur: cursor, columns: sql.Composable) -> None:
 
 def staged_totals(cur: cursor, attempt: AttemptId) -> dict[int, Any]:
     """What the winners' staged rows really are, per stream: counted by the database, not reported by tasks."""
-    cur.execute(Q["staging_tables"], asdict(attempt))
-    tables = _together(attempt, range(one(cur).tables))
+    tables = _together(attempt, places_of(cur, attempt))
     cur.execute(sql.SQL(Q["staged_totals"]).format(table=tables), asdict(attempt))
     return {row.stream_id: row for row in every(cur)}
+
+
+def places_of(cur: cursor, attempt: AttemptId) -> range:
+    """The places of the targets that the attempt was staged for."""
+    cur.execute(Q["staging_tables"], asdict(attempt))
+    return range(one(cur).tables)
 
 
 def staged_records(

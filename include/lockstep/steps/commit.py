@@ -118,7 +118,7 @@ def _commit(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, effect
             # No overlap: exactly the coverage that was planned to be replaced makes room.
             ledger.give_way(cur, attempt)
         # Whole: the staged rows are still those that were staged and validated, by count and by digest.
-        found = contents.require_staged(cur, attempt, range(len(pipeline.targets)))
+        found = contents.require_staged(cur, attempt)
         reach("commit.counts_ok")
         if effect is None:
             # Results.

@@ -95,7 +95,7 @@ def _take(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, spool: P
             deliveries.ranges(cur, attempt.batch_id),
             deliveries.epochs(cur, pipeline.name),
             deliveries.staged_types(cur, attempt),
-            require_staged(cur, attempt, range(len(pipeline.targets))).rows,
+            require_staged(cur, attempt).rows,
             spool,
         )
         results_of(pipeline, at.dsn, at.stores).take(cur, delivery)

@@ -118,7 +118,7 @@ def _compare(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, found: Di
         batch = attempts.lock_batch(cur, attempt.batch_id)
         attempts.require_newest(cur, attempt)
         ledger.require_validated(cur, attempt)
-        rows = require_staged(cur, attempt, range(len(pipeline.targets))).rows
+        rows = require_staged(cur, attempt).rows
         for place, target in enumerate(pipeline.targets):
             targets.keep_before(cur, target, attempt, place)
         rejects = targets.rejects(cur, attempt)
