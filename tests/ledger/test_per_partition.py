@@ -37,7 +37,7 @@ class Half:
     def write(self, cur, place: int, attempt: AttemptId | None = None) -> None:
         item = self.item(place)
         line = ManifestLine(1, item.stream_id, 10, 10, 0, 10, 100, Digest(10, 45, 285), 0, 9)
-        ranges.write_ledger(cur, attempt or self.attempt, item, line, (0, 0), "live", "d1")
+        ranges.write_ledger(cur, attempt or self.attempt, item, ranges.RangeRead(line, (0, 0)), "live", "d1")
 
     def commit(self, conn, place: int, attempt: AttemptId | None = None) -> None:
         with transaction(conn, PARTITION) as cur:

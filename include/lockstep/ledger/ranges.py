@@ -42,7 +42,13 @@ class Contents:
     published: Published | None = None
 
 
-NO_CONTENTS = Contents()
+@dataclass(frozen=True, slots=True)
+class RangeRead:
+    """One range as a task read it: its manifest line, the log's starts before and after the read, and its contents."""
+
+    line: ManifestLine
+    log_starts: tuple[int, int]
+    contents: Contents = Contents()
 
 
 def record_task(cur: cursor, attempt: AttemptId, backend: Any) -> None:
@@ -129,17 +135,16 @@ def write_ledger(
     cur: cursor,
     attempt: AttemptId,
     item: StreamRange,
-    line: ManifestLine,
-    starts: tuple[int, int],
+    read: RangeRead,
     lane: str,
     definition_hash: str,
-    contents: Contents = NO_CONTENTS,
 ) -> None:
     """What was read, its digests, commit row, coverage, in the live lane the position by compare-and-set; the claim goes."""
     named = asdict(attempt) | {"stream_id": item.stream_id, "definition_hash": definition_hash}
+    line, contents = read.line, read.contents
     if line.delivered:
         insert_manifest(cur, attempt, [line], {(line.task, line.stream_id): contents.digests})
-    insert_results(cur, attempt, [_total(line, contents.digests)], {item.stream_id: starts})
+    insert_results(cur, attempt, [_total(line, contents.digests)], {item.stream_id: read.log_starts})
     published = {0: contents.published} if contents.published else {}
     keep(cur, attempt, {(0, item.stream_id): contents.digests}, published)
     cur.execute(Q["insert_range_commit"], named)

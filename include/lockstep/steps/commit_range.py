@@ -155,7 +155,8 @@ class RangeCommits:
                 # No overlap: exactly the coverage that was planned to be replaced makes room.
                 ledger.give_way(cur, task.attempt, stream_id)
             # Offsets: result, commit row, coverage, position by compare-and-set; the constraints check them again at COMMIT.
-            ranges.write_ledger(cur, task.attempt, item, line, starts, task.lane, task.definition_hash, contents)
+            read = ranges.RangeRead(line, starts, contents)
+            ranges.write_ledger(cur, task.attempt, item, read, task.lane, task.definition_hash)
             reach("range.before_commit")
         reach("range.done_unacknowledged")
         self._copied.discard(stream_id)
