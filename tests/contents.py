@@ -9,7 +9,7 @@ from here import Here
 from lockstep.adapters.postgres import OWNER, transaction
 from lockstep.core.decisions import Caller
 from lockstep.core.staging import STAGING_SCHEMA, AttemptId
-from lockstep.ledger.verify_contents import NAME
+from lockstep.ledger.verify_contents import NAME, REJECTS
 from lockstep.steps.commit import commit
 from lockstep.steps.plan import plan
 from lockstep.steps.stage import stage
@@ -39,6 +39,10 @@ KINDS = {
 }
 
 
+def is_of_contents(check: Check) -> bool:
+    return check.name.startswith(NAME) or check.name == REJECTS
+
+
 class Contents(Here):
     """A drill whose steps are taken one at a time."""
 
@@ -52,7 +56,7 @@ class Contents(Here):
         return attempt
 
     def commit(self, attempt: AttemptId) -> None:
-        commit(self.at, self.folder.pipeline, attempt)
+        commit(self.at, self.folder, attempt)
 
     def sql(self, statement: str, role: str = OWNER) -> list[tuple]:
         with transaction(self.at.conn, role) as cur:
@@ -65,10 +69,11 @@ class Contents(Here):
         assert self.sql(statement.format(table=table), "lockstep_stager")[0][0] > 0
 
     def check(self) -> Check:
-        """What plain verify says of contents."""
-        (found,) = [c for c in verify(self.at.conn, self.at.broker, self.folder, deep=False) if c.name == NAME]
-        return found
+        """What plain verify says of contents: the first check of them that does not hold, or the first one."""
+        found = [c for c in verify(self.at.conn, self.at.broker, self.folder, deep=False) if is_of_contents(c)]
+        return next((c for c in found if not c.ok), found[0])
 
     def others(self) -> set[str]:
         """The other checks that say no."""
-        return {c.name for c in verify(self.at.conn, self.at.broker, self.folder, deep=False) if not c.ok} - {NAME}
+        checks = verify(self.at.conn, self.at.broker, self.folder, deep=False)
+        return {c.name for c in checks if not c.ok and not is_of_contents(c)}

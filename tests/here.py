@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -25,9 +26,15 @@ if TYPE_CHECKING:
     from drill import Drill
 
 ME = Person("me", "a test")
+
 NEWEST = """create table if not exists public.newest (id text primary key, n int, _stream int4 not null, _offset int8 not null,
     _ordinal int4 not null, _batch int8 not null);
 """
+
+
+def unchanged(value):
+    """What no code makes of a record."""
+    return value
 
 
 class Here:
@@ -36,11 +43,20 @@ class Here:
     def __init__(self, drill: Drill) -> None:
         self.drill = drill
         self.at = Surroundings(drill.dsn, Broker(drill.kafka), stores())
-        self.code = lambda value: value
+        self.code = unchanged
 
     @property
     def folder(self):
         return load("drill")
+
+    @property
+    def folder_as_run(self):
+        """The folder as verify must see it: code that a test gives the engine is a transform of no file."""
+        return (
+            replace(self.folder, transform=self.folder.transform or "code")
+            if self.code is not unchanged
+            else self.folder
+        )
 
     @property
     def engine(self) -> PlainEngine:

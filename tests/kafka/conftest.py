@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from here import Here
+from verified import Verified
 
 
 @pytest.fixture
@@ -23,3 +24,9 @@ def elsewhere(here, topic):
         return here
 
     return point
+
+
+@pytest.fixture
+def verified(here, postgres):
+    """The drill, to be verified; its 150 records are not read yet."""
+    return Verified(here, postgres)

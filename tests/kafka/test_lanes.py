@@ -44,7 +44,7 @@ def positions(here):
 def proved(here) -> bool:
     """The checker has nothing to say, and verify --deep neither."""
     assert here.drill.violations() == []
-    checks = verify(here.at.conn, here.at.broker, here.folder, deep=True)
+    checks = verify(here.at.conn, here.at.broker, here.folder_as_run, deep=True)
     assert [check for check in checks if not check.ok] == []
     return True
 

@@ -42,7 +42,7 @@ def test_of_two_targets_only_the_winners_rows_become_partitions(drill, loses):
             cur.execute(LOST.format(table=f"{STAGING_SCHEMA}.{attempt.beside(names.index(name))}"))
     validate(here.at, here.folder, attempt)
 
-    assert told(lambda: commit(here.at, here.folder.pipeline, attempt)) == COMMITTED
+    assert told(lambda: commit(here.at, here.folder, attempt)) == COMMITTED
 
     for name in names:
         assert drill.ask(VALUES.format(name=name)) == [(150, 150, True, 1)]

@@ -13,5 +13,19 @@ from mutants.of_the_rest import MUTANTS as REST
 from mutants.of_the_steps import MUTANTS as STEPS
 from mutants.of_timelines import MUTANTS as TIMELINES
 from mutants.of_totals import MUTANTS as TOTALS
+from mutants.of_verify import MUTANTS as VERIFY
 
-MUTANTS = [*CONTENTS, *DEFINITIONS, *EDGES, *HOURS, *LEDGER, *ONE_LOG, *OWNERS, *REST, *STEPS, *TIMELINES, *TOTALS]
+MUTANTS = [
+    *CONTENTS,
+    *DEFINITIONS,
+    *EDGES,
+    *HOURS,
+    *LEDGER,
+    *ONE_LOG,
+    *OWNERS,
+    *REST,
+    *STEPS,
+    *TIMELINES,
+    *TOTALS,
+    *VERIFY,
+]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg2
 from psycopg2 import errors, sql
-from psycopg2.extensions import TransactionRollbackError, make_dsn, parse_dsn
+from psycopg2.extensions import ISOLATION_LEVEL_REPEATABLE_READ, TransactionRollbackError, make_dsn, parse_dsn
 from psycopg2.extras import NamedTupleCursor
 
 from lockstep.core.errors import Refusal, Unreachable
@@ -135,6 +135,19 @@ def transaction(
         if isinstance(error, errors.DiskFull | errors.OutOfMemory) and not conn.closed:
             raise Unreachable(f"{place.called} has no room: {first_line(error)}") from None
         raise Unreachable(f"the connection to {place.called} was lost: {last_line(error)}") from error
+
+
+@contextmanager
+def snapshot(conn: connection, role: str | None) -> Iterator[Any]:
+    """One transaction under one role in which every statement sees the rows that the first one saw, and no commit since."""
+    conn.isolation_level = ISOLATION_LEVEL_REPEATABLE_READ
+    try:
+        with transaction(conn, role) as cur:
+            cur.execute("set local idle_in_transaction_session_timeout = 0")  # others are waited for in between
+            yield cur
+    finally:
+        if not conn.closed:
+            conn.isolation_level = None
 
 
 def ensure_database(dsn: str, name: str, **settings: str) -> None:

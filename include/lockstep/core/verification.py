@@ -1,24 +1,50 @@
-"""What a verification says: one named check after another, each with the first thing that is wrong."""
+"""Verification: named checks, the first things that are wrong, and the sentence that says how much was proved."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})  # whose text in a record is their text in a row
+NAMED = 10  # so many wrong things are named, the others are counted
+
+Proves = Literal["coordinates", "contents", "nothing"]
+Against = Literal["ledger", "log"]
+Proved = Literal["log", "ledger", "no", "wrong"]
+IN_WORDS = {
+    "log": "compared with Kafka",
+    "ledger": "compared with the ledger",
+    "no": "not compared",
+    "wrong": "WRONG",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One promise, looked at: `detail` says what was compared, or names the first offending partition and offset."""
+    """One promise, looked at: `detail` says what was compared, or names the first offending partition and offset.
+
+    `proves` says which side of the `target`'s rows the check compares, `against` with which other side. `left_out` says
+    which rows or records it could not compare. A check that compared nothing proves nothing.
+    """
 
     name: str
     ok: bool
     detail: str
+    proves: Proves = "nothing"
+    target: str = ""
+    against: Against = "ledger"
+    left_out: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One batch's range of one stream, with what its committed attempt recorded; sums are of the digest."""
+    """One batch's range of one stream, with what its committed attempt recorded; sums are of the digest.
+
+    `definition` is the hash of the code that decoded it.
+    """
 
     batch_id: int
     from_offset: int
@@ -27,3 +53,65 @@ class Segment:
     filtered: int
     sum: int
     squares: int
+    definition: str = ""
+    quarantined: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """How far the rows of one target were proved: against the log, against the ledger, not at all, or found wrong."""
+
+    target: str
+    coordinates: Proved
+    contents: Proved
+
+    def __str__(self) -> str:
+        if self.coordinates == self.contents:
+            return f"{self.target}: coordinates and contents {IN_WORDS[self.contents]}"
+        sides = f"coordinates {IN_WORDS[self.coordinates]}, contents {IN_WORDS[self.contents]}"
+        return f"{self.target}: {sides}"
+
+
+class Wrong:
+    """What one check finds wrong: all of it is counted, the first of it is named."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._named: list[str] = []
+
+    def add(self, what: str, count: int = 1) -> None:
+        """Counts one more; with a `count` above one, the text stands for several."""
+        self.count += count
+        if len(self._named) < NAMED:
+            self._named.append(what)
+
+    def extend(self, named: Iterable[str], count: int) -> None:
+        """Counts so many more, of which some are named."""
+        self.count += count
+        self._named = [*self._named, *named][:NAMED]
+
+    def __str__(self) -> str:
+        if self.count == 1:
+            return self._named[0]
+        more = f"; and {self.count - len(self._named)} more" if self.count > len(self._named) else ""
+        return f"{self.count} are wrong: {'; '.join(self._named)}{more}"
+
+
+def proofs(tables: Sequence[str], checks: Sequence[Check]) -> list[Proof]:
+    """What the checks prove of each table, and no more than that."""
+    return [Proof(table, _side(table, "coordinates", checks), _side(table, "contents", checks)) for table in tables]
+
+
+def conclusion(name: str, found: Sequence[Proof], checks: Sequence[Check]) -> str:
+    """The last line: whether every check holds, and of which target what was compared with what."""
+    failed = sum(not check.ok for check in checks)
+    verdict = f"NOT every check holds: {failed} of {len(checks)} fail" if failed else "every check holds"
+    return f"{name}: {verdict}. {'. '.join(map(str, found))}."
+
+
+def _side(table: str, side: Proves, checks: Sequence[Check]) -> Proved:
+    its = [check for check in checks if check.target == table and check.proves == side]
+    if not all(check.ok for check in its):
+        return "wrong"
+    against = {check.against for check in its}
+    return "log" if "log" in against else "ledger" if against else "no"

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
 from lockstep.core.definition import Append, Upsert
 from lockstep.core.guarantees import Delivered
-from lockstep.core.verification import Check, Segment
+from lockstep.core.verification import NAMED, Check, Segment, Wrong
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
-from lockstep.ledger.rows import every, maybe
+from lockstep.ledger.rows import every, one
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from psycopg2.extensions import connection, cursor
 
     from lockstep.core.definition import Pipeline, Target
+    from lockstep.core.verification import Proves
 
 Q = queries("lockstep.ledger", "verify")
 LEDGER = {
@@ -31,20 +33,49 @@ LEDGER = {
     "counts reconcile": "counts_not_reconciled",
     "rejects are all there": "rejects_not_counted",
 }
-APPEND = {"rows are all there": "rows_not_counted", "every row is its batch's": "rows_not_covered"}
-UPSERT = {"every row is its batch's": "rows_not_covered"}
 ROWS_AT_ONCE = 10_000
 
 
 def ledger_checks(cur: cursor, pipeline: Pipeline) -> list[Check]:
-    """The ledger against itself, each target of records against the ledger; each check names its first offence."""
+    """The ledger against itself, each target of records against the ledger; each check names its first offences."""
     checks = [_check(cur, pipeline, name, query) for name, query in LEDGER.items()]
     if isinstance(pipeline.guarantee, Delivered):
         return checks  # results move apart from the offsets: who verifies asks the store that they live in
-    for one in pipeline.each():
-        of_target = {Append: APPEND, Upsert: UPSERT}.get(type(one.first), {})
-        checks += [_check(cur, one, name_of(pipeline, one.first, name), query) for name, query in of_target.items()]
+    for each in pipeline.each():
+        found = []
+        match each.first:
+            case Append():
+                found = [_check(cur, each, "rows are all there", "rows_not_counted", "coordinates"), _owned(cur, each)]
+            case Upsert():
+                counted = _counted(cur, each)
+                owned = _owned(cur, each)
+                if owned.ok and counted.proves == "nothing":  # rows that are there are no sign of those that are not
+                    owned = replace(owned, proves="nothing")
+                found = [counted, owned]
+        checks += [replace(check, name=name_of(pipeline, each.first, check.name)) for check in found]
     return checks
+
+
+def _owned(cur: cursor, pipeline: Pipeline) -> Check:
+    check = _check(cur, pipeline, "every row is its batch's", "rows_not_covered", "coordinates")
+    cur.execute(
+        sql.SQL(Q["rows_of_others"]).format(target=table_name(pipeline.first.table)), {"pipeline": pipeline.name}
+    )
+    others = ", ".join(f"{row.rows} rows of pipeline {row.pipeline}" for row in every(cur))
+    return replace(check, left_out=others)
+
+
+def _counted(cur: cursor, pipeline: Pipeline) -> Check:
+    """An upserted table holds as many rows as the effects of its commits add up to, where all of them are recorded."""
+    name, table = "rows are all there", pipeline.first.table
+    cur.execute(sql.SQL(Q["keys_counted"]).format(target=table_name(table)), {"target": table})
+    row = one(cur)
+    if row.unknown:
+        why = f"missing rows: {row.unknown} commits have not recorded how many rows they left"
+        return Check(name, ok=True, detail=f"not looked at: {why}", target=table, left_out=why)
+    recorded = f"{row.expected} rows by the effects of {row.commits} commits"
+    detail = recorded if row.expected == row.found else f"{recorded}, {row.found} are in the target"
+    return Check(name, row.expected == row.found, detail, "coordinates", table)
 
 
 def name_of(pipeline: Pipeline, target: Target, name: str) -> str:
@@ -73,20 +104,28 @@ def segments(cur: cursor, stream_id: int, target: Target | None = None) -> list[
             row.filtered,
             int(row.digest_sum),
             int(row.digest_squares),
+            row.definition_hash,
+            row.quarantined,
         )
         for row in every(cur)
     ]
 
 
-def accounted_offsets(conn: connection, pipeline: Pipeline, stream_id: int) -> Iterator[int]:
-    """Offsets with a row or a reject, in order, through a server-side cursor: memory stays flat."""
+def definitions(cur: cursor, pipeline: str) -> dict[str, dict[str, Any]]:
+    """Hash → definition of every attempt of the pipeline that has committed."""
+    cur.execute(Q["committed_definitions"], {"pipeline": pipeline})
+    return {row.definition_hash: row.document for row in every(cur)}
+
+
+def accounted_offsets(conn: connection, pipeline: Pipeline, stream_id: int) -> Iterator[tuple[int, int]]:
+    """Offset and ordinal of every row, -1 for a reject, in order, through a server-side cursor: memory stays flat."""
     with conn.cursor(name="accounted") as cur:
         cur.itersize = ROWS_AT_ONCE
         cur.execute(
             sql.SQL(Q["accounted_offsets"]).format(target=table_name(pipeline.first.table)), {"stream_id": stream_id}
         )
         for row in cur:
-            yield row[0]
+            yield row[0], row[1]
 
 
 def accounted_between(cur: cursor, pipeline: Pipeline, stream_id: int, from_offset: int, until_offset: int) -> set[int]:
@@ -102,15 +141,26 @@ def rejected_offsets(cur: cursor, stream_id: int) -> set[int]:
     return {row.offset for row in every(cur)}
 
 
-def keyed_rows(cur: cursor, pipeline: Pipeline, target: Upsert) -> dict[tuple[str, ...], tuple[int, int]]:
-    """Key as text → (stream, offset) of the record that is its row."""
-    keys = sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in target.key)
-    cur.execute(sql.SQL(Q["keyed_rows"]).format(keys=keys, target=table_name(pipeline.first.table)))
-    return {tuple(row[0]): (row[1], row[2]) for row in every(cur)}
+def rejected_between(cur: cursor, stream_id: int, from_offset: int, until_offset: int) -> set[int]:
+    """The rejects of a stretch."""
+    stretch = {"stream_id": stream_id, "from_offset": from_offset, "until_offset": until_offset}
+    cur.execute(Q["rejected_between"], stretch)
+    return {row.offset for row in every(cur)}
 
 
-def _check(cur: cursor, pipeline: Pipeline, name: str, query: str) -> Check:
-    values = {"pipeline": pipeline.name, "target": pipeline.first.table}
-    cur.execute(sql.SQL(Q[query]).format(target=table_name(pipeline.first.table)), values)
-    row = maybe(cur)
-    return Check(name, ok=row is None, detail=f"{row.topic}-{row.partition}: {row.what}" if row else "")
+def first_wrong(cur: cursor, statement: sql.Composable, values: Mapping[str, Any]) -> Wrong:
+    """All that a query finds, counted; the first of it, named."""
+    wrong = Wrong()
+    cur.execute(sql.SQL(Q["first_wrong"]).format(query=statement), {**values, "first": NAMED})
+    found = every(cur)
+    named = [f"{row.topic}-{row.partition}: {row.what}" if row.topic else row.what for row in found]
+    wrong.extend(named, found[0].wrong if found else 0)
+    return wrong
+
+
+def _check(cur: cursor, pipeline: Pipeline, name: str, query: str, proves: Proves = "nothing") -> Check:
+    table = pipeline.first.table
+    statement = sql.SQL(Q[query]).format(target=table_name(table))
+    wrong = first_wrong(cur, statement, {"pipeline": pipeline.name, "target": table})
+    target = table if proves != "nothing" else ""
+    return Check(name, not wrong.count, str(wrong) if wrong.count else "", proves, target)

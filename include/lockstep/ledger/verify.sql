@@ -88,16 +88,49 @@ left join lockstep.target_rows p
 where s.pipeline = %(pipeline)s and coalesce(p.rows, u.rows) <> coalesce(t.rows, 0) order by u.batch_id, s.partition
 
 -- name: rows_not_covered
--- Every row of the target answers for itself: its batch owns its offset.
-select s.topic, s.partition, 'a row of offset ' || t._offset || ' names batch ' || t._batch || ', which does not own it' as what
-from {target} t join lockstep.stream s on s.stream_id = t._stream
+-- Every row of the target answers for itself: its batch owns its offset. A row of no stream was put in by hand.
+select s.topic, s.partition, case when s.stream_id is null
+    then 'a row of stream ' || coalesce(t._stream::text, 'null') || ' offset ' || coalesce(t._offset::text, 'null')
+        || ' is of no stream that the ledger knows'
+    else 'a row of offset ' || coalesce(t._offset::text, 'null') || ' names batch ' || coalesce(t._batch::text, 'null')
+        || ', which does not own it' end as what
+from {target} t left join lockstep.stream s on s.stream_id = t._stream
 left join lockstep.segment g on g.stream_id = t._stream and g.batch_id = t._batch
-where s.pipeline = %(pipeline)s and not coalesce(g.offsets @> t._offset, false)
+where (s.pipeline = %(pipeline)s or s.stream_id is null) and not coalesce(g.offsets @> t._offset, false)
   -- a partition that was attached behind this snapshot shows its rows, and its batch is not committed yet
   and not (lockstep.is_by_batch(to_regclass(%(target)s)) and coalesce(
     (select b.state = 'planned' from lockstep.batch b where b.batch_id = t._batch),
     t._batch > (select max(batch_id) from lockstep.batch)))
-order by s.partition, t._offset limit 1
+order by s.partition, t._offset
+
+-- name: rows_of_others
+-- Rows of a target that another pipeline wrote: verify of that one looks at them.
+select s.pipeline, count(*) as rows from {target} t join lockstep.stream s on s.stream_id = t._stream
+where s.pipeline <> %(pipeline)s group by 1 order by 1
+
+-- name: keys_counted
+-- How many rows the commits of every pipeline have left in an upserted target, and how many are there.
+with did as (
+    select case when a.effect ? %(target)s then a.effect -> %(target)s else a.effect end as effect
+    from lockstep.attempt a join lockstep.definition d using (definition_hash)
+    where a.state = 'committed'
+      and jsonb_path_exists(d.document, '$.target[*].table ? (@ == $table)', jsonb_build_object('table', %(target)s::text)))
+select count(*) as commits, count(*) filter (where not coalesce(effect ? 'inserted', false)) as unknown,
+    coalesce(sum(coalesce((effect ->> 'inserted')::bigint, 0) - coalesce((effect ->> 'deleted')::bigint, 0)
+        - coalesce((effect ->> 'withdrawn')::bigint, 0)), 0)::bigint as expected,
+    (select count(*) from {target}) as found
+from did
+
+-- name: first_wrong
+-- The first things that a check finds, with how many there are.
+select w.*, count(*) over () as wrong from ({query}) w limit %(first)s
+
+-- name: committed_definitions
+-- The definitions under which a pipeline has committed.
+select d.definition_hash, d.document from lockstep.definition d
+where d.definition_hash in (
+    select a.definition_hash from lockstep.attempt a join lockstep.batch b using (batch_id)
+    where b.pipeline = %(pipeline)s and a.state = 'committed')
 
 -- name: verified_streams
 -- The streams of a pipeline that were ever read.
@@ -108,17 +141,18 @@ from lockstep.stream where pipeline = %(pipeline)s order by partition, stream_id
 -- What batches own of a stream, and what they recorded of it.
 select v.batch_id, lower(v.offsets) as from_offset, upper(v.offsets) as until_offset, u.delivered,
     coalesce(u.delivered - u.rejected - p.records, u.filtered) as filtered,
-    u.digest_sum, u.digest_squares, lower(r.offsets) as digest_from
+    u.digest_sum, u.digest_squares, lower(r.offsets) as digest_from, u.quarantined, a.definition_hash
 from lockstep.coverage v join lockstep.commit c using (batch_id, stream_id)
+join lockstep.attempt a using (batch_id, token)
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.batch_range r using (batch_id, stream_id)
 left join lockstep.target_rows p
     on p.batch_id = u.batch_id and p.token = u.token and p.stream_id = u.stream_id and p.target = %(target)s
 where v.stream_id = %(stream_id)s order by 2
 
 -- name: accounted_offsets
--- Every offset of a stream that has a row or a reject, in order.
-select _offset as "offset" from {target} where _stream = %(stream_id)s
-union all select "offset" from lockstep.reject where stream_id = %(stream_id)s order by 1
+-- Every offset of a stream that has a row or a reject, in order; a reject stands where a row has its ordinal.
+select _offset as "offset", _ordinal as ordinal from {target} where _stream = %(stream_id)s
+union all select "offset", -1 from lockstep.reject where stream_id = %(stream_id)s order by 1, 2
 
 -- name: accounted_between
 -- The offsets of a stretch that have a row or a reject: records stood there, whether or not they still do.
@@ -130,6 +164,7 @@ where stream_id = %(stream_id)s and "offset" >= %(from_offset)s and "offset" < %
 -- The offsets of a stream that were rejected.
 select "offset" from lockstep.reject where stream_id = %(stream_id)s
 
--- name: keyed_rows
--- Every row of an upserted target: its key as text, and which record it is.
-select array[{keys}] as key, _stream, _offset from {target}
+-- name: rejected_between
+-- The offsets of a stretch that were rejected.
+select "offset" from lockstep.reject
+where stream_id = %(stream_id)s and "offset" >= %(from_offset)s and "offset" < %(until_offset)s

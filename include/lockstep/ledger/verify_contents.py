@@ -8,11 +8,12 @@ from psycopg2 import sql
 
 from lockstep.core.definition import Append
 from lockstep.core.guarantees import Delivered
-from lockstep.core.verification import Check
+from lockstep.core.verification import Check, Wrong
 from lockstep.ledger import digests
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, one
+from lockstep.ledger.verify import name_of
 
 if TYPE_CHECKING:
     from psycopg2.extensions import cursor
@@ -21,55 +22,61 @@ if TYPE_CHECKING:
 
 Q = queries("lockstep.ledger", "verify_contents")
 NAME = "contents are those that were committed"
+REJECTS = "rejects are those that were committed"
 
 
-def contents_check(cur: cursor, pipeline: Pipeline) -> Check:
-    """Compares the digests of every batch and stream; names the first one that differs, and what has no digest."""
-    changed, left_out = [], []
-    for target in pipeline.targets:
-        if isinstance(target, Append) and not isinstance(pipeline.guarantee, Delivered):
-            its_changed, its_left_out = _of_target(cur, pipeline, target)
-            changed += its_changed
-            left_out += its_left_out
-    cur.execute(sql.SQL(Q["rejects_changed"]).format(reject=digests.kept_reject()), {"pipeline": pipeline.name})
-    changed += [_named(row, "rejects in the ledger") for row in every(cur)]
+def contents_checks(cur: cursor, pipeline: Pipeline) -> list[Check]:
+    """Compares the digests of every batch and stream: a check for each appended target, and one for the rejects."""
     cur.execute(Q["segments"], {"pipeline": pipeline.name})
     known = one(cur)
-    if known.before:
-        left_out.append(f"{known.before} batches were committed before digests were kept")
-    if changed:
-        more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
-        return Check(NAME, ok=False, detail=changed[0] + more)
-    return Check(NAME, ok=True, detail="; ".join([f"{known.digested} segments by digest", *_not_provable(left_out)]))
+    before = [f"{known.before} batches were committed before digests were kept"] if known.before else []
+    appended = [
+        target
+        for target in pipeline.targets
+        if isinstance(target, Append) and not isinstance(pipeline.guarantee, Delivered)
+    ]
+    return [*(_of_target(cur, pipeline, target, before) for target in appended), _of_rejects(cur, pipeline)]
 
 
-def _of_target(cur: cursor, pipeline: Pipeline, target: Target) -> tuple[list[str], list[str]]:
-    """The segments that differ, and reasons for which others cannot be compared."""
+def _of_target(cur: cursor, pipeline: Pipeline, target: Target, before: list[str]) -> Check:
     now = digests.columns_of(cur, target.table)
-    types = dict(now)
-    changed, left_out = [], []
+    types, compared, left_out, wrong = dict(now), 0, list(before), Wrong()
     cur.execute(Q["shapes"], {"target": target.table})
     for shape in every(cur):
         facts = {"pipeline": pipeline.name, "shape_id": shape.shape_id, "place": shape.place}
+        cur.execute(Q["segments_of_shape"], facts)
+        segments = one(cur).segments
         held = tuple((name, type_) for name, type_ in shape.columns)
         other = [name for name, type_ in held if name not in types or not digests.hash_alike(type_, types[name])]
         if other:
-            cur.execute(Q["segments_of_shape"], facts)
-            if segments := one(cur).segments:
+            if segments:
                 left_out.append(f"{segments} segments had another column {other[0]} of {target.table}")
             continue
+        compared += segments
         columns = tuple((name, types[name]) for name, _ in held)
         statement = sql.SQL(Q["rows_changed"]).format(
             target=table_name(target.table), row=digests.row_digest(columns, shape.place, staged=False)
         )
         cur.execute(statement, facts)
-        changed += [_named(row, f"rows in {target.table}") for row in every(cur)]
-    return changed, left_out
+        for row in every(cur):
+            wrong.add(_named(row, f"rows in {target.table}"))
+    return Check(
+        name_of(pipeline, target, NAME),
+        ok=not wrong.count,
+        detail=str(wrong) if wrong.count else f"{compared} segments by digest",
+        proves="contents" if compared else "nothing",
+        target=target.table,
+        left_out="; ".join(left_out),
+    )
+
+
+def _of_rejects(cur: cursor, pipeline: Pipeline) -> Check:
+    cur.execute(sql.SQL(Q["rejects_changed"]).format(reject=digests.kept_reject()), {"pipeline": pipeline.name})
+    wrong = Wrong()
+    for row in every(cur):
+        wrong.add(_named(row, "rejects in the ledger"))
+    return Check(REJECTS, ok=not wrong.count, detail=str(wrong) if wrong.count else "by digest")
 
 
 def _named(row: Any, what: str) -> str:
     return f"{row.topic}-{row.partition}: batch {row.batch_id}: the {row.rows} {what} are not those that it committed"
-
-
-def _not_provable(left_out: list[str]) -> list[str]:
-    return [f"not provable: {reason}" for reason in left_out]

@@ -2,86 +2,118 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation, localcontext
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.formats import Json
 from lockstep.core.targets import Count, Max, Sum
 from lockstep.core.totals import WHOLE
-from lockstep.core.verification import EXACT_KEYS, Check
+from lockstep.core.verification import EXACT_KEYS, Check, Wrong
+from lockstep.formats.second_reading import ROW, UNKNOWN
 from lockstep.ledger import verify as ledger
 from lockstep.targets.accumulated import Contribution, contributions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lockstep.adapters.kafka import Broker
-    from lockstep.core.folder import PipelineFolder
-    from lockstep.core.offsets import TopicView
     from lockstep.core.targets import Accumulate, Total
+    from lockstep.core.verification import Proves, Segment
+    from lockstep.formats.second_reading import SecondReading
+    from lockstep.steps.verify_log import Log
+
+    Row = Mapping[str, Any]
 
 DIGITS = 1_000  # more than any sum of decimals has
-NAME = "each key's totals are those of its records"
+COORDINATES = "each key counts its records"
+CONTENTS = "each key's totals are those of its records"
 
 
-def recomputed(
-    cur: Any, broker: Broker, folder: PipelineFolder, target: Accumulate, view: TopicView, streams: Sequence[Any]
-) -> Check:
+def recomputed(log: Log, target: Accumulate, streams: Sequence[Any]) -> list[Check]:
     """Counts, and the totals of whole numbers and decimals, of every segment that the log still holds from its beginning."""
-    types = {column.name: column.type for column in folder.pipeline.format.columns}
-    plain = isinstance(folder.pipeline.format, Json) and not folder.transform
-    if not plain or not {types.get(key) for key in target.key} <= EXACT_KEYS:
-        return Check(
-            NAME, ok=True, detail="not provable from Kafka: no JSON, a transform, or a key that is no text or number"
-        )
+    types = {column.name: column.type for column in log.pipeline.columns}
+    if why := log.undecodable or _odd_key(target, types):
+        told = f"not provable from Kafka: {why}"
+        return [
+            Check(name, ok=True, detail=told, target=target.table, left_out=why) for name in (COORDINATES, CONTENTS)
+        ]
     totals = [total for total in target.totals if _is_provable(total, types)]
-    segments, records = 0, 0
+    needed = {*target.key, *(total.of for total in totals if total.of)}
+    reading = log.reading()
+    miscounted, changed, segments, records = Wrong(), Wrong(), 0, 0
+    older = others = unsure = 0
     for stream in streams:
-        rejected = ledger.rejected_offsets(cur, stream.stream_id)
-        log_start = view.bounds[stream.partition].log_start
-        for segment in ledger.segments(cur, stream.stream_id):
-            if segment.from_offset < log_start:
+        for segment in ledger.segments(log.cur, stream.stream_id):
+            if segment.from_offset < log.log_start(stream):
+                older += 1
                 continue
-            read = broker.records(view.topic, stream.partition, segment.from_offset, segment.until_offset)
-            accepted = [message for message in read if message.offset() not in rejected]
-            kept = contributions(cur, target, segment.batch_id, stream.stream_id)
-            wrong = _difference(_added_up(accepted, target, totals), kept, totals)
-            if wrong:
-                where = f"{stream.topic}-{stream.partition} [{segment.from_offset}, {segment.until_offset})"
-                return Check(NAME, ok=False, detail=f"{where}, batch {segment.batch_id}: {wrong}")
-            segments, records = segments + 1, records + len(accepted)
-    left = [total.name for total in target.totals if total not in totals]
-    apart = f"; not recomputed: {', '.join(left)}" if left else ""
-    return Check(NAME, ok=True, detail=f"{records} records of {segments} segments{apart}")
+            if segment.definition not in log.alike:
+                others += 1
+                continue
+            rows = _rows(log, reading, stream, segment)
+            if any(f",{name}," in (row["_unsure"] or "") for row in rows for name in needed):
+                unsure += 1
+                continue
+            kept = contributions(log.cur, target, segment.batch_id, stream.stream_id)
+            where = f"{stream.topic}-{stream.partition} [{segment.from_offset}, {segment.until_offset})"
+            read = _added_up(rows, target, totals)
+            _compare(f"{where}, batch {segment.batch_id}", read, kept, totals, (miscounted, changed))
+            segments, records = segments + 1, records + len(rows)
+    left = [f"total {total.name}" for total in target.totals if total not in totals]
+    left += [f"{older} segments that the log no longer holds"] if older else []
+    left += [f"{others} segments that another definition decoded"] if others else []
+    left += [f"{unsure} segments of which parsers may read a record differently"] if unsure else []
+    found: tuple[tuple[str, Proves, Wrong], ...] = (
+        (COORDINATES, "coordinates", miscounted),
+        (CONTENTS, "contents", changed),
+    )
+    told = f"{records} records of {segments} segments"
+    checks = [
+        Check(name, not wrong.count, str(wrong) if wrong.count else told, side, target.table, "log", "; ".join(left))
+        for name, side, wrong in found
+    ]
+    return checks if segments else [replace(check, proves="nothing") for check in checks]
+
+
+def _odd_key(target: Accumulate, types: Mapping[str, str]) -> str | None:
+    return None if {types.get(key) for key in target.key} <= EXACT_KEYS else "a key that is no text or number"
+
+
+def _rows(log: Log, reading: SecondReading, stream: Any, segment: Segment) -> list[Row]:
+    """The segment's accepted records, decoded."""
+    found: list[Row] = []
+    for begin, until, chunk in log.chunks(stream, segment):
+        rejected = ledger.rejected_between(log.cur, stream.stream_id, begin, until)
+        decoded = reading([record for record in chunk if record.offset not in rejected]).to_pylist()
+        found += [row for row in decoded if row["_became"] in {ROW, UNKNOWN}]
+    return found
 
 
 def _is_provable(total: Total, types: Mapping[str, str]) -> bool:
     """Whether Python computes it as Postgres does, to the digit."""
-    return isinstance(total, Count) or types[total.of] in WHOLE or types[total.of].startswith("decimal")
+    return (
+        total.of is None
+        or isinstance(total, Count)
+        or types[total.of] in WHOLE
+        or types[total.of].startswith("decimal")
+    )
 
 
-def _added_up(
-    messages: Iterable[Any], target: Accumulate, totals: Sequence[Total]
-) -> dict[tuple[str, ...], Contribution]:
-    by_key: dict[tuple[str, ...], list[tuple[int, Mapping[str, Any]]]] = {}
-    for message in messages:
-        value = json.loads(message.value(), parse_float=Decimal)
-        by_key.setdefault(tuple(str(value[name]) for name in target.key), []).append((message.offset(), value))
+def _added_up(rows: Iterable[Row], target: Accumulate, totals: Sequence[Total]) -> dict[tuple[str, ...], Contribution]:
+    by_key: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        by_key.setdefault(tuple(str(row[name]) for name in target.key), []).append(row)
     return {
         key: Contribution(
-            len(found),
-            max(offset for offset, _ in found),
-            {total.name: _total(total, [value for _, value in found]) for total in totals},
+            len(found), max(row["_offset"] for row in found), {total.name: _total(total, found) for total in totals}
         )
         for key, found in by_key.items()
     }
 
 
-def _total(total: Total, values: Sequence[Mapping[str, Any]]) -> Any:
+def _total(total: Total, rows: Sequence[Row]) -> Any:
     if total.of is None:
-        return len(values)
-    given = [value[total.of] for value in values if value.get(total.of) is not None]
+        return len(rows)
+    given = [row[total.of] for row in rows if row[total.of] is not None]
     if isinstance(total, Count):
         return len(given)
     try:
@@ -96,22 +128,34 @@ def _total(total: Total, values: Sequence[Mapping[str, Any]]) -> Any:
     return max(numbers) if isinstance(total, Max) else min(numbers)
 
 
-def _difference(
+def _compare(
+    where: str,
     read: Mapping[tuple[str, ...], Contribution],
     kept: Mapping[tuple[str, ...], Contribution],
     totals: Sequence[Total],
-) -> str | None:
+    wrong: tuple[Wrong, Wrong],
+) -> None:
+    """Adds what a segment counted wrong, and what it added up wrong, key by key."""
+    _, changed = wrong
     for key in sorted(read.keys() | kept.keys()):
         one, other = read.get(key), kept.get(key)
+        called = f"{where}: key {', '.join(key)}"
+        if miscount := _miscount(one, other):
+            for each in wrong:  # what is counted wrong is added up wrong, too
+                each.add(f"{called}{miscount}")
         if one is None or other is None:
-            here, there = ("the log", "the contributions") if other is None else ("the contributions", "the log")
-            return f"key {', '.join(key)} is in {here} and not in {there}"
-        if (one.records, one.offset) != (other.records, other.offset):
-            return (
-                f"key {', '.join(key)}: {one.records} records up to offset {one.offset} in the log, "
-                f"{other.records} up to {other.offset} counted"
-            )
+            continue
         for total in totals:
             if one.totals[total.name] != other.totals[total.name]:
-                return f"key {', '.join(key)}: {total.name} is {one.totals[total.name]}, counted was {other.totals[total.name]}"
-    return None
+                changed.add(
+                    f"{called}: {total.name} is {one.totals[total.name]}, counted was {other.totals[total.name]}"
+                )
+
+
+def _miscount(one: Contribution | None, other: Contribution | None) -> str | None:
+    if one is None or other is None:
+        here, there = ("the log", "the contributions") if other is None else ("the contributions", "the log")
+        return f" is in {here} and not in {there}"
+    if (one.records, one.offset) == (other.records, other.offset):
+        return None
+    return f": {one.records} records up to offset {one.offset} in the log, {other.records} up to {other.offset} counted"

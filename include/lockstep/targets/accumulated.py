@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
-from lockstep.core.verification import Check
+from lockstep.core.verification import Check, Proves
 from lockstep.ledger.queries import queries
-from lockstep.ledger.rows import every, maybe
+from lockstep.ledger.rows import every
+from lockstep.ledger.verify import first_wrong
 from lockstep.targets.totals import written
 
 if TYPE_CHECKING:
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
     from lockstep.core.targets import Accumulate
 
 Q = queries("lockstep.targets", "accumulated")
-CHECKS = {
-    "every contribution is of a segment its batch owns": "contributions_of_strangers",
-    "every row counts for its key": "contributions_not_counted",
-    "totals are what the contributions add up to": "totals_not_added_up",
+CHECKS: dict[str, tuple[str, Proves]] = {
+    "every contribution is of a segment its batch owns": ("contributions_of_strangers", "coordinates"),
+    "every row counts for its key": ("contributions_not_counted", "coordinates"),
+    "each key has one row": ("keys_doubled", "coordinates"),
+    "totals are what the contributions add up to": ("totals_not_added_up", "contents"),
 }
 
 
@@ -39,13 +41,12 @@ class Contribution:
 
 
 def checks(cur: cursor, pipeline: str, target: Accumulate) -> list[Check]:
-    """The target against its contributions, those against the ledger; each check names its first offence."""
+    """The target against its contributions, those against the ledger; each check names its first offences."""
     parts = written(cur, target)
     found = []
-    for name, query in CHECKS.items():
-        cur.execute(sql.SQL(Q[query]).format(**parts), {"pipeline": pipeline, "target": target.table})
-        row = maybe(cur)
-        found.append(Check(name, ok=row is None, detail=f"{row.topic}-{row.partition}: {row.what}" if row else ""))
+    for name, (query, proves) in CHECKS.items():
+        wrong = first_wrong(cur, sql.SQL(Q[query]).format(**parts), {"pipeline": pipeline, "target": target.table})
+        found.append(Check(name, not wrong.count, str(wrong) if wrong.count else "", proves, target.table))
     return found
 
 

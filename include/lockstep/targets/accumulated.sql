@@ -4,7 +4,7 @@ select s.topic, s.partition, 'batch ' || c.batch_id || ' contributes to key ' ||
 from lockstep.contribution c join lockstep.stream s using (stream_id)
 where c.target = %(target)s and not exists (
     select 1 from lockstep.segment g where g.stream_id = c.stream_id and g.batch_id = c.batch_id)
-order by c.batch_id, s.partition limit 1
+order by c.batch_id, s.partition
 
 -- name: contributions_not_counted
 -- Every segment contributes as many rows as its batch recorded.
@@ -14,7 +14,13 @@ from lockstep.segment v
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
 left join (select batch_id, stream_id, sum(records) as rows from lockstep.contribution where target = %(target)s group by 1, 2) c
     using (batch_id, stream_id)
-where s.pipeline = %(pipeline)s and u.rows <> coalesce(c.rows, 0) order by u.batch_id, s.partition limit 1
+where s.pipeline = %(pipeline)s and u.rows <> coalesce(c.rows, 0) order by u.batch_id, s.partition
+
+-- name: keys_doubled
+-- Every key has one row.
+select null::text as topic, null::int as partition,
+    'key ' || jsonb_build_array({target_keys})::text || ': ' || count(*) || ' rows have this key' as what
+from {target} t group by {target_keys} having count(*) > 1 order by 3
 
 -- name: totals_not_added_up
 -- Every row is what its key's contributions add up to, and names the newest record that counts.
@@ -25,7 +31,7 @@ full join {target} t on {same_as_kept}
 left join lockstep.stream s on s.stream_id = coalesce(t._stream, k._stream)
 where k.key is null or t._stream is null
     or ({names_of_row}, t._stream, t._offset, t._ordinal) is distinct from ({names_of_kept}, k._stream, k._offset, k._ordinal)
-order by s.partition, coalesce(t._offset, k._offset) limit 1
+order by s.partition, coalesce(t._offset, k._offset)
 
 -- name: of_segment
 -- What a segment contributes, by key as text; numbers as text, too, for a reader that knows no exact ones.

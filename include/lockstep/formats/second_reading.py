@@ -1,0 +1,238 @@
+"""Second reading: what records become, decoded without Spark, for a comparison with the rows that they became."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lockstep.core.columns import NUL
+from lockstep.core.formats import Avro, Custom, Json, Raw
+from lockstep.core.targets import needed_columns
+from lockstep.formats.avro_decoder import Decoder
+from lockstep.formats.json_alone import UNSURE, JsonAlone, Unsure, tombstone
+from lockstep.formats.json_columns import JsonColumns, columnar
+from lockstep.formats.own_decoder import OwnDecoder
+from lockstep.formats.rows import Outcome
+from lockstep.formats.schemas import schemas
+from lockstep.formats.values import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lockstep.core.columns import Column
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.registry import Registry
+
+    Judge = Callable[[bytes | None, bytes | None, str | None], Outcome]
+
+ROW, DELETED, REJECT, FILTERED, UNKNOWN = "row", "deleted", "reject", "filtered", "unknown"
+MARKS = (("_offset", "bigint"), ("_became", "text"), ("_unsure", "text"))
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_STAMP = 253_402_214_400_000  # in milliseconds: what lies past Python's calendar is its last day
+ESCAPE = re.compile(r"\\(?:u00(..)|.)")
+
+
+class Record(NamedTuple):
+    """One record as Kafka has it; `stamp` in milliseconds, below 0 where there is none."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] | None
+    stamp: int
+
+
+def undecodable(folder: PipelineFolder, registry: Registry | None) -> str | None:
+    """Why the contents of the folder's target cannot be decoded a second time; None where they can."""
+    if folder.transform is not None:
+        return "transform.py makes the rows"
+    if isinstance(folder.pipeline.format, Avro) and registry is None:
+        return "LOCKSTEP_REGISTRY is not set"
+    return None
+
+
+@dataclass(slots=True)
+class SecondReading:
+    """Decodes chunks of records: Arrow takes what it provably reads as Spark does, plain Python the others.
+
+    A column that the two may read differently is named as unsure and never compared.
+    """
+
+    folder: PipelineFolder
+    registry: Registry | None = None
+    columns: tuple[Column, ...] = field(init=False)
+    _by_columns: JsonColumns | None = field(init=False)
+    _judge: Judge = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.columns = self.folder.pipeline.columns
+        self._by_columns = columnar(self.folder.pipeline)
+        self._judge = _judge(self.folder, self.registry)
+
+    def __call__(self, records: Sequence[Record]) -> pa.RecordBatch:
+        """One row per record: `_offset`, `_became`, `_unsure` (`,a,b,`, or null) and the pipeline's columns."""
+        left, parts = records, []
+        if self._by_columns is not None and records:
+            places, columns = self._by_columns(pa.array([record.value for record in records], pa.binary()))
+            marks = {
+                "_offset": pa.array([records[place].offset for place in places], pa.int64()),
+                "_became": pa.array([ROW] * len(places), pa.string()),
+                "_unsure": pa.nulls(len(places), pa.string()),
+            }
+            arrays = marks | dict(zip(columns.schema.names, columns.columns, strict=True))
+            parts.append(pa.RecordBatch.from_pydict(arrays, schema=self._schema))
+            left = [records[place] for place in np.setdiff1d(np.arange(len(records)), places)]
+        if left or not parts:
+            parts.append(self._alone(left))
+        return pa.concat_batches(parts)
+
+    @property
+    def _schema(self) -> pa.Schema:
+        marks = [("_offset", pa.int64()), ("_became", pa.string()), ("_unsure", pa.string())]
+        return pa.schema([*marks, *((column.name, arrow_type(column)) for column in self.columns)])
+
+    def _alone(self, records: Sequence[Record]) -> pa.RecordBatch:
+        judged = [self._judged(record) for record in records]
+        arrays: dict[str, Any] = {
+            "_offset": pa.array([record.offset for record in records], pa.int64()),
+            "_became": pa.array([became for became, _, _ in judged], pa.string()),
+            "_unsure": pa.array([f",{','.join(unsure)}," if unsure else None for _, _, unsure in judged], pa.string()),
+        }
+        for column in self.columns:
+            arrays[column.name] = pa.array([values.get(column.name) for _, values, _ in judged], arrow_type(column))
+        return pa.RecordBatch.from_pydict(arrays, schema=self._schema)
+
+    def _judged(self, record: Record) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+        names = tuple(column.name for column in self.columns)
+        try:
+            outcome = self._judge(record.key, record.value, _headers(record.headers))
+            if not (outcome.reason or outcome.filtered or outcome.deleted):
+                outcome = self._finished(record, outcome)
+        except Unsure:
+            return UNKNOWN, {}, names
+        if outcome.reason is not None:
+            return REJECT, {}, ()
+        if outcome.filtered:
+            return FILTERED, {}, ()
+        unsure = tuple(name for name in names if outcome.values.get(name) is UNSURE)
+        values = {name: value for name, value in outcome.values.items() if value is not UNSURE}
+        became = DELETED if outcome.deleted else UNKNOWN if unsure else ROW
+        return became, values, unsure
+
+    def _finished(self, record: Record, outcome: Outcome) -> Outcome:
+        """With the envelope's columns; a record that lacks a column which its target needs is a reject."""
+        values = outcome.values | self._envelope(record)
+        declared = {column.name for column in self.columns}
+        for name in needed_columns(self.folder.pipeline.targets):
+            if name in declared and values.get(name) is None:
+                return Outcome(reason=f"column {name}: null, and the target's key or order needs it")
+        return Outcome(values, reason=self._misfit(record))
+
+    def _misfit(self, record: Record) -> str | None:
+        """Why the envelope makes the record a reject."""
+        envelope = self.folder.pipeline.envelope
+        if envelope is None:
+            return None
+        if envelope.headers is not None and any(NUL in name for name, _ in record.headers or ()):
+            return "a header's name holds NUL"
+        column = envelope.key_column
+        is_text = column is not None and column.type == "string"
+        return "the key is no text" if is_text and record.key is not None and _text(record.key) is None else None
+
+    def _envelope(self, record: Record) -> dict[str, Any]:
+        envelope = self.folder.pipeline.envelope
+        if envelope is None:
+            return {}
+        stamp = EPOCH + timedelta(milliseconds=min(record.stamp, LAST_STAMP)) if record.stamp >= 0 else None
+        values: dict[str | None, Any] = {
+            envelope.timestamp: stamp,
+            envelope.headers: headers_text(record.headers),
+            envelope.partition: record.partition,
+            envelope.offset: record.offset,
+        }
+        column = envelope.key_column
+        if column is not None:
+            values[column.name] = (
+                _text(record.key) if record.key is not None and column.type == "string" else record.key
+            )
+        return {name: value for name, value in values.items() if name is not None}
+
+
+def headers_text(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
+    """Headers as the envelope's column has them, letter by letter as Spark writes JSON."""
+    if not headers:
+        return None
+    said = []
+    for name, value in headers:
+        text = None if value is None else _text(value)
+        part = (
+            {} if value is None else {"base64": base64.b64encode(value).decode()} if text is None else {"value": text}
+        )
+        said.append({"key": name} | part)
+    text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+    return ESCAPE.sub(lambda found: f"\\u00{found[1].upper()}" if found[1] else found[0], text)
+
+
+def _judge(folder: PipelineFolder, registry: Registry | None) -> Judge:
+    pipeline = folder.pipeline
+    match pipeline.format:
+        case Json() as format_:
+            return JsonAlone(pipeline, format_)
+        case Avro() as format_:
+            return _avro(folder, format_, registry)
+        case Raw() as format_:
+            name = format_.column
+            return lambda _key, value, _headers: Outcome({name: value})
+        case Custom() as format_:
+            own = OwnDecoder(format_, folder.decode)
+
+            def judged(key: bytes | None, value: bytes | None, headers: str | None) -> Outcome:
+                try:
+                    return own(key, value, headers)
+                except Exception:  # noqa: BLE001 - whatever the pipeline's own code raises ends its task
+                    raise Unsure from None
+
+            return judged
+
+
+def _avro(folder: PipelineFolder, format_: Avro, registry: Registry | None) -> Judge:
+    if registry is None:
+        raise LookupError("Avro without a registry")
+    decoder = Decoder(folder.pipeline, format_, schemas(registry))
+    column = next((column for column in format_.columns if column.name == format_.key), None)
+
+    def judged(key: bytes | None, value: bytes | None, headers: str | None) -> Outcome:
+        outcome = decoder(key, value, headers)
+        if outcome.deleted and outcome.reason is None and format_.key is not None and not outcome.values:
+            return tombstone(key, column)
+        return outcome
+
+    return judged
+
+
+def _headers(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
+    """As rejects keep them."""
+    if not headers:
+        return None
+    said = [
+        {"key": key} if value is None else {"key": key, "value": base64.b64encode(value).decode()}
+        for key, value in headers
+    ]
+    return json.dumps(said, ensure_ascii=False)
+
+
+def _text(value: bytes) -> str | None:
+    """The bytes as text that Postgres can hold; None where they are none."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if NUL in text else text

@@ -1,0 +1,78 @@
+"""The deep part of verify: the log is read again, chunk by chunk, by a consumer that shares nothing with Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lockstep.formats.second_reading import Record, SecondReading, undecodable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from psycopg2.extensions import connection, cursor
+
+    from lockstep.adapters.kafka import Broker
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.offsets import TopicView
+    from lockstep.core.registry import Registry
+    from lockstep.core.verification import Segment
+    from lockstep.targets.delivery import Results
+
+CHUNK_RECORDS, CHUNK_BYTES = 10_000, 32 * 2**20  # whichever comes first; so much is in memory at once
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The log beside one target: what was read of it, by which code, and where the target's rows are.
+
+    `folder` decodes. `pipeline` is the folder's, with this target alone. `alike` are the hashes of the definitions that
+    decode as today's does. `results` is the place of results that move apart from the offsets.
+    """
+
+    conn: connection
+    cur: cursor
+    broker: Broker
+    folder: PipelineFolder
+    pipeline: Pipeline
+    view: TopicView
+    alike: frozenset[str]
+    registry: Registry | None = None
+    results: Results | None = None
+
+    @property
+    def undecodable(self) -> str | None:
+        """Why contents cannot be compared at all; None where they can."""
+        return undecodable(self.folder, self.registry)
+
+    def reading(self) -> SecondReading:
+        """What decodes the records a second time."""
+        return SecondReading(self.folder, self.registry)
+
+    def log_start(self, stream: Any) -> int:
+        """The first offset of a stream that the log still holds."""
+        return self.view.bounds[stream.partition].log_start
+
+    def chunks(self, stream: Any, segment: Segment) -> Iterator[tuple[int, int, list[Record]]]:
+        """The segment's records that the log still holds, in chunks that tile their offsets: from, until, records."""
+        begin, size = max(segment.from_offset, self.log_start(stream)), 0
+        chunk: list[Record] = []
+        for message in self.broker.records(self.view.topic, stream.partition, begin, segment.until_offset):
+            if len(chunk) == CHUNK_RECORDS or size >= CHUNK_BYTES:
+                yield begin, message.offset(), chunk
+                begin, chunk, size = message.offset(), [], 0
+            chunk.append(_record(message))
+            size += len(message.key() or b"") + len(message.value() or b"")
+        yield begin, segment.until_offset, chunk
+
+
+def _record(message: Any) -> Record:
+    return Record(
+        message.partition(),
+        message.offset(),
+        message.key(),
+        message.value(),
+        message.headers(),
+        message.timestamp()[1],
+    )

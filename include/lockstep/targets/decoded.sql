@@ -1,0 +1,100 @@
+-- name: may_change_rows
+-- Triggers and rules that may make other rows of those that are inserted.
+select c.relhasrules or exists (
+    select from pg_trigger g where g.tgrelid = c.oid and not g.tgisinternal and g.tgtype & 3 = 3) as may
+from pg_class c where c.oid = to_regclass(%(table)s)
+
+-- name: make_decoded
+-- Room for one chunk of records that were decoded again, with the types of a staging table.
+create temp table lockstep_decoded ({columns}) on commit drop
+
+-- name: empty_decoded
+-- The next chunk takes the place of the last one.
+truncate pg_temp.lockstep_decoded
+
+-- name: drop_decoded
+-- The next target has columns of its own.
+drop table pg_temp.lockstep_decoded
+
+-- name: changed_rows
+-- Rows of a batch's chunk that are not what their records decode to.
+select t._offset as "offset", case when e._became = any(%(rows)s) then array_to_string(array[{differences}]::text[], ', ')
+    else 'a row is there, and its record decodes to none' end as what, count(*) over () as wrong
+from pg_temp.lockstep_decoded e join {target} t on t._offset = e._offset
+where t._stream = %(stream_id)s and t._batch = %(batch_id)s and t._offset >= %(from_offset)s and t._offset < %(until_offset)s
+  and (e._became <> all(%(rows)s) or {is_different})
+order by t._offset, t._ordinal limit %(first)s
+
+-- name: make_newest
+-- Room for each key's newest record, with the target's own types.
+create temp table lockstep_newest (
+    {columns}, _stream int not null, _offset bigint not null, _epoch int not null,
+    _deleted boolean not null, _unsure text, _comparable boolean not null, unique ({keys})) on commit drop
+
+-- name: keep_newest
+-- The records of a chunk, each where nothing newer of its key was read before.
+insert into pg_temp.lockstep_newest as n ({names}, _stream, _offset, _epoch, _deleted, _unsure, _comparable)
+select distinct on ({keys}) {names}, %(stream_id)s, e._offset, %(epoch)s, e._became = 'deleted', e._unsure, %(comparable)s
+from (select {casts}, t._offset, t._became, t._unsure from pg_temp.lockstep_decoded t where t._became = any(%(live)s)) e
+order by {keys}, {order} e._offset desc
+on conflict ({keys}) do update set {assignments}, _stream = excluded._stream, _offset = excluded._offset, _epoch = excluded._epoch,
+    _deleted = excluded._deleted, _unsure = excluded._unsure, _comparable = excluded._comparable
+where ({excluded_order} excluded._epoch, excluded._offset, excluded._stream) > ({kept_order} n._epoch, n._offset, n._stream)
+
+-- name: drop_newest
+-- The next target has keys of its own.
+drop table pg_temp.lockstep_newest
+
+-- name: count_newest
+-- How many keys were read, and of how many newest records the values can be compared.
+select count(*) filter (where not _deleted) as keys, count(*) filter (where _comparable and not _deleted) as comparable
+from pg_temp.lockstep_newest
+
+-- name: misplaced_keys
+-- Keys whose row is not their newest record's, rows that no record made, and keys that have several rows.
+with readable as (
+    select * from unnest(%(streams)s::int[], %(log_starts)s::bigint[]) as r (stream_id, log_start)),
+looked_at as (
+    select t.*, r.stream_id is not null and t._offset >= r.log_start as is_readable, r.stream_id is not null as is_ours,
+        count(*) over (partition by {target_keys}) as copies
+    from {target} t left join readable r on r.stream_id = t._stream)
+select jsonb_build_array({shown_keys})::text as key, case
+        when t.copies > 1 then t.copies || ' rows have this key'
+        when n._stream is null then 'no record of the log made its row, stream ' || t._stream || ' offset ' || t._offset
+        else 'its newest record is stream ' || n._stream || ' offset ' || n._offset || case
+            when n._deleted then ', a tombstone, and a row is there'
+            when t._stream is null then ', and its row is missing'
+            else ', its row is stream ' || t._stream || ' offset ' || t._offset end end as what,
+    count(*) over () as wrong
+from pg_temp.lockstep_newest n full join looked_at t on {same_key}
+where case
+    when t.copies > 1 then true
+    when n._stream is null then t.is_readable
+    when n._deleted then coalesce(t.is_readable or (t.is_ours and not %(ordered)s), false)
+    when t._stream is null then true
+    when not t.is_ours or (%(ordered)s and not t.is_readable) then false
+    else (t._stream, t._offset) <> (n._stream, n._offset) end
+order by 1 limit %(first)s
+
+-- name: left_out_rows
+-- Rows of the target that the readable log says nothing about: older ones, and those of other pipelines.
+select count(*) filter (where r.stream_id is null) as of_others, count(*) filter (where t._offset < r.log_start) as older
+from {target} t
+left join unnest(%(streams)s::int[], %(log_starts)s::bigint[]) as r (stream_id, log_start) on r.stream_id = t._stream
+
+-- name: changed_keys
+-- Rows of a key's newest record that are not what it decodes to.
+select jsonb_build_array({shown_keys})::text as key, array_to_string(array[{differences}]::text[], ', ') as what,
+    count(*) over () as wrong
+from pg_temp.lockstep_newest e join {target} t on {same_key} and t._stream = e._stream and t._offset = e._offset
+where e._comparable and not e._deleted and {is_different}
+order by 1 limit %(first)s
+
+-- name: is_different
+-- Whether a row's column is not what its record decodes to, where that is sure.
+(coalesce(strpos(e._unsure, {marked}), 0) = 0 and (e.{name}{cast}){as_text} is distinct from (t.{name}){as_text})
+
+-- name: said_of_column
+-- What is said of a column that differs.
+case when {different} then {said} || ' is ' || coalesce(left(t.{name}::text, {shown}), 'null') || ', its record says '
+    || coalesce(left((e.{name}{cast})::text, {shown}), 'null') end

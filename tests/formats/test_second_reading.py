@@ -1,0 +1,167 @@
+"""The second reading: what plain Python says of a record is what the short way's decoder says, or nothing at all."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from lockstep.core.definition import Append, Custom, Envelope, Json, Pipeline, Raw, Upsert
+from lockstep.core.folder import PipelineFolder
+from lockstep.formats.second_reading import (
+    DELETED,
+    FILTERED,
+    REJECT,
+    ROW,
+    UNKNOWN,
+    Record,
+    SecondReading,
+    headers_text,
+    undecodable,
+)
+from nasty_json import COLUMNS, EACH, NASTY, values
+
+SCHEMA = ", ".join(f"{name} {type_}" for name, type_ in COLUMNS.items())
+
+
+def folder(format_, target=None, decode=None, **more: object) -> PipelineFolder:
+    pipeline = Pipeline("p", "t", format_, target or Append("public.p"), **more)
+    return PipelineFolder(pipeline, Path(), None, None, None, decode)
+
+
+def record(value, offset: int = 0, key=b"k", headers=None, stamp: int = 0) -> Record:
+    return Record(3, offset, key, value, headers, stamp)
+
+
+def read(of: PipelineFolder, *given: Record) -> list[dict]:
+    return SecondReading(of)(list(given)).to_pylist()
+
+
+def one(of: PipelineFolder, *given: object, **more: object) -> dict:
+    (row,) = read(of, record(*given, **more))
+    return row
+
+
+def compared(given_values) -> None:
+    """Whatever the short way takes of these, plain Python reads alike, or leaves open."""
+    given = [record(value, place) for place, value in enumerate(given_values)]
+    plain = SecondReading(folder(Json(SCHEMA)))
+    plain._by_columns = None  # noqa: SLF001 - without the short way
+    alone = plain(given).to_pylist()
+    both = {row["_offset"]: row for row in read(folder(Json(SCHEMA)), *given)}
+    for other in alone:
+        row = both[other["_offset"]]
+        assert other["_became"] in {row["_became"], UNKNOWN}
+        unsure = other["_unsure"] or ""
+        sure = [name for name in COLUMNS if f",{name}," not in unsure]
+        assert [row[name] for name in sure] == [other[name] for name in sure]
+
+
+def test_records_over_which_parsers_may_differ_are_read_alike_or_left_open():
+    compared([*NASTY, *EACH])
+
+
+@settings(max_examples=100, deadline=None)
+@given(values)
+def test_any_record_is_read_alike_or_left_open(value):
+    compared([value])
+
+
+@pytest.mark.parametrize(
+    ("value", "became", "unsure"),
+    [
+        (b'{"id": "a", "n": 1}', ROW, None),
+        (b'{"id": 5}', ROW, None),
+        (b'{"id": {"a": 1}}', UNKNOWN, ",id,"),
+        (b'{"n": 1.0}', UNKNOWN, ",n,"),
+        (b'{"n": "1"}', UNKNOWN, ",n,"),
+        (b'{"id": "a", "id": "b"}', UNKNOWN, ",id,n,"),
+        (b'[{"id": "a"}]', UNKNOWN, ",id,n,"),
+        (b"NaN", UNKNOWN, ",id,n,"),
+        (b'{"id": "a\\u0000"}', REJECT, None),
+        (b"\xff", REJECT, None),
+        (None, REJECT, None),
+    ],
+)
+def test_a_record_is_a_row_a_reject_or_left_open(value, became, unsure):
+    row = one(folder(Json("id string, n int")), value)
+    assert (row["_became"], row["_unsure"]) == (became, unsure)
+
+
+def test_a_strict_schema_rejects_other_fields_and_a_rest_gathers_them():
+    strict, rest = folder(Json("id string", strict=True)), folder(Json("id string", rest="others"))
+    assert one(strict, b'{"id": "a"}')["_became"] == ROW
+    assert one(strict, b'{"id": "a", "n": 1}')["_became"] == REJECT
+    assert one(strict, b"{}")["_became"] == REJECT
+    assert one(rest, b'{"id": "a", "n": 1.50, "m": [1]}')["others"] == '{"n":1.50,"m":[1]}'
+    assert one(rest, b'{"id": "a"}')["others"] is None
+
+
+def test_the_envelopes_columns_are_those_around_the_value():
+    envelope = Envelope(key="k", timestamp="at", headers="h", partition="p", offset="o")
+    row = one(
+        folder(Json("id string"), envelope=envelope),
+        b'{"id": "a"}',
+        7,
+        b"key",
+        [("a", b"\x01\xc3\xa4"), ("b", None)],
+        1_500,
+    )
+    assert (row["k"], row["at"], row["p"], row["o"]) == ("key", datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC), 3, 7)
+    assert json.loads(row["h"]) == [{"key": "a", "value": "\x01ä"}, {"key": "b"}]
+    assert one(folder(Json("id string"), envelope=envelope), b'{"id": "a"}', key=b"\xff")["_became"] == REJECT
+    assert one(folder(Json("id string"), envelope=envelope), b'{"id": "a"}', stamp=-1)["at"] is None
+
+
+def test_headers_are_written_as_spark_writes_json():
+    assert headers_text(None) is None
+    assert headers_text([("a", b"\x1f\\u00ab")]) == '[{"key":"a","value":"\\u001F\\\\u00ab"}]'
+    assert headers_text([("a", b"\xff")]) == '[{"key":"a","base64":"/w=="}]'
+
+
+def test_a_record_without_what_its_target_needs_is_a_reject():
+    keyed = folder(Json("id string, n int"), Upsert("public.p", ("id",)))
+    assert one(keyed, b'{"n": 1}')["_became"] == REJECT
+    assert one(keyed, b'{"id": null, "n": 1, "m": "\xff"}')["_became"] == REJECT
+
+
+@pytest.mark.parametrize(
+    ("type_", "key", "became"),
+    [
+        ("string", b"a", DELETED),
+        ("string", b"\xff", REJECT),
+        ("string", None, REJECT),
+        ("int", b"-12", DELETED),
+        ("int", b" 12", UNKNOWN),
+        ("int", b"99999999999", UNKNOWN),
+        ("date", b"2026-01-01", UNKNOWN),
+    ],
+)
+def test_a_tombstone_deletes_where_its_key_is_surely_the_columns(type_, key, became):
+    keyed = folder(Json(f"id {type_}", key="id"), Upsert("public.p", ("id",)))
+    assert one(keyed, None, key=key)["_became"] == became
+
+
+def test_raw_bytes_and_a_decoder_of_ones_own_are_read_again():
+    assert one(folder(Raw()), b"\xff")["value"] == b"\xff"
+    own = "def decode(key, value, headers):\n    if not value: return None\n    if value == b'x': raise ValueError('no')\n"
+    own += "    return {'n': int(value), 'h': headers[0][1]}"
+    custom = folder(Custom("n decimal(4,1), h binary"), decode=own)
+    row = one(custom, b"5", headers=[("a", b"\x00")])
+    assert (row["_became"], row["n"], row["h"]) == (ROW, Decimal("5.0"), b"\x00")
+    assert one(custom, b"", headers=[])["_became"] == FILTERED
+    assert one(custom, b"x")["_became"] == REJECT
+    assert one(custom, b"no number")["_became"] == REJECT
+    assert one(custom, b"5")["_became"] == UNKNOWN
+
+
+def test_what_cannot_be_decoded_again_says_why():
+    assert undecodable(folder(Json("id string")), None) is None
+    assert (
+        undecodable(PipelineFolder(folder(Json("id string")).pipeline, Path(), "x", None, None), None)
+        == "transform.py makes the rows"
+    )

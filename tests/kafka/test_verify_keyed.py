@@ -1,0 +1,236 @@
+"""Verify of tables with one row per key: each key's newest record is its row, and each key's totals are its records'."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lockstep.core.errors import Refusal
+from lockstep.ledger.migrate import migrate_target
+from lockstep.steps import verify_totals as totals
+from lockstep.steps import verify_upsert as upsert
+
+UPSERT = 'Upsert("public.drill", key=("id",))'
+ACCUMULATE = (
+    'Accumulate("public.drill", key=("id",), totals=(Count("records"), Sum("total", of="n"), Max("most", of="n")))'
+)
+ROWS = "rows are all there"
+COUNTED = "each key counts its records"
+ADDED_UP = "totals are what the contributions add up to"
+COPY = """insert into public.drill (id, n, _stream, _offset, _ordinal, _batch)
+    select {}, n, _stream, {}, _ordinal, _batch from public.drill where id = 'r7'"""
+CHANGED = "update lockstep.contribution set totals = jsonb_set(totals, '{total}', '1000'::jsonb) where key = '[\"r7\"]'"
+
+
+@pytest.fixture
+def put(verified, produce):
+    """`put((id, n), ...)` writes records of one partition, and reads them in a batch; n None is a tombstone."""
+
+    def write(*values: tuple[str, int | None], partition: int = 0) -> None:
+        records = [(key, None if n is None else json.dumps({"id": key, "n": n})) for key, n in values]
+        produce(verified.here.drill.topic, records, partition=partition)
+        verified.here.drain()
+
+    return write
+
+
+@pytest.fixture
+def upserted(verified):
+    """The newest of each of the drill's 150 keys."""
+    verified.into(UPSERT, "id text, n int", "id", format_='Json("id string, n int", key="id")')
+    verified.here.drain()
+    assert verified.wrong() == {}
+    return verified
+
+
+@pytest.fixture
+def accumulated(verified):
+    """Totals of each of the drill's 150 keys."""
+    verified.into(ACCUMULATE, "id text, records bigint, total numeric, most int", "id")
+    verified.here.drain()
+    assert verified.wrong() == {}
+    return verified
+
+
+def test_deep_names_a_key_whose_row_is_missing(upserted):
+    upserted.spoil("delete from public.drill where id = 'r7'")
+
+    found = upserted.wrong()
+
+    assert found.keys() == {upsert.COORDINATES, ROWS}
+    assert found[upsert.COORDINATES].startswith('key ["r7"]: its newest record is stream ')
+    assert found[upsert.COORDINATES].endswith(", and its row is missing")
+
+
+def test_deep_names_a_key_with_two_rows(upserted):
+    upserted.spoil("alter table public.drill drop constraint drill_pkey")
+    upserted.spoil(COPY.format("id", "_offset"))
+
+    assert '["r7"]: 2 rows have this key' in upserted.wrong()[upsert.COORDINATES]
+
+
+def test_deep_names_a_row_that_was_put_in_by_hand(upserted):
+    upserted.spoil(COPY.format("'made'", "_offset"))
+
+    assert 'key ["made"]: no record of the log made its row' in upserted.wrong()[upsert.COORDINATES]
+
+
+def test_deep_names_a_row_that_came_back_behind_its_tombstone(upserted, put):
+    put(("a", 1))
+    put(("a", None), ("b", 2))
+    assert upserted.wrong() == {}
+    upserted.spoil(
+        "insert into public.drill select 'a', 1, _stream, _offset - 2, 0, _batch - 1 from public.drill where id = 'b'"
+    )
+
+    assert "a tombstone, and a row is there" in upserted.wrong()[upsert.COORDINATES]
+
+
+def test_deep_names_a_row_that_was_changed(upserted):
+    upserted.spoil("update public.drill set n = -1 where id = 'r7'")
+
+    assert upserted.wrong() == {upsert.CONTENTS: 'key ["r7"]: n is -1, its record says 7'}
+    assert upserted.proved() == ("log", "wrong")
+
+
+def test_deep_names_a_row_of_an_older_record(upserted, put):
+    put(("a", 1))
+    put(("a", 2))
+    upserted.spoil("update public.drill set n = 1, _offset = _offset - 1, _batch = _batch - 1 where id = 'a'")
+
+    assert upserted.wrong().keys() == {upsert.COORDINATES}
+
+
+def test_all_that_is_wrong_is_counted(upserted):
+    upserted.spoil("delete from public.drill where n between 10 and 19")
+    upserted.spoil("update public.drill set n = -n where n between 20 and 49")
+
+    found = upserted.wrong()
+
+    assert found[upsert.COORDINATES].startswith("10 are wrong: ")
+    assert found[upsert.CONTENTS].startswith("30 are wrong: ")
+    assert found[upsert.CONTENTS].endswith("; and 20 more")
+
+
+def test_plain_verify_counts_keys_by_the_effects_of_commits(upserted, put):
+    put(("a", 1), ("b", 3), ("b", 4))
+    put(("a", None), ("b", 4), ("nowhere", None))
+    upserted.here.replay()
+    assert upserted.here.drill.ask("select count(*) from public.drill") == [(151,)]
+    assert upserted.wrong() == {}
+    assert upserted.proved(deep=False) == ("ledger", "no")
+
+    upserted.spoil("delete from public.drill where id = 'r7'")
+
+    assert upserted.wrong(deep=False)[ROWS].endswith(", 150 are in the target")
+    assert "public.drill: coordinates WRONG, contents not compared" in upserted.last_line(deep=False)
+
+
+def test_plain_verify_says_that_rows_were_not_looked_at_where_no_commit_has_counted_them(verified):
+    verified.into(UPSERT, "id text, n int", "id")
+    verified.here.rewrite("import Accumulate,", "import Accumulate, PerPartition,")
+    verified.here.rewrite("limits=", "guarantee=PerPartition(), limits=")
+    migrate_target(verified.here.at.conn, verified.here.folder)
+    verified.here.drain()
+    verified.spoil("delete from public.drill where id = 'r7'")
+
+    assert verified.wrong(deep=False) == {}
+    assert (
+        verified.last_line(deep=False)
+        == "drill: every check holds. public.drill: coordinates and contents not compared."
+    )
+    assert "missing rows: 1 commits have not recorded how many rows they left" in verified.left_out(deep=False)
+    assert verified.wrong().keys() == {upsert.COORDINATES}
+
+
+def test_order_by_is_proved_too(verified, put):
+    verified.into('Upsert("public.drill", key=("id",), order_by="n")', "id text, n int", "id")
+    put(("a", 5))
+    put(("a", 3), ("a", 7))
+    put(("a", 6))
+    assert verified.here.drill.ask("select n from public.drill where id = 'a'") == [(7,)]
+    assert (verified.wrong(), verified.proved()) == ({}, ("log", "log"))
+
+    verified.spoil("update public.drill set n = 6, _offset = _offset + 1, _batch = _batch + 1 where id = 'a'")
+
+    assert verified.wrong().keys() == {upsert.COORDINATES}
+
+
+def test_keys_of_other_types_are_proved_too(verified, elsewhere, put):
+    elsewhere()
+    verified.into(
+        'Upsert("public.drill", key=("id", "n"))',
+        "id uuid, n numeric",
+        "id, n",
+        format_='Json("id string, n decimal(10,2)")',
+    )
+    key = "0F0E0D0C-0000-4000-8000-000000000001"
+    put((key, 1), (key, 2), (key, 1))
+    assert (verified.wrong(), verified.proved()) == ({}, ("log", "log"))
+
+    verified.spoil("delete from public.drill where n = 2")
+
+    assert f'["{key.lower()}", 2.00]: its newest record' in verified.wrong()[upsert.COORDINATES]
+
+
+def test_a_tables_type_that_its_records_do_not_fit_any_more_is_said_in_one_line(upserted):
+    upserted.spoil("delete from public.drill where id !~ '^r[0-9]$'; update public.drill set id = right(id, 1)")
+    upserted.spoil("alter table public.drill alter id type smallint using id::smallint")
+
+    with pytest.raises(Refusal, match="cannot hold string"):
+        upserted.wrong()
+
+
+def test_deep_names_a_total_that_was_changed(accumulated):
+    accumulated.spoil("update public.drill set total = -1 where id = 'r7'")
+
+    assert accumulated.wrong()[ADDED_UP].count('key ["r7"]') == 1
+    assert accumulated.proved() == ("log", "wrong")
+
+
+def test_deep_names_a_total_that_is_missing(accumulated):
+    accumulated.spoil("delete from public.drill where id = 'r7'")
+
+    assert 'key ["r7"]: its row has (null, null, null)' in accumulated.wrong()[ADDED_UP]
+
+
+def test_deep_names_a_total_that_was_put_in_by_hand(accumulated):
+    accumulated.spoil(
+        "insert into public.drill select 'made', 1, 1, 1, _stream, _offset, 0, _batch from public.drill where id = 'r7'"
+    )
+
+    assert 'key ["made"]' in accumulated.wrong()[ADDED_UP]
+
+
+def test_deep_names_a_total_that_is_doubled(accumulated):
+    accumulated.spoil("alter table public.drill drop constraint drill_pkey")
+    accumulated.spoil("insert into public.drill select * from public.drill where id = 'r7'")
+
+    assert 'key ["r7"]: 2 rows have this key' in accumulated.wrong(deep=False)["each key has one row"]
+
+
+def test_deep_names_contributions_that_are_not_what_the_log_adds_up_to(accumulated):
+    accumulated.spoil(CHANGED)
+    accumulated.spoil("update public.drill set total = 1000 where id = 'r7'")
+    accumulated.spoil("update lockstep.contribution set records = records + 1 where key = '[\"r8\"]'")
+    accumulated.spoil("update public.drill set records = 2 where id = 'r8'")
+
+    found = accumulated.wrong()
+
+    assert "key r7: total is 7, counted was 1000" in found[totals.CONTENTS]
+    assert "key r8: 1 records" in found[totals.COORDINATES]
+
+
+def test_totals_that_are_wrong_are_counted(accumulated):
+    accumulated.spoil("update public.drill set total = -1 where most between 10 and 39")
+
+    found = accumulated.wrong(deep=False)[ADDED_UP]
+
+    assert found.startswith("30 are wrong: ")
+    assert found.endswith("; and 20 more")
+
+
+def test_plain_verify_compares_totals_with_the_ledger_and_deep_with_the_log(accumulated):
+    assert accumulated.proved(deep=False) == ("ledger", "ledger")
+    assert accumulated.proved() == ("log", "log")
