@@ -1,4 +1,4 @@
-"""Structured Streaming with `trigger(availableNow=True)` and `foreachBatch`, writing by JDBC."""
+"""Structured Streaming with `trigger(availableNow=True)` and `foreachBatch`, writing by JDBC or by COPY."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from lockstep.adapters import java, jvm
 from lockstep.dev import jars
 from peers.contender import LIMIT, UNKEYED, UPSERT, started
 from peers.records import DDL, NAMES, ORIGIN, ORIGIN_DDL, SCHEMA
+from peers.spark_copy import copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from peers.contender import Place, Task
 
+BY_COPY = ("by", "copy")
 READ_AS = {"partition": "_stream", "offset": "_offset"}
 FETCH_WAIT_MS = "10"  # as ours has it
 BROUGHT = """insert into public.{table} ({names})
@@ -109,7 +111,10 @@ class AvailableNow:
         def write(frame: DataFrame, _number: int) -> None:
             if upsert:
                 self._execute(f"truncate {into}")
-            frame.write.jdbc(url, into, mode="append", properties=facts)
+            if BY_COPY in task.options:
+                copy(frame, self._at.superuser_dsn, into, int(task.option("tasks")))
+            else:
+                frame.write.jdbc(url, into, mode="append", properties=facts)
             if upsert:
                 self._execute(_brought(task))
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-APPEND, UNKEYED, UPSERT, LIMIT = "append", "append, unkeyed", "upsert", "limit"
+APPEND, UNKEYED, UPSERT, LIMIT, KEYED_LIMIT = "append", "append, unkeyed", "upsert", "limit", "limit, same table"
 OURS, PEER, BARE = "ours", "peer", "limit"
 COUNTED = "counted"
 Options = tuple[tuple[str, str], ...]
@@ -41,7 +41,8 @@ class Place:
 class Task:
     """One run: this topic into this table, which is empty; `kind` says what a record does there.
 
-    `UNKEYED` appends, too, to a table that has neither columns of origin nor an index.
+    `UNKEYED` appends, too, to a table that has neither columns of origin nor an index. `KEYED_LIMIT` fills the table of
+    the appends, key and all, with rows that are COPY's bytes already.
     """
 
     topic: str

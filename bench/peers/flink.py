@@ -39,6 +39,7 @@ class Flink:
     _place: Place | None = None
     _gateway: Any = None
     _tables: Any = None
+    _cluster: Any = None
 
     def start(self, place: Place) -> None:
         """The JVM and its cluster."""
@@ -64,11 +65,11 @@ class Flink:
         }.items():
             configuration.setString(name, value)
         wanted = flink.runtime.minicluster.MiniClusterConfiguration.Builder().setConfiguration(configuration)
-        cluster = flink.runtime.minicluster.MiniCluster(
+        self._cluster = flink.runtime.minicluster.MiniCluster(
             wanted.setNumTaskManagers(1).setNumSlotsPerTaskManager(_slots(1 << 10)).build()
         )
-        cluster.start()
-        address = cluster.getRestAddress().get()
+        self._cluster.start()
+        address = self._cluster.getRestAddress().get()
         settings = flink.table.api.EnvironmentSettings.newInstance().inStreamingMode().build()
         self._tables = flink.table.api.TableEnvironment.create(settings)
         self._set("execution.target", "remote")
@@ -90,10 +91,16 @@ class Flink:
         self._set("parallelism.default", str(_slots(task.partitions)))
 
     def run(self, task: Task) -> Mapping[str, float]:
-        """From the statement to the end of its job."""
+        """From the statement to the end of its job, as the cluster itself reports it.
+
+        A result's own `await` asks a remote cluster at 0.3, 0.6, 1.3, 2.6 seconds, and every two seconds from there.
+        """
         names = NAMES if task.kind == UNKEYED else ", ".join((NAMES, *ORIGIN))
         statement = f"INSERT INTO {task.table} SELECT {names} FROM {task.table}_in"
-        getattr(self._tables.executeSql(statement), "await")()  # a word of Python's own
+        job = self._tables.executeSql(statement).getJobClient().get().getJobID()
+        result = self._cluster.requestJobResult(job).get()  # answered when the job ends, and not at the next look
+        if not result.isSuccess():
+            raise ValueError(_reason(result))
         return {}
 
     def finish(self) -> None:
@@ -106,6 +113,13 @@ class Flink:
 
     def _set(self, name: str, value: str) -> None:
         self._tables.getConfig().set(name, value)
+
+
+def _reason(result: Any) -> str:
+    """The innermost cause of a failed job."""
+    thrown = result.getSerializedThrowable()
+    lines = thrown.get().getFullStringifiedStackTrace().splitlines() if thrown.isPresent() else ["the job was cancelled"]
+    return next((line for line in reversed(lines) if line.startswith("Caused by")), lines[0])
 
 
 def _slots(partitions: int) -> int:

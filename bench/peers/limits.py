@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import psycopg2
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from peers.contender import started
+from peers.contender import KEYED_LIMIT, started
+from peers.records import NAMES, ORIGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,14 +49,19 @@ class BareCopy:
         """Nothing was started."""
 
     def _part(self, task: Task, which: int, number: int) -> bytes:
-        rows, out = f'select * from produced."{task.topic}" where seq % {number} = {which}', io.BytesIO()
+        names = ", ".join((*NAMES, f"part as {ORIGIN[0]}", f"seq / {task.partitions} as {ORIGIN[1]}"))
+        names = names if task.kind == KEYED_LIMIT else ", ".join(NAMES)
+        # A part holds whole partitions where there are enough: connections then fill different ends of the key.
+        share = f"{'part' if task.partitions >= number else 'seq'} % {number} = {which}"
+        rows, out = f'select {names} from produced."{task.topic}" where {share} order by seq', io.BytesIO()
         with closing(psycopg2.connect(self._dsn)) as conn, conn.cursor() as cur:
             cur.copy_expert(f"copy ({rows}) to stdout (format {task.option('format')})", out)
         return out.getvalue()
 
     def _copied(self, task: Task, part: bytes) -> None:
         with closing(psycopg2.connect(self._dsn)) as conn, conn, conn.cursor() as cur:
-            statement = f"copy public.{task.table} from stdin (format {task.option('format')})"
+            names = (*NAMES, *ORIGIN) if task.kind == KEYED_LIMIT else NAMES
+            statement = f"copy public.{task.table} ({', '.join(names)}) from stdin (format {task.option('format')})"
             cur.copy_expert(statement, io.BytesIO(part), size=1 << 18)
 
     @property

@@ -10,7 +10,7 @@ import psycopg2
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from peers.contender import APPEND, UPSERT
+from peers.contender import APPEND, KEYED_LIMIT, UPSERT
 
 if TYPE_CHECKING:
     from peers.contender import Place, Task
@@ -105,7 +105,7 @@ def make_table(place: Place, task: Task) -> None:
     """An empty table: as Lockstep's, or bare."""
     as_ours = f"{target(task)}; {PEERS_DEFAULTS.format(table=task.table)}"
     bare = f"create table public.{task.table} ({DDL})"
-    _execute(place, as_ours if task.kind in {APPEND, UPSERT} else bare)
+    _execute(place, as_ours if task.kind in {APPEND, KEYED_LIMIT, UPSERT} else bare)
 
 
 def target(task: Task) -> str:
@@ -118,8 +118,9 @@ def target(task: Task) -> str:
 
 
 def drop_table(place: Place, task: Task) -> None:
-    """The table has been looked at."""
-    _execute(place, f"drop table if exists public.{task.table}, public.{task.table}_stage")
+    """Drops the table, and those that a contender keeps beside it."""
+    names = (f"public.{task.table}{suffix}" for suffix in ("", "_stage", "_offsets"))
+    _execute(place, f"drop table if exists {', '.join(names)}")
 
 
 def settle(place: Place) -> None:

@@ -1,0 +1,94 @@
+"""The peer that an engineer writes: a fast JSON reader and COPY, rows and offsets in one transaction, by several processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg2
+
+from peers.contender import UPSERT, started
+from peers.python_copy_process import Share
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import IO
+
+    from peers.contender import Place, Task
+
+PROGRAM = "peers.python_copy_process"
+OFFSETS = """create table public.{table}_offsets (partition int4 primary key, next_offset int8 not null);
+insert into public.{table}_offsets select n, 0 from generate_series(0, {partitions} - 1) as n"""
+
+
+@dataclass(slots=True)
+class PythonCopy:
+    """Processes that are up before a run, each with its share of the partitions.
+
+    Each record is written once: a partition has one process, and its offset moves in the transaction of its rows.
+    """
+
+    processes: int
+    _place: Place | None = None
+    _started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, place: Place) -> None:
+        """All processes."""
+        self._place = place
+        environ = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+        self._started = [
+            subprocess.Popen(
+                [sys.executable, "-m", PROGRAM], env=environ, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            for _ in range(self.processes)
+        ]
+
+    def prepare(self, task: Task) -> None:
+        """The table of offsets, at the beginning of each partition."""
+        with closing(psycopg2.connect(started(self._place).superuser_dsn)) as conn, conn, conn.cursor() as cur:
+            cur.execute(OFFSETS.format(table=task.table, partitions=task.partitions))
+
+    def run(self, task: Task) -> Mapping[str, float]:
+        """All shares side by side, until the last is committed."""
+        asked = self._started[: task.partitions]
+        for which, process in enumerate(asked):
+            _pipe(process.stdin).write(json.dumps(asdict(self._share(task, which))) + "\n")
+            _pipe(process.stdin).flush()
+        for answer in [json.loads(_pipe(process.stdout).readline() or '{"error": "it ended"}') for process in asked]:
+            if "error" in answer:
+                raise ValueError(answer["error"])
+        return {}
+
+    def finish(self) -> None:
+        """Nothing goes on."""
+
+    def end(self) -> None:
+        """The processes end with their input."""
+        for process in self._started:
+            _pipe(process.stdin).close()
+            process.wait(10)
+
+    def _share(self, task: Task, which: int) -> Share:
+        place = started(self._place)
+        return Share(
+            bootstrap=place.bootstrap,
+            dsn=place.superuser_dsn,
+            topic=task.topic,
+            table=task.table,
+            partitions=tuple(range(which, task.partitions, self.processes)),
+            is_upsert=task.kind == UPSERT,
+            rows=int(task.option("rows")),
+        )
+
+
+def _pipe(pipe: IO[str] | None) -> IO[str]:
+    """A pipe that was asked for when the process was started."""
+    if pipe is None:
+        raise RuntimeError("not started")
+    return pipe
