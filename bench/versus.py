@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from peers import jars, page, quick
+from peers import grid, jars, page, quick
 from peers.cold import cold
 from peers.contender import APPEND, PEER, cores
 from peers.field import CONTENDERS, NEEDS, SOME_CORES, on_cores
 from peers.found import COLD, CORES, PARTITIONS, PARTS, SIZES, THROUGHPUT, Found, load
 from peers.goals import SMALL
-from peers.rounds import ring
+from peers.rounds import TUNING, WARMING, ring
 from peers.servers import machine, servers
+from peers.settings import settings
 from peers.telling import say
 from versus_quick import RECORDED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from peers.contender import Contender
     from peers.rounds import Ring
@@ -28,11 +31,15 @@ ROOT = Path(__file__).parents[1]
 PAGE, PICTURE = ROOT / "docs" / "performance.md", ROOT / "docs" / "images" / "performance.svg"
 RESULTS = ROOT / ".lockstep" / "bench" / "results.json"
 FOUR = 4
-TUNED_ON = 100_000
+FEW_WARM_UPS = 4  # of parts beside throughput: all JVMs have run for minutes
+QUICK = "quick"
 
 
 def main() -> int:
-    """Measures what is asked for and prints the page; the whole of it is also written to its place."""
+    """Measures what is asked for and prints the page; the whole of it is also written to its place.
+
+    Exits 1 when the times of a session lie on a grid: its ratios would then tell how it is waited for.
+    """
     given = _asked()
     is_whole = given.parts == PARTS and not given.only
     if given.again:
@@ -40,42 +47,74 @@ def main() -> int:
     else:
         found = Found()
         with servers() as place, ring(place, found) as turns:
-            found.machine = machine(place)
+            found.machine, found.settings = machine(place), settings(place)
             measure(turns, _wanted(found, given.only), given)
             found.save(given.results)
             if is_whole:
-                quick.record(
-                    quick.measure(turns, min(given.records, quick.RECORDS), given.rounds), found.machine, RECORDED
-                )
+                with _timed(found, QUICK):
+                    ratios = quick.measure(turns, min(given.records, quick.RECORDS), given.rounds)
+                quick.record(ratios, found.machine, RECORDED)
         found.save(given.results)
     if given.again or is_whole:
         page.write(found, PAGE, PICTURE)
     print(page.page(found))
-    return 0
+    steps = grid.grids(found)
+    for name, step in steps.items():
+        say(f"the times of {name} lie on a grid of {step} s: wait for its end by an event, and measure again")
+    return int(bool(steps))
 
 
 def measure(turns: Ring, contenders: Sequence[Contender], given: argparse.Namespace) -> None:
-    """Part by part."""
-    if set(given.parts) & {THROUGHPUT, SIZES, PARTITIONS}:
-        turns.tune(contenders, min(given.records, TUNED_ON), FOUR)
+    """Part by part; peers are tuned at the size of the throughput, and all are warm at each size that is measured."""
+    found, parts = turns.found, set(given.parts)
     appending = [each for each in contenders if each.kind == APPEND and each.has_runs]
-    if THROUGHPUT in given.parts:
-        turns.rounds(THROUGHPUT, contenders, given.records, given.partitions, given.rounds, at=given.records)
-        turns.found.save(given.results)
-    for size in given.sizes if SIZES in given.parts else ():
-        turns.rounds(SIZES, appending, size, FOUR, given.rounds, at=size)
-    for partitions in given.wide if PARTITIONS in given.parts else ():
-        turns.rounds(PARTITIONS, appending, SMALL, partitions, given.rounds, at=partitions)
-    if COLD in given.parts:
-        for run in cold(turns.place, turns.topic(SMALL, FOUR), SMALL, FOUR, given.rounds):
-            say(f"{run.part:<11}{run.number:>2}  {run.contender:<62}{run.seconds:>8.3f} s")
-            turns.found.runs.append(run)
-    for number in SOME_CORES if CORES in given.parts else ():
-        some = [each for each in on_cores(number) if each.name in {one.name for one in contenders}]
-        turns.tune(some, min(given.records, TUNED_ON), FOUR)
-        turns.rounds(CORES, some, given.records, FOUR, given.rounds, at=number)
-        for each in some:
-            turns.end(each.session)
+    if parts & {THROUGHPUT, SIZES, PARTITIONS}:
+        with _timed(found, WARMING):
+            turns.warm(contenders, given.records, given.partitions, at=given.records)
+        with _timed(found, TUNING):
+            turns.tune(contenders, given.records, given.partitions)
+    if THROUGHPUT in parts:
+        with _timed(found, THROUGHPUT):
+            turns.rounds(THROUGHPUT, contenders, given.records, given.partitions, given.rounds, at=given.records)
+        found.save(given.results)
+    with _timed(found, SIZES):
+        for size in given.sizes if SIZES in parts else ():
+            # The size of the throughput has been measured there.
+            if not (THROUGHPUT in parts and (size, FOUR) == (given.records, given.partitions)):
+                _at(turns, SIZES, appending, size, FOUR, 1 if size > given.records else given.rounds, size)
+    with _timed(found, PARTITIONS):
+        for partitions in given.wide if PARTITIONS in parts else ():
+            _at(turns, PARTITIONS, appending, SMALL, partitions, given.rounds, partitions)
+    with _timed(found, COLD):
+        if COLD in parts:
+            for run in cold(turns.place, turns.topic(SMALL, FOUR), SMALL, FOUR, given.rounds):
+                say(f"{run.part:<11}{run.number:>2}  {run.contender:<62}{run.seconds:>8.3f} s")
+                found.runs.append(run)
+    with _timed(found, CORES):
+        for number in SOME_CORES if CORES in parts else ():
+            some = [each for each in on_cores(number) if each.name in {one.name for one in contenders}]
+            turns.warm(some, given.records, FOUR, at=given.records)
+            turns.tune(some, given.records, FOUR)
+            turns.rounds(CORES, some, given.records, FOUR, given.rounds, at=number)
+            for each in some:
+                turns.end(each.session)
+
+
+def _at(
+    turns: Ring, part: str, contenders: Sequence[Contender], size: int, partitions: int, rounds: int, at: int
+) -> None:
+    """Warm, and in turns."""
+    if size <= quick.RECORDS:
+        turns.warm(contenders, size, partitions, FEW_WARM_UPS, at=at)
+    turns.rounds(part, contenders, size, partitions, rounds, at=at)
+
+
+@contextmanager
+def _timed(found: Found, part: str) -> Iterator[None]:
+    """Keeps how many minutes a part takes."""
+    begin = time.monotonic()
+    yield
+    found.took[part] = round((time.monotonic() - begin) / 60, 1)
 
 
 def _wanted(found: Found, only: Sequence[str]) -> list[Contender]:

@@ -60,7 +60,6 @@ ROWS: tuple[Options, ...] = ((("rows", "50000"),), (("rows", "200000"),))
 BUFFERS: tuple[Options, ...] = tuple((("max-rows", rows),) for rows in ("1000", "5000", "20000"))
 
 
-
 def _counted(number: int) -> str:
     return f"{number} process{'es' * (number > 1)}"
 

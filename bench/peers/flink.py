@@ -118,7 +118,9 @@ class Flink:
 def _reason(result: Any) -> str:
     """The innermost cause of a failed job."""
     thrown = result.getSerializedThrowable()
-    lines = thrown.get().getFullStringifiedStackTrace().splitlines() if thrown.isPresent() else ["the job was cancelled"]
+    lines = (
+        thrown.get().getFullStringifiedStackTrace().splitlines() if thrown.isPresent() else ["the job was cancelled"]
+    )
     return next((line for line in reversed(lines) if line.startswith("Caused by")), lines[0])
 
 

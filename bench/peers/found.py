@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
 THROUGHPUT, SIZES, PARTITIONS, COLD, CORES = PARTS = ("throughput", "sizes", "partitions", "cold", "cores")
@@ -37,14 +38,31 @@ class Run:
         return self.records / self.seconds
 
 
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """The runs of one contender that do not count, at one size, in their order."""
+
+    contender: str
+    at: int
+    seconds: tuple[float, ...]
+    is_warm: bool
+
+
 @dataclass(slots=True)
 class Found:
-    """All runs, where they ran, how contenders were tuned, and who did not run and why."""
+    """All runs, where they ran, how contenders were warmed and tuned, and who did not run and why.
+
+    `tries` are runs of warm-ups and tunings, which no ratio knows; `took` has each part's minutes, `settings` Postgres's.
+    """
 
     machine: dict[str, Any] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
     tuned: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    tries: list[Run] = field(default_factory=list)
+    warm_ups: list[WarmUp] = field(default_factory=list)
+    took: dict[str, float] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
 
     def of(self, part: str, contender: str, at: int | None = None) -> list[Run]:
         """The runs of one contender in the order of their rounds."""
@@ -73,10 +91,10 @@ class Found:
         ours = {run.number: run.seconds / max(run.records, 1) for run in self.of(part, one, at)}
         return median([theirs[number] / ours[number] for number in ours if number in theirs])
 
-    def best(self, part: str, *, family: str, kind: str) -> str | None:
-        """Whose median rate is the highest."""
-        rates = {name: self.rate(part, name) or 0.0 for name in self.names(part, family=family, kind=kind)}
-        return max(rates, key=lambda name: rates[name], default=None)
+    def best(self, part: str, *, family: str, kind: str, but: Collection[str] = ()) -> str | None:
+        """Returns the contender with the highest median rate, but for those that are left out."""
+        names = (name for name in self.names(part, family=family, kind=kind) if name not in but)
+        return max(names, key=lambda name: self.rate(part, name) or 0.0, default=None)
 
     def save(self, file: Path) -> None:
         """As JSON."""
@@ -87,7 +105,9 @@ class Found:
 def load(file: Path) -> Found:
     """What `save` wrote."""
     document = json.loads(file.read_text())
-    return Found(document["machine"], [Run(**run) for run in document["runs"]], document["tuned"], document["missing"])
+    document["runs"], document["tries"] = ([Run(**run) for run in document.get(name, [])] for name in ("runs", "tries"))
+    document["warm_ups"] = [WarmUp(**each | {"seconds": tuple(each["seconds"])}) for each in document.get("warm_ups", [])]
+    return Found(**document)
 
 
 def median(values: list[float]) -> float | None:

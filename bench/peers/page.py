@@ -7,13 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from peers import tables
+from peers import grid, tables
 from peers.contender import APPEND, PEER, UNKEYED, UPSERT
-from peers.field import BINARY_4, PER_BATCH, PER_PARTITION
+from peers.field import (
+    ATTACHED,
+    BINARY_4,
+    CONTENDERS,
+    HAND_WRITTEN,
+    OUR_UPSERT,
+    OUR_UPSERT_BY_PARTITION,
+    PER_BATCH,
+    PER_PARTITION,
+)
 from peers.found import COLD, PARTITIONS, SIZES, THROUGHPUT
 from peers.goals import goals
 
 if TYPE_CHECKING:
+    from peers.contender import Contender
     from peers.found import Found
 
 WIDTH, LEFT, BAR, GAP, TITLE = 760, 290, 18, 6, 34
@@ -28,7 +38,12 @@ def page(found: Found) -> str:
         goals=[(goal, _verdict(goal.met), tables.figure(goal.found, ".2f")) for goal in goals(found)],
         records=max((run.records for run in found.runs if run.part == THROUGHPUT), default=0),
         append=tables.throughput(found, APPEND, UNKEYED),
+        best=_best(found, APPEND, PER_BATCH, ATTACHED, PER_PARTITION),
+        best_upsert=_best(found, UPSERT, OUR_UPSERT, OUR_UPSERT_BY_PARTITION),
         bare_table=_bare_table(found),
+        on_grid=grid.grids(found),
+        undecided=[name for name, times in grid.times_by_session(found).items() if not grid.is_decidable(times)],
+        minutes=sum(found.took.values()),
         upsert=tables.throughput(found, UPSERT),
         limits=tables.limits(found),
         sizes=tables.seconds(found, SIZES, "{:,} records".format),
@@ -62,6 +77,7 @@ def picture(found: Found) -> str:
         bar=BAR,
         machine=found.machine,
         copy=None if copy is None else f"{copy:,.0f}",
+        best=found.best(THROUGHPUT, family=PEER, kind=APPEND),
     )
 
 
@@ -69,6 +85,25 @@ def write(found: Found, page_file: Path, picture_file: Path) -> None:
     """Both."""
     page_file.write_text(page(found))
     picture_file.write_text(picture(found))
+
+
+def _best(found: Found, kind: str, *ours: Contender) -> list[dict[str, Any]]:
+    """The best peer of all and the best product, each with the ratios of ours to it; the same one only once."""
+    hand_written = {each.name for each in CONTENDERS if each.session in HAND_WRITTEN}
+    names = [
+        found.best(THROUGHPUT, family=PEER, kind=kind),
+        found.best(THROUGHPUT, family=PEER, kind=kind, but=hand_written),
+    ]
+    titles = dict(zip(reversed(names), ("The best product", "The best peer"), strict=True))
+    return [
+        {
+            "title": titles[name],
+            "name": name,
+            "ratios": [(each.name, tables.figure(found.ratio(THROUGHPUT, each.name, name), ".2f")) for each in ours],
+        }
+        for name in dict.fromkeys(names)
+        if name
+    ]
 
 
 def _bare_table(found: Found) -> dict[str, str]:

@@ -48,6 +48,8 @@ class PythonCopy:
             )
             for _ in range(self.processes)
         ]
+        for process in self._started:
+            _answer(process)
 
     def prepare(self, task: Task) -> None:
         """The table of offsets, at the beginning of each partition."""
@@ -60,9 +62,8 @@ class PythonCopy:
         for which, process in enumerate(asked):
             _pipe(process.stdin).write(json.dumps(asdict(self._share(task, which))) + "\n")
             _pipe(process.stdin).flush()
-        for answer in [json.loads(_pipe(process.stdout).readline() or '{"error": "it ended"}') for process in asked]:
-            if "error" in answer:
-                raise ValueError(answer["error"])
+        for process in asked:
+            _answer(process)
         return {}
 
     def finish(self) -> None:
@@ -85,6 +86,14 @@ class PythonCopy:
             is_upsert=task.kind == UPSERT,
             rows=int(task.option("rows")),
         )
+
+
+def _answer(process: subprocess.Popen[str]) -> int:
+    """The rows that a process has written; raises what it could not do."""
+    answer = json.loads(_pipe(process.stdout).readline() or '{"error": "the process has ended"}')
+    if "error" in answer:
+        raise ValueError(answer["error"])
+    return int(answer["rows"])
 
 
 def _pipe(pipe: IO[str] | None) -> IO[str]:

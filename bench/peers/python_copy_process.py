@@ -122,7 +122,9 @@ def escaped(text: str) -> str:
 def work(share: Share) -> int:
     """Reads from the offsets that are committed to each partition's end; returns the number of records."""
     written = 0
-    consumer = Consumer({"bootstrap.servers": share.bootstrap, "group.id": share.table, "auto.offset.reset": "error"} | TUNED)
+    consumer = Consumer(
+        {"bootstrap.servers": share.bootstrap, "group.id": share.table, "auto.offset.reset": "error"} | TUNED
+    )
     with closing(psycopg2.connect(share.dsn)) as conn:
         with conn, conn.cursor() as cur:
             if share.is_upsert:
@@ -152,7 +154,8 @@ def _read(consumer: Consumer, left: set[int]) -> list[Message]:
 
 
 def main() -> None:
-    """Answers until standard input is closed."""
+    """Says that it is up, and answers until standard input is closed."""
+    print(json.dumps({"rows": 0}), flush=True)
     for line in sys.stdin:
         known = json.loads(line)
         try:

@@ -6,7 +6,16 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from peers.field import AVAILABLE_NOW, AVAILABLE_NOW_UPSERT, BINARY_4, OUR_UPSERT, PER_BATCH, PER_PARTITION
+from peers.field import (
+    ALL_CORES,
+    AVAILABLE_NOW,
+    AVAILABLE_NOW_UPSERT,
+    BINARY_4,
+    OUR_UPSERT,
+    PER_BATCH,
+    PER_PARTITION,
+    PYTHON_COPY,
+)
 from peers.found import Found, median
 
 if TYPE_CHECKING:
@@ -16,6 +25,7 @@ if TYPE_CHECKING:
     from peers.rounds import Ring
 
 RECORDS, FOUR, MANY, SMALL = 100_000, 4, 512, 1_000
+WARM_UPS = 4
 FULL, RUN, WIDE = "quick", "quick, a small run", "quick, many partitions"
 PEERS = (AVAILABLE_NOW.name, AVAILABLE_NOW_UPSERT.name)
 SHARE = 0.5  # a ratio may fall to this share of what was recorded: machines differ, and a busy one scatters
@@ -39,8 +49,9 @@ def measure(turns: Ring, records: int = RECORDS, rounds: int = 3) -> dict[str, f
     """The ratios, by name."""
     ours = (PER_BATCH, PER_PARTITION, OUR_UPSERT)
     theirs = tuple(map(_tuned, (AVAILABLE_NOW, AVAILABLE_NOW_UPSERT)))
-    turns.tune((*ours, *theirs), records, FOUR)
-    turns.rounds(FULL, (*ours, *theirs, BINARY_4), records, FOUR, rounds, at=records)
+    copying = PYTHON_COPY[ALL_CORES]
+    turns.warm((*ours, *theirs, copying), records, FOUR, WARM_UPS, at=records)
+    turns.rounds(FULL, (*ours, *theirs, copying, BINARY_4), records, FOUR, rounds, at=records)
     turns.rounds(RUN, (PER_BATCH, theirs[0]), SMALL, FOUR, rounds, at=SMALL)
     turns.rounds(WIDE, (PER_BATCH,), SMALL, MANY, rounds, at=MANY)
     return _ratios(turns.found)
@@ -54,6 +65,9 @@ def _ratios(found: Found) -> dict[str, float]:
         "PerBatch append : AvailableNow append": found.ratio(FULL, batch, peer),
         "PerBatch append : binary COPY by 4 connections": found.ratio(FULL, batch, BINARY_4.name),
         "PerPartition append : AvailableNow append": found.ratio(FULL, PER_PARTITION.name, peer),
+        "PerPartition append : Python and COPY, all cores": found.ratio(
+            FULL, PER_PARTITION.name, PYTHON_COPY[ALL_CORES].name
+        ),
         "PerBatch upsert : AvailableNow upsert": found.ratio(FULL, OUR_UPSERT.name, AVAILABLE_NOW_UPSERT.name),
         "a run of 1,000 records : AvailableNow's": found.ratio(RUN, batch, peer),
         "1,000 records in 512 partitions : in 4": median(wide),

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 
 from peers import records
 from peers.contender import OURS, Task
-from peers.field import SESSIONS
-from peers.found import SIZES, Found, Run
+from peers.field import NO_JVM, SESSIONS
+from peers.found import SIZES, Found, Run, WarmUp, median
 from peers.telling import say
 from peers.worker import Failed, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from peers.contender import Contender, Options, Place
 
 FEWEST = 1_000  # behind a run of so many, another one finds nothing new
-TUNING, WARM_UPS = "tuning", 2
+TUNING, WARMING = "tuning", "warming"
+MOST_WARM_UPS = 8
+WARM = 0.05  # two runs that differ by less show a JVM that compiles no more
 
 
 @dataclass(slots=True)
@@ -42,20 +44,35 @@ class Ring:
             self._topics.add(name)
         return name
 
-    def tune(self, contenders: Iterable[Contender], number: int, partitions: int) -> None:
-        """Warms everybody up, and finds out with what each is fastest."""
+    def warm(
+        self, contenders: Iterable[Contender], number: int, partitions: int, most: int = MOST_WARM_UPS, *, at: int
+    ) -> None:
+        """Runs each at this size until two runs in a row differ by less than 5 %; without a JVM, once."""
         topic = self.topic(number, partitions)
         for contender in contenders:
-            for _ in range(WARM_UPS):
-                self._turn(TUNING, contender, topic, number, partitions, 0, 0)
-            seconds: dict[Options, float] = {}
+            is_jvm, seconds = contender.session not in NO_JVM, list[float]()
+            while len(seconds) < (most if is_jvm else 1) and not is_steady(seconds):
+                runs = self._turn(WARMING, contender, topic, number, partitions, 0, at)
+                if not runs:
+                    break
+                self.found.tries += runs
+                seconds.append(runs[0].seconds)
+            if is_jvm and seconds:
+                self.found.warm_ups.append(WarmUp(contender.name, at, tuple(seconds), is_steady(seconds)))
+
+    def tune(self, contenders: Iterable[Contender], number: int, partitions: int) -> None:
+        """Finds out with what each peer is fastest: each of its tunings twice, forth and back."""
+        topic = self.topic(number, partitions)
+        for contender in contenders:
+            seconds: dict[Options, list[float]] = {}
             is_known = len(contender.tunings) == 1 or contender.name in self._best
-            for options in () if is_known else contender.tunings:
+            for options in () if is_known else (*contender.tunings, *reversed(contender.tunings)):
                 self._best[contender.name] = options
-                if runs := self._turn(TUNING, contender, topic, number, partitions, 0, 0):
-                    seconds[options] = runs[0].seconds
+                for run in self._turn(TUNING, contender, topic, number, partitions, 0, number):
+                    self.found.tries.append(run)
+                    seconds.setdefault(options, []).append(run.seconds)
             if seconds:
-                self._best[contender.name] = min(seconds, key=lambda options: seconds[options])
+                self._best[contender.name] = min(seconds, key=lambda options: median(seconds[options]) or 0.0)
                 self.found.tuned[contender.name] = _told(self._best[contender.name], seconds)
 
     def rounds(
@@ -129,7 +146,16 @@ def ring(place: Place, found: Found) -> Iterator[Ring]:
         made.end()
 
 
-def _told(best: Options, seconds: dict[Options, float]) -> str:
+def is_steady(seconds: Sequence[float]) -> bool:
+    """Returns whether the last two runs differ by less than 5 % of the longer one."""
+    *_, before, last = (0.0, 0.0, *seconds)
+    return len(seconds) > 1 and abs(before - last) < WARM * max(before, last)
+
+
+def _told(best: Options, seconds: dict[Options, list[float]]) -> str:
     words = ", ".join(f"{name} {value}" for name, value in best)
-    tried = "; ".join(f"{'/'.join(value for _, value in options)}: {took:.1f} s" for options, took in seconds.items())
+    tried = "; ".join(
+        f"{'/'.join(value for _, value in options)}: {' and '.join(f'{each:.1f}' for each in took)} s"
+        for options, took in seconds.items()
+    )
     return f"{words} (tried {tried})"

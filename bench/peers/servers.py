@@ -23,6 +23,7 @@ from lockstep.dev.jars import find
 from lockstep.ledger.migrate import migrate
 from peers.contender import Place, cores
 from peers.jars import FOLDER
+from peers.settings import share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
 
 @contextmanager
 def servers() -> Iterator[Place]:
-    """Postgres with an empty ledger, and Kafka, both with the settings of the embedded stack."""
+    """Postgres with an empty ledger, and Kafka, with the settings of the embedded stack, the same for all sessions."""
     signal.signal(signal.SIGTERM, _ended)
     home = Path(tempfile.mkdtemp(prefix="lockstep-bench-"))
     try:
         server, broker = postgres.start(home), kafka.start(home, ports.choose(home))
+        share(server.superuser_dsn)
         with closing(connect(server.dsn)) as conn:
             migrate(conn)
         yield Place(home, broker.bootstrap, server.dsn, server.superuser_dsn, server.process.pid, FOLDER)

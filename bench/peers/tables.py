@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from peers.contender import APPEND, BARE, LIMIT, PEER, UNKEYED, UPSERT
+from peers.contender import APPEND, BARE, KEYED_LIMIT, LIMIT, PEER, UNKEYED, UPSERT
 from peers.field import BINARY_4, CONTENDERS
-from peers.found import CORES, THROUGHPUT, median
+from peers.found import CORES, SIZES, THROUGHPUT, median
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,12 +34,14 @@ class Table:
 
 
 def throughput(found: Found, kind: str, *beside: str) -> Table:
-    """Rows per second, and as ratios; what a record cost, and what became of all of them.
+    """Rows per second, and as ratios; a record's CPU time, and the rows lost and doubled in all rounds.
 
-    Kinds that are shown beside this one have no say in who is the best peer.
+    The best peer is of this kind; kinds beside it are shown only. COPY fills a bare table, and the table of the appends.
     """
     peer = found.best(THROUGHPUT, family=PEER, kind=kind)
-    heads = ("", "promise", "rows/s", "to the best peer", "to COPY", "CPU µs/record", "peak MiB", "lost", "doubled")
+    keyed = found.best(THROUGHPUT, family=BARE, kind=KEYED_LIMIT)
+    heads = ["", "promise", "rows/s", "to the best peer", "to COPY, bare table", "to COPY, same table"]
+    heads += ["CPU µs/record", "peak MiB", "lost", "doubled"]
     rows = []
     for name in _by_rate(found, [name for each in (kind, *beside) for name in found.names(THROUGHPUT, kind=each)]):
         runs = found.of(THROUGHPUT, name)
@@ -47,27 +49,31 @@ def throughput(found: Found, kind: str, *beside: str) -> Table:
             figure(found.rate(THROUGHPUT, name), ",.0f"),
             figure(found.ratio(THROUGHPUT, name, peer) if peer else None, ".2f"),
             figure(found.ratio(THROUGHPUT, name, BINARY_4.name), ".3f"),
+            figure(found.ratio(THROUGHPUT, name, keyed) if keyed and runs[0].kind == APPEND else None, ".2f"),
             figure(median([MICRO * run.cpu / run.records for run in runs]), ".1f"),
             figure(median([run.peak for run in runs]), ",.0f"),
         )
         rows.append((name, PROMISES.get(name, ""), *figures, _sum(runs, "lost"), _sum(runs, "doubled")))
-    return Table(heads, tuple(rows))
+    return Table(tuple(heads), tuple(rows))
 
 
 def limits(found: Found) -> Table:
-    """What moved as fast as this machine lets it move."""
-    rows = [
-        (name, figure(found.rate(THROUGHPUT, name), ",.0f"))
-        for name in _by_rate(found, found.names(THROUGHPUT, family=BARE, kind=LIMIT))
-    ]
+    """The limits of this machine: COPY of ready bytes, and readers that drop what they read."""
+    names = [name for kind in (LIMIT, KEYED_LIMIT) for name in found.names(THROUGHPUT, family=BARE, kind=kind)]
+    rows = [(name, figure(found.rate(THROUGHPUT, name), ",.0f")) for name in _by_rate(found, names)]
     return Table(("", "rows/s"), tuple(rows))
 
 
 def seconds(found: Found, part: str, head: Callable[[int], str]) -> Table:
-    """Median seconds of a run, by what the part varies."""
-    steps = sorted({run.at for run in found.runs if run.part == part})
-    rows = [(name, *(figure(found.seconds(part, name, at), ".3f") for at in steps)) for name in found.names(part)]
-    return Table(("seconds", *map(head, steps)), tuple(rows))
+    """Median seconds of a run, by what the part varies; a size that only the throughput has is taken from there."""
+    steps = {run.at: part for run in found.runs if run.part == part}
+    if part == SIZES and steps:
+        steps = {run.at: THROUGHPUT for run in found.runs if run.part == THROUGHPUT} | steps
+    rows = [
+        (name, *(figure(found.seconds(steps[at], name, at), ".3f") for at in sorted(steps)))
+        for name in found.names(part)
+    ]
+    return Table(("seconds", *map(head, sorted(steps))), tuple(rows))
 
 
 def cold(found: Found, part: str) -> Table:
