@@ -106,7 +106,9 @@ def load(file: Path) -> Found:
     """What `save` wrote."""
     document = json.loads(file.read_text())
     document["runs"], document["tries"] = ([Run(**run) for run in document.get(name, [])] for name in ("runs", "tries"))
-    document["warm_ups"] = [WarmUp(**each | {"seconds": tuple(each["seconds"])}) for each in document.get("warm_ups", [])]
+    document["warm_ups"] = [
+        WarmUp(**each | {"seconds": tuple(each["seconds"])}) for each in document.get("warm_ups", [])
+    ]
     return Found(**document)
 
 
