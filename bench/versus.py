@@ -90,14 +90,21 @@ def measure(turns: Ring, contenders: Sequence[Contender], given: argparse.Namesp
             for run in cold(turns.place, turns.topic(SMALL, FOUR), SMALL, FOUR, given.rounds):
                 say(f"{run.part:<11}{run.number:>2}  {run.contender:<62}{run.seconds:>8.3f} s")
                 found.runs.append(run)
-    with _timed(found, CORES):
-        for number in SOME_CORES if CORES in parts else ():
-            some = [each for each in on_cores(number) if each.name in {one.name for one in contenders}]
-            turns.warm(some, given.records, FOUR, at=given.records)
-            turns.tune(some, given.records, FOUR)
-            turns.rounds(CORES, some, given.records, FOUR, given.rounds, at=number)
-            for each in some:
-                turns.end(each.session)
+    if CORES in parts:
+        with _timed(found, CORES):
+            _by_cores(turns, {each.name for each in contenders}, given)
+
+
+def _by_cores(turns: Ring, names: set[str], given: argparse.Namespace) -> None:
+    """One session after the other; all cores have been measured with the throughput, if that was measured."""
+    is_known = THROUGHPUT in given.parts and given.partitions == FOUR
+    for number in (each for each in SOME_CORES if not (is_known and each == cores())):
+        some = [each for each in on_cores(number) if each.name in names]
+        turns.warm(some, given.records, FOUR, at=given.records)
+        turns.tune(some, given.records, FOUR)
+        turns.rounds(CORES, some, given.records, FOUR, given.rounds, at=number)
+        for each in some:
+            turns.end(each.session)
 
 
 def _at(

@@ -132,9 +132,19 @@ def compare(place: Place, task: Task) -> Comparison:
     """The table against what was produced, whole rows: one with another value is both lost and too many."""
     expected = f"{task.topic}_newest" if task.kind == UPSERT else task.topic
     with closing(psycopg2.connect(place.superuser_dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute("set local work_mem = '512MB'")  # the groups stay in memory
         cur.execute(COMPARED.format(names=", ".join(NAMES), table=task.table, expected=expected))
         lost, doubled = cur.fetchone() or (0, 0)
     return Comparison(lost, doubled)
+
+
+def count(place: Place, task: Task) -> Comparison:
+    """Compares the number of rows alone, which is enough for runs that do not count."""
+    expected = f"{task.topic}_newest" if task.kind == UPSERT else task.topic
+    with closing(psycopg2.connect(place.superuser_dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute(f'select (select count(*) from produced."{expected}") - (select count(*) from public.{task.table})')
+        (missing,) = cur.fetchone() or (0,)
+    return Comparison(max(missing, 0), max(-missing, 0))
 
 
 def _execute(place: Place, statement: str) -> None:

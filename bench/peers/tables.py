@@ -90,13 +90,22 @@ def cold(found: Found, part: str) -> Table:
 
 
 def cores(found: Found) -> Table:
-    """Rows per second by tasks side by side, and what the model says of more: time = fixed + shared / cores."""
-    measured = sorted({run.at for run in found.runs if run.part == CORES})
+    """Rows per second by tasks side by side, and what the model says of more: time = fixed + shared / cores.
+
+    All cores of the machine are those of the throughput, where they were not measured again.
+    """
+    parts = {run.at: CORES for run in found.runs if run.part == CORES}
+    if parts and found.names(THROUGHPUT):
+        parts = {found.machine["cores"]: THROUGHPUT} | parts
+    measured = sorted(parts)
     further = [number for number in FURTHER_CORES if measured and number > measured[-1]]
     heads = ("rows/s", *(f"local[{k}]" for k in measured), "gain", *(f"model: {k} cores" for k in further))
     rows = []
     for name in found.names(CORES):
-        rates = {k: median([run.rate for run in found.of(CORES, name, k)]) for k in measured}
+        rates = {
+            k: median([run.rate for run in found.of(part, name, k if part == CORES else None)])
+            for k, part in parts.items()
+        }
         known = {k: rate for k, rate in rates.items() if rate}
         few, many = min(known), max(known)
         modelled = [figure(model(known[few], few, known[many], many, k), ",.0f") for k in further]

@@ -11,11 +11,20 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from peers import page, quick
-from peers.contender import UNKEYED
-from peers.field import AVAILABLE_NOW, BINARY_4, CONTENDERS, OUR_UPSERT, PER_BATCH, PER_PARTITION
-from peers.found import SIZES, THROUGHPUT, Found, Run, load
+from peers.contender import UNKEYED, UPSERT
+from peers.field import (
+    AVAILABLE_NOW,
+    BINARY_4,
+    CONTENDERS,
+    KEYED_COPY,
+    OUR_UPSERT,
+    PER_BATCH,
+    PER_PARTITION,
+    PYTHON_COPY,
+)
+from peers.found import CORES, SIZES, THROUGHPUT, Found, Run, load
 from peers.goals import goals
-from peers.tables import model
+from peers.tables import cores, model, seconds
 
 MACHINE = dict.fromkeys(
     ("at", "cores", "memory GiB", "processor", "system", "load", "Python", "Spark", "Postgres", "Kafka", "pyarrow"), "?"
@@ -107,6 +116,62 @@ def test_the_page_is_written_from_the_kept_figures_and_says_who_is_left_out(tmp_
     assert ET.fromstring(drawn).tag.endswith("svg")  # noqa: S314 - of our own making
 
 
+def test_the_page_names_the_best_peer_of_all_and_the_best_product_with_the_ratios_to_both():
+    found = Found(
+        MACHINE,
+        [
+            *runs(PER_BATCH, THROUGHPUT, 1, 4.0),
+            *runs(PER_PARTITION, THROUGHPUT, 1, 2.0),
+            *runs(AVAILABLE_NOW, THROUGHPUT, 1, 5.0),
+            *runs(PYTHON_COPY[1], THROUGHPUT, 1, 3.0),
+            *runs(PYTHON_COPY[0], THROUGHPUT, 1, 6.0),
+            *runs(BINARY_4, THROUGHPUT, 1, 0.5),
+            *runs(KEYED_COPY[0], THROUGHPUT, 1, 1.5),
+            *runs(KEYED_COPY[1], THROUGHPUT, 1, 1.0),
+        ],
+    )
+    text, best = page.page(found), PYTHON_COPY[1].name
+    assert (
+        f"The best peer is {best}. Rates of ours to it: {PER_BATCH.name} 0.75, Lockstep PerBatch, table by batch -"
+        in text
+    )
+    assert f"The best product is {AVAILABLE_NOW.name}. Rates of ours to it: {PER_BATCH.name} 1.25" in text
+    assert [goal.found for goal in goals(found) if f"the best peer's append ({best})" in goal.name] == [0.75, 1.5]
+    assert f"best peer: {best}" in page.picture(found)
+    assert f"| {PER_BATCH.name} | each record once | 250 | 0.75 | 0.125 | 0.25 |" in text
+    assert f"| {KEYED_COPY[1].name} | 1,000 |" in text
+    assert "The best product" not in page.page(Found(MACHINE, runs(PER_BATCH, THROUGHPUT, 1, 1.0)))
+
+
+def test_one_that_is_the_best_peer_and_the_best_product_is_named_once():
+    theirs = next(each for each in CONTENDERS if each.name == "Flink SQL, JDBC upsert")
+    assert theirs.kind == UPSERT
+    text = page.page(Found(MACHINE, [*runs(OUR_UPSERT, THROUGHPUT, 1, 1.0), *runs(theirs, THROUGHPUT, 1, 2.0)]))
+    assert text.count(f"is {theirs.name}. Rates of ours to it: {OUR_UPSERT.name} 2.00") == 1
+    assert "The best product" not in text
+
+
+def test_a_size_and_a_number_of_cores_that_the_throughput_has_are_shown_from_there():
+    found = Found(
+        MACHINE | {"cores": 2},
+        [
+            *runs(PER_BATCH, SIZES, 1_000, 0.2),
+            *runs(PER_BATCH, CORES, 1, 4.0, records=100_000),
+            *runs(PER_BATCH, THROUGHPUT, 100_000, 2.5, records=100_000),
+            *runs(BINARY_4, THROUGHPUT, 100_000, 0.1, records=100_000),
+        ],
+    )
+    assert seconds(found, SIZES, str).heads == ("seconds", "1000", "100000")
+    assert seconds(found, SIZES, str).rows == ((PER_BATCH.name, "0.200", "2.500"),)
+    assert cores(found).rows[0][:4] == (PER_BATCH.name, "25,000", "40,000", "1.60")
+
+
+def test_the_page_tells_the_settings_of_postgres_and_how_long_it_took():
+    text = page.page(Found(MACHINE, settings={"shared_buffers": "128MB", "jit": "off"}, took={"a": 30.2, "b": 11.9}))
+    assert "the same for the sessions of Lockstep and of the peers: `shared_buffers` 128MB, `jit` off." in text
+    assert "(these figures took 42 minutes)" in text
+
+
 def test_the_model_goes_through_what_was_measured():
     assert model(100.0, 1, 150.0, 2, 1) == pytest.approx(100.0)
     assert model(100.0, 1, 150.0, 2, 2) == pytest.approx(150.0)
@@ -120,7 +185,7 @@ def test_it_fails_by_a_recorded_value_that_is_out_of_reach(tmp_path):
     small = ["--records", "2000", "--rounds", "1", "--recorded", str(file)]
     assert quick_bench(*small, "--record").returncode == 0
     document = json.loads(file.read_text())
-    assert len(document["ratios"]) == 6
+    assert len(document["ratios"]) == 7
     first = next(iter(document["ratios"]))
     document["ratios"] = {first: 100 * document["ratios"][first]}
     file.write_text(json.dumps(document))

@@ -25,7 +25,7 @@ def turns(monkeypatch):
     def made(times) -> Ring:
         left = iter(times)
 
-        def turn(self, part, contender, _topic, number, *_and_more):
+        def turn(self, part, contender, _topic, number, *_and_more: object):
             asked.append((part, number, self._best.get(contender.name, contender.tunings[0])))
             seconds = next(left)
             return [] if seconds is None else [Run(part, contender.name, PEER, APPEND, 1, number, number, seconds)]
@@ -83,6 +83,12 @@ def test_a_session_without_a_jvm_runs_once(turns):
     ring.warm([PYTHON_COPY[0]], 1_000, 4, at=1_000)
     assert len(asked) == 1
     assert ring.found.warm_ups == []
+
+
+def test_lockstep_has_two_runs_steady_or_not(turns):
+    ring, asked = turns([9.0, 6.0, 6.0])
+    ring.warm([PER_BATCH], 1_000, 4, at=1_000)
+    assert len(asked) == 2
 
 
 def test_all_that_have_a_jvm_are_warmed_lockstep_too():

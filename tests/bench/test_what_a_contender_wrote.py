@@ -11,7 +11,7 @@ import psycopg2
 import pytest
 
 from peers.contender import APPEND, UNKEYED, UPSERT, Place, Task
-from peers.records import Comparison, compare, expect, make_table, record
+from peers.records import Comparison, compare, count, expect, make_table, record
 
 RECORDS, PARTITIONS = 1_000, 4
 FILLED = "insert into {table} ({names}) select {names} from jsonb_populate_recordset(null::{table}, %s)"
@@ -57,6 +57,23 @@ def test_a_row_that_is_missing_is_lost_and_one_that_is_there_twice_is_doubled(pl
     made = task(place, kind)
     written(place, made, [*values()[1:], values()[7], values()[7]])
     assert compare(place, made) == Comparison(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [(slice(1, None), Comparison(1, 0)), (slice(0, None), Comparison(0, 0)), (slice(3), Comparison(997, 0))],
+)
+def test_runs_that_do_not_count_are_compared_by_their_number_of_rows(place, rows, found):
+    made = task(place)
+    written(place, made, values()[rows])
+    assert count(place, made) == found
+
+
+def test_more_rows_than_expected_are_doubled(place):
+    made = task(place, UPSERT)
+    oldest = {value["id"]: value for value in values()}
+    written(place, made, [*oldest.values(), values()[0] | {"id": "another"}])
+    assert count(place, made) == Comparison(0, 1)
 
 
 def test_a_row_with_another_value_is_lost_and_one_too_many(place):
