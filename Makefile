@@ -54,7 +54,7 @@ test-fast: $(VENV)/.built-dev ## the tests that need no server
 	@$(BIN)/python -m pytest tests/core tests/formats tests/dev --ignore tests/dev/test_embedded_stack.py --ignore tests/dev/test_from_wheels.py -m "not long" $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/.built jars ## Lockstep beside its peers, about 35 minutes; writes docs/performance.md
+bench: $(VENV)/.built jars ## Lockstep beside its peers, about 45 minutes; writes docs/performance.md
 	@$(BIN)/python bench/versus.py $(ARGS)
 
 .PHONY: bench-quick
