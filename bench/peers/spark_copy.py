@@ -11,7 +11,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, Row
 
-AS_POSTGRES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "escape": '"'}
+AS_POSTGRES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "escape": '"',
+    "ignoreLeadingWhiteSpace": "false",
+    "ignoreTrailingWhiteSpace": "false",
+}
 LINES_AT_ONCE, BUFFER_BYTES = 10_000, 1 << 18
 
 
