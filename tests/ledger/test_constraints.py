@@ -468,6 +468,15 @@ def test_a_role_may_not_do_anothers_work(conn, role, statement):
 def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
     shown = {name for name, _, _ in REFUSED} | {"no_claim_left", "newest_attempt"}
     shown |= {"one_version", "own_range"}  # test_versions.py and test_per_partition.py
+    shown |= {"same_timeline", "nonce_with_token", "nonce_once"}  # test_timelines.py
+    shown |= {
+        "one_owner",
+        "owned_once",
+        "commit_by_owner",
+        "shares_with_others",
+        "target_is_qualified",
+    }  # test_owners.py
+    shown |= {"dead_stay_dead"}  # house/test_forgotten_deletions.py
     shown |= {"one_definition"}  # the primary key says it, too: it is there for foreign keys to refer to
     named = ledger.ask(
         """select conname from pg_constraint c where connamespace = 'lockstep'::regnamespace and conislocal

@@ -292,7 +292,7 @@ def test_a_commit_into_a_table_that_was_given_away_meanwhile_is_refused_by_the_d
         cur.execute("insert into lockstep.target_owner values ('', 'public.drill', 'copied')")
 
     with pytest.raises(psycopg2.DatabaseError, match="commit_by_owner"):
-        commit(two.at, load("drill").pipeline, attempt)
+        commit(two.at, load("drill"), attempt)
 
     assert two.drill.ask(VALUES) == [(0, 0, None)]
 

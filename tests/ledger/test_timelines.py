@@ -93,22 +93,22 @@ def test_an_attempt_of_a_lost_timeline_does_not_commit_under_a_number_that_was_d
     assert numbers(lost) == numbers(newest), "the survivor draws the same numbers"
 
     with pytest.raises(Superseded, match="timeline"):
-        commit(both.survivor.at, both.survivor.folder.pipeline, lost)
+        commit(both.survivor.at, both.survivor.folder, lost)
     assert both.values() == []
 
-    commit(both.survivor.at, both.survivor.folder.pipeline, newest)
+    commit(both.survivor.at, both.survivor.folder, newest)
     assert both.values() == NEW
 
 
 def test_a_lost_timeline_in_doubt_is_not_told_that_a_stranger_s_commit_was_its_own(timelines):
     both = timelines("append")
     lost, newest = staged(both.lost), staged(both.survivor)
-    commit(both.survivor.at, both.survivor.folder.pipeline, newest)
+    commit(both.survivor.at, both.survivor.folder, newest)
 
     with pytest.raises(Superseded, match="timeline"):
         was_committed(both.survivor.at, lost)
     with pytest.raises(Superseded):
-        commit(both.survivor.at, both.survivor.folder.pipeline, lost)
+        commit(both.survivor.at, both.survivor.folder, lost)
 
     assert was_committed(both.survivor.at, newest)
 
@@ -133,7 +133,7 @@ def test_rows_of_a_lost_timeline_do_not_reach_the_staging_of_a_number_that_was_d
         stage(both.lost.at, Swapped(both, meanwhile), both.lost.folder, batch, Caller("me"))
 
     validate(both.survivor.at, both.survivor.folder, newest[0])
-    commit(both.survivor.at, both.survivor.folder.pipeline, newest[0])
+    commit(both.survivor.at, both.survivor.folder, newest[0])
     assert both.values() == NEW
 
 
@@ -191,7 +191,7 @@ def test_the_database_refuses_a_commit_that_names_another_nonce(timelines, monke
     monkeypatch.setattr(attempts, "require_same_timeline", lambda *_: None)
     monkeypatch.setattr(ledger_commit, "require_validated", lambda *_: None)
     monkeypatch.setattr(AttemptId, "table", newest.table)
-    refusal = answer(lambda: commit(both.survivor.at, both.survivor.folder.pipeline, lost))
+    refusal = answer(lambda: commit(both.survivor.at, both.survivor.folder, lost))
     assert isinstance(refusal, errors.CheckViolation), refusal
     assert "same_timeline" in str(refusal)
     assert both.values() == []
@@ -202,7 +202,7 @@ def test_the_code_refuses_it_with_the_database_s_own_look_out_of_play(timelines)
     lost, _ = staged(both.lost), staged(both.survivor)
     with transaction(both.survivor.at.conn, OWNER) as cur:
         cur.execute("drop trigger same_timeline on lockstep.commit")
-    refusal = answer(lambda: commit(both.survivor.at, both.survivor.folder.pipeline, lost))
+    refusal = answer(lambda: commit(both.survivor.at, both.survivor.folder, lost))
     assert isinstance(refusal, Superseded), refusal
     assert both.values() == []
 
@@ -260,7 +260,7 @@ def test_an_attempt_that_older_code_opened_still_commits(timelines):
         cur.execute("update lockstep.batch set nonce = null")
         cur.execute("update lockstep.attempt set nonce = null")
         cur.execute(f"alter table lockstep_staging.{attempt.table} rename to {older.table}")
-    commit(both.survivor.at, both.survivor.folder.pipeline, older)
+    commit(both.survivor.at, both.survivor.folder, older)
     assert both.values() == NEW
 
 

@@ -90,9 +90,10 @@ class Delivered(Drill):
         found = Counter(self.rows("_stream, _offset"))
         return RECORDS - len(found), sum(found.values()) - len(found)
 
-    def verified(self, *, deep: bool = True) -> dict[str, tuple[bool, str]]:
+    def verified(self, ran: Here | None = None, *, deep: bool = True) -> dict[str, tuple[bool, str]]:
+        """Runs verify under the folder, with the code that `ran` has given the engine."""
         here = Here(self)
-        folder = load("drill")
+        folder = ran.folder_as_run if ran else load("drill")
         checks = verify(here.at.conn, here.at.broker, folder, deep=deep, results=results_elsewhere(folder.pipeline))
         here.at.close()
         return {check.name: (check.ok, check.detail) for check in checks}

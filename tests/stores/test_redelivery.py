@@ -33,7 +33,7 @@ def test_a_second_attempt_under_other_code_leaves_nothing_of_the_first(delivered
     found = drill.rows("n, _stream")
     assert len(found) == 75
     assert all(n < 0 for n, _ in found)
-    assert all(ok for ok, _ in drill.verified().values()), drill.verified()
+    assert all(ok for ok, _ in drill.verified(here).values()), drill.verified(here)
 
 
 @pytest.mark.parametrize("store", ["own", "warehouse", "files"])
@@ -52,7 +52,7 @@ def test_a_replay_takes_the_old_rows_out_and_touches_no_others(delivered, guaran
     assert len(drill.rows("_stream, _offset")) == len(set(drill.rows("_stream, _offset"))) == 180
     assert batches.keys() == {2, 3}
     assert {n for batch, n, _, _ in drill.rows("_batch, n, _stream, _offset") if batch == 3} == {-1}
-    assert all(ok for ok, _ in drill.verified().values()), drill.verified()
+    assert all(ok for ok, _ in drill.verified(here).values()), drill.verified(here)
 
 
 def test_a_replay_that_dies_between_the_moves_is_finished_by_the_next(delivered):
@@ -73,7 +73,7 @@ def test_a_replay_that_dies_between_the_moves_is_finished_by_the_next(delivered)
 
     assert drill.counted() == (0, 0)
     assert len(drill.files()) == 3
-    assert all(ok for ok, _ in drill.verified().values()), drill.verified()
+    assert all(ok for ok, _ in drill.verified(here).values()), drill.verified(here)
 
 
 def test_what_a_batch_that_was_abandoned_has_delivered_goes_with_the_next_delivery(delivered, produce):
@@ -87,7 +87,7 @@ def test_what_a_batch_that_was_abandoned_has_delivered_goes_with_the_next_delive
 
     assert len(drill.files()) == 3, "longer files in the place of the shorter ones"
     assert len(drill.rows()) == len(set(drill.rows())) == 180
-    assert all(ok for ok, _ in drill.verified().values()), drill.verified()
+    assert all(ok for ok, _ in drill.verified(here).values()), drill.verified(here)
 
 
 # A keyed table in another database.

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.errors import Refusal
-from lockstep.core.offsets import TopicView
+from lockstep.core.offsets import Bounds, TopicView
 from lockstep.core.ownership import Owner, tables_of
 from lockstep.ledger import decisions, owners
 from lockstep.ledger.plan import lock_pipeline, open_new_streams, open_streams
@@ -97,7 +97,8 @@ def _begin_where_it_ended(cur: Any, giver: str, receiver: Pipeline) -> dict[int,
     streams: list[Stream] = [s for s in open_streams(cur, giver) if s.topic_partition.topic == receiver.topic]
     if not streams or open_streams(cur, receiver.name):
         return {}
-    log = TopicView(streams[0].cluster_id, receiver.topic, streams[0].topic_id, {})
+    seen = {s.partition: Bounds(s.position, s.position, s.leader_epoch) for s in streams}
+    log = TopicView(streams[0].cluster_id, receiver.topic, streams[0].topic_id, seen)
     positions = {stream.partition: stream.position for stream in streams}
     open_new_streams(cur, receiver.name, log, positions, same_log=False)
     return positions
