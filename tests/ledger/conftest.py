@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 import psycopg2
 import pytest
 
-from contents import KINDS, Contents
+from forged import KINDS, Contents
 from ledger_rows import LedgerRows
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import OWNER, connect, transaction

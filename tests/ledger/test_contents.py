@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contents import KINDS
+from forged import KINDS
 from lockstep.core.errors import Refusal
 from lockstep.steps.validate import validate
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from contents import APPENDED, COORDINATES
+from forged import APPENDED, COORDINATES
 from lockstep.adapters.postgres import OWNER, transaction
 from lockstep.ledger.digests import hash_alike, is_hashable
 from lockstep.ledger.verify_contents import contents_checks
