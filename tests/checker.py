@@ -8,96 +8,91 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 import psycopg2
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
+
+from committed_log import consumer, visible
+from contents import Becomes, Look, as_it_is, compare
+from ledger_laws import LEDGER, LEFT_BEHIND, OWNED
 
 Log = Callable[[int, list[tuple[int, int]]], dict[int, tuple]]
 Key = str | Callable[[dict[int, dict[int, tuple]], Counter], list[str]] | None
 
 EXAMPLES = {"orders": ("public.orders", "order_id"), "clicks": ("public.clicks", None)}
-# Who owns what: the newest commit over an offset; coverage that was merged below log start names one batch of many.
-OWNED = """(select c.batch_id, c.stream_id, c.token, r.offsets
-    from lockstep.commit c join lockstep.batch_range r using (batch_id, stream_id) where not exists (
-        select 1 from lockstep.commit d join lockstep.batch_range n using (batch_id, stream_id)
-        where d.stream_id = c.stream_id and d.token > c.token and n.offsets && r.offsets))"""
-LEDGER = {
-    "a batch was committed by two attempts": """
-        select c.batch_id from lockstep.commit c join lockstep.attempt using (batch_id, token) where unit = 'batch'
-        group by 1 having count(distinct c.token) > 1""",
-    "a batch was committed by an attempt that was not its newest": """
-        select c.batch_id, c.token from lockstep.commit c join lockstep.attempt n using (batch_id, token)
-        where exists (select 1 from lockstep.attempt a where a.batch_id = c.batch_id and a.token > c.token
-            and (n.unit = 'batch' or a.opened_at < c.at))""",
-    "an attempt was opened after its batch was closed": """
-        select a.batch_id, a.token from lockstep.attempt a join lockstep.batch b using (batch_id)
-        where b.closed_at < a.opened_at""",
-    "a committed batch lacks a commit row": """
-        select r.batch_id, r.stream_id from lockstep.batch b join lockstep.batch_range r using (batch_id)
-        left join lockstep.commit c using (batch_id, stream_id) where b.state = 'committed' and c.token is null""",
-    "a batch that is not committed has a commit row": """
-        select c.batch_id from lockstep.commit c join lockstep.attempt a using (batch_id, token)
-        join lockstep.batch b on b.batch_id = c.batch_id where b.state <> 'committed' and a.unit = 'batch'""",
-    "a closed batch still claims offsets": """
-        select k.batch_id from lockstep.claim k join lockstep.batch b using (batch_id) where b.state <> 'planned'""",
-    "counts do not reconcile": """
-        select batch_id, stream_id from lockstep.result where delivered <> written + filtered + rejected""",
-    "what batches cover is not what they were planned to read and have committed": f"""
-        select * from (select stream_id, range_agg(offsets) as offsets from lockstep.coverage where kind = 'batch' group by 1) c
-        full join (select stream_id, range_agg(offsets) as offsets from {OWNED} x group by 1) o using (stream_id)
-        where c.offsets is distinct from o.offsets""",
-    "coverage names a batch that owns nothing in it": f"""
-        select * from lockstep.coverage v left join {OWNED} o using (batch_id, stream_id)
-        where v.kind = 'batch' and not coalesce(o.offsets <@ v.offsets, false)""",
-}
-LEFT_BEHIND = {
-    "a staging table is left": "select tablename from pg_tables where schemaname = 'lockstep_staging'",
-    "a prepared transaction is left": "select gid from pg_prepared_xacts where database = current_database()",
-    "a session is idle in a transaction": """
-        select pid from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'""",
-}
+
+
+@dataclass(frozen=True)
+class How:
+    """What a look is to prove.
+
+    `becomes` says what each record must become (None: only coordinates are looked at); `unique` is the column of its id.
+    `least`: so many rows and rejects must be compared. `rest`: nothing runs any more, so nothing may be left behind.
+    `may` holds what the guarantee does not promise: "double" (at least once) or "lose" (at most once).
+    """
+
+    becomes: Becomes | None = as_it_is
+    unique: str | None = None
+    least: int = 0
+    rest: bool = False
+    may: Collection[str] = ()
 
 
 def check(
-    dsn: str, kafka: str | Log, pipeline: str, table: str | None = None, key: Key = None, *, rest: bool = False
+    dsn: str, kafka: str | Log, pipeline: str, table: str | None = None, key: Key = None, **how: object
 ) -> list[str]:
-    """Every promise that does not hold, one line each; `rest`: nothing runs any more, so nothing may be left behind.
+    """Lists every promise that does not hold, one line each; `how` is that of `look`."""
+    return look(dsn, kafka, pipeline, table, key, **how).violations
+
+
+def look(dsn: str, kafka: str | Log, pipeline: str, table: str | None = None, key: Key = None, **named: object) -> Look:
+    """Looks at coordinates and at values; `named` are the fields of `How`.
 
     A table without a key is appended to; a function in the key's place is asked about the rows, given what was read.
     `kafka` is a broker's address, or a log that is asked in its place: stream and covered ranges to offset -> (key, value).
     """
+    how = How(**named)
     if table is None:
         table, key = EXAMPLES[pipeline]
-    found = []
+    found = Look()
     conn = psycopg2.connect(dsn)
     with conn, conn.cursor() as cur:
-        for what, query in (LEDGER | (LEFT_BEHIND if rest else {})).items():
+        for what, query in (LEDGER | (LEFT_BEHIND if how.rest else {})).items():
             cur.execute(query)
-            found += [f"{what}: {row}" for row in cur.fetchall()]
+            found.violations += [f"{what}: {row}" for row in cur.fetchall()]
         cur.execute(
-            'select stream_id, topic, partition, epoch, start_offset, "position" from lockstep.stream where pipeline = %s',
+            'select stream_id, topic, partition, epoch, start_offset, "position", retired_at is not null '
+            "from lockstep.stream where pipeline = %s",
             (pipeline,),
         )
         streams = cur.fetchall()
         read = {}
-        for stream_id, topic, partition, _, start, position in streams:
-            found += _tiles(cur, stream_id, start, position)
+        for stream_id, topic, partition, _, start, position, _ in streams:
+            found.violations += _tiles(cur, stream_id, start, position)
             covered = _covered(cur, stream_id)
             read[stream_id] = (
-                _visible(kafka, topic, partition, covered) if isinstance(kafka, str) else kafka(stream_id, covered)
+                visible(kafka, topic, partition, covered) if isinstance(kafka, str) else kafka(stream_id, covered)
             )
-            found += _digests(cur, stream_id, read[stream_id])
+            found.violations += _digests(cur, stream_id, read[stream_id])
         rejects = _coordinates(cur, 'select stream_id, "offset" from lockstep.reject')
         rows = _coordinates(cur, f"select _stream, _offset from {table}")
-        found += _outside(streams, rows, "row") + _outside(streams, rejects, "reject")
+        found.violations += _outside(streams, rows, "row") + _outside(streams, rejects, "reject")
         if key is None:
-            found += _append(read, rows, rejects) + _rows_per_batch(cur, table, pipeline)
+            _append(read, rows, rejects, found, how.may)
+            found.violations += [] if how.may else _rows_per_batch(cur, table, pipeline)
         elif callable(key):
-            found += key(read, rejects)
+            found.add("wrong", key(read, rejects))
         else:
-            found += _upsert(cur, table, key, {s[0]: s[3] for s in streams}, read, rejects)
+            found.add("wrong", _upsert(cur, table, key, {s[0]: s[3] for s in streams}, read, rejects))
+        if how.becomes is not None:
+            # A broker has today's log only, which is not the one that a retired stream has read.
+            gone = {s[0] for s in streams if s[6]} if isinstance(kafka, str) else set()
+            known = {stream: records for stream, records in read.items() if stream not in gone}
+            compare(cur, table, known, how.becomes, found, unique=how.unique)
     conn.close()
+    found.require(how.least)
     return found
 
 
@@ -111,9 +106,9 @@ def at_end(dsn: str, kafka: str, pipeline: str) -> list[str]:
         )
         rows = cur.fetchall()
     conn.close()
-    consumer = _consumer(kafka)
-    ends = {(t, p): consumer.get_watermark_offsets(TopicPartition(t, p), timeout=10)[1] for t, p, _ in rows}
-    consumer.close()
+    reader = consumer(kafka)
+    ends = {(t, p): reader.get_watermark_offsets(TopicPartition(t, p), timeout=10)[1] for t, p, _ in rows}
+    reader.close()
     return [f"{t}-{p}: position {at}, the log ends at {ends[t, p]}" for t, p, at in rows if at != ends[t, p]]
 
 
@@ -138,31 +133,6 @@ def _covered(cur, stream_id: int) -> list[tuple[int, int]]:
         (stream_id,),
     )
     return cur.fetchall()
-
-
-def _visible(kafka: str, topic: str, partition: int, covered: list[tuple[int, int]]) -> dict[int, tuple]:
-    """offset -> (key, value) of every visible record in the covered ranges; stops by position, never by an empty poll."""
-    records: dict[int, tuple] = {}
-    if not covered:
-        return records
-    consumer = _consumer(kafka)
-    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
-    begin, end = max(low, covered[0][0]), min(high, covered[-1][1])
-    where = TopicPartition(topic, partition, begin)
-    consumer.assign([where])
-    done = begin >= end
-    while not done:
-        for message in consumer.consume(10_000, timeout=0.1):
-            if message.error():
-                done = True  # the end of the partition
-            elif message.offset() < end:
-                records[message.offset()] = (message.key(), message.value())
-            else:
-                done = True
-        at = consumer.position([where])[0].offset
-        done = done or at >= end
-    consumer.close()
-    return {o: r for o, r in records.items() if any(a <= o < b for a, b in covered)} if len(covered) < 50 else records
 
 
 def _digests(cur, stream_id: int, read: dict[int, tuple]) -> list[str]:
@@ -196,14 +166,15 @@ def _outside(streams: list[tuple], coordinates: Counter, what: str) -> list[str]
     ][:5]
 
 
-def _append(read: dict[int, dict], rows: Counter, rejects: Counter) -> list[str]:
-    found = []
+def _append(read: dict[int, dict], rows: Counter, rejects: Counter, look: Look, may: Collection[str]) -> None:
     for stream, records in read.items():
         lost = [o for o in records if (stream, o) not in rows and (stream, o) not in rejects]
-        found += [f"stream {stream}: lost offset {offset} (of {len(lost)} lost)" for offset in lost[:1]]
+        if "lose" not in may:
+            look.add("lost", [f"stream {stream}: lost offset {offset} (of {len(lost)} lost)" for offset in lost])
     twice = [c for c, n in rows.items() if n > 1 or c in rejects]
-    strange = [(s, o) for s, o in rows | rejects if s in read and o not in read[s]]
-    return found + [f"doubled: {c}" for c in twice[:5]] + [f"never in the log: {c}" for c in strange[:5]]
+    if "double" not in may:
+        look.add("doubled", [f"doubled: {c}" for c in twice])
+    look.add("wrong", [f"never in the log: {(s, o)}" for s, o in rows | rejects if s in read and o not in read[s]])
 
 
 def _rows_per_batch(cur, table: str, pipeline: str) -> list[str]:
@@ -222,6 +193,7 @@ def _rows_per_batch(cur, table: str, pipeline: str) -> list[str]:
 
 def _upsert(cur, table: str, key: str, epochs: dict, read: dict, rejects: Counter) -> list[str]:
     newest: dict[str, tuple] = {}
+    places: dict[tuple, set] = defaultdict(set)
     for stream, records in read.items():
         for offset, (raw_key, value) in records.items():
             if (stream, offset) in rejects:
@@ -229,26 +201,17 @@ def _upsert(cur, table: str, key: str, epochs: dict, read: dict, rejects: Counte
             name = raw_key.decode() if value is None else str(json.loads(value)[key])
             order = (epochs[stream], offset, stream, value is None)
             newest[name] = max(newest.get(name, order), order)
+            places[name, epochs[stream]].add(stream)
     expected = {name: (stream, offset) for name, (_, offset, stream, dead) in newest.items() if not dead}
     cur.execute(f"select {key}::text, _stream, _offset from {table}")
     there: dict[str, list] = defaultdict(list)
     for name, stream, offset in cur.fetchall():
         there[name].append((stream, offset))
     wrong = [n for n in expected.keys() | there.keys() if there.get(n, []) != ([expected[n]] if n in expected else [])]
-    return [f"key {n}: its newest record is {expected.get(n)}, its rows are {there.get(n)}" for n in sorted(wrong)[:5]]
-
-
-def _consumer(kafka: str) -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": kafka,
-            "group.id": "checker",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-        }
-    )
+    unordered = [n for n, (epoch, *_) in newest.items() if len(places[n, epoch]) > 1]
+    return [f"key {n}: its newest record is {expected.get(n)}, its rows are {there.get(n)}" for n in sorted(wrong)] + [
+        f"key {n}: two partitions of one epoch hold its records, and no order says which is newer" for n in unordered
+    ]
 
 
 if __name__ == "__main__":

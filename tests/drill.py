@@ -85,8 +85,8 @@ class Drill:
     def committed(self) -> list[tuple]:
         return self.ask("select batch_id, token from lockstep.commit group by 1, 2 order by 1")
 
-    def violations(self, *, rest: bool = False) -> list[str]:
-        return check(self.dsn, self.kafka, "drill", table="public.drill", rest=rest)
+    def violations(self, *, rest: bool = False, least: int = 0) -> list[str]:
+        return check(self.dsn, self.kafka, "drill", table="public.drill", rest=rest, least=least)
 
 
 def write_folder(home: Path, topic: str) -> Path:

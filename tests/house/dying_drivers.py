@@ -14,13 +14,14 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections import Counter, deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 
-from checker import at_end, check
+from checker import at_end, look
 from lockstep.adapters.folders import load
 from lockstep.adapters.kafka import Broker
 from lockstep.adapters.processes import this_owner
@@ -44,10 +45,11 @@ IN_TASKS = ("task.read_mid", "task.copy_mid", "task.copy_end", "task.committed")
 CHOICES = [(point, kind) for point in IN_DRIVERS for kind in ("kill", "term", "raise")]
 CHOICES += [(point, kind) for point in IN_TASKS for kind in ("kill", "raise")] * 3
 SECONDS_AN_ACT = 120
+RECORDS_A_ROUND = 30
 
 
 def real_storm(drill: Drill, seed: int, *, commits: int = 10**9, minutes: float = 10**6) -> dict[str, Any]:
-    """Rages until so many commits were struck, or for so long: `struck`, `strikes` by point and kind, `violations`."""
+    """Rages until so many commits were struck, or for so long; returns all that `rage` counts."""
     environ = os.environ | {
         "LOCKSTEP_DSN": drill.dsn,
         "LOCKSTEP_KAFKA": drill.kafka,
@@ -77,6 +79,7 @@ class DyingDrivers:
         self.random = random.Random(seed)  # noqa: S311 - a seed that can be told is the point
         self.strikes: Counter[str] = Counter()
         self.violations: list[str] = []
+        self.figures: Counter[str] = Counter()
         self.made = 0
 
     def rage(self, commits: int, minutes: float) -> dict[str, Any]:
@@ -87,7 +90,9 @@ class DyingDrivers:
                 self.look()
         self.look()
         seconds = round(time.monotonic() - begin)
-        return {"struck": self.struck, "strikes": self.strikes, "violations": self.violations, "seconds": seconds}
+        return {"struck": self.struck, "strikes": self.strikes, "violations": self.violations, "seconds": seconds} | {
+            "figures": self.figures
+        }
 
     @property
     def struck(self) -> int:
@@ -109,7 +114,9 @@ class DyingDrivers:
             self.violations.append(f"after {point}={kind}: {said}, then {again}")
 
     def look(self) -> None:
-        self.violations += self.apart(self.checked)["violations"]
+        found = self.apart(self.checked)
+        self.violations += found.get("violations", [f"the checker did not come to an end: {found}"])
+        self.figures.update(found.get("figures", {}))
 
     def apart(self, act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The act in a forked process: what it says, or {"killed": signal}. One that takes too long is a violation."""
@@ -141,9 +148,10 @@ class DyingDrivers:
 
     def produce(self) -> dict[str, Any]:
         producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 5})
-        for n in range(30):
+        for n in range(RECORDS_A_ROUND):
             stamp = f"{time.time_ns()}-{n}"
-            producer.produce(self.topic, json.dumps({"id": stamp, "n": n}), stamp)
+            checksum = zlib.crc32(stamp.encode()) >> 1  # n is a 4-byte integer
+            producer.produce(self.topic, json.dumps({"id": stamp, "n": checksum}), stamp)
         return {"left": producer.flush(20)}
 
     def run(self) -> dict[str, Any]:
@@ -160,8 +168,12 @@ class DyingDrivers:
             if not reap(at.conn).held:
                 break
         at.close()
-        found = check(self.dsn, self.kafka, "drill", table="public.drill", rest=True)
-        return {"violations": found + at_end(self.dsn, self.kafka, "drill")}
+        least = RECORDS_A_ROUND * self.struck
+        found = look(self.dsn, self.kafka, "drill", table="public.drill", unique="id", least=least, rest=True)
+        return {
+            "violations": found.violations + at_end(self.dsn, self.kafka, "drill"),
+            "figures": found.figures,
+        }
 
     def _own_way_to_the_jvm(self) -> None:
         """Connections of the parent are left to it; a driver that is killed must not take them along."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+import zlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -28,6 +29,12 @@ class Record:
     leader_epoch: int = 0
 
 
+def sealed(content: dict) -> bytes:
+    """The value of a record with this content and its checksum."""
+    crc = zlib.crc32(json.dumps(content, sort_keys=True).encode())
+    return json.dumps(content | {"crc": crc}).encode()
+
+
 @dataclass
 class Part:
     """One partition's content: offset → record, None where a marker or an aborted record stands."""
@@ -46,6 +53,7 @@ class Part:
 class Log:
     """One topic. Each method is something that happens to topics.
 
+    Each record has an id of its own (`uid`) and a checksum of its content (`crc`), also across truncations.
     With `anywhere` a key stands in any partition; its records come with ranks that repeat, and some with no number.
     """
 
@@ -56,6 +64,7 @@ class Log:
         self.topic_id = uuid.uuid4().hex
         self.parts = [Part() for _ in range(partitions)]
         self.made = 0
+        self.truncations = 0
 
     def produce(self, partition: int, n: int, *, kind: str = "data", keys: int = 7) -> None:
         """`n` records: data, deletions, garbage; or a transaction: committed (with its marker), aborted, or left open."""
@@ -63,12 +72,13 @@ class Log:
         for _ in range(n):
             self.made += 1
             key = f"{partition}-{self.made % keys}"  # a key lives in one partition
-            content = {"id": key, "n": self.made}
+            content = {"uid": self.made, "id": key, "n": self.made}
             if self.anywhere:
                 drawn = self.made * 2_654_435_761 >> 7
                 key = f"{drawn % keys}"
-                content = {"id": key, "n": None if drawn % 3 == 0 else self.made - 40, "rank": drawn % 11}
-            value = json.dumps(content).encode()
+                number = None if drawn % 3 == 0 else self.made - 40
+                content = {"uid": self.made, "id": key, "n": number, "rank": drawn % 11}
+            value = sealed(content)
             value = {"deletion": None, "garbage": b"{no json"}.get(kind, value)
             at = BEGINNING + timedelta(seconds=self.made)
             part.records[part.end] = None if kind == "aborted" else Record(key.encode(), value, at, part.leader_epoch)
@@ -98,6 +108,7 @@ class Log:
 
     def truncate(self, partition: int, end: int) -> None:
         """An unclean election: the log ends earlier, and other records will stand there."""
+        self.truncations += 1
         old = self.parts[partition]
         kept = {o: r for o, r in old.records.items() if o < end}
         self.parts[partition] = Part(kept, min(old.log_start, end), end, end, old.leader_epoch + 1)

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockstep.core.definition import Accumulate, Append, Count, Json, Limits, Max, Min, PerBatch, Pipeline, Sum, Upsert
+from lockstep.core.definition import (
+    Accumulate,
+    Append,
+    AtLeastOnce,
+    Count,
+    Json,
+    Limits,
+    Max,
+    Min,
+    PerBatch,
+    Pipeline,
+    Sum,
+    Upsert,
+)
 from lockstep.core.folder import PipelineFolder
 
 if TYPE_CHECKING:
@@ -13,7 +26,8 @@ if TYPE_CHECKING:
     from lockstep.core.guarantees import Guarantee
 
 ORIGIN = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
-COLUMNS = f"id text {{key}}, n bigint, factor int, {ORIGIN}"
+SEAL = "uid bigint, crc bigint"  # a record's own id and the checksum of its content
+COLUMNS = f"id text {{key}}, n bigint, factor int, {ORIGIN}, {SEAL}"
 BY_BATCH = (
     f"create table public.house ({COLUMNS.format(key='')}, primary key (_stream, _offset, _ordinal, _batch)) "
     "partition by list (_batch);"
@@ -25,7 +39,7 @@ DDL = {
     "keyed": KEYED,
     "ordered": KEYED.replace("n bigint", "n bigint, rank int"),
     "accumulated": "create table public.house (id text primary key, records bigint, numbers bigint, total numeric, "
-    f"least bigint, most bigint, {ORIGIN});",
+    f"least bigint, most bigint, {ORIGIN}, uids numeric, crcs numeric);",
 }
 TARGETS = {
     "appended": Append("public.house"),
@@ -41,6 +55,8 @@ TARGETS = {
             Sum("total", of="n"),
             Min("least", of="n"),
             Max("most", of="n"),
+            Sum("uids", of="uid"),
+            Sum("crcs", of="crc"),
         ),
     ),
 }
@@ -50,9 +66,12 @@ KEYS_ANYWHERE = frozenset({"ordered", "accumulated"})  # targets that do not min
 def folder_of(home: Path, *, kind: str, records: int, guarantee: Guarantee | None = None) -> PipelineFolder:
     """The pipeline with batches of so many records, and its target."""
     rank = ", rank int" if kind == "ordered" else ""
-    fmt = Json(f"id string, n bigint{rank}, factor int", key="id" if kind == "keyed" else None)
+    fmt = Json(f"id string, n bigint{rank}, factor int, uid bigint, crc bigint", key="id" if kind == "keyed" else None)
     limits, guarantee = Limits(records=records), guarantee or PerBatch()
     pipeline = Pipeline(
         "house", "house.v1", fmt, TARGETS[kind], limits=limits, max_reject_share=1.0, guarantee=guarantee
     )
-    return PipelineFolder(pipeline, home, None, None, DDL[kind])
+    ddl = DDL[kind]
+    if isinstance(guarantee, AtLeastOnce):  # it appends a row again after a crash
+        ddl = ddl.replace(", primary key (_stream, _offset, _ordinal)", "")
+    return PipelineFolder(pipeline, home, None, None, ddl)

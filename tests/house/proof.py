@@ -6,11 +6,14 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from checker import OWNED, check
+from checker import look
+from house.values import becomes
+from ledger_laws import OWNED
 
 if TYPE_CHECKING:
     from collections import Counter
 
+    from contents import Look
     from house.world import World
 
 OF_OTHER_CODE = """select h._batch, h._stream, h.factor, a.spark_application_id from public.house h
@@ -23,8 +26,8 @@ STRANGERS = f"""select c.batch_id, c.stream_id, c.key from lockstep.contribution
     left join {OWNED} o using (batch_id, stream_id) where o.batch_id is null"""
 
 
-def violations(world: World, *, rest: bool) -> list[str]:
-    """What the independent checker says, with the remembered log in Kafka's place."""
+def looked_at(world: World, *, rest: bool = False, least: int = 0) -> Look:
+    """What the independent checker finds, with the remembered log in Kafka's place; at least so many rows are compared."""
     match world.kind:
         case "appended" | "by_batch":
             key = None
@@ -34,11 +37,22 @@ def violations(world: World, *, rest: bool) -> list[str]:
             key = lambda read, rejects: not_newest(world, read, rejects)  # noqa: E731 - as the checker asks
         case _:
             key = lambda read, rejects: not_added_up(world, read, rejects)  # noqa: E731 - as the checker asks
-    found = check(world.dsn, world.visible, "house", "public.house", key, rest=rest)
+    found = look(
+        world.dsn,
+        world.visible,
+        "house",
+        "public.house",
+        key,
+        becomes=becomes(world.kind),
+        unique="uid" if key is None and world.each_record_stands_once else None,
+        least=least,
+        rest=rest,
+    )
     others = [] if world.kind == "accumulated" else world.ask(OF_OTHER_CODE)
-    return found + [
+    found.violations += [
         f"batch {batch} has rows of stream {stream} by {code}, {by} committed" for batch, stream, code, by in others
     ]
+    return found
 
 
 def not_newest(world: World, read: dict[int, dict], rejects: Counter) -> list[str]:
@@ -62,9 +76,10 @@ def not_added_up(world: World, read: dict[int, dict], rejects: Counter) -> list[
         owned = {offset: record for offset, record in read[stream].items() if begin <= offset < end}
         for _, offset, (_, value) in _accepted({stream: owned}, rejects):
             record = json.loads(value)
-            counted[record["id"]].append((stream, offset, None if record["n"] is None else record["n"] * factor))
+            n = None if record["n"] is None else record["n"] * factor
+            counted[record["id"]].append((stream, offset, n, record.get("uid"), record.get("crc")))
     wanted = {key: _totals(found) for key, found in counted.items()}
-    columns = "id, records, numbers, total, least, most, _stream, _offset"
+    columns = "id, records, numbers, total, least, most, _stream, _offset, uids, crcs"
     rows = {key: tuple(row) for key, *row in world.ask(f"select {columns} from public.house")}
     return _told(wanted, rows, "its records") + [
         f"batch {batch} contributes to {key} from stream {stream}, which it does not own"
@@ -76,13 +91,14 @@ def _accepted(read: dict[int, dict], rejects: Counter) -> list[tuple]:
     return [(s, o, record) for s, each in read.items() for o, record in each.items() if (s, o) not in rejects]
 
 
-def _totals(found: list[tuple[int, int, int | None]]) -> tuple:
-    numbers = [number for _, _, number in found if number is not None]
-    stream, offset = max((stream, offset) for stream, offset, _ in found)
+def _totals(found: list[tuple]) -> tuple:
+    numbers = [number for _, _, number, _, _ in found if number is not None]
+    stream, offset = max((stream, offset) for stream, offset, *_ in found)
     added = (sum(numbers), min(numbers), max(numbers)) if numbers else (None, None, None)
-    return (len(found), len(numbers), *added, stream, offset)
+    seals = ([record[place] for record in found if record[place] is not None] for place in (3, 4))
+    return (len(found), len(numbers), *added, stream, offset, *(sum(seal) if seal else None for seal in seals))
 
 
 def _told(wanted: dict[str, tuple], rows: dict[str, tuple], what: str) -> list[str]:
     wrong = sorted(key for key in wanted.keys() | rows.keys() if wanted.get(key) != rows.get(key))
-    return [f"key {key}: {what} are {wanted.get(key)}, its row has {rows.get(key)}" for key in wrong[:5]]
+    return [f"key {key}: {what} are {wanted.get(key)}, its row has {rows.get(key)}" for key in wrong]

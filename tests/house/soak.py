@@ -34,8 +34,9 @@ from servers import Servers, make_topic
 COMMITS_OF_A_STORM = 250
 REAL_SHARE = 0.4  # of the time
 HEAD = """
-| | commits struck by a crash | strikes | storms (seeds) | promises broken |
-| --- | --- | --- | --- | --- |"""
+| | commits struck by a crash | strikes | storms (seeds) | rows compared by content | lost | doubled | wrong | promises broken |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
+VALUES = ("compared", "lost", "doubled", "wrong")
 
 
 @dataclass
@@ -46,11 +47,15 @@ class Tally:
     strikes: Counter[str] = field(default_factory=Counter)
     seeds: list[int] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
+    figures: Counter[str] = field(default_factory=Counter)
 
-    def add(self, seed: int, struck: int, strikes: dict[str, int], violations: list[str]) -> None:
+    def add(
+        self, seed: int, struck: int, strikes: dict[str, int], violations: list[str], figures: dict[str, int]
+    ) -> None:
         """Counts one more storm in."""
         self.struck += struck
         self.strikes.update(strikes)
+        self.figures.update(figures)
         self.seeds.append(seed)
         for violation in violations:
             self.violations.append(f"seed {seed}: {violation}")
@@ -59,10 +64,11 @@ class Tally:
     def row(self, name: str) -> str:
         """The line that the docs keep."""
         seeds = f"{len(self.seeds)} ({min(self.seeds)} to {max(self.seeds)})" if self.seeds else "0"
-        return f"| {name} | {self.struck} | {self.strikes.total()} | {seeds} | {len(self.violations)} |"
+        values = " | ".join(str(self.figures[name]) for name in VALUES)
+        return f"| {name} | {self.struck} | {self.strikes.total()} | {seeds} | {values} | {len(self.violations)} |"
 
 
-def core_storm(seed: int, home: Path, until: float) -> tuple[int, dict[str, int], list[str]]:
+def core_storm(seed: int, home: Path, until: float) -> tuple[int, dict[str, int], list[str], dict[str, int]]:
     """Over a remembered log, on a Postgres of this process's own that is restarted now and then; a kind of target by seed."""
     servers = Servers(home / str(os.getpid()), keep=True)
     servers.join()
@@ -79,7 +85,8 @@ def core_storm(seed: int, home: Path, until: float) -> tuple[int, dict[str, int]
         figures = storm.rage(COMMITS_OF_A_STORM, until)
         struck = len(storm.committed_and_struck())
         world.close()
-    return struck, {f"{point}={kind}": n for (point, kind), n in figures.strikes.items()}, figures.violations
+    strikes = {f"{point}={kind}": n for (point, kind), n in figures.strikes.items()}
+    return struck, strikes, figures.violations, dict(world.figures)
 
 
 def core_part(minutes: float, first: int, home: Path, say) -> Tally:
@@ -113,7 +120,7 @@ def real_part(minutes: float, first: int, home: Path) -> Tally:
                 migrate_target(conn, load("drill"))
             said = real_storm(drill, first, minutes=minutes)
             drill.end()
-            tally.add(first, said["struck"], said["strikes"], said["violations"])
+            tally.add(first, said["struck"], said["strikes"], said["violations"], said["figures"])
     finally:
         servers.leave()
     return tally

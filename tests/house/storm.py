@@ -8,6 +8,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from house.deployment import CHANGES, TASKS
+from house.faults import FAULTS
+from house.liveness import decide, progress
+
 if TYPE_CHECKING:
     from house.child import Outcome
     from house.world import World
@@ -45,6 +49,7 @@ HOLDING_LOCKS = frozenset(
     for point in ON_THE_WAY
     if point.startswith(("plan.l", "plan.r", "commit.l", "commit.f", "commit.c", "commit.p"))
 )
+DEPLOYMENTS = 0.05  # of all acts, where they are switched on
 RESTARTS = 0.02  # of all acts, where the server may be restarted
 AFTER_THE_COMMIT = frozenset({"commit.done_unacknowledged", "announce.before"})
 
@@ -106,10 +111,26 @@ class Storm:
                 log.grow(1)
             case 4 if rng.random() < 0.3:
                 log.recreate()
+            case 5 if {"truncation", "regrowth"} & FAULTS:
+                self._truncation(partition)
         if rng.random() < 0.2:
             self.world.leases_run_out()
         if rng.random() < 0.1:
             self.world.factor = rng.randint(1, 9)
+
+    def _truncation(self, partition: int) -> None:
+        """The log ends below the position and grows again, seen by a plan on its way (truncation) or not (regrowth)."""
+        world, part = self.world, self.world.log.parts[partition]
+        position = world.positions().get(partition, 0)
+        if part.log_start >= position:
+            return
+        world.remember()
+        world.log.truncate(partition, self.rng.randint(part.log_start, position - 1))
+        if "regrowth" not in FAULTS or ("truncation" in FAULTS and self.rng.random() < 0.5):
+            decide(world, world.dying("once", take_over=True), world.dying)
+        world.remember()
+        world.log.produce(partition, self.rng.randint(20, 60))
+        self.figures.acts["truncation"] += 1
 
     def somebody_acts(self) -> None:
         act, arguments = self._act()
@@ -135,39 +156,25 @@ class Storm:
                 self._judge("once", self.world.dying("once", take_over=True))
         self.world.remember()
         self._judge(act, outcome)
-        self._a_person_decides(outcome)
+        if act == "deployed" and outcome.told.get("committed"):
+            self.figures.violations.append(f"another folder was deployed before {arguments}, and it committed")
+        decide(self.world, outcome, self.world.dying)
 
     def look(self) -> None:
-        """The faults pause, transactions end, and the checker looks."""
+        """The faults pause, progress is demanded, and the checker looks at enough rows."""
         world = self.world
-        for partition in range(len(world.log.parts)):
-            world.log.close_transactions(partition)
-        world.leases_run_out()
-        for _ in range(4):
-            said = world.dying("run", take_over=True)
-            if said.told.get("decision") == "Idle":
-                break
-            self._a_person_decides(said)
+        stuck = progress(world, world.dying)
         world.dying("abandon")
         world.dying("reap")
-        found = world.violations(rest=True) + world.drained()
+        least = world.least_rows(len(self.committed_and_struck()))
+        found = stuck + world.violations(rest=True, least=least) + world.drained()
         self.figures.violations += found + world.violations(rest=False)
-
-    def _a_person_decides(self, said: Outcome) -> None:
-        """What only a person may: records that nobody can read any more are lost, a log that is another one is retired."""
-        reason = said.told.get("reason") or said.told.get("error") or ""
-        if "were deleted" in reason:
-            self.world.dying("accept_losses")
-        elif "not the same" in reason or "topic id" in reason or "is gone" in reason:
-            self.world.remember()
-            self.world.dying("retire")
-        elif said.told.get("decision") == "Idle":
-            for partition in range(len(self.world.log.parts)):
-                self.world.log.close_transactions(partition)
 
     def _act(self) -> tuple[str, tuple]:
         rng, positions = self.rng, self.world.positions()
         act = rng.choices(["run", "replay", "fill", "skip", "preview", "abandon"], [68, 20, 5, 2, 3, 2])[0]
+        if "deployment" in FAULTS and rng.random() < DEPLOYMENTS:
+            return "deployed", (rng.choice(TASKS), rng.choice(CHANGES))
         if not positions or act == "run":
             return "once", ()
         chosen = rng.sample(sorted(positions), rng.randint(1, len(positions)))

@@ -19,3 +19,4 @@ def test_a_storm_of_dying_drivers_loses_and_doubles_nothing(drill):
 
     assert figures["violations"] == [], f"seed {seed}"
     assert figures["struck"] >= COMMITS
+    assert figures["figures"]["compared"] >= 30 * COMMITS

@@ -45,7 +45,7 @@ def test_rows_that_need_no_cast_are_copied_into_the_target_alone(by_partition, m
 
     by_partition.done()
 
-    assert names(by_partition) == ("_stream", "_offset", "_ordinal", "_batch", "id", "n", "factor")
+    assert names(by_partition) == ("_stream", "_offset", "_ordinal", "_batch", "id", "n", "factor", "uid", "crc")
     assert len(by_partition.rows()) == 9
     assert by_partition.violations() == []
 

@@ -1,0 +1,133 @@
+"""The acts of the house's users: each opens connections of its own and answers with a small document."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from house.deployment import folders_around
+from lockstep.core.bounds import AtBatch, AtOffsets
+from lockstep.core.decisions import Blocked
+from lockstep.core.offsets import OffsetRange, TopicPartition
+from lockstep.core.person import Person
+from lockstep.steps import decisions, requests
+from lockstep.steps.commit import commit
+from lockstep.steps.plan import plan
+from lockstep.steps.preview import preview
+from lockstep.steps.reap import reap
+from lockstep.steps.retire import retire
+from lockstep.steps.run import run, until_idle
+from lockstep.steps.skip import skip
+from lockstep.steps.stage import stage
+from lockstep.steps.upkeep import upkeep
+from lockstep.steps.validate import validate
+
+ME = Person("me", "a test")
+
+
+class Acts:
+    """What users do to a world, which gives the surroundings, the engine, the caller and the folder."""
+
+    def run(self, **caller: object) -> dict:
+        with self._at() as at:
+            return _told(list(until_idle(at, self._engine(), self.folder, self._caller(**caller), wait=0)))
+
+    def once(self, **caller: object) -> dict:
+        with self._at() as at:
+            return _told([run(at, self._engine(), self.folder, self._caller(**caller))])
+
+    def deployed(self, task: str, what: str, **caller: object) -> dict:
+        """Runs one live batch, whose folder is another one from this task on."""
+        folders = folders_around(self.folder, task, what)
+        with self._at() as at:
+            who = self._caller(**caller)
+            planned = plan(at.conn, at.broker, self.folder, who, datetime.now(UTC))
+            decision = type(planned.decision).__name__
+            if decision not in {"Start", "Resume"}:
+                return {"decision": decision, "committed": []}
+            attempt = stage(at, self._engine(), folders["stage"], planned.batch_id, who)
+            validate(at, folders["validate"], attempt)
+            commit(at, folders["commit"].pipeline, attempt)
+            return {"decision": decision, "committed": [planned.batch_id]}
+
+    def redo(
+        self, lane: str, begin: dict[int, int] | int | None, end: dict[int, int] | int | None, **caller: object
+    ) -> dict:
+        with self._at() as at:
+            wanted = requests.Wanted(lane, _bound(begin), _bound(end))
+            asked = requests.ask(at.conn, at.broker, self.folder, wanted, ME, datetime.now(UTC))
+            if asked.request_id is None:
+                return {"decision": "Idle", "committed": []}
+            who = self._caller(**caller)
+            return _told(list(until_idle(at, self._engine(), self.folder, who, wait=0, request_id=asked.request_id)))
+
+    def end_requests(self) -> dict:
+        """Fills and replays that were left somewhere are gone on with."""
+        left = self.ask("select request_id from lockstep.request where closed_at is null and not preview order by 1")
+        with self._at() as at:
+            for (request_id,) in left:
+                who = self._caller(take_over=True)
+                list(until_idle(at, self._engine(), self.folder, who, wait=0, request_id=request_id))
+        return {"ended": len(left)}
+
+    def preview(self, begin: dict[int, int] | None) -> dict:
+        with self._at() as at:
+            wanted = requests.Wanted("replay", _bound(begin), None, preview=True)
+            asked = requests.ask(at.conn, at.broker, self.folder, wanted, ME, datetime.now(UTC))
+            if asked.request_id is None:
+                return {"decision": "Idle"}
+            found, decision = preview(at, self._engine(), self.folder, asked.request_id, self._caller())
+            return {"decision": type(decision).__name__, **found.counts}
+
+    def skip(self, to: dict[int, int] | None) -> dict:
+        with self._at() as at:
+            done = skip(at.conn, at.broker, self.pipeline, _bound(to), ME, datetime.now(UTC))
+            return {"skipped": len(done.ranges)}
+
+    def accept_losses(self) -> dict:
+        """Every stretch that was deleted before it was committed."""
+        accepted = 0
+        with self._at() as at:
+            for partition, position in self.positions().items():
+                log_start = self.log.parts[partition].log_start if partition < len(self.log.parts) else 0
+                if position < log_start:
+                    lost = OffsetRange(TopicPartition(self.log.topic, partition), position, log_start)
+                    decisions.accept_loss(at.conn, at.broker, self.pipeline, lost, ME)
+                    accepted += 1
+        return {"accepted": accepted}
+
+    def retire(self, partition: int | None = None, start: str | int = "truncation") -> dict:
+        with self._at() as at:
+            done = retire(at.conn, at.broker, self.pipeline, partition, ME, start)
+            return {"retired": len(done.retired)}
+
+    def abandon(self) -> dict:
+        batches = [b for (b,) in self.ask("select batch_id from lockstep.batch where state = 'planned' order by 1")]
+        with self._at() as at:
+            for batch in batches:
+                decisions.abandon(at.conn, batch, ME)
+        return {"abandoned": batches}
+
+    def reap(self) -> dict:
+        with self._at() as at:
+            return {
+                "dropped": len(reap(at.conn).dropped),
+                "merged": upkeep(at.conn, at.broker.view, least=2, most=5).merged,
+            }
+
+
+def _told(reports) -> dict:
+    last = reports[-1]
+    worked = [r.batch_id for r in reports if r.went_on and not r.superseded]
+    reason = last.decision.reason if isinstance(last.decision, Blocked) else None
+    return {
+        "decision": type(last.decision).__name__,
+        "committed": worked,
+        "superseded": last.superseded,
+        "reason": reason,
+    }
+
+
+def _bound(what: dict[int, int] | int | None):
+    if what is None:
+        return None
+    return AtBatch(what) if isinstance(what, int) else AtOffsets(what)

@@ -1,0 +1,61 @@
+"""Timelines as faults: an older copy of the ledger's database takes its place, as after a restore or a lost failover."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import psycopg2
+from psycopg2 import sql
+from psycopg2.extensions import parse_dsn
+
+ENDED = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()"
+
+
+class Timeline:
+    """Keeps a copy of one database, and swaps the two under those who are connected; needs a superuser."""
+
+    def __init__(self, superuser_dsn: str, dsn: str) -> None:
+        self.admin = superuser_dsn
+        self.name = parse_dsn(dsn)["dbname"]
+        self.copy, self.lost = f"{self.name}_older", f"{self.name}_lost"
+        self.is_kept = False
+
+    def keep(self) -> None:
+        """The database as it is now is what a later swap goes back to; ends every session of it."""
+        with closing(psycopg2.connect(self.admin)) as conn:
+            conn.autocommit = True
+            cur = conn.cursor()
+            self._drop(cur, self.copy)
+            cur.execute(ENDED, (self.name,))
+            owner = sql.Identifier("lockstep")
+            cur.execute(
+                sql.SQL("create database {} template {} owner {}").format(
+                    sql.Identifier(self.copy), sql.Identifier(self.name), owner
+                )
+            )
+        self.is_kept = True
+
+    def swap(self) -> None:
+        """The older copy takes the database's name; who was connected is cut off and finds the copy."""
+        with closing(psycopg2.connect(self.admin)) as conn:
+            conn.autocommit = True
+            cur = conn.cursor()
+            self._drop(cur, self.lost)
+            cur.execute(sql.SQL("alter database {} allow_connections false").format(sql.Identifier(self.name)))
+            cur.execute(ENDED, (self.name,))
+            self._rename(cur, self.name, self.lost)
+            self._rename(cur, self.copy, self.name)
+        self.is_kept = False
+
+    def end(self) -> None:
+        """Drops what the swaps left."""
+        with closing(psycopg2.connect(self.admin)) as conn:
+            conn.autocommit = True
+            for name in (self.copy, self.lost):
+                self._drop(conn.cursor(), name)
+
+    def _drop(self, cur, name: str) -> None:
+        cur.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+
+    def _rename(self, cur, old: str, new: str) -> None:
+        cur.execute(sql.SQL("alter database {} rename to {}").format(sql.Identifier(old), sql.Identifier(new)))

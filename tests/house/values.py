@@ -1,0 +1,27 @@
+"""The values that the house's records must become in its target, said without the product."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from contents import NO_ROW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def becomes(kind: str) -> Callable[[bytes, bytes | None, dict | None], object]:
+    """The columns of a record's row: its own fields, with `n` multiplied by the code of the day, which the row names."""
+
+    def expected(_key: bytes, value: bytes | None, row: dict | None) -> object:
+        try:
+            content = dict(json.loads(value))
+        except (ValueError, TypeError):
+            return NO_ROW  # garbage is a reject; a deletion is a reject, too, or takes a row away
+        factor = (row or {}).get("factor", 1)
+        if kind != "accumulated" and content["n"] is not None:
+            content["n"] *= factor
+        return content
+
+    return expected
