@@ -31,6 +31,7 @@ class How:
     `becomes` says what each record must become (None: only coordinates are looked at); `unique` is the column of its id.
     `least`: so many rows and rejects must be compared. `rest`: nothing runs any more, so nothing may be left behind.
     `may` holds what the guarantee does not promise: "double" (at least once) or "lose" (at most once).
+    Each of the pipeline's `targets` is given the same rows, and a look is at one of them.
     """
 
     becomes: Becomes | None = as_it_is
@@ -38,6 +39,7 @@ class How:
     least: int = 0
     rest: bool = False
     may: Collection[str] = ()
+    targets: int = 1
 
 
 def check(
@@ -81,7 +83,7 @@ def look(dsn: str, kafka: str | Log, pipeline: str, table: str | None = None, ke
         found.violations += _outside(streams, rows, "row") + _outside(streams, rejects, "reject")
         if key is None:
             _append(read, rows, rejects, found, how.may)
-            found.violations += [] if how.may else _rows_per_batch(cur, table, pipeline)
+            found.violations += [] if how.may else _rows_per_batch(cur, table, pipeline, how.targets)
         elif callable(key):
             found.add("wrong", key(read, rejects))
         else:
@@ -177,16 +179,17 @@ def _append(read: dict[int, dict], rows: Counter, rejects: Counter, look: Look, 
     look.add("wrong", [f"never in the log: {(s, o)}" for s, o in rows | rejects if s in read and o not in read[s]])
 
 
-def _rows_per_batch(cur, table: str, pipeline: str) -> list[str]:
+def _rows_per_batch(cur, table: str, pipeline: str, targets: int) -> list[str]:
     """A batch has as many rows as it recorded for the segments it owns today; one that was replayed has none left."""
     cur.execute(
         f"""with owned as (
-                select o.batch_id, sum(u.rows) as rows from {OWNED} o join lockstep.result u using (batch_id, token, stream_id)
+                select o.batch_id, sum(u.rows) / %(n)s as rows
+                from {OWNED} o join lockstep.result u using (batch_id, token, stream_id)
                 join lockstep.batch b on b.batch_id = o.batch_id where b.pipeline = %(p)s group by 1),
             there as (select _batch as batch_id, count(*) as n from {table} group by 1)
             select batch_id, coalesce(rows, 0), coalesce(n, 0) from owned full join there using (batch_id)
             where coalesce(rows, 0) <> coalesce(n, 0)""",
-        {"p": pipeline},
+        {"p": pipeline, "n": targets},
     )
     return [f"batch {batch}: {rows} rows recorded, {n} are there" for batch, rows, n in cur.fetchall()]
 

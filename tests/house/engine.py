@@ -49,7 +49,8 @@ class RememberedEngine:
     def application_id(self, _work: StageWork) -> str | None:
         return f"factor {self.factor}"  # written down with the attempt: which code made its rows
 
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self, place: int = 0) -> tuple[Column, ...]:
+        assert place < len(self.folder.pipeline.targets)
         return self.folder.pipeline.format.columns
 
     def cancel(self) -> None:
@@ -101,16 +102,17 @@ class RememberedEngine:
         if part.log_start > offsets.from_offset or part.stable_end < offsets.until_offset:
             raise Unreachable(f"{offsets}: KAFKA_DATA_LOSS")
         records = part.visible(offsets.from_offset, offsets.until_offset)
-        rejected = 0
+        rejected, targets = 0, len(self.folder.pipeline.targets)
         for offset, record in records.items():
             rejected += self._write(rows, item.stream_id, offset, record, task)
         return ManifestLine(
             task=task,
             stream_id=item.stream_id,
             delivered=len(records),
-            written=len(records) - rejected,
+            written=len(records) - rejected if targets == 1 else 0,  # of several the driver counts
             rejected=rejected,
-            rows=len(records) - rejected,
+            rows=(len(records) - rejected) * targets,
+            rows_of=(len(records) - rejected,) * targets if targets > 1 else (),
             bytes=10 * len(records),
             digest=Digest.of(records, offsets.from_offset),
             first_offset=min(records, default=None),
@@ -126,7 +128,10 @@ class RememberedEngine:
             with self._conn as conn, conn.cursor() as cur:  # a task is a transaction
                 cur.execute("set local role lockstep_stager; set local timezone = 'UTC'")
                 cur.execute("set local application_name = %s", (work.stager,))
-                cur.copy_expert(f"copy {STAGING_SCHEMA}.{work.table} from stdin", UnderWay(rows))
+                good = [line for line in rows.getvalue().splitlines(keepends=True) if line.split("\t")[6] == "\\N"]
+                for place, (table, _) in enumerate(work.tables):  # rejects go into the first one's
+                    staged = io.StringIO("".join(good)) if place else rows
+                    cur.copy_expert(f"copy {STAGING_SCHEMA}.{table} from stdin", UnderWay(staged))
                 reach("task.copy_end")
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
             raise Unreachable(str(error).splitlines()[0]) from None

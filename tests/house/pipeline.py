@@ -35,6 +35,10 @@ BY_BATCH = (
 KEYED = f"create table public.house ({COLUMNS.format(key='primary key')});"
 DDL = {
     "appended": f"create table public.house ({COLUMNS.format(key='')}, primary key (_stream, _offset, _ordinal));",
+    "two": "".join(
+        f"create table public.{name} ({COLUMNS.format(key='')}, primary key (_stream, _offset, _ordinal));"
+        for name in ("house", "house_second")
+    ),
     "by_batch": BY_BATCH,
     "keyed": KEYED,
     "ordered": KEYED.replace("n bigint", "n bigint, rank int"),
@@ -43,6 +47,7 @@ DDL = {
 }
 TARGETS = {
     "appended": Append("public.house"),
+    "two": (Append("public.house"), Append("public.house_second")),
     "by_batch": Append("public.house"),
     "keyed": Upsert("public.house", key=("id",)),
     "ordered": Upsert("public.house", key=("id",), order_by="rank"),

@@ -26,10 +26,10 @@ STRANGERS = f"""select c.batch_id, c.stream_id, c.key from lockstep.contribution
     left join {OWNED} o using (batch_id, stream_id) where o.batch_id is null"""
 
 
-def looked_at(world: World, *, rest: bool = False, least: int = 0) -> Look:
+def looked_at(world: World, table: str, *, rest: bool = False, least: int = 0) -> Look:
     """What the independent checker finds, with the remembered log in Kafka's place; at least so many rows are compared."""
     match world.kind:
-        case "appended" | "by_batch":
+        case "appended" | "by_batch" | "two":
             key = None
         case "keyed":
             key = "id"
@@ -41,12 +41,14 @@ def looked_at(world: World, *, rest: bool = False, least: int = 0) -> Look:
         world.dsn,
         world.visible,
         "house",
-        "public.house",
+        table,
         key,
         becomes=becomes(world.kind),
-        unique="uid" if key is None and world.each_record_stands_once else None,
+        unique="uid" if key is None and not world.may and world.each_record_stands_once else None,
         least=least,
         rest=rest,
+        may=world.may,
+        targets=len(world.tables),
     )
     others = [] if world.kind == "accumulated" else world.ask(OF_OTHER_CODE)
     found.violations += [

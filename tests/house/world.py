@@ -18,7 +18,7 @@ from house.proof import looked_at
 from lockstep.adapters.postgres import connect
 from lockstep.adapters.processes import this_owner
 from lockstep.core.decisions import Caller
-from lockstep.core.definition import Append
+from lockstep.core.definition import Append, AtLeastOnce, AtMostOnce
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.surroundings import Surroundings
 
@@ -101,6 +101,21 @@ class World(Acts):
             self.parts.setdefault(stream_id, self.log.parts[partition] if partition < len(self.log.parts) else None)
 
     @property
+    def tables(self) -> list[str]:
+        """The tables of its targets."""
+        return [target.table for target in self.pipeline.targets]
+
+    @property
+    def may(self) -> tuple[str, ...]:
+        """What the guarantee does not promise."""
+        match self.pipeline.guarantee:
+            case AtLeastOnce():
+                return ("double",)
+            case AtMostOnce():
+                return ("lose",)
+        return ()
+
+    @property
     def each_record_stands_once(self) -> bool:
         """Whether no record may stand in two rows: while `retire` begins at log start it does, behind a truncation."""
         return "truncation" in FAULTS or not self.log.truncations
@@ -108,9 +123,12 @@ class World(Acts):
     def violations(self, *, rest: bool = False, least: int = 0) -> list[str]:
         """What the independent checker says, with the remembered log in Kafka's place; counted in `figures`."""
         self.remember()
-        found = looked_at(self, rest=rest, least=least)
-        self.figures.update(found.figures)
-        return found.violations
+        violations = []
+        for table in self.tables:
+            found = looked_at(self, table, rest=rest, least=least)
+            self.figures.update(found.figures)
+            violations += found.violations
+        return violations
 
     def drained(self) -> list[str]:
         """With all faults over, the positions come to the log's end (live)."""
@@ -120,7 +138,7 @@ class World(Acts):
 
     def least_rows(self, commits: int) -> int:
         """How many rows a look after so many commits must compare; a keyed target has few, however long it runs."""
-        return commits // 2 if self.kind in {"appended", "by_batch"} else min(5, commits)
+        return commits // 2 if self.kind in {"appended", "by_batch", "two"} else min(5, commits)
 
     def behind(self) -> list[str]:
         """The partitions whose position is not at the log's end."""
@@ -137,7 +155,7 @@ class World(Acts):
         """The database as it was before any world."""
         tables = self.ask("select tablename from pg_tables where schemaname = 'lockstep' and tablename <> 'migration'")
         self.ask(f"truncate {', '.join(f'lockstep.{name}' for (name,) in tables)} restart identity")
-        self.ask("drop table if exists public.house")
+        self.ask("drop table if exists public.house, public.house_second")
         staged = self.ask("select tablename from pg_tables where schemaname = 'lockstep_staging'")
         for (name,) in staged:
             self.ask(f"reset role; drop table lockstep_staging.{name}")

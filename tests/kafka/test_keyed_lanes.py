@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from checker import check
+from contents import as_it_is
 from lockstep.adapters.postgres import connect
 from lockstep.ledger.migrate import migrate_target
 
@@ -49,11 +51,19 @@ def last_segment(here) -> str:
     return str(batch)
 
 
-def proved(here) -> bool:
-    from checker import check  # noqa: PLC0415
-
-    assert check(here.drill.dsn, here.drill.kafka, "drill", "public.drill", "id") == []
+def proved(here, becomes=as_it_is) -> bool:
+    assert check(here.drill.dsn, here.drill.kafka, "drill", "public.drill", "id", becomes=becomes, least=1) == []
     return True
+
+
+def tenfold_where(key: str):
+    """The values behind a replay of this key alone, by a code that multiplies `n` by ten."""
+
+    def becomes(_key, value, row):
+        content = as_it_is(_key, value, row)
+        return content and content | {"n": content["n"] * (10 if content["id"] == key else 1)}
+
+    return becomes
 
 
 def test_a_replay_of_old_records_does_not_overwrite_newer_ones(keyed):
@@ -76,7 +86,7 @@ def test_a_corrected_replay_takes_effect_where_nothing_newer_is(keyed):
     keyed.replay(old, old)
 
     assert of(keyed, "a", "b") == {"a": 2, "b": 10}
-    assert proved(keyed)
+    assert proved(keyed, tenfold_where("b"))
 
 
 def test_a_row_that_the_code_no_longer_yields_is_deleted_and_earlier_versions_stay_away(keyed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mutants.of_contents import MUTANTS as CONTENTS
+from mutants.of_decisions import MUTANTS as DECISIONS
 from mutants.of_definitions import MUTANTS as DEFINITIONS
 from mutants.of_hours import MUTANTS as HOURS
 from mutants.of_one_log import MUTANTS as ONE_LOG
@@ -17,6 +18,7 @@ from mutants.of_verify import MUTANTS as VERIFY
 
 MUTANTS = [
     *CONTENTS,
+    *DECISIONS,
     *DEFINITIONS,
     *EDGES,
     *HOURS,

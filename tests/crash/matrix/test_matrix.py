@@ -6,12 +6,13 @@ import os
 
 import pytest
 
-from crash.matrix.cells import CELLS, KINDS, LANES, OF_SEVERAL_TARGETS, ONCE, PRODUCT, points_in, strike
+from crash.matrix.cells import CELLS, KINDS, LANES, ONCE, PRODUCT, points_in, strike
 from house.world import World
 from lockstep.adapters import postgres
-from lockstep.core.definition import Idempotent, PerBatch, PerPartition
+from lockstep.core.definition import AtLeastOnce, AtMostOnce, Idempotent, PerBatch, PerPartition
 
 TIMES = 30
+GUARANTEES = {"apart": Idempotent(), "partition": PerPartition(), "least": AtLeastOnce(), "most": AtMostOnce()}
 ENGINE = PRODUCT.parents[1] / "tests" / "house" / "engine.py"
 
 
@@ -24,11 +25,12 @@ def worlds(servers, tmp_path_factory, worker_id):
         made: list[World] = []
 
         def current(lane: str, *, anew: bool = False) -> World:
-            guarantee = {"apart": Idempotent(), "partition": PerPartition()}.get(lane, PerBatch())
-            if anew or not made or made[-1].pipeline.guarantee != guarantee:
+            way = lane.partition("_")[0]
+            guarantee, kind = GUARANTEES.get(way, PerBatch()), "two" if way == "two" else "appended"
+            if anew or not made or (made[-1].pipeline.guarantee, made[-1].kind) != (guarantee, kind):
                 if made:
                     made.pop().close()
-                made.append(World(dsn, tmp_path_factory.mktemp("matrix"), anew=True, guarantee=guarantee))
+                made.append(World(dsn, tmp_path_factory.mktemp("matrix"), kind=kind, anew=True, guarantee=guarantee))
                 made[-1].run()  # its streams are open
             return made[-1]
 
@@ -46,12 +48,12 @@ def impatient(request, monkeypatch):
 
 def test_the_matrix_names_every_fault_point_of_the_code_and_no_other():
     named = points_in(*PRODUCT.rglob("*.py"))
-    assert {point for points in LANES.values() for point in points} | OF_SEVERAL_TARGETS == named
+    assert {point for points in LANES.values() for point in points} == named
     assert points_in(ENGINE) == {point for point in named if point.startswith("task.")}
 
 
 def test_each_point_meets_each_kind_in_ci():
-    named = points_in(*PRODUCT.rglob("*.py")) - OF_SEVERAL_TARGETS
+    named = points_in(*PRODUCT.rglob("*.py"))
     assert {(point, kind) for _, point, kind in ONCE} == {(point, kind) for point in named for kind in KINDS}
 
 

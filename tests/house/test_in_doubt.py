@@ -1,0 +1,74 @@
+"""A commit in doubt: the answer is the ledger's commit row, or no answer at all."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from house.scene import told
+from lockstep.adapters.postgres import transaction
+from lockstep.core.errors import Unreachable
+from lockstep.ledger import commit as ledger
+from lockstep.steps import resolve
+
+
+@pytest.fixture
+def attempt(scene):
+    scene.log.produce(0, 6)
+    return scene.validated(scene.plan())
+
+
+def away(monkeypatch, times: int) -> list:
+    """The database answers only after so many connections."""
+    connect, failures = resolve.connect, [Unreachable("the database is away")] * times
+    monkeypatch.setattr(resolve, "SECONDS_BETWEEN_TRIES", 0.01)
+    monkeypatch.setattr(resolve, "connect", lambda *a, **k: fail(failures.pop()) if failures else connect(*a, **k))
+    return failures
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def test_a_batch_that_was_abandoned_meanwhile_is_not_committed_again(scene, attempt):
+    scene.abandon()
+    said = told(lambda: resolve.was_committed(scene.at, attempt))
+    assert said.startswith(f"Superseded: batch {attempt.batch_id} was abandoned meanwhile"), said
+
+
+def test_a_database_that_is_away_is_no_answer(scene, attempt, monkeypatch):
+    scene.commit(attempt)
+    failures, answers = away(monkeypatch, 3), []
+    said = told(lambda: answers.append(resolve.was_committed(scene.at, attempt)))
+    assert (said, answers, failures) == ("committed", [True], [])
+
+
+def test_when_time_is_up_nothing_is_claimed(scene, attempt, monkeypatch):
+    away(monkeypatch, 10_000)
+    monkeypatch.setattr(resolve, "SECONDS", 0.2)
+    began = time.monotonic()
+    said = told(lambda: resolve.was_committed(scene.at, attempt))
+    assert "was committed is not known: the database is away" in said
+    assert time.monotonic() - began < 5
+
+
+def test_only_the_very_connection_that_commits_is_ended(scene, attempt):
+    other = scene.other.conn
+    with transaction(other, None) as cur:
+        cur.execute("select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()")
+        pid, began = cur.fetchone()
+
+    def ended(seconds: int) -> list[tuple]:
+        scene.ask(
+            "update lockstep.attempt set backend_pid = %s, backend_start = %s::timestamptz + make_interval(secs => %s)",
+            pid,
+            began,
+            seconds,
+        )
+        with transaction(scene.at.conn, None) as cur:
+            ledger.end_backend(cur, attempt)
+        return scene.ask("select pid from pg_stat_activity where pid = %s", pid)
+
+    assert ended(1) == [(pid,)]
+    assert ended(0) == []
