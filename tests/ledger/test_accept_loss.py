@@ -116,6 +116,14 @@ def coverage(ledger):
     return ledger.ask("select offsets::text, kind from lockstep.coverage order by offsets")
 
 
+def test_a_loss_in_a_partition_that_is_gone_is_a_matter_for_retire(conn, ledger):
+    ledger.stream(0)
+    ledger.stream(1)
+    with pytest.raises(Refusal, match="the partition is gone; its position is 0") as refused:
+        decisions.accept_loss(conn, SayingBroker(view((25, 90))), ORDERS, lost(0, 25, 1), ME)
+    assert refused.value.next_command == "lockstep retire orders --partition 1 --reason ..."
+
+
 def test_a_loss_on_a_recreated_topic_is_a_matter_for_retire(conn, ledger):
     ledger.stream(0)
     with pytest.raises(Refusal, match=r"the log is not the same any more \(topic id topic-1, now another\)") as refused:

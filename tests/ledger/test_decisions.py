@@ -46,6 +46,12 @@ def test_abandon_fences_the_attempt_frees_the_offsets_and_closes_the_batch(conn,
     assert ledger.ask("select kind, detail from lockstep.decision") == [("abandon", {"batch_id": batch})]
 
 
+def test_abandon_closes_the_request_of_its_batch(conn, ledger):
+    batch = ledger.planned({ledger.stream(0): (0, 10)}, lane="fill")
+    decisions.abandon(conn, batch, ME)
+    assert ledger.ask("select closed_at is not null from lockstep.request") == [(True,)]
+
+
 def test_abandoning_twice_changes_nothing_more(conn, ledger):
     batch = ledger.planned({ledger.stream(0): (0, 10)})
     assert [decisions.abandon(conn, batch, ME), decisions.abandon(conn, batch, ME)] == [True, False]

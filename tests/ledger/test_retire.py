@@ -8,7 +8,7 @@ import pytest
 
 from decision_facts import ME, ORDERS, batch_state, claims, decided
 from ledger_rows import SayingBroker, commit_in, view
-from lockstep.adapters.postgres import PLANNER, transaction
+from lockstep.adapters.postgres import OWNER, PLANNER, transaction
 from lockstep.core.definition import Append, Json, Pipeline
 from lockstep.core.errors import Refusal
 from lockstep.ledger.plan import open_streams
@@ -118,3 +118,30 @@ def test_nothing_is_retired_when_a_commit_moved_the_streams_meanwhile(conn, ledg
 
     assert "its streams moved while the broker was asked; nothing was changed" in answer()
     assert ledger.ask("select count(*) from lockstep.stream where retired_at is null") == [(1,)]
+
+
+def test_nothing_is_retired_twice_by_two_persons(conn, ledger, behind):
+    stream = ledger.stream(0)
+    broker = SayingBroker(view((0, 10), topic_id="another"))
+
+    with behind("select 1 from lockstep.pipeline for no key update") as (cur, meanwhile):
+        answer = meanwhile(lambda: retire(conn, broker, ORDERS, None, ME))
+        cur.execute("update lockstep.stream set retired_at = now() where stream_id = %s", (stream,))
+
+    assert "its streams moved while the broker was asked; nothing was changed" in answer()
+    assert decided(ledger) == []
+
+
+def test_requests_about_a_retired_stream_are_closed_and_no_others(conn, ledger):
+    gone, well = ledger.stream(0), ledger.stream(1)
+    ledger.planned({gone: (10, 20)}, lane="fill")
+    ledger.planned({well: (10, 20)}, lane="fill")
+    with transaction(conn, OWNER) as cur:
+        cur.execute(
+            "insert into lockstep.request_window values (1, %s, int8range(10, 20)), (2, %s, int8range(10, 20))",
+            (gone, well),
+        )
+
+    retire(conn, SayingBroker(view((0, 9), (0, 99), topic_id="another")), ORDERS, 0, ME)
+
+    assert ledger.ask("select request_id from lockstep.request where closed_at is not null") == [(1,)]

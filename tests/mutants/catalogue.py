@@ -6,6 +6,7 @@ from mutants.of_contents import MUTANTS as CONTENTS
 from mutants.of_decisions import MUTANTS as DECISIONS
 from mutants.of_definitions import MUTANTS as DEFINITIONS
 from mutants.of_hours import MUTANTS as HOURS
+from mutants.of_leases import MUTANTS as LEASES
 from mutants.of_one_log import MUTANTS as ONE_LOG
 from mutants.of_owners import MUTANTS as OWNERS
 from mutants.of_the_edges import MUTANTS as EDGES
@@ -22,6 +23,7 @@ MUTANTS = [
     *DEFINITIONS,
     *EDGES,
     *HOURS,
+    *LEASES,
     *LEDGER,
     *ONE_LOG,
     *OWNERS,

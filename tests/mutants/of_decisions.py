@@ -1,151 +1,18 @@
-"""Mutants of leases, of a commit in doubt, of upkeep, and of what only a person decides."""
+"""Mutants of what only a person decides, and of upkeep."""
 
 from __future__ import annotations
 
-from mutants.mutant import Drop, Edit, one
+from mutants.mutant import Edit, one
 
-LEASES = "tests/ledger/test_leases.py::"
-DOUBT = "tests/house/test_in_doubt.py::"
+ABANDON = "tests/ledger/test_decisions.py::"
+LOSS = "tests/ledger/test_accept_loss.py::"
+NOT_LOST = f"{LOSS}test_what_is_not_lost_is_refused_and_changes_nothing"
+RETIRE = "tests/ledger/test_retire.py::"
+UPKEEP = "tests/ledger/test_upkeep.py::"
 SKIP = "tests/ledger/test_skip.py::"
-AWAY = f"{LEASES}test_a_lease_is_not_renewed_when"
 CANNOT = f"{SKIP}test_a_skip_that_cannot_be_is_refused_and_changes_nothing"
-OF_THE_NEWEST = "b.token = a.token and b.state = 'planned'\n\n-- name: free_lease"
 
 MUTANTS = [
-    # Leases.
-    one(
-        "an older attempt renews its lease",
-        "its batch is another attempt's",
-        (f"{AWAY}[the batch has a newer token]",),
-        Edit("ledger/attempts.sql", OF_THE_NEWEST, "b.state = 'planned'\n\n-- name: free_lease"),
-        long=True,
-    ),
-    one(
-        "an attempt that was closed renews its lease",
-        "it holds nothing any more; with closed_once off, which hides it",
-        (f"{AWAY}[the attempt was closed]",),
-        Edit(
-            "ledger/attempts.sql",
-            "a.token = %(token)s and a.closed_at is null\n  and b.batch_id",
-            "a.token = %(token)s\n  and b.batch_id",
-        ),
-        Drop("drop trigger closed_once on lockstep.attempt"),
-        long=True,
-    ),
-    one(
-        "a lease on an abandoned batch is renewed",
-        "its work is for nothing",
-        (f"{AWAY}[the batch was abandoned]",),
-        Edit("ledger/attempts.sql", OF_THE_NEWEST, "b.token = a.token\n\n-- name: free_lease"),
-        long=True,
-    ),
-    one(
-        "a lost lease is not noticed",
-        "the orphan's Spark job goes on",
-        f"{LEASES}test_a_holder_whose_batch_was_taken_away_is_called_once",
-        Edit("steps/lease.py", "            if not ours:", "            if ours is None:"),
-    ),
-    one(
-        "a renewal that waits for a lock is taken for a lost lease",
-        "a commit or a plan holds the row for a moment",
-        (f"{LEASES}test_a_renewal_that_waits_for_a_lock_or_a_database_is_still_the_holders[a lock]",),
-        Edit("steps/lease.py", "continue  # somebody works", "ours = False  # somebody works"),
-    ),
-    one(
-        "a database that is away is taken for a lost lease",
-        "the lease runs out by itself",
-        (f"{LEASES}test_a_renewal_that_waits_for_a_lock_or_a_database_is_still_the_holders[a database]",),
-        Edit(
-            "steps/lease.py",
-            "runs out by itself if it stays away\n                continue",
-            "runs out by itself if it stays away\n                ours = False",
-        ),
-        long=True,
-    ),
-    one(
-        "a step that fails keeps its lease",
-        "the next run would wait for nobody",
-        f"{LEASES}test_a_block_that_fails_frees_its_lease_and_one_that_ends_keeps_it",
-        Edit("steps/lease.py", "if kind is None and not self._hands_over:", "if not self._hands_over:"),
-        long=True,
-    ),
-    one(
-        "a step that fails hands its lease over",
-        "the next run would wait ten minutes",
-        f"{LEASES}test_a_block_that_fails_frees_its_lease_and_one_that_ends_keeps_it "
-        f"{LEASES}test_a_hand_over_that_fails_frees_its_lease",
-        Edit(
-            "steps/lease.py",
-            "(attempts.hand_over if kind is None else attempts.free_lease)",
-            "attempts.hand_over",
-        ),
-        long=True,
-    ),
-    one(
-        "a hand-over never takes longer",
-        "two runs take a batch from each other for ever",
-        f"{LEASES}test_what_is_handed_over_waits_longer_after_each_try[3]",
-        Edit(
-            "ledger/attempts.sql",
-            "%(lease)s * 2 ^ least(%(doublings)s, (",
-            "%(lease)s * 1 ^ least(%(doublings)s, (",
-        ),
-        long=True,
-    ),
-    one(
-        "a plan's lease never takes longer",
-        "two runs take a batch from each other for ever",
-        f"{LEASES}test_a_plan_that_hands_over_doubles_its_lease_with_each_try[True-2400]",
-        Edit("ledger/plan.sql", "%(lease)s * 2 ^ least(", "%(lease)s * 1 ^ least("),
-        long=True,
-    ),
-    one(
-        "a planner frees a batch of another",
-        "its holder works on it",
-        f"{LEASES}test_a_planner_lets_go_of_its_own_batch_and_of_no_others",
-        Edit(
-            "ledger/attempts.sql",
-            "state = 'planned' and owner = %(owner)s and lease_until",
-            "state = 'planned' and lease_until",
-        ),
-        long=True,
-    ),
-    # In doubt.
-    one(
-        "an abandoned batch is tried again after a doubt",
-        "a person has decided, and is told so",
-        f"{DOUBT}test_a_batch_that_was_abandoned_meanwhile_is_not_committed_again",
-        Edit(
-            "steps/resolve.py",
-            'if token is None and batch.state != "planned":',
-            'if token is None and batch.state == "":',
-        ),
-        long=True,
-    ),
-    one(
-        "a database that is away answers a doubt",
-        "only the commit row can tell",
-        f"{DOUBT}test_a_database_that_is_away_is_no_answer",
-        Edit("steps/resolve.py", "except (LockTimeout, Unreachable) as no_answer", "except LockTimeout as no_answer"),
-        long=True,
-    ),
-    one(
-        "when time is up a doubt is a no",
-        "the commit may have arrived",
-        f"{DOUBT}test_when_time_is_up_nothing_is_claimed",
-        Edit("steps/resolve.py", 'raise Unreachable(f"whether', 'return False or str(f"whether'),
-    ),
-    one(
-        "a connection with the committer's old pid is ended",
-        "pids are used again",
-        f"{DOUBT}test_only_the_very_connection_that_commits_is_ended",
-        Edit(
-            "ledger/commit.sql",
-            "a.backend_pid = p.pid and a.backend_start = p.backend_start\nwhere a.batch_id = %(batch_id)s and a.token",
-            "a.backend_pid = p.pid\nwhere a.batch_id = %(batch_id)s and a.token",
-        ),
-        long=True,
-    ),
     # A person skips.
     one(
         "a skip of another log",
@@ -186,6 +53,177 @@ MUTANTS = [
             "steps/skip.py",
             "abandoned = lock_and_abandon(cur, _in_the_way(cur, streams, goals), person)",
             "abandoned: list[int] = []",
+        ),
+        long=True,
+    ),
+    # A person abandons.
+    one(
+        "what is committed is abandoned",
+        "its rows are there",
+        f"{ABANDON}test_what_is_committed_is_not_abandoned",
+        Edit("steps/decisions.py", 'if batch.state == "committed":', 'if batch.state == "":'),
+        long=True,
+    ),
+    one(
+        "an abandoned batch leaves its request open",
+        "the same batch would be planned again",
+        f"{ABANDON}test_abandon_closes_the_request_of_its_batch",
+        Edit("steps/decisions.py", "        requests.close_requests_of(cur, batches=[batch_id])\n", ""),
+    ),
+    one(
+        "an abandoned batch keeps its claims",
+        "its offsets could not be planned again",
+        f"{ABANDON}test_abandon_fences_the_attempt_frees_the_offsets_and_closes_the_batch",
+        Edit(
+            "steps/decisions.py",
+            "        decisions.release_claims(cur, [batch_id])\n",
+            "",
+        ),
+        long=True,
+    ),
+    one(
+        "an abandon draws no token",
+        "an attempt that compares the token alone would commit",
+        f"{ABANDON}test_abandon_fences_the_attempt_frees_the_offsets_and_closes_the_batch",
+        Edit(
+            "ledger/decisions.sql",
+            ", token = nextval('lockstep.token_seq')\nwhere batch_id",
+            "\nwhere batch_id",
+        ),
+        long=True,
+    ),
+    one(
+        "an abandon leaves no row",
+        "each decision says who took it and why",
+        f"{ABANDON}test_abandon_fences_the_attempt_frees_the_offsets_and_closes_the_batch",
+        Edit(
+            "steps/decisions.py",
+            '        decisions.record(cur, pipeline, "abandon", person, {"batch_id": batch_id})\n',
+            "",
+        ),
+        long=True,
+    ),
+    # A person pauses.
+    one(
+        "a pause is written down each time it is asked for",
+        "the first one is when it began, and who began it",
+        f"{ABANDON}test_pause_and_unpause_turn_the_switch_once_and_leave_a_row_each",
+        Edit("ledger/decisions.sql", " and paused <> %(paused)s", ""),
+        long=True,
+    ),
+    one(
+        "a pause stops nothing",
+        "a person wants no new batch",
+        ("tests/core/test_planning.py::test_decisions[paused]",),
+        Edit("core/planning.py", "    if situation.pause:", "    if situation.pause == '':"),
+        long=True,
+    ),
+    # A person accepts a loss.
+    one(
+        "an accepted loss leaves no row",
+        "each decision says who took it and why",
+        f"{LOSS}test_a_loss_is_covered_and_the_position_lies_behind_it",
+        Edit("steps/decisions.py", '        decisions.record(cur, pipeline.name, "accept-loss", person, detail)\n', ""),
+        long=True,
+    ),
+    one(
+        "what can still be read is accepted as lost",
+        "records would be left out for nothing",
+        (f"{NOT_LOST}[offsets3-bounds3-the log starts at 0-lockstep run orders]",),
+        Edit("steps/decisions.py", "if passed and lost.until_offset <= log_start:", "if passed:"),
+    ),
+    one(
+        "a loss on another log",
+        "its offsets mean nothing here",
+        f"{LOSS}test_a_loss_on_a_recreated_topic_is_a_matter_for_retire",
+        Edit(
+            "steps/decisions.py",
+            "        refuse_another_log(stream, pipeline, (view.cluster_id, view.topic, view.topic_id))\n        if partition",
+            "        if partition",
+        ),
+        long=True,
+    ),
+    # A person retires.
+    one(
+        "a log that ends within an unfinished batch is healthy",
+        "the batch could never be read",
+        f"{RETIRE}test_a_log_that_ends_within_an_unfinished_batch_is_truncated_too",
+        Edit("steps/retire.py", "if end < claimed_until:", "if end < 0:"),
+        long=True,
+    ),
+    one(
+        "requests about a retired stream stay open",
+        "they would read another log's records",
+        f"{RETIRE}test_requests_about_a_retired_stream_are_closed_and_no_others",
+        Edit("steps/retire.py", "        close_requests_of(cur, streams=ids)\n", ""),
+    ),
+    one(
+        "a stream is retired whatever moved meanwhile",
+        "a commit has come between",
+        f"{RETIRE}test_nothing_is_retired_when_a_commit_moved_the_streams_meanwhile",
+        Edit("steps/retire.py", "{s.stream_id: s.position for s in sick} or not (", "{s: 0 for s in ids} and not ("),
+        long=True,
+    ),
+    one(
+        "a stream is retired twice",
+        "its successor would be opened twice",
+        f"{RETIRE}test_nothing_is_retired_twice_by_two_persons",
+        Edit(
+            "steps/retire.py",
+            "set(ids) <= {s.stream_id for s in open_streams(cur, pipeline.name)}",
+            "set(ids) <= {*ids}",
+        ),
+        long=True,
+    ),
+    one(
+        "a retirement leaves no row",
+        "each decision says who took it and why",
+        f"{RETIRE}test_a_recreated_topic_is_begun_anew_in_all_its_partitions_and_one_epoch",
+        Edit("steps/retire.py", '        decisions.record(cur, pipeline.name, "retire", person, detail)\n', ""),
+        long=True,
+    ),
+    # The topic grows.
+    one(
+        "growth leaves no row",
+        "from here on a key may live in another partition",
+        "tests/house/test_growth.py::test_growth_is_recorded_and_opens_an_epoch_in_every_partition",
+        Edit("steps/plan.py", "        ledger.insert_growth(cur, pipeline.name, caller.owner, new)\n", ""),
+        long=True,
+    ),
+    # Upkeep.
+    one(
+        "what an open request is about is merged",
+        "the request would find other segments than it was shown",
+        f"{UPKEEP}test_what_a_batch_claims_and_what_an_open_request_is_about_is_left_alone",
+        Edit("ledger/upkeep.sql", "r.closed_at is null and w.stream_id", "false and w.stream_id"),
+        long=True,
+    ),
+    one(
+        "what a batch claims is merged",
+        "its commit would not find what it replaces",
+        f"{UPKEEP}test_what_a_batch_claims_and_what_an_open_request_is_about_is_left_alone",
+        Edit(
+            "ledger/upkeep.sql",
+            "not exists (select 1 from lockstep.claim k where k.stream_id = c.stream_id and k.offsets && c.offsets)",
+            "true",
+        ),
+        long=True,
+    ),
+    one(
+        "what was filled before the start is merged with what follows",
+        "the stream's own coverage begins at its start",
+        f"{UPKEEP}test_what_was_filled_before_the_start_is_not_merged_with_what_follows_it",
+        Edit("ledger/upkeep.sql", "upper(c.offsets) <= s.start_offset as before_start", "false as before_start"),
+        long=True,
+    ),
+    one(
+        "another log's start says what is merged",
+        "its offsets mean nothing here",
+        f"{UPKEEP}test_a_log_that_cannot_be_asked_or_is_another_one_is_left_as_it_is",
+        Edit(
+            "steps/upkeep.py",
+            "if (s.cluster_id, s.topic_id) == (view.cluster_id, view.topic_id) and s.partition",
+            "if s.partition",
         ),
         long=True,
     ),

@@ -1,0 +1,151 @@
+"""Mutants of leases, and of a commit in doubt."""
+
+from __future__ import annotations
+
+from mutants.mutant import Drop, Edit, one
+
+LEASES = "tests/ledger/test_leases.py::"
+DOUBT = "tests/house/test_in_doubt.py::"
+AWAY = f"{LEASES}test_a_lease_is_not_renewed_when"
+OF_THE_NEWEST = "b.token = a.token and b.state = 'planned'\n\n-- name: free_lease"
+
+MUTANTS = [
+    # Leases.
+    one(
+        "an older attempt renews its lease",
+        "its batch is another attempt's",
+        (f"{AWAY}[the batch has a newer token]",),
+        Edit("ledger/attempts.sql", OF_THE_NEWEST, "b.state = 'planned'\n\n-- name: free_lease"),
+        long=True,
+    ),
+    one(
+        "an attempt that was closed renews its lease",
+        "it holds nothing any more; with closed_once off, which hides it",
+        (f"{AWAY}[the attempt was closed]",),
+        Edit(
+            "ledger/attempts.sql",
+            "a.token = %(token)s and a.closed_at is null\n  and b.batch_id",
+            "a.token = %(token)s\n  and b.batch_id",
+        ),
+        Drop("drop trigger closed_once on lockstep.attempt"),
+        long=True,
+    ),
+    one(
+        "a lease on an abandoned batch is renewed",
+        "its work is for nothing",
+        (f"{AWAY}[the batch was abandoned]",),
+        Edit("ledger/attempts.sql", OF_THE_NEWEST, "b.token = a.token\n\n-- name: free_lease"),
+        long=True,
+    ),
+    one(
+        "a lost lease is not noticed",
+        "the orphan's Spark job goes on",
+        f"{LEASES}test_a_holder_whose_batch_was_taken_away_is_called_once",
+        Edit("steps/lease.py", "            if not ours:", "            if ours is None:"),
+    ),
+    one(
+        "a renewal that waits for a lock is taken for a lost lease",
+        "a commit or a plan holds the row for a moment",
+        (f"{LEASES}test_a_renewal_that_waits_for_a_lock_or_a_database_is_still_the_holders[a lock]",),
+        Edit("steps/lease.py", "continue  # somebody works", "ours = False  # somebody works"),
+    ),
+    one(
+        "a database that is away is taken for a lost lease",
+        "the lease runs out by itself",
+        (f"{LEASES}test_a_renewal_that_waits_for_a_lock_or_a_database_is_still_the_holders[a database]",),
+        Edit(
+            "steps/lease.py",
+            "runs out by itself if it stays away\n                continue",
+            "runs out by itself if it stays away\n                ours = False",
+        ),
+        long=True,
+    ),
+    one(
+        "a step that fails keeps its lease",
+        "the next run would wait for nobody",
+        f"{LEASES}test_a_block_that_fails_frees_its_lease_and_one_that_ends_keeps_it",
+        Edit("steps/lease.py", "if kind is None and not self._hands_over:", "if not self._hands_over:"),
+        long=True,
+    ),
+    one(
+        "a step that fails hands its lease over",
+        "the next run would wait ten minutes",
+        f"{LEASES}test_a_block_that_fails_frees_its_lease_and_one_that_ends_keeps_it "
+        f"{LEASES}test_a_hand_over_that_fails_frees_its_lease",
+        Edit(
+            "steps/lease.py",
+            "(attempts.hand_over if kind is None else attempts.free_lease)",
+            "attempts.hand_over",
+        ),
+        long=True,
+    ),
+    one(
+        "a hand-over never takes longer",
+        "two runs take a batch from each other for ever",
+        f"{LEASES}test_what_is_handed_over_waits_longer_after_each_try[3]",
+        Edit(
+            "ledger/attempts.sql",
+            "%(lease)s * 2 ^ least(%(doublings)s, (",
+            "%(lease)s * 1 ^ least(%(doublings)s, (",
+        ),
+        long=True,
+    ),
+    one(
+        "a plan's lease never takes longer",
+        "two runs take a batch from each other for ever",
+        f"{LEASES}test_a_plan_that_hands_over_doubles_its_lease_with_each_try[True-2400]",
+        Edit("ledger/plan.sql", "%(lease)s * 2 ^ least(", "%(lease)s * 1 ^ least("),
+        long=True,
+    ),
+    one(
+        "a planner frees a batch of another",
+        "its holder works on it",
+        f"{LEASES}test_a_planner_lets_go_of_its_own_batch_and_of_no_others",
+        Edit(
+            "ledger/attempts.sql",
+            "state = 'planned' and owner = %(owner)s and lease_until",
+            "state = 'planned' and lease_until",
+        ),
+        long=True,
+    ),
+    # In doubt.
+    one(
+        "an abandoned batch is tried again after a doubt",
+        "a person has decided, and is told so",
+        f"{DOUBT}test_a_batch_that_was_abandoned_meanwhile_is_not_committed_again",
+        Edit(
+            "steps/resolve.py",
+            'if token is None and batch.state != "planned":',
+            'if token is None and batch.state == "":',
+        ),
+        long=True,
+    ),
+    one(
+        "a database that is away answers a doubt",
+        "only the commit row can tell",
+        f"{DOUBT}test_a_database_that_is_away_is_no_answer",
+        Edit("steps/resolve.py", "except (LockTimeout, Unreachable) as no_answer", "except LockTimeout as no_answer"),
+        long=True,
+    ),
+    one(
+        "when time is up a doubt is a no",
+        "the commit may have arrived",
+        f"{DOUBT}test_when_time_is_up_nothing_is_claimed",
+        Edit(
+            "steps/resolve.py",
+            'raise Unreachable(f"whether batch {attempt.batch_id} was committed is not known: {no_answer}") from None',
+            "return False",
+        ),
+    ),
+    one(
+        "a connection with the committer's old pid is ended",
+        "pids are used again",
+        f"{DOUBT}test_only_the_very_connection_that_commits_is_ended",
+        Edit(
+            "ledger/commit.sql",
+            "a.backend_pid = p.pid and a.backend_start = p.backend_start\nwhere a.batch_id = %(batch_id)s and a.token",
+            "a.backend_pid = p.pid\nwhere a.batch_id = %(batch_id)s and a.token",
+        ),
+        long=True,
+    ),
+]
