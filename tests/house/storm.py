@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from house.deployment import CHANGES, TASKS
 from house.faults import FAULTS
 from house.liveness import decide, progress
+from house.timeline import swapped_under
 
 if TYPE_CHECKING:
     from house.child import Outcome
+    from house.timeline import Timeline
     from house.world import World
 
 ON_THE_WAY = (
@@ -50,6 +52,7 @@ HOLDING_LOCKS = frozenset(
     if point.startswith(("plan.l", "plan.r", "commit.l", "commit.f", "commit.c", "commit.p"))
 )
 DEPLOYMENTS = 0.05  # of all acts, where they are switched on
+SWAPS = 0.05  # of all acts, once after each look, where they are switched on
 RESTARTS = 0.02  # of all acts, where the server may be restarted
 AFTER_THE_COMMIT = frozenset({"commit.done_unacknowledged", "announce.before"})
 
@@ -78,6 +81,8 @@ class Storm:
         self.world = world
         self.rng = random.Random(seed)  # noqa: S311 - a seed that can be told is the point
         self.figures = Figures()
+        self.truncations = 1  # of 40 things that happen, where they are switched on
+        self.timeline: Timeline | None = None  # what swaps the ledger's database, where that is wanted
 
     def rage(self, commits: int, until: float = float("inf"), look_every: int = 60) -> Figures:
         """Until so many committed batches were struck, or a moment of the monotonic clock, or the first violation."""
@@ -111,7 +116,7 @@ class Storm:
                 log.grow(1)
             case 4 if rng.random() < 0.3:
                 log.recreate()
-            case 5 if {"truncation", "regrowth"} & FAULTS:
+            case n if 5 <= n < 5 + self.truncations and {"truncation", "regrowth"} & FAULTS:
                 self._truncation(partition)
         if rng.random() < 0.2:
             self.world.leases_run_out()
@@ -135,6 +140,13 @@ class Storm:
     def somebody_acts(self) -> None:
         act, arguments = self._act()
         self.figures.acts[act] += 1
+        if self.timeline and self.timeline.is_kept and self.rng.random() < SWAPS:
+            point = self.rng.choice([p for p in self.points if p not in REPLAYS_ONLY])
+            found = swapped_under(self.world, self.timeline, point, is_committed=point in AFTER_THE_COMMIT)
+            self.figures.violations += [what for what in found if "never reached" not in what]
+            self.figures.struck &= self._committed
+            self.figures.acts["swap"] += 1
+            return
         if self.world.restart and self.rng.random() < RESTARTS:
             self._restarted(act, arguments)
             return
@@ -169,6 +181,9 @@ class Storm:
         least = world.least_rows(len(self.committed_and_struck()))
         found = stuck + world.violations(rest=True, least=least) + world.drained()
         self.figures.violations += found + world.violations(rest=False)
+        if self.timeline:
+            world.close()
+            self.timeline.keep()
 
     def _act(self) -> tuple[str, tuple]:
         rng, positions = self.rng, self.world.positions()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import parse_dsn
+
+if TYPE_CHECKING:
+    from house.world import World
 
 ENDED = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()"
 
@@ -59,3 +63,26 @@ class Timeline:
 
     def _rename(self, cur, old: str, new: str) -> None:
         cur.execute(sql.SQL("alter database {} rename to {}").format(sql.Identifier(old), sql.Identifier(new)))
+
+
+def swapped_under(world: World, timeline: Timeline, point: str, *, is_committed: bool) -> list[str]:
+    """A run stands still at the point while the ledger goes back in time, others work, and it goes on; names what it broke.
+
+    `is_committed`: the point lies behind the commit, so that the run was told the truth of a timeline that is lost.
+    """
+    child = world.start("once", fault=f"{point}=stop", take_over=True)
+    if not child.stopped():
+        child.wait()
+        return [f"{point} was never reached"]
+    world.close()
+    timeline.swap()
+    world.forget()
+    world.log.produce(0, 5)
+    for _ in range(2):
+        world.dying("once", take_over=True)
+        world.remember()
+    child.go_on()
+    outcome = child.wait()
+    if outcome.told.get("committed") and not is_committed:
+        return [f"swapped at {point}: an attempt of the lost timeline was told that it has committed: {outcome}"]
+    return []

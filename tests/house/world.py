@@ -120,6 +120,11 @@ class World(Acts):
         """Whether no record may stand in two rows: while `retire` begins at log start it does, behind a truncation."""
         return "truncation" in FAULTS or not self.log.truncations
 
+    def forget(self) -> None:
+        """Streams that the ledger does not know any more, as after it went back in time, may be opened on other content."""
+        known = {stream for (stream,) in self.ask("select stream_id from lockstep.stream")}
+        self.parts = {stream: part for stream, part in self.parts.items() if stream in known}
+
     def violations(self, *, rest: bool = False, least: int = 0) -> list[str]:
         """What the independent checker says, with the remembered log in Kafka's place; counted in `figures`."""
         self.remember()

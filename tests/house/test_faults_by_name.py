@@ -1,0 +1,90 @@
+"""The faults that are switched on by name: the log is cut, the folder is deployed anew, the ledger goes back in time."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from house.deployment import CHANGES, TASKS
+from house.faults import FAULTS
+from house.liveness import progress
+from house.scene import Scene
+from house.storm import AFTER_THE_COMMIT, ON_THE_WAY, Storm
+from house.timeline import Timeline, swapped_under
+from house.world import World
+
+
+def switched_on(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(name not in FAULTS, reason=f"LOCKSTEP_HOUSE_FAULTS does not name {name}")
+
+
+COMMITS = 40
+
+
+@pytest.fixture
+def timeline(postgres, database):
+    made = Timeline(postgres, database)
+    yield made
+    made.end()
+
+
+@pytest.mark.skipif(not {"truncation", "regrowth"} & FAULTS, reason="LOCKSTEP_HOUSE_FAULTS names neither")
+@pytest.mark.parametrize("kind", ["appended", "keyed"])
+@pytest.mark.timeout(900)
+def test_a_storm_over_a_log_that_is_cut_and_grows_again_loses_and_doubles_nothing(database, tmp_path, kind):
+    seed = int.from_bytes(os.urandom(4))
+    storm = Storm(World(database, tmp_path, kind=kind), seed)
+    storm.truncations = 6
+
+    figures = storm.rage(commits=COMMITS)
+
+    assert figures.violations == [], f"seed {seed}"
+    assert storm.world.log.truncations > 0, f"seed {seed}"
+
+
+@switched_on("deployment")
+@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize("task", TASKS)
+def test_another_folder_than_the_one_that_staged_commits_nothing(scene, task, what):
+    scene.log.produce(0, 20)
+    scene.run()
+    scene.log.produce(0, 20)
+
+    outcome = scene.dying("deployed", task, what)
+
+    assert outcome.kind == "refused", outcome
+    assert not outcome.told.get("committed")
+    assert progress(scene, scene.dying) == []
+    assert scene.violations(rest=True, least=40) == []
+
+
+@switched_on("timeline")
+@pytest.mark.parametrize("point", ON_THE_WAY[2:])
+def test_an_attempt_of_a_lost_timeline_commits_nothing(database, tmp_path, timeline, point):
+    world = Scene(database, tmp_path)
+    world.log.produce(0, 20)
+    world.run()
+    world.end()
+    timeline.keep()
+    world.log.produce(0, 20)
+
+    assert swapped_under(world, timeline, point, is_committed=point in AFTER_THE_COMMIT) == []
+
+    assert progress(world, world.dying) == []
+    world.dying("reap")
+    assert world.violations(rest=True, least=40) == []
+    world.close()
+
+
+@switched_on("timeline")
+@pytest.mark.timeout(900)
+def test_a_storm_in_which_the_ledger_goes_back_in_time_loses_and_doubles_nothing(database, tmp_path, timeline):
+    seed = int.from_bytes(os.urandom(4))
+    storm = Storm(World(database, tmp_path), seed)
+    storm.timeline = timeline
+
+    figures = storm.rage(commits=COMMITS, look_every=15)
+
+    assert figures.violations == [], f"seed {seed}"
+    assert figures.acts["swap"] > 0, f"seed {seed}"
