@@ -27,6 +27,7 @@ def test_a_loss_is_covered_and_the_position_lies_behind_it(conn, ledger):
         ("batch", 0, 10),
         ("loss", 10, 25),
     ]
+    assert decided(ledger) == [("accept-loss", "me@here", "because")]
     ((kind, detail),) = ledger.ask("select kind, detail from lockstep.decision")
     assert (kind, detail["partition"], detail["from_offset"], detail["until_offset"]) == ("accept-loss", 0, 10, 25)
 

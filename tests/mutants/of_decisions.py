@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutants.mutant import Edit, one
+from mutants.mutant import Drop, Edit, one
 
 ABANDON = "tests/ledger/test_decisions.py::"
 LOSS = "tests/ledger/test_accept_loss.py::"
@@ -72,13 +72,14 @@ MUTANTS = [
     ),
     one(
         "an abandoned batch keeps its claims",
-        "its offsets could not be planned again",
+        "its offsets could not be planned again; with its constraint off, which hides it",
         f"{ABANDON}test_abandon_fences_the_attempt_frees_the_offsets_and_closes_the_batch",
         Edit(
             "steps/decisions.py",
             "        decisions.release_claims(cur, [batch_id])\n",
             "",
         ),
+        Drop("drop trigger committed_whole on lockstep.batch"),
         long=True,
     ),
     one(
@@ -201,7 +202,7 @@ MUTANTS = [
     one(
         "what a batch claims is merged",
         "its commit would not find what it replaces",
-        f"{UPKEEP}test_what_a_batch_claims_and_what_an_open_request_is_about_is_left_alone",
+        f"{UPKEEP}test_exactly_the_free_neighbours_below_log_start_are_merged",
         Edit(
             "ledger/upkeep.sql",
             "not exists (select 1 from lockstep.claim k where k.stream_id = c.stream_id and k.offsets && c.offsets)",
