@@ -183,7 +183,7 @@ def _rows_per_batch(cur, table: str, pipeline: str, targets: int) -> list[str]:
     """A batch has as many rows as it recorded for the segments it owns today; one that was replayed has none left."""
     cur.execute(
         f"""with owned as (
-                select o.batch_id, sum(u.rows) / %(n)s as rows
+                select o.batch_id, (sum(u.rows) / %(n)s)::bigint as rows
                 from {OWNED} o join lockstep.result u using (batch_id, token, stream_id)
                 join lockstep.batch b on b.batch_id = o.batch_id where b.pipeline = %(p)s group by 1),
             there as (select _batch as batch_id, count(*) as n from {table} group by 1)
