@@ -46,7 +46,7 @@ class Acts:
                 return {"decision": decision, "committed": []}
             attempt = stage(at, self._engine(), folders["stage"], planned.batch_id, who)
             validate(at, folders["validate"], attempt)
-            commit(at, folders["commit"].pipeline, attempt)
+            commit(at, folders["commit"], attempt)
             return {"decision": decision, "committed": [planned.batch_id]}
 
     def redo(
@@ -118,12 +118,13 @@ class Acts:
 def _told(reports) -> dict:
     last = reports[-1]
     worked = [r.batch_id for r in reports if r.went_on and not r.superseded]
-    reason = last.decision.reason if isinstance(last.decision, Blocked) else None
+    blocked = last.decision if isinstance(last.decision, Blocked) else None
     return {
         "decision": type(last.decision).__name__,
         "committed": worked,
         "superseded": last.superseded,
-        "reason": reason,
+        "reason": blocked and blocked.reason,
+        "next": blocked and blocked.next_command,
     }
 
 

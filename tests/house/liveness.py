@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Act = Callable[..., Outcome]
 
-ROUNDS_TO_THE_END = 6
+ROUNDS_TO_THE_END = 20
 
 
 def here(world: World) -> Act:
@@ -30,11 +30,11 @@ def here(world: World) -> Act:
 
 
 def decide(world: World, said: Outcome, act: Act) -> None:
-    """Decides as a person does: accepts the loss of records that are gone, retires a log that is another one."""
-    reason = said.told.get("reason") or said.told.get("error") or ""
-    if "were deleted" in reason:
+    """Decides as a person does, by the command that is named: accepts the loss of records that are gone, retires a log."""
+    command = said.told.get("next") or said.told.get("error") or ""
+    if "lockstep accept-loss" in command:
         act("accept_losses")
-    elif any(words in reason for words in ("not the same", "topic id", "is gone", "was truncated", "the log ends at")):
+    elif "lockstep retire" in command:
         world.remember()
         act("retire")
     elif said.told.get("decision") == "Idle":

@@ -56,6 +56,7 @@ def test_another_folder_than_the_one_that_staged_commits_nothing(scene, task, wh
     assert outcome.kind == "refused", outcome
     assert not outcome.told.get("committed")
     assert progress(scene, scene.dying) == []
+    scene.dying("reap")
     assert scene.violations(rest=True, least=40) == []
 
 
@@ -83,6 +84,7 @@ def test_a_storm_in_which_the_ledger_goes_back_in_time_loses_and_doubles_nothing
     seed = int.from_bytes(os.urandom(4))
     storm = Storm(World(database, tmp_path), seed)
     storm.timeline = timeline
+    storm.truncations = 0  # a ledger that went back may read on in a log that was cut, and the memory holds one log a stream
 
     figures = storm.rage(commits=COMMITS, look_every=15)
 

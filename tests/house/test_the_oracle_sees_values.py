@@ -85,13 +85,13 @@ def test_a_changed_column_of_any_target_is_seen(database, tmp_path, kind, column
 
 
 def cut_and_begun_anew(scene: Scene) -> None:
-    """100 records are committed, the log is cut to 60, retired, grows by 50 other records, and these are committed."""
+    """100 records are committed, the log is cut to 60 and begun anew at its start, 50 others come and are committed."""
     scene.log.produce(0, 100)
     scene.run()
     scene.remember()
     scene.log.truncate(0, 60)
     assert scene.once()["decision"] == "Blocked"
-    scene.retire()
+    scene.retire(start="log-start")
     scene.log.produce(0, 50)
     scene.run()
 

@@ -18,7 +18,7 @@ from lockstep.ledger import one_log as ledger
 from lockstep.ledger.plan import open_streams
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from psycopg2.extensions import connection, cursor
 
@@ -123,15 +123,26 @@ def _difference(broker: Broker, stream: Stream, view: TopicView, known: Any | No
     bounds = view.bounds[stream.partition]
     if stream.leader_epoch is None or bounds.stable_end < stream.position:
         return None  # nothing to compare with; a truncated log is told by its end
-    begin = max(bounds.log_start, stream.position - 1 if known is None else known.last_offset)
-    for record in broker.records(view.topic, stream.partition, begin, stream.position, committed=False):
-        where = f"the log lost its end and grew past the position {stream.position} again: the record at offset "
+    where = f"the log lost its end and grew past the position {stream.position} again: the record at offset "
+    last = stream.position - 1 if known is None else known.last_offset
+    for record in _nearest_below(broker, stream, view, max(bounds.log_start, last)):
         epoch = epoch_of(record.leader_epoch())
         if epoch is not None and epoch > stream.leader_epoch:
             return f"{where}{record.offset()} has leader epoch {epoch}, and the log was last seen under {stream.leader_epoch}"
         if known is not None and record.offset() == known.last_offset and not _is_within(record, known):
             return f"{where}{record.offset()} has another timestamp than the one that was committed"
     return None
+
+
+def _nearest_below(broker: Broker, stream: Stream, view: TopicView, begin: int) -> Iterator[Any]:
+    """Reads the records from `begin` up to the position. Goes back in growing strides where none is left of them."""
+    end, found = stream.position, False
+    log_start = view.bounds[stream.partition].log_start
+    while not found and begin < end:
+        for record in broker.records(view.topic, stream.partition, begin, end, committed=False):
+            found = True
+            yield record
+        begin, end = max(log_start, begin - 2 * (stream.position - begin)), begin
 
 
 def _is_within(record: Any, known: Any) -> bool:
