@@ -15,7 +15,7 @@ import psycopg2
 from confluent_kafka import TopicPartition
 
 from committed_log import consumer, visible
-from contents import Becomes, Look, as_it_is, compare
+from contents import Becomes, Look, compare, same_id
 from ledger_laws import LEDGER, LEFT_BEHIND, OWNED
 
 Log = Callable[[int, list[tuple[int, int]]], dict[int, tuple]]
@@ -34,7 +34,7 @@ class How:
     Each of the pipeline's `targets` is given the same rows, and a look is at one of them.
     """
 
-    becomes: Becomes | None = as_it_is
+    becomes: Becomes | None = same_id
     unique: str | None = None
     least: int = 0
     rest: bool = False

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Producer
 
 from checker import at_end, look
+from contents import as_it_is
 from lockstep.adapters.folders import load
 from lockstep.adapters.kafka import Broker
 from lockstep.adapters.processes import this_owner
@@ -169,7 +170,9 @@ class DyingDrivers:
                 break
         at.close()
         least = RECORDS_A_ROUND * self.struck
-        found = look(self.dsn, self.kafka, "drill", table="public.drill", unique="id", least=least, rest=True)
+        found = look(
+            self.dsn, self.kafka, "drill", table="public.drill", becomes=as_it_is, unique="id", least=least, rest=True
+        )
         return {
             "violations": found.violations + at_end(self.dsn, self.kafka, "drill"),
             "figures": found.figures,
