@@ -199,6 +199,21 @@ def test_a_truncation_after_a_clean_election_is_noticed(world):
     assert "the record at offset 19 has leader epoch 2" in world.once(take_over=True)["reason"]
 
 
+def test_a_batch_that_is_gone_on_with_while_the_log_is_too_short_hides_no_truncation(world):
+    world.log.produce(0, 20)
+    world.run()
+    world.remember()
+    world.log.produce(1, 10)
+    world.dying("once", fault="stage.session_up=kill")
+    world.log.truncate(0, 10)
+
+    gone_on_with = world.once(take_over=True)
+    world.log.produce(0, 30)
+
+    assert gone_on_with["decision"] == "Resume"
+    assert "the record at offset 19 has leader epoch 1" in world.once(take_over=True)["reason"]
+
+
 def test_a_record_with_another_timestamp_is_another_record(world):
     """Epochs that began anew tell nothing, as after a restore of the cluster's metadata. The times of the segment do."""
     world.log.produce(0, 20)

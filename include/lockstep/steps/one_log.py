@@ -66,8 +66,11 @@ def look(conn: connection, broker: Broker, streams: Sequence[Stream], view: Topi
 
 
 def keep_epochs(cur: cursor, streams: Iterable[Stream], view: TopicView) -> None:
-    """Keeps the epochs of a view that was compared. An epoch never goes back: an older broker may have answered."""
-    changed = [stream for stream in streams if _has_new_epoch(stream, view)]
+    """Keeps the epochs of a view that was compared, for streams whose log reaches up to the position.
+
+    An epoch never goes back: an older broker may have answered.
+    """
+    changed = [s for s in streams if _has_new_epoch(s, view) and s.position <= view.bounds[s.partition].stable_end]
     epochs = [(s, view.bounds[s.partition].leader_epoch or 0) for s in changed]
     newer = [(s, epoch) for s, epoch in epochs if s.leader_epoch is None or epoch > s.leader_epoch]
     ledger.keep_leader_epochs(cur, [(s.stream_id, s.position, epoch) for s, epoch in newer])
