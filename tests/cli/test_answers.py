@@ -199,6 +199,8 @@ def test_reap_says_what_it_dropped(lockstep, orders, ledger):
     assert lockstep("reap", "--json").document == {
         "dropped": dropped,
         "held": [],
+        "emptied": [],
+        "emptied_held": [],
         "merged": 0,
         "forgotten_deletions": 0,
         "not_merged": [],

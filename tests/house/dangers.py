@@ -11,10 +11,14 @@ from lockstep.core import planning
 from lockstep.core.errors import Unreachable
 from lockstep.core.offsets import StreamRange
 from lockstep.ledger import commit, requests
+from lockstep.ledger_version import SETTING, ledger_version
 from lockstep.steps import commit as commit_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+SAYS_VERSION = f"set {SETTING} = '{ledger_version()}';"
 
 
 def a_zombie_commits(scene, _):
@@ -29,7 +33,7 @@ def the_position_has_moved_on(scene, _):
     scene.log.produce(0, 6)
     attempt = scene.validated(scene.plan())
     scene.ask(
-        "insert into lockstep.coverage values (1, int8range(0, 6), 'skipped');"
+        f"{SAYS_VERSION} insert into lockstep.coverage values (1, int8range(0, 6), 'skipped');"
         "update lockstep.stream set position = 6 where stream_id = 1"
     )
     return told(lambda: scene.commit(attempt))
@@ -90,7 +94,7 @@ def a_fill_takes_what_is_lost(scene, _):
     scene.plan()
     scene.abandon()
     scene.ask(
-        "insert into lockstep.coverage values (1, int8range(0, 4), 'loss');"
+        f"{SAYS_VERSION} insert into lockstep.coverage values (1, int8range(0, 4), 'loss');"
         "update lockstep.stream set position = 4 where stream_id = 1"
     )
     scene.done()
@@ -104,7 +108,7 @@ def a_replay_writes_positions(scene, monkeypatch):
     scene.log.produce(0, 6)
     scene.done()
     write = commit.write_ledger
-    monkeypatch.setattr(commit, "write_ledger", lambda cur, attempt, _, effect: write(cur, attempt, "live", effect))
+    monkeypatch.setattr(commit, "write_ledger", lambda cur, attempt, _, *done: write(cur, attempt, "live", *done))
     return scene.on(scene.plan_request(scene.asked("replay", {0: 0}, {0: 6})))
 
 

@@ -120,7 +120,7 @@ def test_a_pipeline_without_a_record_has_an_hour_to_look_at(here, shown):
 # One stream in which each minute a batch of ten offsets was committed; nobody's guard looks.
 CROWD = """
 set session_replication_role = replica;
-insert into lockstep.pipeline values ('drill');
+insert into lockstep.pipeline values ('drill') on conflict do nothing;
 insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset, position)
 values ('drill', 'c', '{topic}', 'i', 0, 0, 0, 0, {n} * 10);
 insert into lockstep.batch (pipeline, lane, token, owner, lease_until, state, closed_at)

@@ -40,7 +40,7 @@ def test_each_tab_has_a_route_of_its_own_for_airflow_leaves_out_the_second_of_a_
 
 
 def test_a_pipeline_that_never_ran_has_pages_that_say_so(pages):
-    assert "No pipeline has planned a batch yet" in said(pages("/"))
+    assert "drill no stream yet" in said(pages("/"))
     assert "No offset is covered yet" in said(pages("/dags/drill/coverage"))
     assert "No batch was planned yet" in said(pages("/dags/drill/batches"))
     assert "has planned no batch" in said(pages("/dags/drill/runs/r1"))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
 from lockstep.core.deletions import forgettable_below
 from lockstep.core.errors import Refusal
-from lockstep.faults import reach
 from lockstep.ledger import upkeep as ledger
 from lockstep.ledger.plan import lock_pipeline
 
@@ -58,7 +57,6 @@ def _forget(conn: connection, row: Any, view: TopicView, most: int, portions: in
             stream = next(each for each in streams if each.stream_id == row.stream_id)
             below = forgettable_below(stream, streams, view)
             portion = ledger.forget_deletions(cur, stream, row.pipeline, below, most) if below else 0
-            reach("upkeep.forgotten")
         gone += portion
         if portion < most:
             break
