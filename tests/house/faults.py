@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 NAMES = ("truncation", "regrowth", "deployment", "timeline")
-BY_DEFAULT = "deployment timeline"
+BY_DEFAULT = ""
 _WANTED = os.environ.get("LOCKSTEP_HOUSE_FAULTS", BY_DEFAULT).split()
 FAULTS = frozenset(NAMES if "all" in _WANTED else _WANTED)
 if unknown := FAULTS - set(NAMES):
