@@ -85,7 +85,7 @@ MUTANTS: list[Mutant] = [
         "the login's statement_timeout holds",
         "a long commit would be cancelled each time it is tried",
         f"{SESSION}test_a_bound_of_the_login_does_not_cut_off_a_transaction_of_ours[statement_timeout]",
-        Edit("adapters/postgres.py", '    "statement_timeout",\n', ""),
+        Edit("adapters/postgres.py", '"statement_timeout", "transaction', '"transaction'),
         long=True,
     ),
     one(
