@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import gc
-import json
 import time
 from bisect import bisect_left
 from contextlib import closing, contextmanager
@@ -21,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from lockstep.adapters.kafka_epochs import LAST_STAMP
 from lockstep.adapters.kafka_reading import Fetched, refuse_malformed
 from lockstep.core.errors import Unreachable
+from lockstep.formats.rows import text_of
 from lockstep.staging.short_way import RAW
 
 if TYPE_CHECKING:
@@ -210,19 +209,8 @@ def _raw(held: Held, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
         "_timestamp": pa.array(np.minimum(stamps, LAST_STAMP) * 1000, RAW.field("_timestamp").type, mask=stamps < 0),
         "_key": keys,
         "_value": values,
-        "_headers": list(map(_headers, headers)) if any(headers) else pa.nulls(rows, pa.string()),
+        "_headers": list(map(text_of, headers)) if any(headers) else pa.nulls(rows, pa.string()),
         "_bytes": pc.add(*lengths),
         "_partition": np.repeat([item.offsets.topic_partition.partition for item, _ in parts], each),
     }
     yield pa.RecordBatch.from_pydict(arrays, schema=RAW)
-
-
-def _headers(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
-    """As Spark says them: a list of objects, without what is null."""
-    if not headers:
-        return None
-    said = [
-        {"key": key} if value is None else {"key": key, "value": base64.b64encode(value).decode()}
-        for key, value in headers
-    ]
-    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -52,6 +52,16 @@ def decoded_in_python(
             yield _with_outcomes(batch, columns, [judge(*record) for record in zip(*raw, strict=True)])
 
     return records.mapInArrow(decoded, schema)
+
+
+def text_of(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
+    """The JSON text that Spark's source makes of headers, and that rejects keep: objects without what is null."""
+    if not headers:
+        return None
+    said = [
+        {"key": key} if value is None else {"key": key, "value": b64encode(value).decode()} for key, value in headers
+    ]
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
 
 
 def headers_of(text: str | None) -> Headers:

@@ -19,7 +19,7 @@ from lockstep.formats.avro_decoder import Decoder
 from lockstep.formats.json_alone import UNSURE, JsonAlone, Unsure, tombstone
 from lockstep.formats.json_columns import JsonColumns, columnar
 from lockstep.formats.own_decoder import OwnDecoder
-from lockstep.formats.rows import Outcome
+from lockstep.formats.rows import Outcome, text_of
 from lockstep.formats.schemas import schemas
 from lockstep.formats.values import arrow_type
 
@@ -113,7 +113,7 @@ class SecondReading:
     def _judged(self, record: Record) -> tuple[str, dict[str, Any], tuple[str, ...]]:
         names = tuple(column.name for column in self.columns)
         try:
-            outcome = self._judge(record.key, record.value, _headers(record.headers))
+            outcome = self._judge(record.key, record.value, text_of(record.headers))
             if not (outcome.reason or outcome.filtered or outcome.deleted):
                 outcome = self._finished(record, outcome)
         except Unsure:
@@ -216,17 +216,6 @@ def _avro(folder: PipelineFolder, format_: Avro, registry: Registry | None) -> J
         return outcome
 
     return judged
-
-
-def _headers(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
-    """As rejects keep them."""
-    if not headers:
-        return None
-    said = [
-        {"key": key} if value is None else {"key": key, "value": base64.b64encode(value).decode()}
-        for key, value in headers
-    ]
-    return json.dumps(said, ensure_ascii=False)
 
 
 def _text(value: bytes) -> str | None:

@@ -8,7 +8,6 @@ from uuid import uuid4
 
 from psycopg2.extras import Json, execute_values
 
-from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import Refusal, Superseded
 from lockstep.core.guarantees import WHOLE_BATCH
 from lockstep.core.staging import AttemptId
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
+    from lockstep.core.accounting import ManifestLine
     from lockstep.core.decisions import Caller
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.offsets import StreamRange
@@ -234,11 +234,6 @@ def insert_verdict(
     """The verdict is kept whether it passes or not, with the definition that it was found under."""
     facts = {"suite": suite, "success": success, "result": Json(result), "definition_hash": folder.content_hash()}
     cur.execute(Q["insert_verdict"], asdict(attempt) | facts)
-
-
-def digest_of(total: Any) -> Digest:
-    """The digest in a row of totals or results."""
-    return Digest(total.delivered, int(total.digest_sum), int(total.digest_squares))
 
 
 def _must_move(cur: cursor, statement: str, attempt: AttemptId) -> None:
