@@ -95,6 +95,12 @@ class Acts:
                     accepted += 1
         return {"accepted": accepted}
 
+    def accept_loss(self, partition: int, begin: int, end: int) -> dict:
+        with self._at() as at:
+            lost = OffsetRange(TopicPartition(self.log.topic, partition), begin, end)
+            done = decisions.accept_loss(at.conn, at.broker, self.pipeline, lost, ME)
+            return {"accepted": done.changed}
+
     def retire(self, partition: int | None = None, start: str | int = "truncation") -> dict:
         with self._at() as at:
             done = retire(at.conn, at.broker, self.pipeline, partition, ME, start)

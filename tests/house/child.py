@@ -51,7 +51,7 @@ class Child:
         try:
             outcome = Outcome("ok", act())
         except Refusal as refusal:
-            outcome = Outcome("refused", {"error": str(refusal)})
+            outcome = Outcome("refused", {"error": str(refusal), "next": refusal.next_command})
         except BaseException as error:  # noqa: BLE001 - the child's end is told, whatever it is
             frames = traceback.extract_tb(error.__traceback__)[-6:]
             way = " > ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from house.child import Outcome
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     Act = Callable[..., Outcome]
 
 ROUNDS_TO_THE_END = 20
+COMMANDS_IN_A_ROW = 4  # the most that one answer leads to, each named by the refusal of the one before
+DECISION = re.compile(
+    r"lockstep (?P<act>accept-loss|retire) \S+(?: --partition (?P<partition>\d+))?"
+    r"(?: --from (?P<begin>\d+) --until (?P<end>\d+))?(?: --reason \.\.\.)?(?: --from (?P<start>log-start))?"
+)
 
 
 def here(world: World) -> Act:
@@ -24,21 +30,32 @@ def here(world: World) -> Act:
         try:
             return Outcome("ok", getattr(world, name)(*arguments, **named))
         except Refusal as refusal:
-            return Outcome("refused", {"error": str(refusal)})
+            return Outcome("refused", {"error": str(refusal), "next": refusal.next_command})
 
     return act
 
 
-def decide(world: World, said: Outcome, act: Act) -> None:
-    """Decides as a person does, by the command that is named: accepts the loss of records that are gone, retires a log."""
-    command = said.told.get("next") or said.told.get("error") or ""
-    if "lockstep accept-loss" in command:
-        act("accept_losses")
-    elif "lockstep retire" in command:
+def decide(world: World, said: Outcome, act: Act) -> list[tuple[str, Outcome]]:
+    """Decides as a person does: gives the command that is named, and the one that its refusal names; returns the answers."""
+    answers: list[tuple[str, Outcome]] = []
+    while len(answers) < COMMANDS_IN_A_ROW and (named := DECISION.search(said.told.get("next") or "")):
         world.remember()
-        act("retire")
-    elif said.told.get("decision") == "Idle":
+        partition = None if named["partition"] is None else int(named["partition"])
+        if named["act"] == "accept-loss":
+            said = act("accept_loss", partition, int(named["begin"]), int(named["end"]))
+        else:
+            said = act("retire", partition, named["start"] or "truncation")
+        answers.append((named[0], said))
+        if said.kind == "ok":
+            break
+    if not answers and said.told.get("decision") == "Idle":
         end_transactions(world)
+    return answers
+
+
+def broken(answers: list[tuple[str, Outcome]]) -> list[str]:
+    """The decisions that were answered by neither a success nor a refusal."""
+    return [f"{command}: {said}" for command, said in answers if said.kind not in {"ok", "refused"}]
 
 
 def end_transactions(world: World) -> None:
@@ -50,12 +67,15 @@ def end_transactions(world: World) -> None:
 def progress(world: World, act: Act) -> list[str]:
     """Runs until each position is at its log's end; names those that are not after a few rounds without any fault."""
     end_transactions(world)
-    said = []
+    decided: list[tuple[str, Outcome]] = []
+    said = Outcome("ok")
     for _ in range(ROUNDS_TO_THE_END):
         world.leases_run_out()
-        said.append(act("run", take_over=True))
-        if said[-1].told.get("decision") == "Idle" and not world.behind():
-            return []
-        decide(world, said[-1], act)
+        said = act("run", take_over=True)
+        if said.told.get("decision") == "Idle" and not world.behind():
+            return broken(decided)
+        decided += decide(world, said, act)
         world.remember()
-    return [f"no progress in {ROUNDS_TO_THE_END} rounds without faults: {world.behind()}, told was {said[-1]}"]
+    last = [f"{command} was answered {answer}" for command, answer in decided[-COMMANDS_IN_A_ROW:]]
+    where = f"no progress in {ROUNDS_TO_THE_END} rounds without faults: {world.behind()}"
+    return [*broken(decided)[:1], f"{where}, told was {said}; decided was {last}"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from house.deployment import CHANGES, TASKS
 from house.faults import FAULTS
-from house.liveness import decide, progress
+from house.liveness import broken, decide, progress
 from house.timeline import swapped_under
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Storm:
         world.remember()
         world.log.truncate(partition, self.rng.randint(part.log_start, position - 1))
         if "regrowth" not in FAULTS or ("truncation" in FAULTS and self.rng.random() < 0.5):
-            decide(world, world.dying("once", take_over=True), world.dying)
+            self._decide(world.dying("once", take_over=True))
         world.remember()
         world.log.produce(partition, self.rng.randint(20, 60))
         self.figures.acts["truncation"] += 1
@@ -170,7 +170,7 @@ class Storm:
         self._judge(act, outcome)
         if act == "deployed" and outcome.told.get("committed"):
             self.figures.violations.append(f"another folder was deployed before {arguments}, and it committed")
-        decide(self.world, outcome, self.world.dying)
+        self._decide(outcome)
 
     def look(self) -> None:
         """The faults pause, progress is demanded, and the checker looks at enough rows."""
@@ -222,6 +222,9 @@ class Storm:
             self.world.dying("once", take_over=True)
             child.go_on()
         return child.wait()
+
+    def _decide(self, said: Outcome) -> None:
+        self.figures.violations += broken(decide(self.world, said, self.world.dying))
 
     def _judge(self, act: str, outcome: Outcome) -> None:
         """Honest: what was told committed has its commit row; nothing but a refusal is ever said."""

@@ -93,6 +93,30 @@ def test_a_stream_that_growth_closed_is_still_replayed(world):
     assert world.violations() == []
 
 
+@pytest.mark.parametrize("happens", ["recreation", "truncation", "removal"])
+def test_the_log_is_retired_while_a_replay_of_a_stream_that_growth_closed_is_unfinished(world, happens):
+    world.log.produce(2, 30)
+    world.run()
+    world.log.grow(1)
+    world.log.produce(2, 10)
+    world.run()
+    world.dying("redo", "replay", {2: 0}, {2: 20}, fault="stage.session_up=kill")
+    world.leases_run_out()
+    world.remember()
+    world.log.truncate(2, 20) if happens == "truncation" else world.log.recreate()
+    if happens == "removal":
+        del world.log.parts[2:]
+    world.log.produce(0, 5)
+
+    assert world.retire()["retired"] >= 1
+
+    assert world.ask("select 1 from lockstep.claim") == []
+    assert world.ask("select 1 from lockstep.request where closed_at is null") == []
+    world.run()
+    assert world.behind() == []
+    assert world.violations() == []
+
+
 def test_a_partition_that_growth_brings_back_is_another_log(world):
     world.log.produce(2, 5)
     world.run()

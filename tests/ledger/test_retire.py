@@ -46,6 +46,17 @@ def test_one_partition_alone_may_be_retired(conn, ledger):
     assert ([s.partition for s, _ in done.retired], done.opened) == ([1], {1: 0})
 
 
+def test_the_other_partitions_of_a_recreated_topic_may_be_retired_after_one(conn, ledger):
+    ledger.stream(0)
+    ledger.stream(1)
+    today = SayingBroker(view((3, 9), (0, 9), (2, 9), topic_id="another"))
+    retire(conn, today, ORDERS, 1, ME)
+
+    done = retire(conn, today, ORDERS, None, ME)
+
+    assert ([s.partition for s, _ in done.retired], done.opened) == ([0], {0: 3, 2: 2})
+
+
 def test_a_truncated_log_is_believed_after_three_readings_and_only_its_partition_is_retired(conn, ledger):
     first, second = ledger.stream(0), ledger.stream(1)
     ledger.done({first: (0, 10), second: (0, 10)})
@@ -133,6 +144,23 @@ def test_nothing_is_retired_twice_by_two_persons(conn, ledger, behind):
 
     assert "its streams moved while the broker was asked; nothing was changed" in answer()
     assert decided(ledger) == []
+
+
+@pytest.mark.parametrize("today", [view((0, 9), topic_id="another"), view((0, 7))], ids=["recreated", "truncated"])
+def test_a_replay_of_a_stream_that_growth_closed_is_abandoned_too(conn, ledger, today):
+    closed = ledger.stream(0)
+    ledger.done({closed: (0, 10)})
+    ledger.retired(closed)
+    ledger.stream(0, epoch=1, start=10)
+    batch = ledger.planned({closed: (0, 10)}, lane="replay")
+    with transaction(conn, OWNER) as cur:
+        cur.execute("insert into lockstep.request_window values (1, %s, int8range(0, 10))", (closed,))
+
+    done = retire(conn, SayingBroker(today), ORDERS, None, ME, "log-start")
+
+    assert done.abandoned == (batch,)
+    assert claims(ledger) == []
+    assert ledger.ask("select request_id from lockstep.request where closed_at is not null") == [(1,)]
 
 
 def test_requests_about_a_retired_stream_are_closed_and_no_others(conn, ledger):

@@ -156,7 +156,7 @@ MUTANTS = [
         "requests about a retired stream stay open",
         "they would read another log's records",
         f"{RETIRE}test_requests_about_a_retired_stream_are_closed_and_no_others",
-        Edit("steps/retire.py", "        close_requests_of(cur, streams=ids)\n", ""),
+        Edit("steps/retire.py", "        close_requests_of(cur, streams=of_partitions)\n", ""),
     ),
     one(
         "a stream is retired whatever moved meanwhile",

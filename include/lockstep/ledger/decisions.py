@@ -11,7 +11,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from psycopg2.extensions import cursor
 
@@ -38,6 +38,12 @@ def claiming(cur: cursor, streams: Sequence[int], from_offset: int = 0, until_of
     """The unfinished batches that work on these offsets of these streams."""
     cur.execute(Q["claiming"], {"streams": list(streams), "from_offset": from_offset, "until_offset": until_offset})
     return [row.batch_id for row in every(cur)]
+
+
+def streams_of_partitions(cur: cursor, pipeline: str, partitions: Iterable[int]) -> list[int]:
+    """Every stream of these partitions, closed ones too."""
+    cur.execute(Q["streams_of_partitions"], {"pipeline": pipeline, "partitions": sorted(partitions)})
+    return [row.stream_id for row in every(cur)]
 
 
 def claimed_until(cur: cursor, pipeline: str) -> dict[int, int]:

@@ -11,6 +11,10 @@ update lockstep.pipeline set paused = %(paused)s where name = %(pipeline)s and p
 select distinct batch_id from lockstep.claim
 where stream_id = any(%(streams)s) and offsets && int8range(%(from_offset)s, %(until_offset)s) order by batch_id
 
+-- name: streams_of_partitions
+-- Every stream of these partitions, closed ones too: a replay may work on a stream that growth has closed.
+select stream_id from lockstep.stream where pipeline = %(pipeline)s and partition = any(%(partitions)s) order by stream_id
+
 -- name: claimed_until
 -- How far unfinished batches mean to read each stream of a pipeline.
 select k.stream_id, max(upper(k.offsets)) as until_offset from lockstep.claim k join lockstep.stream s using (stream_id)

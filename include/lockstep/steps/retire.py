@@ -63,14 +63,16 @@ def retire(
     view, wrong, broken = _what_is_wrong(conn, broker, pipeline, streams, claimed)
     sick = [stream for stream in streams if stream.stream_id in wrong]
     ids = [stream.stream_id for stream in sick]
-    starts = _starts(view, sick, all_partitions=partition is None)
+    well = {stream.partition for stream in streams} - {stream.partition for stream in sick}
+    starts = _starts(view, sick, well, all_partitions=partition is None)
     for stream in (s for s in sick if s.partition in starts and start != LOG_START and _is_same_log(s, view)):
         # Of a log that ends within a planned batch, nothing past the position was committed.
         is_whole = stream.stream_id not in broken and view.bounds[stream.partition].stable_end >= stream.position
         begin = stream.position if is_whole and start == TRUNCATION else None
         starts[stream.partition] = _start(broker, pipeline, view, stream, start) if begin is None else begin
     with deciding(conn, pipeline.name) as cur:
-        abandoned = lock_and_abandon(cur, decisions.claiming(cur, ids), person)
+        of_partitions = decisions.streams_of_partitions(cur, pipeline.name, {*starts, *(s.partition for s in sick)})
+        abandoned = lock_and_abandon(cur, decisions.claiming(cur, of_partitions), person)
         if decisions.lock_streams(cur, ids) != {s.stream_id: s.position for s in sick} or not (
             set(ids) <= {s.stream_id for s in open_streams(cur, pipeline.name)}
         ):
@@ -81,7 +83,7 @@ def retire(
         decisions.release_claims(cur, abandoned)
         for stream_id in ids:
             retire_stream(cur, stream_id)
-        close_requests_of(cur, streams=ids)
+        close_requests_of(cur, streams=of_partitions)
         open_new_streams(cur, pipeline.name, view, starts, same_log=False)
         detail = {
             "retired": [{"stream_id": s.stream_id, "position": s.position, "why": wrong[s.stream_id]} for s in sick],
@@ -144,10 +146,13 @@ def _refuse_healthy(pipeline: Pipeline, streams: Sequence[Stream], view: TopicVi
     )
 
 
-def _starts(view: TopicView, sick: Sequence[Stream], *, all_partitions: bool) -> dict[int, int]:
-    """Log starts of the successors; a recreated topic is begun in all of its partitions, so that they share one epoch."""
+def _starts(view: TopicView, sick: Sequence[Stream], well: set[int], *, all_partitions: bool) -> dict[int, int]:
+    """Log starts of the successors; a recreated topic is begun in all of its partitions, so that they share one epoch.
+
+    Partitions that are `well` have a stream of today's log already.
+    """
     recreated = not all(_is_same_log(stream, view) for stream in sick)
-    wanted = set(view.bounds) if all_partitions and recreated else {s.partition for s in sick}
+    wanted = set(view.bounds) - well if all_partitions and recreated else {s.partition for s in sick}
     return {p: bounds.log_start for p, bounds in view.bounds.items() if p in wanted}
 
 
