@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import json
 import os
@@ -19,9 +20,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def fork_leaving_garbage() -> int:
+    """Forks; the child never frees Kafka clients that earlier tests left, whose threads it has not: that crashes.
+
+    Hooks of libraries run in the child before fork returns, and may collect garbage there.
+    """
+    gc.disable()
+    try:
+        pid = os.fork()
+        if not pid:
+            gc.freeze()
+    finally:
+        gc.enable()
+    return pid
+
+
 @dataclass
 class Outcome:
-    """What a process was told: `ok` with what it did, `refused`, `broken`, or `killed`."""
+    """What a process was told: `ok` with what it did, `refused`, `broken`, or `killed`, with its stack where it crashed."""
 
     kind: str
     told: dict = field(default_factory=dict)
@@ -41,12 +57,12 @@ class Child:
         if fault:
             armed.touch()
         read, write = os.pipe()
-        pid = os.fork()
+        pid = fork_leaving_garbage()
         if pid:
             os.close(write)
             return cls(pid, read, armed)
         os.close(read)
-        gc.freeze()  # Kafka clients of earlier tests are left alone: their threads are not here, and freeing them crashes
+        faulthandler.enable(cls.stack_of(armed).open("w"), all_threads=False)
         os.environ["LOCKSTEP_FAULT"] = f"{fault}@{armed}" if fault else ""
         try:
             outcome = Outcome("ok", act())
@@ -60,6 +76,11 @@ class Child:
             json.dump([outcome.kind, outcome.told], out, default=str)
         os._exit(0)
 
+    @staticmethod
+    def stack_of(armed: Path) -> Path:
+        """Where a process that crashes writes where it stood."""
+        return armed.with_name(f"{armed.name}.stack")
+
     def wait(self) -> Outcome:
         """Its outcome; `reached` says whether its fault point was on the way."""
         with os.fdopen(self.answer) as told:
@@ -67,7 +88,10 @@ class Child:
         _, status = os.waitpid(self.pid, 0)
         reached = not self.armed.exists()
         self.armed.unlink(missing_ok=True)
-        killed = [] if said else ["killed", {"by": signal.Signals(os.WTERMSIG(status)).name}]
+        stack = self.stack_of(self.armed)
+        crashed = {"stack": stack.read_text()} if stack.exists() and stack.stat().st_size else {}
+        stack.unlink(missing_ok=True)
+        killed = [] if said else ["killed", {"by": signal.Signals(os.WTERMSIG(status)).name} | crashed]
         outcome = Outcome(*(json.loads(said) if said else killed))
         outcome.told["reached"] = reached
         return outcome

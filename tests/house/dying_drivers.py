@@ -5,7 +5,6 @@ Usage: dying_drivers.py COMMITS MINUTES SEED, with the drill in the environment;
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import random
@@ -23,6 +22,7 @@ from confluent_kafka import Producer
 
 from checker import at_end, look
 from contents import as_it_is
+from house.child import fork_leaving_garbage
 from lockstep.adapters.folders import load
 from lockstep.adapters.kafka import Broker
 from lockstep.adapters.processes import this_owner
@@ -122,10 +122,9 @@ class DyingDrivers:
     def apart(self, act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The act in a forked process: what it says, or {"killed": signal}. One that takes too long is a violation."""
         read, write = os.pipe()
-        pid = os.fork()
+        pid = fork_leaving_garbage()
         if not pid:
             os.close(read)
-            gc.freeze()
             self._own_way_to_the_jvm()
             try:
                 said = act()
