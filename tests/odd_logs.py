@@ -76,8 +76,8 @@ def high_end(kafka: str, topic: str, partition: int = 0) -> int:
 
 
 def marked(kafka: str, topic: str, end: int, partition: int = 0) -> None:
-    """Waits until the log ends here: a transaction's marker is written when its commit has long returned."""
-    until(lambda: high_end(kafka, topic, partition) >= end, f"{topic}-{partition}: no marker below {end}")
+    """Waits until the log ends here for a committed reader: a marker is written when its commit has long returned."""
+    until(lambda: stable_end(kafka, topic, partition) >= end, f"{topic}-{partition}: no marker below {end}")
 
 
 def delete_records(kafka: str, topic: str, before: int, partition: int = 0) -> None:

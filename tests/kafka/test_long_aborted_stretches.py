@@ -9,9 +9,11 @@ from lockstep.adapters import kafka, kafka_ranges, kafka_reading
 from lockstep.core.errors import Unreachable
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
-from odd_logs import stable_end
+from odd_logs import marked, stable_end
 
 ABORTED = 20_000
+LAST = 2 + ABORTED + 1  # behind the first record, the aborted ones, and the marker of each
+END = LAST + 2
 PATIENCE = 0.8
 SLOW = {
     "message.max.bytes": 1_000,
@@ -33,6 +35,7 @@ def aborted(kafka, topic):
             producer.poll(0)
         producer.flush(60)
         producer.commit_transaction(30) if end == "commit" else producer.abort_transaction(30)
+    marked(kafka, name, END)
     return kafka, name
 
 
@@ -63,15 +66,14 @@ both = pytest.mark.parametrize("read", [task, verifier])
 @pytest.mark.usefixtures("slow")
 def test_a_reader_goes_on_through_a_stretch_that_takes_longer_than_its_patience(aborted, read):
     address, topic = aborted
-    behind_the_first = 2
-    assert read(address, topic, stable_end(address, topic)) == [0, behind_the_first + ABORTED + 1]
+    assert read(address, topic, stable_end(address, topic)) == [0, LAST]
 
 
 @both
 @pytest.mark.usefixtures("slow")
 def test_a_range_that_ends_at_an_abort_marker_ends_there(aborted, read):
     address, topic = aborted
-    assert read(address, topic, 2 + ABORTED + 1) == [0]
+    assert read(address, topic, LAST) == [0]
 
 
 @pytest.mark.usefixtures("slow")
