@@ -96,7 +96,7 @@ class Child:
         outcome.told["reached"] = reached
         return outcome
 
-    def stopped(self, seconds: float = 20) -> bool:
+    def stopped(self, seconds: float = 120) -> bool:
         """Waits until it has stopped itself (True) or ended (False)."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:

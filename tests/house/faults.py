@@ -1,4 +1,4 @@
-"""The faults of the house that may be switched on by name, in LOCKSTEP_HOUSE_FAULTS (words, or `all`).
+"""The faults of the house that may be switched on by name, in LOCKSTEP_HOUSE_FAULTS (words, `all` or `none`).
 
 truncation: the log ends earlier and grows again, and a person retires it; each record then stands in one row.
 regrowth: the log grows past the position again before any plan has seen it shorter.
@@ -13,6 +13,6 @@ import os
 NAMES = ("truncation", "regrowth", "deployment", "timeline")
 BY_DEFAULT = ""
 _WANTED = os.environ.get("LOCKSTEP_HOUSE_FAULTS", BY_DEFAULT).split()
-FAULTS = frozenset(NAMES if "all" in _WANTED else _WANTED)
+FAULTS = frozenset(NAMES if "all" in _WANTED else _WANTED) - {"none"}
 if unknown := FAULTS - set(NAMES):
-    raise SystemExit(f"LOCKSTEP_HOUSE_FAULTS names {sorted(unknown)}; known are: {', '.join(NAMES)}, all")
+    raise SystemExit(f"LOCKSTEP_HOUSE_FAULTS names {sorted(unknown)}; known are: {', '.join(NAMES)}, all, none")

@@ -44,6 +44,15 @@ class Part:
     end: int = 0
     stable_end: int = 0
     leader_epoch: int = 0
+    before: Part | None = None  # what it was cut from, and where
+    cut: int = 0
+
+    def holds(self, older: Part, until: int) -> bool:
+        """Whether below this offset stands what the older content held: it is the same, or was cut past the offset."""
+        part = self
+        while part is not older and part.before is not None and part.cut >= until:
+            part = part.before
+        return part is older
 
     def visible(self, begin: int, end: int) -> dict[int, Record]:
         """What a committed reader is given of [begin, end)."""
@@ -111,7 +120,7 @@ class Log:
         self.truncations += 1
         old = self.parts[partition]
         kept = {o: r for o, r in old.records.items() if o < end}
-        self.parts[partition] = Part(kept, min(old.log_start, end), end, end, old.leader_epoch + 1)
+        self.parts[partition] = Part(kept, min(old.log_start, end), end, end, old.leader_epoch + 1, old, end)
 
     def elect(self, partition: int) -> None:
         """A clean election: another leader, the same records."""

@@ -22,8 +22,10 @@ from rich.console import Console
 
 from drill import Drill, write_folder
 from house.dying_drivers import real_storm
+from house.faults import FAULTS
 from house.pipeline import DDL
 from house.storm import Storm
+from house.timeline import Timeline
 from house.world import World
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
@@ -82,9 +84,12 @@ def core_storm(seed: int, home: Path, until: float) -> tuple[int, dict[str, int]
     with servers.database(f"soak_{seed}") as dsn, tempfile.TemporaryDirectory() as folder:
         world = World(dsn, Path(folder), kind=list(DDL)[seed % len(DDL)], restart=restart)
         storm = Storm(world, seed)
+        storm.timeline = Timeline(servers.postgres().superuser_dsn, dsn) if "timeline" in FAULTS else None
         figures = storm.rage(COMMITS_OF_A_STORM, until)
         struck = len(storm.committed_and_struck())
         world.close()
+        if storm.timeline:
+            storm.timeline.end()
     strikes = {f"{point}={kind}": n for (point, kind), n in figures.strikes.items()}
     return struck, strikes, figures.violations, dict(world.figures)
 

@@ -150,7 +150,9 @@ class Storm:
         if self.world.restart and self.rng.random() < RESTARTS:
             self._restarted(act, arguments)
             return
-        points = [point for point in self.points if act == "redo" or point not in REPLAYS_ONLY]
+        points = [point for point in self.points if point not in REPLAYS_ONLY]
+        if act == "redo":  # the only act that reaches these
+            points += [point for point in self.points if point in REPLAYS_ONLY] * 3
         point = self.rng.choice(points)
         kind = self.rng.choices(["kill", "raise", "stop"], [80, 15, 5])[0]
         if kind == "stop" and point in HOLDING_LOCKS and self.rng.random() < 0.8:

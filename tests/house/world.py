@@ -121,9 +121,16 @@ class World(Acts):
         return "truncation" in FAULTS or not self.log.truncations
 
     def forget(self) -> None:
-        """Streams that the ledger does not know any more, as after it went back in time, may be opened on other content."""
-        known = {stream for (stream,) in self.ask("select stream_id from lockstep.stream")}
-        self.parts = {stream: part for stream, part in self.parts.items() if stream in known}
+        """The ledger went back in time: streams that it does not know are opened anew, on whatever content is there.
+
+        It reads on where the log was cut past the position that it goes by now.
+        """
+        known = {}
+        for stream, partition, position in self.ask("select stream_id, partition, position from lockstep.stream"):
+            part = self.parts[stream]
+            today = self.log.parts[partition] if partition < len(self.log.parts) else None
+            known[stream] = today if today and part and today.holds(part, position) else part
+        self.parts = known
 
     def violations(self, *, rest: bool = False, least: int = 0) -> list[str]:
         """What the independent checker says, with the remembered log in Kafka's place; counted in `figures`."""
