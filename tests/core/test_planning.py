@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from lockstep.core.decisions import Blocked, Busy, Call, Caller, Done, Idle, Pace, Resume, Situation, Start, Unfinished
 from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert
+from lockstep.core.guarantees import AtLeastOnce, PerPartition
 from lockstep.core.offsets import Bounds, OffsetRange, Stream, StreamRange, TopicPartition, TopicView
 from lockstep.core.planning import budget, decide, fair_shares, live_ranges
+from lockstep.core.stores import Postgres
 
 PIPELINE = Pipeline("orders", "t", Json("id string"), Append("public.orders"))
+ELSEWHERE = replace(PIPELINE, guarantee=AtLeastOnce(), store=Postgres("WAREHOUSE"))
 ME = Caller("host/1/1")
 LATER = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -185,16 +188,18 @@ def test_a_log_that_is_not_the_same_is_named_with_its_offsets_and_retire(situati
 
 
 @pytest.mark.parametrize(
-    "now",
+    ("was", "now"),
     [
-        replace(PIPELINE, target=Append("public.other")),
-        replace(PIPELINE, target=Upsert("public.orders", key=("id",))),
-        replace(PIPELINE, topic="u"),
+        (PIPELINE, replace(PIPELINE, target=Append("public.other"))),
+        (PIPELINE, replace(PIPELINE, target=Upsert("public.orders", key=("id",)))),
+        (PIPELINE, replace(PIPELINE, topic="u")),
+        (PIPELINE, replace(PIPELINE, guarantee=PerPartition())),
+        (ELSEWHERE, replace(ELSEWHERE, store=Postgres("OTHER"))),
     ],
-    ids=["another table", "another kind", "another topic"],
+    ids=["another table", "another kind", "another topic", "another guarantee", "another store"],
 )
-def test_a_pipeline_keeps_its_topic_and_target_for_good(now):
-    before = Situation(view((0, 9)), AT_5, bound_by=(PIPELINE.document(),))
+def test_a_pipeline_keeps_its_topic_and_target_for_good(was, now):
+    before = Situation(view((0, 9)), AT_5, bound_by=(was.document(),))
     assert isinstance(decide(now, before, ME), Blocked)
     assert "abandon 7" in decide(now, replace(before, unfinished=unfinished()), ME).next_command
 

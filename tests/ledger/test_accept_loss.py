@@ -43,12 +43,18 @@ def test_unfinished_batches_of_every_lane_that_touch_the_loss_are_abandoned_and_
     live = ledger.planned({here: (0, 20), there: (0, 20)})
     filling = ledger.planned({here: (20, 30)}, lane="fill")
     elsewhere = ledger.planned({there: (20, 30)}, lane="fill")
+    behind = ledger.planned({here: (30, 40)}, lane="fill")
 
     loss = decisions.accept_loss(conn, SayingBroker(view((25, 90), (0, 90))), ORDERS, lost(0, 25), ME)
 
     assert loss.abandoned == (live, filling)
-    assert [batch_state(ledger, b) for b in (live, filling, elsewhere)] == ["abandoned", "abandoned", "planned"]
-    assert {batch for (batch,) in claims(ledger)} == {elsewhere}
+    assert {b: batch_state(ledger, b) for b in (live, filling, elsewhere, behind)} == {
+        live: "abandoned",
+        filling: "abandoned",
+        elsewhere: "planned",
+        behind: "planned",
+    }
+    assert {batch for (batch,) in claims(ledger)} == {elsewhere, behind}
 
 
 def test_the_same_loss_again_changes_nothing(conn, ledger):

@@ -119,6 +119,13 @@ def test_what_is_handed_over_waits_longer_after_each_try(database, ledger, tries
     assert expected - 30 < left(ledger) <= expected
 
 
+def test_a_holder_that_hands_over_makes_a_long_lease_short_at_once(database, ledger, attempt, monkeypatch):
+    monkeypatch.setattr(lease, "SECONDS_BETWEEN_RENEWALS", 3600)
+    do(ledger, "update lockstep.attempt set lease_until = clock_timestamp() + interval '1 hour'")
+    with lease.Lease(database, attempt, hands_over=True):
+        until(lambda: left(ledger) <= LEASE_SECONDS)
+
+
 def test_a_hand_over_that_fails_frees_its_lease(database, ledger, attempt):
     with pytest.raises(Refusal, match="no"), lease.Lease(database, attempt, hands_over=True):
         raise Refusal("no")

@@ -39,6 +39,14 @@ def test_a_recreated_topic_is_begun_anew_in_all_its_partitions_and_one_epoch(con
     assert decided(ledger) == [("retire", "me@here", "because")]
 
 
+def test_a_topic_of_another_cluster_is_begun_anew(conn, ledger):
+    ledger.done({ledger.stream(0): (0, 10)})
+    said = []
+    with suppress(Refusal):
+        said = [why for _, why in retire(conn, SayingBroker(view((0, 20), cluster_id="b")), ORDERS, None, ME).retired]
+    assert said == ["cluster id cluster-1 became b"]
+
+
 def test_one_partition_alone_may_be_retired(conn, ledger):
     ledger.stream(0)
     ledger.stream(1)
@@ -109,6 +117,14 @@ def test_a_healthy_log_is_not_retired_for_its_successor_would_read_it_all_again(
     with pytest.raises(Refusal, match=message) as refused:
         retire(conn, SayingBroker(view(bounds)), ORDERS, partition, ME)
     assert refused.value.next_command.startswith(next_command)
+    assert decided(ledger) == []
+
+
+def test_an_offset_to_begin_at_is_one_partitions(conn, ledger):
+    first, second = ledger.stream(0), ledger.stream(1)
+    ledger.done({first: (0, 10), second: (0, 10)})
+    with pytest.raises(Refusal, match="--from 5 is an offset of one partition"):
+        retire(conn, SayingBroker(view((0, 7), (0, 7))), ORDERS, None, ME, 5)
     assert decided(ledger) == []
 
 

@@ -174,6 +174,20 @@ def test_a_log_that_cannot_be_asked_or_is_another_one_is_left_as_it_is(conn, led
     assert rows(ledger, stream) == [(0, 10), (10, 20)]
 
 
+def test_a_pipeline_that_is_planned_meanwhile_is_merged_the_next_time(conn, ledger, behind, monkeypatch):
+    monkeypatch.setattr("lockstep.steps.upkeep.LOCK_SECONDS", 0.2)
+    stream = ledger.stream(0)
+    for begin in (0, 10):
+        ledger.done({stream: (begin, begin + 10)})
+    view = TopicView(CLUSTER, TOPIC, TOPIC_ID, {0: Bounds(20, 20)})
+
+    with behind("select 1 from lockstep.pipeline for no key update"):
+        busy = upkeep(conn, lambda _: view, least=2)
+
+    assert (busy.merged, [line.partition(":")[0] for line in busy.left]) == (0, [f"{TOPIC}-0"])
+    assert upkeep(conn, lambda _: view, least=2).merged == 1
+
+
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(pieces=st.lists(PIECE, min_size=1, max_size=7), log_start=st.integers(0, 30), most=st.integers(2, 5))
 def test_exactly_the_free_neighbours_below_log_start_are_merged(conn, ledger, pieces, log_start, most):
