@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mutants.of_constraints import MUTANTS as CONSTRAINTS
 from mutants.of_contents import MUTANTS as CONTENTS
 from mutants.of_decisions import MUTANTS as DECISIONS
 from mutants.of_definitions import MUTANTS as DEFINITIONS
@@ -9,6 +10,7 @@ from mutants.of_hours import MUTANTS as HOURS
 from mutants.of_leases import MUTANTS as LEASES
 from mutants.of_one_log import MUTANTS as ONE_LOG
 from mutants.of_owners import MUTANTS as OWNERS
+from mutants.of_retire import MUTANTS as RETIRE
 from mutants.of_the_edges import MUTANTS as EDGES
 from mutants.of_the_ledger import MUTANTS as LEDGER
 from mutants.of_the_rest import MUTANTS as REST
@@ -18,6 +20,7 @@ from mutants.of_totals import MUTANTS as TOTALS
 from mutants.of_verify import MUTANTS as VERIFY
 
 MUTANTS = [
+    *CONSTRAINTS,
     *CONTENTS,
     *DECISIONS,
     *DEFINITIONS,
@@ -28,6 +31,7 @@ MUTANTS = [
     *ONE_LOG,
     *OWNERS,
     *REST,
+    *RETIRE,
     *STEPS,
     *TIMELINES,
     *TOTALS,

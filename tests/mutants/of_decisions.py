@@ -1,4 +1,4 @@
-"""Mutants of what only a person decides, and of upkeep."""
+"""Mutants of what a person decides: to skip, abandon, pause, or accept a loss."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from mutants.mutant import Drop, Edit, one
 ABANDON = "tests/ledger/test_decisions.py::"
 LOSS = "tests/ledger/test_accept_loss.py::"
 NOT_LOST = f"{LOSS}test_what_is_not_lost_is_refused_and_changes_nothing"
-RETIRE = "tests/ledger/test_retire.py::"
-UPKEEP = "tests/ledger/test_upkeep.py::"
+ONE_LOG = "tests/house/test_one_log.py::"
+BROKEN = tuple(
+    f"{ONE_LOG}test_a_log_that_grew_past_the_position_again_is_blocked_and_begun_at_the_truncation[{new}]"
+    for new in (40, 41, 90)
+)
 SKIP = "tests/ledger/test_skip.py::"
 CANNOT = f"{SKIP}test_a_skip_that_cannot_be_is_refused_and_changes_nothing"
 
@@ -20,8 +23,8 @@ MUTANTS = [
         (f"{CANNOT}[on another log]",),
         Edit(
             "steps/skip.py",
-            "        refuse_another_log(stream, pipeline, (view.cluster_id, view.topic, view.topic_id))\n    goals",
-            "        pass\n    goals",
+            "        refuse_another_log(stream, pipeline, (view.cluster_id, view.topic, view.topic_id))\n    seen",
+            "        pass\n    seen",
         ),
         long=True,
     ),
@@ -56,7 +59,40 @@ MUTANTS = [
         ),
         long=True,
     ),
+    one(
+        "a skip goes over a log that lost its end",
+        "what stands there now would be left out as if it had been seen",
+        BROKEN,
+        Edit("steps/skip.py", "if broken := seen.blocked(pipeline.name, before):", "if (broken := None) is not None:"),
+        long=True,
+    ),
+    one(
+        "a skip keeps the claims of what it abandons",
+        "a fill could not read what was skipped; with the constraint off, which hides it",
+        f"{SKIP}test_a_skip_abandons_the_batches_that_work_there_and_no_others",
+        Edit("steps/skip.py", "        decisions.release_claims(cur, abandoned)\n", ""),
+        Drop("drop trigger committed_whole on lockstep.batch"),
+        long=True,
+    ),
     # A person abandons.
+    one(
+        "a decision does not take the pipeline's lock",
+        "a plan or a commit under way would not know of it",
+        f"{ABANDON}test_a_decision_does_not_wait_for_ever_and_says_so",
+        Edit(
+            "steps/decisions.py",
+            "            lock_pipeline(cur, pipeline)\n            yield cur",
+            "            yield cur",
+        ),
+        long=True,
+    ),
+    one(
+        "a batch is abandoned twice",
+        "the second decision would say what the first one did",
+        f"{ABANDON}test_abandoning_twice_changes_nothing_more",
+        Edit("steps/decisions.py", '        if batch.state == "abandoned":', '        if batch.state == "":'),
+        long=True,
+    ),
     one(
         "what is committed is abandoned",
         "its rows are there",
@@ -144,88 +180,53 @@ MUTANTS = [
         ),
         long=True,
     ),
-    # A person retires.
     one(
-        "a log that ends within an unfinished batch is healthy",
-        "the batch could never be read",
-        f"{RETIRE}test_a_log_that_ends_within_an_unfinished_batch_is_truncated_too",
-        Edit("steps/retire.py", "if end < claimed_until:", "if end < 0:"),
-        long=True,
-    ),
-    one(
-        "requests about a retired stream stay open",
-        "they would read another log's records",
-        f"{RETIRE}test_requests_about_a_retired_stream_are_closed_and_no_others",
-        Edit("steps/retire.py", "        close_requests_of(cur, streams=of_partitions)\n", ""),
-    ),
-    one(
-        "a stream is retired whatever moved meanwhile",
-        "a commit has come between",
-        f"{RETIRE}test_nothing_is_retired_when_a_commit_moved_the_streams_meanwhile",
-        Edit("steps/retire.py", "{s.stream_id: s.position for s in sick} or not (", "{s: 0 for s in ids} and not ("),
-        long=True,
-    ),
-    one(
-        "a stream is retired twice",
-        "its successor would be opened twice",
-        f"{RETIRE}test_nothing_is_retired_twice_by_two_persons",
+        "a loss abandons batches that do not touch it",
+        "their work would be for nothing",
+        f"{LOSS}test_unfinished_batches_of_every_lane_that_touch_the_loss_are_abandoned_and_no_others",
         Edit(
-            "steps/retire.py",
-            "set(ids) <= {s.stream_id for s in open_streams(cur, pipeline.name)}",
-            "set(ids) <= {*ids}",
+            "ledger/decisions.sql",
+            "where stream_id = any(%(streams)s) and offsets && int8range(%(from_offset)s, %(until_offset)s) order",
+            "where stream_id = any(%(streams)s) order",
         ),
         long=True,
     ),
     one(
-        "a retirement leaves no row",
-        "each decision says who took it and why",
-        f"{RETIRE}test_a_recreated_topic_is_begun_anew_in_all_its_partitions_and_one_epoch",
-        Edit("steps/retire.py", '        decisions.record(cur, pipeline.name, "retire", person, detail)\n', ""),
-        long=True,
-    ),
-    # The topic grows.
-    one(
-        "growth leaves no row",
-        "from here on a key may live in another partition",
-        "tests/house/test_growth.py::test_growth_is_recorded_and_opens_an_epoch_in_every_partition",
-        Edit("steps/plan.py", "        ledger.insert_growth(cur, pipeline.name, caller.owner, new)\n", ""),
-        long=True,
-    ),
-    # Upkeep.
-    one(
-        "what an open request is about is merged",
-        "the request would find other segments than it was shown",
-        f"{UPKEEP}test_what_a_batch_claims_and_what_an_open_request_is_about_is_left_alone",
-        Edit("ledger/upkeep.sql", "r.closed_at is null and w.stream_id", "false and w.stream_id"),
+        "a loss keeps the claims of what it abandons",
+        "the offsets could not be planned again; with the constraint off, which hides it",
+        f"{LOSS}test_unfinished_batches_of_every_lane_that_touch_the_loss_are_abandoned_and_no_others",
+        Edit("steps/decisions.py", "        decisions.release_claims(cur, abandoned)\n", ""),
+        Drop("drop trigger committed_whole on lockstep.batch"),
         long=True,
     ),
     one(
-        "what a batch claims is merged",
-        "its commit would not find what it replaces",
-        f"{UPKEEP}test_exactly_the_free_neighbours_below_log_start_are_merged",
-        Edit(
-            "ledger/upkeep.sql",
-            "not exists (select 1 from lockstep.claim k where k.stream_id = c.stream_id and k.offsets && c.offsets)",
-            "true",
+        "a loss may begin past the position",
+        "what lies between would stay open; with no_gap off, which hides it",
+        (
+            f"{NOT_LOST}[offsets1-bounds1-the position is 10, and what lies between would stay open---from 10 --until 25]",
         ),
+        Edit("steps/decisions.py", "passed = lost.from_offset <= position and _all", "passed = _all"),
+        Drop("drop trigger no_gap on lockstep.stream"),
         long=True,
     ),
     one(
-        "what was filled before the start is merged with what follows",
-        "the stream's own coverage begins at its start",
-        f"{UPKEEP}test_what_was_filled_before_the_start_is_not_merged_with_what_follows_it",
-        Edit("ledger/upkeep.sql", "upper(c.offsets) <= s.start_offset as before_start", "false as before_start"),
-        long=True,
-    ),
-    one(
-        "another log's start says what is merged",
-        "its offsets mean nothing here",
-        f"{UPKEEP}test_a_log_that_cannot_be_asked_or_is_another_one_is_left_as_it_is",
+        "what a batch covers is accepted as lost",
+        "its rows are there; with no_offset_twice off, which hides it",
+        (f"{NOT_LOST}[offsets2-bounds2-the position is 10, and what lies below it is covered---from 10 --until 25]",),
         Edit(
-            "steps/upkeep.py",
-            "if (s.cluster_id, s.topic_id) == (view.cluster_id, view.topic_id) and s.partition",
-            "if s.partition",
+            "steps/decisions.py",
+            "    if passed and lost.until_offset <= log_start:",
+            "    if lost.until_offset <= log_start:",
         ),
+        Drop("alter table lockstep.coverage drop constraint no_offset_twice"),
+        long=True,
+    ),
+    one(
+        "a loss takes what was skipped around it away",
+        "it could not be filled any more; with no_gap off, which hides it",
+        f"{LOSS}test_what_was_skipped_and_then_deleted_is_lost_and_the_rest_of_it_stays_skipped",
+        Edit("ledger/decisions.py", "            if begin < end:\n", "            if begin < 0:\n"),
+        Drop("drop trigger no_gap on lockstep.coverage"),
         long=True,
     ),
 ]

@@ -14,6 +14,7 @@ STOPPED = f"{VERSIONS}test_a_migration_between_two_tasks_stops_the_old_code_by_n
 MIGRATION = "ledger/migrations/0019_definitions_and_versions.sql"
 COMPARED = "require_same_definition(cur, attempt, folder)\n"
 OWN_RANGE = "tests/ledger/test_per_partition.py::test_a_tasks_role_changes_nothing_once_its_attempt_is_closed"
+KEEPS = "tests/core/test_planning.py::test_a_pipeline_keeps_its_topic_and_target_for_good"
 WHOLE = "tests/ledger/test_whole_owners.py::"
 
 MUTANTS: list[Mutant] = [
@@ -35,6 +36,34 @@ MUTANTS: list[Mutant] = [
         "rows would be judged by a suite that they were not staged under",
         f"{DEPLOYED}[validate-PerBatch-expectations]",
         Edit("steps/validate.py", f"            {COMPARED}            totals", "            totals"),
+        long=True,
+    ),
+    one(
+        "a pipeline may change its target",
+        "rows of one pipeline would lie in two tables",
+        (f"{KEEPS}[another table]", f"{KEEPS}[another kind]"),
+        Edit("core/planning.py", '("topic", "target", "guarantee", "store")', '("topic", "guarantee", "store")'),
+        long=True,
+    ),
+    one(
+        "a pipeline may change its topic",
+        "its positions mean nothing in another topic",
+        (f"{KEEPS}[another topic]",),
+        Edit("core/planning.py", '("topic", "target", "guarantee", "store")', '("target", "guarantee", "store")'),
+        long=True,
+    ),
+    one(
+        "a pipeline may change its guarantee",
+        "what was promised of older rows would not hold",
+        (f"{KEEPS}[another guarantee]",),
+        Edit("core/planning.py", '("topic", "target", "guarantee", "store")', '("topic", "target", "store")'),
+        long=True,
+    ),
+    one(
+        "a pipeline may change its store",
+        "its rows would lie in two stores",
+        (f"{KEEPS}[another store]",),
+        Edit("core/planning.py", '("topic", "target", "guarantee", "store")', '("topic", "target", "guarantee")'),
         long=True,
     ),
     one(

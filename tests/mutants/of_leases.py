@@ -5,9 +5,10 @@ from __future__ import annotations
 from mutants.mutant import Drop, Edit, one
 
 LEASES = "tests/ledger/test_leases.py::"
+PLANNING = "tests/core/test_planning.py::"
 DOUBT = "tests/house/test_in_doubt.py::"
 AWAY = f"{LEASES}test_a_lease_is_not_renewed_when"
-OF_THE_NEWEST = "b.token = a.token and b.state = 'planned'\n\n-- name: free_lease"
+OF_THE_NEWEST = "b.token = a.token and b.state = 'planned'\n\n-- name: wait_for_no_standby"
 
 MUTANTS = [
     # Leases.
@@ -15,7 +16,7 @@ MUTANTS = [
         "an older attempt renews its lease",
         "its batch is another attempt's",
         (f"{AWAY}[the batch has a newer token]",),
-        Edit("ledger/attempts.sql", OF_THE_NEWEST, "b.state = 'planned'\n\n-- name: free_lease"),
+        Edit("ledger/attempts.sql", OF_THE_NEWEST, "b.state = 'planned'\n\n-- name: wait_for_no_standby"),
         long=True,
     ),
     one(
@@ -24,8 +25,8 @@ MUTANTS = [
         (f"{AWAY}[the attempt was closed]",),
         Edit(
             "ledger/attempts.sql",
-            "a.token = %(token)s and a.closed_at is null\n  and b.batch_id",
-            "a.token = %(token)s\n  and b.batch_id",
+            "%(nonce)s::uuid and a.closed_at is null\n  and b.batch_id",
+            "%(nonce)s::uuid\n  and b.batch_id",
         ),
         Drop("drop trigger closed_once on lockstep.attempt"),
         long=True,
@@ -34,7 +35,7 @@ MUTANTS = [
         "a lease on an abandoned batch is renewed",
         "its work is for nothing",
         (f"{AWAY}[the batch was abandoned]",),
-        Edit("ledger/attempts.sql", OF_THE_NEWEST, "b.token = a.token\n\n-- name: free_lease"),
+        Edit("ledger/attempts.sql", OF_THE_NEWEST, "b.token = a.token\n\n-- name: wait_for_no_standby"),
         long=True,
     ),
     one(
@@ -108,6 +109,42 @@ MUTANTS = [
         ),
         long=True,
     ),
+    one(
+        "a holder whose batch was taken away is called each time",
+        "what stops its job would run again and again",
+        f"{LEASES}test_a_holder_whose_batch_was_taken_away_is_called_once",
+        Edit("steps/lease.py", "self._on_lost()\n                break", "self._on_lost()\n                continue"),
+        long=True,
+    ),
+    one(
+        "a holder that hands over keeps the planner's long lease",
+        "a run whose process dies would be waited for that long",
+        f"{LEASES}test_a_holder_that_hands_over_makes_a_long_lease_short_at_once",
+        Edit(
+            "steps/lease.py",
+            "pause = 0.0 if self._hands_over else SECONDS_BETWEEN_RENEWALS",
+            "pause = SECONDS_BETWEEN_RENEWALS",
+        ),
+        long=True,
+    ),
+    one(
+        "nobody may take a batch over",
+        "a person could not go on before the lease runs out",
+        f"{PLANNING}test_take_over_and_retry_are_explicit",
+        Edit(
+            "core/planning.py",
+            "batch.lease_is_live and not mine and not caller.take_over",
+            "batch.lease_is_live and not mine",
+        ),
+        long=True,
+    ),
+    one(
+        "a batch that fails by its data is tried for ever",
+        "each run would fail, and no person would be asked",
+        (f"{PLANNING}test_decisions[failed three times by data]",),
+        Edit("core/planning.py", "if times >= FAILURES_THAT_BLOCK and not caller.retry:", "if times < 0:"),
+        long=True,
+    ),
     # In doubt.
     one(
         "an abandoned batch is tried again after a doubt",
@@ -115,8 +152,8 @@ MUTANTS = [
         f"{DOUBT}test_a_batch_that_was_abandoned_meanwhile_is_not_committed_again",
         Edit(
             "steps/resolve.py",
-            'if token is None and batch.state != "planned":',
-            'if token is None and batch.state == "":',
+            'if witness is None and batch.state != "planned":',
+            'if witness is None and batch.state == "":',
         ),
         long=True,
     ),

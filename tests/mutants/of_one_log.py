@@ -54,6 +54,31 @@ MUTANTS = [
         Edit("steps/one_log.py", "and not _is_within(record, known)", "and False"),
     ),
     one(
+        "the epoch of a log that is shorter than the position is kept",
+        "the truncation would be noticed by nobody when the log has grown again",
+        f"{HOUSE}test_a_batch_that_is_gone_on_with_while_the_log_is_too_short_hides_no_truncation",
+        Edit("steps/one_log.py", " and s.position <= view.bounds[s.partition].stable_end]", "]"),
+        long=True,
+    ),
+    one(
+        "a request reads a log that lost its end",
+        "a replay would take other records for those that it replaces",
+        BROKEN,
+        Edit("steps/requests.py", "    require_one_log(conn, broker, pipeline, view)\n", ""),
+        long=True,
+    ),
+    one(
+        "a point of truncation is guessed without a leader epoch",
+        "new records would be left out, or old ones read again",
+        f"{HOUSE}test_a_stream_without_a_leader_epoch_is_not_guessed_about",
+        Edit(
+            "steps/one_log.py",
+            '    if known is None or now is None:\n        return None, "no leader epoch was kept for the stream"\n',
+            '    if known is None or now is None:\n        return min(stream.position, bounds.stable_end), ""\n',
+        ),
+        long=True,
+    ),
+    one(
         "the epoch of a range's end is not compared after the read",
         "the batch would commit records of a log that nobody planned on",
         f"{HOUSE}test_a_range_whose_end_is_replaced_while_it_is_read_is_not_committed",

@@ -7,6 +7,8 @@ from mutants.mutant import Drop, Edit, one
 OWNERS = "tests/ledger/test_owners.py::"
 MOVED = "tests/house/test_keys_that_moved.py::"
 FORGOTTEN = "tests/house/test_forgotten_deletions.py::"
+HOW_FAR = f"{FORGOTTEN}test_how_far_deletions_may_be_forgotten"
+GIVEN = "tests/cli/test_hand_over.py::test_a_hand_over_that_makes_no_sense_is_refused_in_one_line"
 NULLS = "tests/ledger/test_null_keys.py::"
 TWO = "tests/ledger/test_by_batch_of_two.py::"
 AGREE = f"{OWNERS}test_the_database_refuses_owners_that_do_not_agree"
@@ -70,6 +72,20 @@ MUTANTS = [
         "that batch would be refused at its commit, for ever",
         f"{OWNERS}test_a_table_is_not_handed_over_while_a_batch_would_write_it",
         Edit("steps/hand_over.py", "        if unfinished:", "        if unfinished == [-1]:"),
+        long=True,
+    ),
+    one(
+        "a pipeline hands over what is not its own",
+        "its owner would learn of it at the next commit",
+        (f"{GIVEN}[a stranger]", f"{GIVEN}[the wrong way round]"),
+        Edit("steps/hand_over.py", "        _refuse_a_stranger(cur, its, giver, receiver, recorded)\n", ""),
+        long=True,
+    ),
+    one(
+        "a pipeline hands a table over to itself",
+        "the decision would say that something changed",
+        (f"{GIVEN}[itself]",),
+        Edit("steps/hand_over.py", "if giver == receiver.name:", 'if giver == "":'),
         long=True,
     ),
     one(
@@ -150,6 +166,31 @@ MUTANTS = [
         "a replay of the older epoch would raise the dead",
         f"{FORGOTTEN}test_a_deletion_of_a_newer_epoch_is_remembered_as_long_as_an_older_epoch_can_be_read",
         Edit("core/deletions.py", "_log_start(older, view) < older.position", "_log_start(older, view) < 0"),
+        long=True,
+    ),
+    one(
+        "a log that is not the pipeline's says what is forgotten",
+        "its offsets mean nothing here",
+        (f"{HOW_FAR}[---another log than the pipeline's says nothing]",),
+        Edit(
+            "core/deletions.py",
+            "    if any(not s.retired and not _is_of(s, view) for s in every):",
+            "    if not every:",
+        ),
+        long=True,
+    ),
+    one(
+        "a partition that does not answer holds nothing",
+        "an older record in it would raise the dead",
+        (f"{HOW_FAR}[---a partition that does not answer may still hold a record]",),
+        Edit("core/deletions.py", "bounds.log_start if bounds else 0", "bounds.log_start if bounds else NEWEST_OFFSET"),
+        long=True,
+    ),
+    one(
+        "deletions are forgotten without the pipeline's lock",
+        "a plan under way may claim an older record",
+        f"{FORGOTTEN}test_a_pipeline_that_is_planned_meanwhile_is_left_for_the_next_time",
+        Edit("steps/forget_deletions.py", "            lock_pipeline(cur, row.pipeline)\n", ""),
         long=True,
     ),
     one(

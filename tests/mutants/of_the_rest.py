@@ -150,7 +150,7 @@ MUTANTS = [
         "a truncated log is taken for an idle one",
         "what stands there later is not what was read",
         (f"{PLANNING}test_decisions[the log was truncated]",),
-        Edit("core/planning.py", "if bounds.stable_end < stream.position:", "if bounds.stable_end < 0:"),
+        Edit("core/planning.py", "bounds.stable_end < stream.position:", "bounds.stable_end < 0:"),
         long=True,
     ),
     one(

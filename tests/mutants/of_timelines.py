@@ -83,6 +83,46 @@ MUTANTS = [
         Edit("adapters/postgres.py", "if not notice.startswith(HARMLESS):", 'if notice == "":'),
     ),
     one(
+        "an attempt of a lost timeline frees a stranger's lease",
+        "the stranger's batch is taken from it while it works",
+        f"{LINES}test_a_lease_of_a_lost_timeline_is_not_renewed_and_its_failure_closes_no_stranger",
+        Edit(
+            "ledger/attempts.sql",
+            "and nonce is not distinct from %(nonce)s::uuid and closed_at is null and lease_until > clock_timestamp()",
+            "and closed_at is null and lease_until > clock_timestamp()",
+        ),
+        long=True,
+    ),
+    one(
+        "the failure of a lost timeline closes a stranger's attempt",
+        "the stranger's batch counts a failure that was none of its own",
+        f"{LINES}test_a_lease_of_a_lost_timeline_is_not_renewed_and_its_failure_closes_no_stranger",
+        Edit(
+            "ledger/attempts.sql",
+            "fault = %(fault)s\nwhere batch_id = %(batch_id)s and token = %(token)s and nonce is not distinct from",
+            "fault = %(fault)s\nwhere batch_id = %(batch_id)s and token = %(token)s and %(nonce)s is not distinct from",
+        ),
+        long=True,
+    ),
+    one(
+        "a restore is said of another log",
+        "its offsets mean nothing here",
+        f"{SAID}test_another_log_is_refused_for_its_offsets_mean_nothing",
+        Edit("steps/restored.py", "    _refuse_another_log(broker, pipeline, streams)\n", ""),
+        long=True,
+    ),
+    one(
+        "a restore leaves no row",
+        "each decision says who took it and why",
+        f"{SAID}test_it_is_recorded_draws_past_what_was_seen_and_every_record_is_there_once",
+        Edit(
+            "steps/restored.py",
+            '        decisions.record(cur, pipeline.name, "restored", person, _detail(evidence))\n',
+            "",
+        ),
+        long=True,
+    ),
+    one(
         "restored draws nothing past what it has seen",
         "the next attempt has a number that a lost one had",
         f"{SAID}test_numbers_never_go_back_when_it_is_said_twice",
