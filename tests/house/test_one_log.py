@@ -6,9 +6,12 @@ from contextlib import closing
 
 import pytest
 
+from house.engine import RememberedEngine
 from house.log import SayingLog
+from house.scene import Scene
 from house.world import World
 from lockstep.adapters.postgres import READER, connect, transaction
+from lockstep.core.definition import PerPartition
 from lockstep.core.errors import Refusal
 from lockstep.ledger.picture import View, uncovered
 from lockstep.ledger.reading import holes
@@ -334,3 +337,47 @@ def test_a_range_whose_end_is_replaced_while_it_is_read_is_not_committed(scene):
 
     with pytest.raises(Refusal, match="leader epoch went from 0 to 1 since batch"):
         scene.validated(batch)
+
+
+@pytest.fixture
+def by_task(database, tmp_path, monkeypatch):
+    """A scene whose tasks commit each range, and what happens to the log right before the first of them reads."""
+    scene = Scene(database, tmp_path, guarantee=PerPartition())
+    happens, commit_ranges = [], RememberedEngine.commit_ranges
+
+    def committing(engine, work, task):
+        while happens:
+            happens.pop()()
+        return commit_ranges(engine, work, task)
+
+    monkeypatch.setattr(RememberedEngine, "commit_ranges", committing)
+    yield scene, happens
+    scene.end()
+
+
+def test_a_range_whose_end_is_replaced_while_its_task_reads_it_is_not_committed(by_task):
+    """The log loses its end after the attempt is opened and grows over it again before the task commits the range."""
+    scene, happens = by_task
+    scene.log.produce(0, 30)
+    batch = scene.plan()
+    happens.append(lambda: (scene.log.truncate(0, 10), scene.log.produce(0, 40)))
+
+    with pytest.raises(
+        Refusal, match=r"house.v1-0 \[0, 30\): the partition's leader epoch went from 0 to 1 since batch"
+    ):
+        scene.staged(batch)
+
+    assert scene.rows() == []
+    assert scene.positions()[0] == 0
+
+
+def test_a_clean_election_while_a_task_reads_its_range_does_not_stop_its_commit(by_task):
+    scene, happens = by_task
+    scene.log.produce(0, 30)
+    batch = scene.plan()
+    happens.append(lambda: scene.log.elect(0))
+
+    scene.commit(scene.validated(batch))
+
+    assert scene.positions()[0] == 30
+    assert scene.violations() == []

@@ -16,7 +16,7 @@ from lockstep.ledger import commit as ledger
 from lockstep.ledger import ranges
 from lockstep.ledger.contents import Digests
 from lockstep.steps.commit import LOCK_SECONDS, TRIES, refused_by_target
-from lockstep.steps.same_log import require_same_log
+from lockstep.steps.same_log import require_same_log, require_whole
 from lockstep.targets import copy, publish, straight, withdraw
 from lockstep.targets.published import of_ranges
 from lockstep.targets.rows import range_rows
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 class RangesOfAttempt:
     """One attempt's ranges and all that committing them takes; it travels to executors by value.
 
-    `log` is the (cluster id, topic id) that the batch was planned on, `log_starts` are per stream and from before the read.
+    `log` is the (cluster id, topic id) that the batch was planned on, `epochs` are the leader epochs of that plan.
+    `log_starts` are per stream and from before the read.
     """
 
     dsn: str = field(repr=False)
@@ -53,6 +54,7 @@ class RangesOfAttempt:
     log: tuple[str, str]
     definition_hash: str
     log_starts: Mapping[int, int]
+    epochs: Mapping[int, int]
 
     def refused(self) -> AbstractContextManager[None]:
         """Within it, what the target's table refuses is data's fault, said in one line."""
@@ -200,11 +202,13 @@ class RangeCommits:
         return copied
 
     def _log_starts(self, item: StreamRange) -> tuple[int, int]:
-        """The log's start before and after the read, on the same log; asked before the transaction, never inside (T6, T7)."""
+        """The log's start before and after the read, on the same, whole log; asked before the transaction (T6, T7)."""
         task = self._task
         if self._view is None:
             self._view = task.broker.view(item.offsets.topic_partition.topic)
-        after = require_same_log(self._view, task.log, item, task.attempt.batch_id, task.pipeline.name)
+        planned = (task.attempt.batch_id, task.pipeline.name)
+        after = require_same_log(self._view, task.log, item, *planned)
+        require_whole(task.broker, self._view, item, task.epochs.get(item.stream_id), *planned)
         return task.log_starts[item.stream_id], after
 
     def _refuse_too_many(self, item: StreamRange, line: ManifestLine) -> None:

@@ -31,21 +31,21 @@ def log_starts(at: Surroundings, pipeline: str, batch_id: int) -> dict[int, int]
     view = at.broker.view(ranges[0].offsets.topic_partition.topic)
     starts = {item.stream_id: require_same_log(view, log, item, batch_id, pipeline) for item in ranges}
     for item in ranges:
-        if item.stream_id in epochs:
-            _require_whole(at.broker, view, item, epochs[item.stream_id], batch_id, pipeline)
+        require_whole(at.broker, view, item, epochs.get(item.stream_id), batch_id, pipeline)
     return starts
 
 
-def _require_whole(
-    broker: Broker, view: TopicView, item: StreamRange, epoch: int, batch_id: int, pipeline: str
+def require_whole(
+    broker: Broker, view: TopicView, item: StreamRange, epoch: int | None, batch_id: int, pipeline: str
 ) -> None:
     """Under a new leader, the range's last record is still one of the log that was planned on.
 
     A range that ends with a marker or a compacted record proves nothing: it is planned and read again.
+    Asks for nothing without an `epoch` that the batch was planned under.
     """
     topic, partition = item.offsets.topic_partition.topic, item.offsets.topic_partition.partition
     now = view.bounds[partition].leader_epoch
-    if now is None or now <= epoch:
+    if epoch is None or now is None or now <= epoch:
         return
     last, until = item.offsets.until_offset - 1, item.offsets.until_offset
     record = next(broker.records(topic, partition, last, until, committed=False), None)

@@ -8,6 +8,7 @@ from lockstep.adapters.postgres import PLANNER, STAGER, transaction
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import BadData, CoverageMoved
 from lockstep.ledger import attempts
+from lockstep.ledger.one_log import planned_epochs
 from lockstep.steps.commit_range import RangesOfAttempt
 from lockstep.steps.plan_request import give_up
 
@@ -34,6 +35,7 @@ def commit_ranges(
         attempts.require_newest(cur, attempt)  # another one may have committed these ranges meanwhile
         lane = attempts.lane_of(cur, attempt.batch_id)
         (log,) = attempts.logs(cur, attempt.batch_id)
+        epochs = planned_epochs(cur, attempt.batch_id)
         starts = attempts.newest_attempt(cur, attempt.batch_id).log_starts
     task = RangesOfAttempt(
         dsn=at.dsn,
@@ -46,6 +48,7 @@ def commit_ranges(
         log=log,
         definition_hash=folder.content_hash(),
         log_starts={item.stream_id: starts[str(item.stream_id)] for item in ranges},
+        epochs=epochs,
     )
     outcomes = list(engine.commit_ranges(work, task))
     told = {outcome.stream_id for outcome in outcomes}
