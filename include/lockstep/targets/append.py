@@ -11,7 +11,8 @@ from lockstep.core.staging import COPY_SIZE
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import one
-from lockstep.targets.fit import COORDINATES, columns_of, payload, written_alike
+from lockstep.targets.fit import COORDINATES, columns_of, written_alike
+from lockstep.targets.payload import payload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ REPLAY = "the rows of the replayed offsets are deleted, and what today's code ma
 
 def publish(cur: cursor, target: Append, rows: Rows) -> dict[str, int]:
     """Inserts every row."""
-    columns = payload(cur, target.table, rows.table)
+    columns = payload(cur, target.table, rows)
     statement = sql.SQL(Q["append_rows"]).format(
         target=table_name(target.table),
         columns=columns.columns,

@@ -12,8 +12,9 @@ from lockstep.ledger.delivery import Q as TAKING
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name, typed_columns
 from lockstep.ledger.rows import maybe, one
-from lockstep.targets import append, fit, upsert
+from lockstep.targets import append, upsert
 from lockstep.targets.delivery import COORDINATES, NewerArrival
+from lockstep.targets.payload import payload
 from lockstep.targets.rows import Rows, staged_rows
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _publish(cur: cursor, delivery: Delivery, *, came_before: bool) -> dict[str,
 
 
 def _put(cur: cursor, target: Append, rows: Rows) -> dict[str, int]:
-    columns = fit.payload(cur, target.table, rows.table)
+    columns = payload(cur, target.table, rows)
     statement = sql.SQL(Q["put_rows"]).format(
         target=table_name(target.table),
         columns=columns.columns,

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from psycopg2 import sql
 
 from lockstep.core.definition import Accumulate, Append, PerPartition, Upsert
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.guarantees import EACH_STREAM, Delivered, commit_unit
-from lockstep.core.staging import RESERVED_COLUMNS
 from lockstep.core.totals import Count, Sum, misfits
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
@@ -37,36 +33,6 @@ WIDER = {
 }
 AS_POSTGRES_WRITES = {"timestamptz": "timestamp with time zone"}
 _NUMERIC = re.compile(r"^numeric\((\d+),(\d+)\)$")
-
-
-@dataclass(frozen=True, slots=True)
-class Payload:
-    """The columns to publish: their names quoted, and the expressions that cast the staged value to the target's type."""
-
-    names: tuple[str, ...]
-    types: tuple[str, ...]
-
-    @property
-    def columns(self) -> sql.Composable:
-        """`a, b`: the target's columns."""
-        return sql.SQL(", ").join(sql.Identifier(name) for name in self.names)
-
-    @property
-    def staged(self) -> sql.Composable:
-        """`t.a::text as a, t.b::numeric(12,2) as b`: the staged values as the target's types."""
-        return sql.SQL(", ").join(
-            sql.SQL("t.{0}::{1} as {0}").format(sql.Identifier(name), sql.SQL(type_))
-            for name, type_ in zip(self.names, self.types, strict=True)
-        )
-
-
-def payload(cur: cursor, table: str, staged: str) -> Payload:
-    """The columns of the table `staged`, reserved ones left out, with the target's types for them."""
-    types = columns_of(cur, table)
-    reserved = [name for name, _ in RESERVED_COLUMNS]
-    cur.execute(Q["staged_columns"], {"table": staged, "reserved": reserved})
-    names = tuple(row.name for row in every(cur))
-    return Payload(names, tuple(types[name] for name in names))
 
 
 def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> None:

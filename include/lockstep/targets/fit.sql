@@ -15,12 +15,6 @@ from pg_index i where i.indrelid = to_regclass(%(table)s) and i.indisunique and 
 select %(staged)s::regtype::oid = %(held)s::oid or exists (
     select 1 from pg_cast where castsource = %(staged)s::regtype and casttarget = %(held)s::oid and castcontext in ('a', 'i'))
 
--- name: staged_columns
--- The decoded columns of an attempt's staging table.
-select a.attname as name from pg_attribute a
-where a.attrelid = to_regclass(%(table)s) and a.attnum > 0 and not a.attisdropped and not a.attname = any(%(reserved)s)
-order by a.attnum
-
 -- name: may_publish
 -- Whether who publishes was granted what it takes.
 select has_table_privilege(%(role)s, to_regclass(%(table)s), 'select')

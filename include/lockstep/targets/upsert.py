@@ -11,7 +11,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import maybe, one
 from lockstep.ledger.staged import analyze
-from lockstep.targets.fit import Payload, payload
+from lockstep.targets.payload import Payload, payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,7 +117,7 @@ def _refuse_no_key(cur: cursor, target: Upsert) -> None:
 
 
 def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
-    columns = payload(cur, target.table, rows.table)
+    columns = payload(cur, target.table, rows)
     types = dict(zip(columns.names, columns.types, strict=True))
     keys = [sql.Identifier(name) for name in target.key]
     order = [sql.Identifier(target.order_by)] if target.order_by else []

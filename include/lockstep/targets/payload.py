@@ -1,0 +1,79 @@
+"""Payload: the decoded columns as the target's types, and a refusal of any text that such a type would cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from psycopg2 import sql
+
+from lockstep.core.errors import BadData
+from lockstep.core.staging import RESERVED_COLUMNS
+from lockstep.ledger.digests import TEXT
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe
+from lockstep.targets.fit import READ_FROM_TEXT, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from psycopg2.extensions import cursor
+    from psycopg2.sql import Composable
+
+    from lockstep.targets.rows import Rows
+
+Q = queries("lockstep.targets", "payload")
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """The columns to publish: their names quoted, and the expressions that cast the staged value to the target's type."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+
+    @property
+    def columns(self) -> Composable:
+        """`a, b`: the target's columns."""
+        return sql.SQL(", ").join(sql.Identifier(name) for name in self.names)
+
+    @property
+    def staged(self) -> Composable:
+        """`t.a::text as a, t.b::numeric(12,2) as b`: the staged values as the target's types."""
+        return sql.SQL(", ").join(
+            sql.SQL("t.{0}::{1} as {0}").format(sql.Identifier(name), sql.SQL(type_))
+            for name, type_ in zip(self.names, self.types, strict=True)
+        )
+
+
+def payload(cur: cursor, table: str, rows: Rows) -> Payload:
+    """The columns of the rows, reserved ones left out, with the target's types for them.
+
+    Raises `BadData` for a text that its column cannot hold as it is: a cast to `varchar(n)` cuts it without an error.
+    """
+    held = columns_of(cur, table)
+    reserved = [name for name, _ in RESERVED_COLUMNS]
+    cur.execute(Q["staged_columns"], {"table": rows.table, "reserved": reserved})
+    staged = tuple((row.name, row.type) for row in every(cur))
+    narrow = [name for name, type_ in staged if type_ == "text" and held[name] not in {*TEXT, *READ_FROM_TEXT}]
+    if narrow:
+        _require_whole(cur, table, rows, {name: held[name] for name in narrow})
+    return Payload(tuple(name for name, _ in staged), tuple(held[name] for name, _ in staged))
+
+
+def _require_whole(cur: cursor, table: str, rows: Rows, narrow: Mapping[str, str]) -> None:
+    changes = {
+        name: sql.SQL(Q["changes"]).format(column=sql.Identifier(name), held=sql.SQL(held))
+        for name, held in narrow.items()
+    }
+    named = [sql.SQL("when {} then {}").format(change, sql.Literal(name)) for name, change in changes.items()]
+    statement = sql.SQL(Q["first_changed"]).format(
+        rows=rows.source, named=sql.SQL(" ").join(named), any_of=sql.SQL(" or ").join(changes.values())
+    )
+    cur.execute(statement)
+    if row := maybe(cur):
+        raise BadData(
+            f"{table}.{row.name} is {narrow[row.name]} and cannot hold the text of the record at {row.place} offset "
+            f"{row.offset} as it is",
+            next_command=f"alter table {table} alter column {row.name} type text, the same in target.sql",
+        )

@@ -1,0 +1,16 @@
+-- name: staged_columns
+-- The decoded columns of an attempt's staging table, with their types as Postgres writes them.
+select a.attname as name, format_type(a.atttypid, a.atttypmod) as type from pg_attribute a
+where a.attrelid = to_regclass(%(table)s) and a.attnum > 0 and not a.attisdropped and not a.attname = any(%(reserved)s)
+order by a.attnum
+
+-- name: changes
+-- A text that does not come back from the target's type as it went in.
+t.{column}::{held}::text is distinct from t.{column}
+
+-- name: first_changed
+-- The first record with a text that the target's column would cut. Another store knows a stream's number alone.
+select coalesce(to_jsonb(s) ->> 'topic' || '-' || (to_jsonb(s) ->> 'partition'), 'stream ' || t._stream) as place,
+    t._offset as "offset", case {named} end as name
+from {rows} t left join lockstep.stream s on s.stream_id = t._stream
+where {any_of} order by t._stream, t._offset, t._ordinal limit 1
