@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from psycopg2 import errors
 
+from house.engine import RememberedEngine
 from house.scene import COMMITTED, told
 from lockstep.core.decisions import Busy, Caller, Resume, TaskRun
 from lockstep.core.errors import Unreachable
@@ -212,11 +213,31 @@ def test_a_run_picks_up_its_own_attempt_and_nobody_elses(scene):
     assert told(lambda: pick_up(scene.at.conn, batch_id, other)).startswith("Superseded: ")
 
 
-def test_staged_rows_that_the_tasks_did_not_report_are_refused(scene):
+def test_staged_rows_that_the_tasks_did_not_report_are_refused(scene, monkeypatch):
     scene.log.produce(0, 6)
-    attempt = scene.staged(scene.plan())
+    read = RememberedEngine.read
+
+    def reading(engine, work):
+        lines = read(engine, work)
+        scene.ask(f"set role lockstep_stager; delete from lockstep_staging.{work.tables[0][0]} where _offset = 3")
+        return lines
+
+    monkeypatch.setattr(RememberedEngine, "read", reading)
+    planned = scene.plan()
+    assert "staged are (rows, rejects) (5, 0), reported were (6, 0)" in told(lambda: scene.staged(planned))
+    assert scene.ask("select state, fault from lockstep.attempt") == [("failed", "data")]
+
+
+@pytest.mark.parametrize("after", ["stage", "validate"])
+def test_staged_rows_that_disappear_are_missed_by_the_commit(scene, after):
+    scene.log.produce(0, 6)
+    attempt = scene.staged(scene.plan()) if after == "stage" else scene.validated(scene.plan())
     scene.ask(f"set role lockstep_stager; delete from lockstep_staging.{attempt.table} where _offset = 3")
-    assert "reported were (6, 0)" in told(lambda: scene.validate(attempt))
+    if after == "stage":
+        scene.validate(attempt)
+    said = "staged are (rows, rejects) (5, 0), validated were (6, 0): the staging table has changed"
+    assert said in told(lambda: scene.commit(attempt))
+    assert scene.rows() == []
 
 
 def test_a_flood_of_rejects_is_not_committed(scene):

@@ -18,7 +18,7 @@ from lockstep.ledger.rows import every, maybe, one
 from lockstep.ledger.staged import places_of, staging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from psycopg2.extensions import cursor
 
@@ -42,6 +42,27 @@ NOTHING = Digests()
 
 
 @dataclass(frozen=True, slots=True)
+class Staged:
+    """Rows and rejects as they stand in staging: how many, from which offset to which, and their digests."""
+
+    rows: int
+    rejected: int
+    first_offset: int
+    last_offset: int
+    digests: Digests
+
+    def plus(self, other: Staged) -> Staged:
+        """Both sets of rows together."""
+        return Staged(
+            self.rows + other.rows,
+            self.rejected + other.rejected,
+            min(self.first_offset, other.first_offset),
+            max(self.last_offset, other.last_offset),
+            self.digests.plus(other.digests),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """What a committing transaction found in staging: `rows` in all, digests by (place, stream), columns by place."""
 
@@ -59,14 +80,25 @@ class Published:
     by_stream: Mapping[int, int]
 
 
-def staged_by_task(cur: cursor, attempt: AttemptId, places: Iterable[int]) -> dict[tuple[int, int], Digests]:
-    """The digests of each task's staged rows and rejects, of all targets together, by (task, stream)."""
-    found: dict[tuple[int, int], Digests] = defaultdict(Digests)
+def staged_by_task(cur: cursor, attempt: AttemptId, places: Iterable[int]) -> dict[tuple[int, int], Staged]:
+    """What each task has really staged, of all targets together, by (task, stream): counted by the database."""
+    found: dict[tuple[int, int], Staged] = {}
     for place in places:
         for row in _each(cur, "staged_by_task", attempt, place, _columns(cur, attempt, place)):
+            digests_ = Digests(int(row.rows_digest or 0), int(row.rejects_digest or 0))
+            here = Staged(row.rows, row.rejected, row.first_offset, row.last_offset, digests_)
             key = (row.task, row.stream_id)
-            found[key] = found[key].plus(Digests(int(row.rows_digest or 0), int(row.rejects_digest or 0)))
-    return dict(found)
+            found[key] = found[key].plus(here) if key in found else here
+    return found
+
+
+def staged_by_stream(found: Mapping[tuple[int, int], Staged], tasks: Collection[int]) -> dict[int, Staged]:
+    """What these tasks have staged, by stream; rows of tries that lost are left out."""
+    streams: dict[int, Staged] = {}
+    for (task, stream_id), its in found.items():
+        if task in tasks:
+            streams[stream_id] = streams[stream_id].plus(its) if stream_id in streams else its
+    return streams
 
 
 def require_staged(cur: cursor, attempt: AttemptId) -> Found:

@@ -1,6 +1,7 @@
 -- name: staged_by_task
--- The digests of each task's staged rows and rejects, per stream.
-select t._task as task, t._stream as stream_id, sum({row}) filter (where t._reason is null) as rows_digest,
+-- Each task's staged rows and rejects, per stream: counts, offsets and digests by one look.
+select t._task as task, t._stream as stream_id, count(*) - count(t._reason) as rows, count(t._reason) as rejected,
+    min(t._offset) as first_offset, max(t._offset) as last_offset, sum({row}) filter (where t._reason is null) as rows_digest,
     sum({reject}) filter (where t._reason is not null) as rejects_digest
 from {table} t group by 1, 2
 

@@ -14,7 +14,7 @@ from lockstep.core.guarantees import EACH_STREAM, NO_SUITE, WHOLE_BATCH, Deliver
 from lockstep.core.staging import AttemptId, StageWork
 from lockstep.faults import reach
 from lockstep.ledger import attempts, target_rows
-from lockstep.ledger.contents import staged_by_task
+from lockstep.ledger.contents import staged_by_stream, staged_by_task
 from lockstep.ledger.quarantine import create_raw
 from lockstep.ledger.ranges import end_older_tasks
 from lockstep.ledger.staged import analyze, create_staging, staged_records, staging
@@ -22,6 +22,7 @@ from lockstep.steps.failure import recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.same_log import log_starts
 from lockstep.steps.stage_ranges import commit_ranges
+from lockstep.steps.validate import require_counts
 from lockstep.targets.fit import require_fit
 from lockstep.targets.stores import results_of
 
@@ -77,8 +78,11 @@ def stage(
             if lines and (folder.transform is not None or len(places) > 1):
                 records = staged_records(cur, attempt, [line.task for line in lines], places)
                 lines = counted_once(lines, records)
-            contents = staged_by_task(cur, attempt, places) if lines else {}
-            attempts.insert_manifest(cur, attempt, lines, contents)
+            staged = staged_by_task(cur, attempt, places) if lines else {}
+            attempts.insert_manifest(cur, attempt, lines, {key: its.digests for key, its in staged.items()})
+            if lines:
+                found = staged_by_stream(staged, {line.task for line in lines})
+                require_counts(attempts.stream_totals(cur, attempt), found)
             streams = [item.stream_id for item in work.ranges]
             target_rows.insert_target_rows(cur, attempt, pipeline.targets, streams, lines)
             attempts.mark_staged(cur, attempt)

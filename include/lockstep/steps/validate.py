@@ -1,4 +1,4 @@
-"""Validate: the same log, the same counts, an acceptable share of rejects, and the pipeline's expectations."""
+"""Validate: the same log, an acceptable share of rejects, and the pipeline's expectations; stage has compared the counts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, ha
             attempts.require_newest(cur, attempt)  # what was superseded may have been swept away
             require_same_definition(cur, attempt, folder)
             totals = attempts.stream_totals(cur, attempt)
-            _require_counts(totals, staged_totals(cur, attempt))
             rows = sum(total.rows for total in totals)
             require_target_rows(cur, attempt, folder.pipeline.targets, rows, BadData)
             before = attempts.newest_attempt(cur, attempt.batch_id).log_starts
@@ -97,7 +96,7 @@ def _judge_committed(at: Surroundings, folder: PipelineFolder, attempt: AttemptI
         attempts.mark_validated(cur, attempt)
 
 
-def _require_counts(totals: Sequence[Any], staged: Mapping[int, Any]) -> None:
+def require_counts(totals: Sequence[Any], staged: Mapping[int, Any]) -> None:
     """What the winners' tasks reported is what the database finds staged by them."""
     if strangers := staged.keys() - {total.stream_id for total in totals}:
         raise BadData(
@@ -143,7 +142,7 @@ def _put_aside(
     found = sum(total.quarantined for total in after)
     if found != len(violators):
         raise BadData(f"{found} of {len(violators)} records that an expectation turned away are staged")
-    _require_counts(after, staged_totals(cur, attempt))
+    require_counts(after, staged_totals(cur, attempt))
     return after
 
 
