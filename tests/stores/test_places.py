@@ -12,6 +12,8 @@ from command_line import CommandLine, assert_refused
 from here import Here
 from lockstep.cli.surroundings import results_elsewhere, stores
 from lockstep.core.errors import BadData, Refusal, Unreachable
+from lockstep.steps.verify import verify
+from lockstep.steps.verify_results import VALUES
 from stores_facts import UPSERT
 
 
@@ -189,6 +191,22 @@ def test_verify_finds_a_row_that_somebody_took_out_and_one_that_he_moved(deliver
     assert not checks["every row is its batch's"][0]
     assert not checks["rows are all there"][0]
     assert "rows recorded" in checks["rows are all there"][1]
+
+
+@pytest.mark.parametrize("store", ["warehouse", "files"])
+def test_plain_verify_says_that_it_leaves_out_the_values_of_delivered_rows(delivered, store):
+    here = Here(delivered("Idempotent()", store))
+    here.drain()
+    results = results_elsewhere(here.folder.pipeline)
+
+    plain = verify(here.at.conn, here.at.broker, here.folder, deep=False, results=results)
+    deep = verify(here.at.conn, here.at.broker, here.folder, deep=True, results=results)
+
+    assert [check.left_out for check in plain if "values" in check.left_out] == [VALUES]
+    assert not [check for check in deep if "values" in check.left_out]
+    assert {check.left_out for check in deep if check.left_out} == (
+        {"results are files"} if store == "files" else set()
+    )
 
 
 def test_verify_finds_a_file_that_somebody_took_out(delivered):

@@ -68,7 +68,7 @@ def verify(
             checks.append(replace(check, name=ledger.name_of(pipeline, one.first, check.name)))
         cur.execute("set local enable_nestloop = on")
         if results:
-            checks += of_results(cur, pipeline, results)
+            checks += of_results(cur, pipeline, results, deep=deep)
         if view is None:
             return checks
         alike = _alike(folder, ledger.definitions(cur, pipeline.name))
