@@ -226,6 +226,39 @@ def test_two_pipelines_that_name_each_other_share_an_upserted_table(two, topic, 
     assert two.drill.ask("select n from public.drill where id = 'r3'") == [(3,)]
 
 
+def test_deep_of_a_shared_table_names_the_missing_rows_of_its_own_records_alone(two, topic, produce):
+    two.drill.ask("drop table public.drill; select 1")
+    eu = topic(partitions=1)
+    two.copy("eu", **{two.drill.topic: eu, 'Json("id string, n int")': 'Json("id string, n int", key="id")'})
+    two.upserts("drill", "eu")
+    two.upserts("eu", "drill")
+    two.forgets()
+    two.migrate("drill")
+    two.migrate("eu")
+    produce(eu, [(f"eu{n}", f'{{"id": "eu{n}", "n": {n}}}') for n in range(7)])
+    two.drains("drill")
+    two.drains("eu")
+    produce(eu, [("eu3", None), ("nowhere", None)])
+    two.drains("eu")
+    assert two.drill.ask("select count(*) from lockstep.tombstone") == [(2,)]
+    for name in ("drill", "eu"):
+        assert [check for check, (ok, _) in two.verified(name).items() if not ok] == []
+
+    two.drill.ask("delete from public.drill where id = 'eu5' returning 1")
+
+    newest = "each key's newest record is its row"
+    assert two.verified("drill")[newest][0]
+    found, detail = two.verified("eu")[newest]
+    assert not found
+    assert detail.startswith('key ["eu5"]: its newest record is stream ')
+    assert detail.endswith("offset 5, and its row is missing")
+
+    two.drill.ask("delete from public.drill where id = 'r7' returning 1")
+
+    assert 'key ["r7"]: its newest record is stream ' in two.verified("drill")[newest][1]
+    assert "r7" not in two.verified("eu")[newest][1]
+
+
 def test_with_order_by_the_higher_value_wins_whichever_topic_it_came_from(two, topic, produce):
     two.drill.ask("drop table public.drill; select 1")
     eu = topic(partitions=1)
