@@ -13,7 +13,8 @@ import psycopg2
 import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 
-from lockstep.adapters.postgres import last_line, staging_dsn
+from lockstep.adapters.postgres import staging_dsn
+from lockstep.adapters.postgres_words import last_line
 from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.errors import BadData, Unreachable
 from lockstep.core.staging import RESERVED_COLUMNS, STAGING_SCHEMA, RangeOutcome

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import psycopg2
 import pyarrow as pa
 
-from lockstep.adapters.postgres import last_line, staging_dsn
+from lockstep.adapters.postgres import staging_dsn
+from lockstep.adapters.postgres_words import last_line
 from lockstep.core.errors import BadData, Unreachable
 from lockstep.core.staging import LeftToSpark, RangeOutcome
 from lockstep.formats.json_columns import straight_columns

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import (
-    TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -19,7 +17,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from lockstep.adapters.kafka_election import settled
 from lockstep.adapters.kafka_epochs import LAST_STAMP, epoch_of
-from lockstep.adapters.kafka_reading import Fetched, refuse_malformed
+from lockstep.adapters.kafka_group import show_forward
+from lockstep.adapters.kafka_reading import Fetched, first_stamps, refuse_malformed
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import Bounds, TopicView
@@ -102,22 +101,13 @@ class Broker:
         if not at:
             return {}
         consumer = self._reader(committed=committed, **GLANCE)
-        found, waited_for = {}, set(at)
-        consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in at.items()])
-        until = time.monotonic() + GLANCE_SECONDS
         try:
-            while waited_for and (message := consumer.poll(max(0.0, until - time.monotonic()))) is not None:
-                if message.partition() in waited_for:
-                    waited_for.discard(message.partition())
-                    consumer.pause([TopicPartition(topic, message.partition())])
-                    kind, stamp = (TIMESTAMP_NOT_AVAILABLE, -1) if message.error() else message.timestamp()
-                    if kind != TIMESTAMP_NOT_AVAILABLE and stamp >= 0:
-                        found[message.partition()] = _moment(stamp)
+            stamps = first_stamps(consumer, topic, at, GLANCE_SECONDS)
         except KafkaException as error:
             raise self._away(error) from None
         finally:
             consumer.close()
-        return found
+        return {partition: _moment(stamp) for partition, stamp in stamps.items()}
 
     def retention(self, topic: str) -> timedelta | None:
         """How long the topic keeps a record; None when time deletes none, or when we may not see how it is kept."""
@@ -137,22 +127,10 @@ class Broker:
 
         Raises `Unreachable` when the group is in use or may not be written.
         """
-        # A member to be, not an admin client: that one crashes where a coordinator has just moved (librdkafka#5040).
-        # It connects to its coordinator before it knows where that is, and then pauses: 40 milliseconds less so.
-        at_once = {"reconnect.backoff.ms": 1}
-        consumer = Consumer(at_once | self._options | {"group.id": group, "enable.auto.commit": False})
         try:
-            before = consumer.committed([TopicPartition(topic, partition) for partition in positions], timeout=SECONDS)
-            ahead = [TopicPartition(topic, p.partition, positions[p.partition]) for p in before]
-            ahead = [new for new, old in zip(ahead, before, strict=True) if new.offset > old.offset]
-            moved = consumer.commit(offsets=ahead, asynchronous=False) if ahead else []
-            for part in [*before, *moved]:
-                if part.error:
-                    raise self._away(KafkaException(part.error))
+            show_forward(self._options, group, topic, positions, SECONDS)
         except KafkaException as error:
             raise self._away(error) from None
-        finally:
-            consumer.close()
 
     def records(
         self, topic: str, partition: int, from_offset: int, until_offset: int, *, committed: bool = True

@@ -1,16 +1,19 @@
-"""What the readers of a log share: how far a consumer has fetched, and batches of records that it cannot read."""
+"""What the readers of a log share: how far a consumer has fetched, first timestamps, and batches that cannot be read."""
 
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, TopicPartition
 
 from lockstep.core.errors import BadData
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message
+    from collections.abc import Mapping
+
+    from confluent_kafka import Consumer, Message
 
 INTERVAL_MS = 1_000
 # librdkafka names a batch of records that it cannot read. It then goes on behind it, or at an offset that does not exist.
@@ -59,3 +62,18 @@ def refuse_malformed(message: Message, bootstrap: str) -> None:
             next_command=f"restore the partition from a replica, or lockstep skip NAME --to {message.partition()}:OFFSET "
             "--reason ...",
         )
+
+
+def first_stamps(consumer: Consumer, topic: str, at: Mapping[int, int], seconds: float) -> dict[int, int]:
+    """Partition → milliseconds of the first record at or past an offset; omits partitions that give none in time."""
+    found, waited_for = {}, set(at)
+    consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in at.items()])
+    until = time.monotonic() + seconds
+    while waited_for and (message := consumer.poll(max(0.0, until - time.monotonic()))) is not None:
+        if message.partition() in waited_for:
+            waited_for.discard(message.partition())
+            consumer.pause([TopicPartition(topic, message.partition())])
+            kind, stamp = (TIMESTAMP_NOT_AVAILABLE, -1) if message.error() else message.timestamp()
+            if kind != TIMESTAMP_NOT_AVAILABLE and stamp >= 0:
+                found[message.partition()] = stamp
+    return found

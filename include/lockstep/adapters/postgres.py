@@ -11,6 +11,7 @@ from psycopg2 import errors, sql
 from psycopg2.extensions import ISOLATION_LEVEL_REPEATABLE_READ, TransactionRollbackError, make_dsn, parse_dsn
 from psycopg2.extras import NamedTupleCursor
 
+from lockstep.adapters.postgres_words import first_line, last_line, without_secrets
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.ledger_version import SETTING, ledger_version
 
@@ -91,7 +92,7 @@ def connect_as_is(dsn: str, *, name: str = "lockstep", place: Place = LEDGER) ->
         )
     except psycopg2.OperationalError as error:
         raise Unreachable(
-            f"{place.called} does not answer: {_without_secrets(error, parts)}", next_command=place.next_command
+            f"{place.called} does not answer: {without_secrets(error, parts)}", next_command=place.next_command
         ) from None
     return conn
 
@@ -183,30 +184,6 @@ def staging_dsn(dsn: str, name: str) -> str:
         **_patience("keepalives_"),
         tcp_user_timeout=SILENT_SECONDS * 1000,
     )
-
-
-def first_line(error: Exception) -> str:
-    """What a server's error says before its hints."""
-    return (str(error).strip().splitlines() or ["no reason given"])[0].strip()
-
-
-def last_line(error: Exception) -> str:
-    """What a driver's many lines come down to."""
-    return (str(error).strip().splitlines() or ["no reason given"])[-1].strip()
-
-
-def _without_secrets(error: Exception, parts: dict[str, str]) -> str:
-    """A driver's last line, unless it repeats a password, or a piece of one that was not escaped."""
-    said, secret = last_line(error), parts.get("password")
-    open_anyway = {parts.get(name) for name in ("user", "host", "dbname")}
-    odd = (
-        "@" in parts.get("host", "") + parts.get("dbname", "") or not parts.get("port", "0").replace(",", "").isdigit()
-    )
-    if odd or (secret and secret not in open_anyway and secret in said):
-        return (
-            "its reason is not shown, for it may hold a piece of the password (special characters are written as %XX)"
-        )
-    return said
 
 
 def _patience(prefix: str) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import psycopg2
 from psycopg2 import errors, sql
 
-from lockstep.adapters.postgres import OWNER, READER, last_line, transaction
+from lockstep.adapters.postgres import OWNER, READER, transaction
+from lockstep.adapters.postgres_words import last_line
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.guarantees import EACH_STREAM, commit_unit
 from lockstep.ledger.owners import register

@@ -13,7 +13,8 @@ from great_expectations.data_context.types.base import ProgressBarsConfig
 from psycopg2.extensions import parse_dsn
 from sqlalchemy.engine import URL
 
-from lockstep.adapters.postgres import STAGER, last_line
+from lockstep.adapters.postgres import STAGER
+from lockstep.adapters.postgres_words import last_line
 from lockstep.core.errors import BadData
 from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.core.violations import QUARANTINE, Judgement, columns_of, is_critical, on_violation, reason

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 from psycopg2 import sql
 
-from lockstep.adapters.postgres import COMMITTER, LEDGER, Place, connect, first_line, transaction
+from lockstep.adapters.postgres import COMMITTER, LEDGER, Place, connect, transaction
+from lockstep.adapters.postgres_words import first_line
 from lockstep.core.definition import AtLeastOnce, Idempotent
 from lockstep.core.errors import BadData, BadDefinition, Refusal
 from lockstep.core.restored import Seen

@@ -1,0 +1,27 @@
+"""What Postgres and its driver say, in one line and without a password."""
+
+from __future__ import annotations
+
+
+def first_line(error: Exception) -> str:
+    """What a server's error says before its hints."""
+    return (str(error).strip().splitlines() or ["no reason given"])[0].strip()
+
+
+def last_line(error: Exception) -> str:
+    """What a driver's many lines come down to."""
+    return (str(error).strip().splitlines() or ["no reason given"])[-1].strip()
+
+
+def without_secrets(error: Exception, parts: dict[str, str]) -> str:
+    """A driver's last line, unless it repeats a password, or a piece of one that was not escaped."""
+    said, secret = last_line(error), parts.get("password")
+    open_anyway = {parts.get(name) for name in ("user", "host", "dbname")}
+    odd = (
+        "@" in parts.get("host", "") + parts.get("dbname", "") or not parts.get("port", "0").replace(",", "").isdigit()
+    )
+    if odd or (secret and secret not in open_anyway and secret in said):
+        return (
+            "its reason is not shown, for it may hold a piece of the password (special characters are written as %XX)"
+        )
+    return said
