@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from ledger_rows import NOON, SayingBroker, read, view
+from lockstep.adapters.os_user import os_user
 from lockstep.core.definition import Json, Pipeline, Upsert
 from lockstep.ledger import reading
 from lockstep.steps.status import holes, status
@@ -129,9 +130,10 @@ def test_holes_are_what_lies_before_the_start_and_what_was_skipped_and_losses_ar
     ledger.covered(stream, 50, 60, "skipped")
     ledger.covered(stream, 60, 65, "loss")
     ledger.ask(
-        "insert into lockstep.decision (pipeline, kind, who, why, detail) values ('orders', 'accept-loss', 'me@here', 'gone',"
+        "insert into lockstep.decision (pipeline, kind, who, why, detail) values ('orders', 'accept-loss', %(me)s, 'gone',"
         " jsonb_build_object('stream_id', %(s)s, 'from_offset', 60, 'until_offset', 65)) returning 1",
         s=stream,
+        me=os_user(),
     )
     broker = SayingBroker(view((10, 100)))
 
@@ -140,7 +142,7 @@ def test_holes_are_what_lies_before_the_start_and_what_was_skipped_and_losses_ar
     assert listed == [
         (10, 30, "uncovered", "before the start"),
         (50, 60, "skipped", None),
-        (60, 65, "loss", "me@here: gone"),
+        (60, 65, "loss", f"{os_user()}: gone"),
     ]
     assert only_stream(conn, broker)["holes"] == 2
 

@@ -11,6 +11,8 @@ from psycopg2 import errors, sql
 from psycopg2.extensions import ISOLATION_LEVEL_REPEATABLE_READ, TransactionRollbackError, make_dsn, parse_dsn
 from psycopg2.extras import NamedTupleCursor
 
+from lockstep.adapters.os_user import SETTING as OS_USER
+from lockstep.adapters.os_user import os_user
 from lockstep.adapters.postgres_words import first_line, last_line, without_secrets
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.ledger_version import SETTING, ledger_version
@@ -200,7 +202,7 @@ def _assert_promises(conn: connection) -> None:
         # A server knows only some of these, by its version; a login's own bound would cancel long commits again and again.
         unbounded = "select set_config(name, '0', false) from pg_settings where name = any(%s)"
         cur.execute(unbounded, (list(UNBOUNDED),))
-        for name, value in (_patience("tcp_keepalives_") | {SETTING: ledger_version()}).items():
+        for name, value in (_patience("tcp_keepalives_") | {SETTING: ledger_version(), OS_USER: os_user()}).items():
             cur.execute("select set_config(%s, %s, false)", (name, str(value)))
         cur.execute(
             "select current_setting('synchronous_commit') as durable,"

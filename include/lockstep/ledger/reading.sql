@@ -47,7 +47,9 @@ hole as (
 select h.stream_id, s.topic, s.partition, lower(h.offsets) as from_offset, upper(h.offsets) as until_offset, h.kind,
     case when h.kind = 'uncovered' and upper(h.offsets) <= s.start_offset then 'before the start'
          else (
-            select d.who || ': ' || d.why from lockstep.decision d
+            select d.who || case when d.os_user <> d.who
+                    then format(' (%%s, login %%s%%s)', d.os_user, d.login, ' from ' || host(d.client)) else '' end || ': ' || d.why
+            from lockstep.decision d
             where d.pipeline = s.pipeline and d.kind = case h.kind when 'loss' then 'accept-loss' when 'skipped' then 'skip' end
               and (d.detail ->> 'stream_id')::int = h.owner
               and (d.detail ->> 'from_offset')::bigint < upper(h.offsets) and (d.detail ->> 'until_offset')::bigint > lower(h.offsets)

@@ -1,0 +1,21 @@
+"""Whom this machine's kernel knows: what no environment variable can change."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+from functools import cache
+
+SETTING = "lockstep.os_user"  # each session says it, and the ledger keeps it with what is decided
+
+
+@cache
+def os_user() -> str:
+    """Returns `name@host` of the process's user; `uid-N@host` where the machine has no name for it."""
+    uid = os.getuid()
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:  # as containers have them
+        name = f"uid-{uid}"
+    return f"{name}@{socket.gethostname()}"
