@@ -69,6 +69,10 @@ bench-ledger: $(VENV)/.built servers ## plan and commit on a full ledger against
 bench-pages: $(VENV)/.built servers ## every page on a ledger of 100,000 batches and 1,000 partitions, in milliseconds
 	@$(BIN)/python bench/pages.py $(ARGS)
 
+.PHONY: catalog
+catalog: $(VENV)/.built-dev servers ## write ledger/catalog.txt anew, after a migration was added
+	@PYTHONPATH=$(CURDIR)/include:$(CURDIR)/tests $(BIN)/python tests/write_catalog.py
+
 .PHONY: screenshots
 screenshots: $(VENV)/.built-dev jars ## take the pictures of the pages in docs/images anew, by a real Airflow in Chromium
 	@LOCKSTEP_SCREENSHOTS=$(CURDIR)/docs/images $(BIN)/python -m pytest -q tests/browser $(ARGS)

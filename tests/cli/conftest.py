@@ -12,8 +12,8 @@ from command_line import TARGET, CommandLine
 from here import Here
 
 NUMBERS = itertools.count()
-# One broker holds everything once; an older Postgres is made without checksums.
-KNOWN = {"replication.factor", "min.insync.replicas", "data_checksums"}
+# One broker holds everything once; an older Postgres is made without checksums; the tests' own login migrates, too.
+KNOWN = {"replication.factor", "min.insync.replicas", "data_checksums", "privileges"}
 OF_A_RUN = ", ".join(f"lockstep_{role}" for role in ("planner", "stager", "committer", "partition", "reader"))
 DEFINITION = """
 from lockstep.core.definition import Append, Json, Limits, Pipeline

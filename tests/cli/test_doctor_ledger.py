@@ -96,3 +96,35 @@ def test_a_database_without_a_ledger_is_told_to_migrate(lockstep, sound, empty_d
     assert set(found) == {"migrations", "target"}
     assert found["migrations"]["remedy"] == "lockstep migrate"
     assert sound
+
+
+def test_a_login_that_may_more_than_a_run_is_told(lockstep, sound, admin, login):
+    def told():
+        found = lockstep("doctor", "orders", "--json").document["findings"]
+        return [f["found"] for f in found if f["check"] == "privileges"]
+
+    assert told() == ["more than a run needs: createrole, createdb, owner of the database, member of lockstep_owner"]
+    name = login()
+    assert told() == []
+    admin(f"alter role {name} createrole")
+    admin(f"grant lockstep_owner to {name}")
+    assert told() == ["more than a run needs: createrole, member of lockstep_owner"]
+    admin(f"alter role {name} nocreaterole superuser")
+    assert told() == ["more than a run needs: superuser"]
+    assert sound
+
+
+def test_a_guard_that_was_taken_away_is_told_by_doctor_and_verify(lockstep, here, admin):
+    here.drain()
+    admin("alter table lockstep.commit disable trigger same_timeline")
+
+    doctor = lockstep("doctor", "drill", "--json")
+    verify = lockstep("verify", "drill")
+
+    (found,) = [f for f in doctor.document["findings"] if f["check"] == "catalog"]
+    assert (doctor.code, found["severity"]) == (1, "problem")
+    assert found["found"] == "trigger lockstep.commit.same_timeline is disabled"
+    assert verify.code == 1
+    assert "trigger lockstep.commit.same_timeline is disabled" in " ".join(verify.out.split())
+    admin(found["remedy"])
+    assert lockstep("verify", "drill").code == 0

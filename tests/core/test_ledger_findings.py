@@ -19,12 +19,12 @@ def severity(finding) -> str | None:
 
 
 def test_a_ledger_that_was_just_migrated_gives_no_finding():
-    assert judge.ledger_findings(FACTS, KNOWN) == [None] * 5
+    assert judge.ledger_findings(FACTS, KNOWN) == [None] * 6
     assert judge.target_findings("orders", TARGET) == [None]
 
 
 def test_migrations_that_nobody_may_read_are_not_taken_for_right():
-    assert judge.ledger_findings(replace(FACTS, applied=None), KNOWN) == [None] * 4
+    assert judge.ledger_findings(replace(FACTS, applied=None), KNOWN) == [None] * 5
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,13 @@ def test_membership(roles, missing, reason):
     found = judge.membership(replace(FACTS, roles=roles))
     assert severity(found) == ("problem" if missing else None), reason
     assert not found or missing in found.found
+
+
+def test_a_login_that_may_more_than_a_run_is_told_what():
+    found = judge.privileges(replace(FACTS, excess=["createrole", "member of lockstep_owner"]))
+    assert severity(found) == "warning"
+    assert found.found == "more than a run needs: createrole, member of lockstep_owner"
+    assert judge.privileges(FACTS) is None
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,8 @@ class Check(StrEnum):
     MEMBERSHIP = "membership"
     GRANTS = "grants"
     HISTORY = "history"
+    PRIVILEGES = "privileges"
+    CATALOG = "catalog"
     MIGRATIONS = "migrations"
     TARGET = "target"
     OWNER = "owner"

@@ -111,6 +111,13 @@ class LedgerFacts:
     roles: Mapping[str, bool]  # those that exist; whether the login may `set role` to it
     lacking: Sequence[Grant]
     rewriting: Sequence[Grant]  # what lets a role change history
+    excess: Sequence[str] = ()  # what the login may beyond a run: `superuser`, `createrole`, ..., the owner's role
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The grants that findings of their own tell of, as the catalog names them."""
+        told = (*self.lacking, *self.rewriting)
+        return frozenset(f"{f'lockstep.{g.table}' if g.table else 'schema lockstep'} to {g.role}" for g in told)
 
     def lets_read(self, role: str) -> bool:
         """Whether the login may take the role on, and that one may look at everything."""
@@ -130,7 +137,7 @@ class TargetFacts:
 
 def ledger_findings(facts: LedgerFacts, known: Mapping[int, str]) -> Judged:
     """What deviates from a ledger that this code has just migrated; `known` are its migrations by version."""
-    looked = [roles(facts), membership(facts), grants(facts), history(facts)]
+    looked = [roles(facts), membership(facts), privileges(facts), grants(facts), history(facts)]
     return looked if facts.applied is None else [*looked, migrations(facts.applied, known)]
 
 
@@ -159,6 +166,20 @@ def membership(facts: LedgerFacts) -> Finding | None:
         f"no member of {', '.join(missing)}",
         "a step says `set role` and is refused",
         f'grant {", ".join(missing)} to "{facts.login}"',
+    )
+
+
+def privileges(facts: LedgerFacts) -> Finding | None:
+    """A run needs its five roles and nothing else: what it may beyond them, every transform may."""
+    if not facts.excess:
+        return None
+    return warning(
+        Check.PRIVILEGES,
+        f"role {facts.login}",
+        f"more than a run needs: {', '.join(facts.excess)}",
+        "whoever has the credentials of a run, as a transform does, could rewrite history with them",
+        f"run with a login of its own, and keep this one for `{MIGRATE}`: "
+        f"create role lockstep_run login; grant {', '.join(OF_A_RUN)} to lockstep_run",
     )
 
 

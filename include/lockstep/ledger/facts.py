@@ -78,9 +78,11 @@ def ledger_facts(conn: connection) -> LedgerFacts:
         lacking = [Grant(*row) for row in every(cur)]
         cur.execute(Q["rewriting"], {"history": list(HISTORY), "roles": list(OF_A_RUN)})
         rewriting = [Grant(*row) for row in every(cur)]
+        cur.execute(Q["excess"])
+        excess = [row.what for row in every(cur)]
         cur.execute(MIGRATIONS["ledger_exists"])
         exists = one(cur)[0]
-    return LedgerFacts(login, _applied(conn, roles) if exists else {}, roles, lacking, rewriting)
+    return LedgerFacts(login, _applied(conn, roles) if exists else {}, roles, lacking, rewriting, excess)
 
 
 def target_facts(cur: cursor, pipeline: Pipeline) -> TargetFacts:

@@ -39,6 +39,22 @@ select rolname as role,
     as may_set
 from pg_roles where rolname = any(%(roles)s::text[])
 
+-- name: excess
+-- What this login may beyond a run: its own attributes, the owner's role, and roles that reach the server's files.
+select unnest(array_remove(array[
+    case when rolsuper then 'superuser' end,
+    case when rolcreaterole then 'createrole' end,
+    case when rolcreatedb then 'createdb' end,
+    case when rolreplication then 'replication' end,
+    case when rolbypassrls then 'bypassrls' end,
+    case when (select pg_get_userbyid(datdba) = current_user from pg_database where datname = current_database())
+        then 'owner of the database' end], null)) as what
+from pg_roles where rolname = current_user
+union all
+select 'member of ' || rolname from pg_roles
+where rolname in ('lockstep_owner', 'pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files', 'pg_write_all_data')
+  and pg_has_role(current_user, oid, 'MEMBER') and not (select rolsuper from pg_roles where rolname = current_user)
+
 -- name: lacking
 -- Which of these grants on tables that exist are not there, and who may not even enter the schema.
 select g.role, g.privilege, g.name

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import READER, connect_as_is, transaction
 from lockstep.core.broker_findings import broker_findings
+from lockstep.core.catalog import catalog_findings
 from lockstep.core.database_findings import database_findings
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.findings import Check, Finding, Judged, Report, Severity, problem, warning
@@ -17,6 +18,7 @@ from lockstep.core.ownership import owner_findings
 from lockstep.core.replication_findings import replication_findings
 from lockstep.core.session_findings import session_findings
 from lockstep.ledger import reading
+from lockstep.ledger.catalog import deviating
 from lockstep.ledger.facts import Flow, database_facts, flow, ledger_facts, target_facts
 from lockstep.ledger.migrate import known
 from lockstep.ledger.owners import conflicts
@@ -111,6 +113,9 @@ def _of_postgres(
             ledger = ledger_facts(conn)
             migrations = {migration.version: migration.checksum for migration in known()}
             judged += ledger_findings(ledger, migrations)
+            if ledger.applied == migrations:
+                with transaction(conn, None) as cur:
+                    judged += catalog_findings(deviating(cur), ledger.named)
             # what lives in another store is asked for before each read
             for pipeline in (one for several in pipelines if several.store is None for one in several.each()):
                 judged += target_findings(pipeline.name, _target(conn, pipeline))

@@ -10,8 +10,9 @@ from lockstep.adapters.postgres import READER, snapshot
 from lockstep.core.definition import Accumulate, Append, Upsert
 from lockstep.core.errors import Refusal
 from lockstep.core.planning import changed_definition
-from lockstep.core.verification import Check
+from lockstep.core.verification import Check, Wrong
 from lockstep.ledger import verify as ledger
+from lockstep.ledger.catalog import deviating
 from lockstep.ledger.one_log import shared_until
 from lockstep.ledger.plan import last_documents
 from lockstep.ledger.verify_contents import contents_checks
@@ -59,7 +60,7 @@ def verify(
         _require_definition(cur, pipeline, elsewhere=results is not None)
         # These look at whole tables, and a wrong estimate makes hours of it.
         cur.execute("set local enable_nestloop = off")
-        checks = [*ledger.ledger_checks(cur, pipeline), *contents_checks(cur, pipeline)]
+        checks = [_guards(cur), *ledger.ledger_checks(cur, pipeline), *contents_checks(cur, pipeline)]
         for target in pipeline.targets:
             if isinstance(target, Accumulate):
                 found = accumulated.checks(cur, pipeline.name, target)
@@ -80,6 +81,15 @@ def verify(
             log = Log(conn, cur, broker, folder, one, view, alike, registry, results)
             checks += [replace(c, name=ledger.name_of(pipeline, one.first, c.name)) for c in _of_log(log, streams)]
         return checks
+
+
+def _guards(cur: cursor) -> Check:
+    """What refuses a wrong row still stands: triggers, functions, constraints, owners and grants are the migrations'."""
+    wrong = Wrong()
+    for each in deviating(cur):
+        if not each.is_harmless:
+            wrong.add(f"{each}; next: {each.remedy}")
+    return Check("the ledger's guards are as migrated", not wrong.count, str(wrong) if wrong.count else "")
 
 
 def _beyond(stream: Any, until: int) -> Check:

@@ -1,0 +1,51 @@
+"""The database's own account of the ledger, beside the one that was kept when the migrations were written."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from lockstep.core.catalog import Object, deviations
+from lockstep.core.ledger_findings import ROLES
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.catalog import Deviation
+
+Q = queries("lockstep.ledger", "catalog")
+BETWEEN = " | "
+
+
+def deviating(cur: cursor) -> list[Deviation]:
+    """What is not as this code's migrations make it; means something only where all of them, and no others, were applied."""
+    return deviations(made(), found(cur))
+
+
+def found(cur: cursor) -> dict[Object, str]:
+    """Every object of the ledger that a promise rests on: what it is, by kind and name."""
+    # Else names are qualified by what a session happens to see; the caller's path comes back.
+    cur.execute("savepoint own_path; set local search_path = pg_catalog")
+    cur.execute(Q["catalog"], {"roles": list(ROLES)})
+    objects = {(row.kind, row.name): " ".join(row.what.split()) for row in every(cur)}
+    cur.execute("rollback to own_path; release own_path")
+    return objects
+
+
+@cache
+def made() -> Mapping[Object, str]:
+    """What the migrations make, as `catalog.txt` says; a test holds it to them."""
+    lines = files("lockstep.ledger").joinpath("catalog.txt").read_text(encoding="utf-8").splitlines()
+    split = (line.split(BETWEEN, 2) for line in lines if line and not line.startswith("#"))
+    return {(kind, name): what for kind, name, what in split}
+
+
+def written(catalog: Mapping[Object, str]) -> str:
+    """The text of `catalog.txt`."""
+    head = "# What the migrations make: kind, name, what it is. Written by `make catalog`; a test holds it to a fresh ledger."
+    return "\n".join([head, *(BETWEEN.join([*each, what]) for each, what in sorted(catalog.items()))]) + "\n"
