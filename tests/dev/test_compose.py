@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lockstep.core.ledger_findings import OF_A_RUN
 from lockstep.dev import kafka
 from lockstep.dev.airflow_settings import SETTINGS, Place, environment
 
@@ -119,12 +120,28 @@ def test_connections_lead_to_services_and_their_ports(conn):
     found = yaml.safe_load(text)  # JSON is YAML
 
     expected = {
-        "POSTGRES": {"host": "postgres", "port": 5432, "login": "lockstep", "password": "secret", "schema": "lockstep"},
+        "POSTGRES": {
+            "host": "postgres",
+            "port": 5432,
+            "login": "lockstep_run",
+            "password": "secret",
+            "schema": "lockstep",
+        },
         "KAFKA": {"extra": {"bootstrap.servers": "kafka:19092"}},
         "SPARK": {"host": "spark://spark-master:7077", "extra": {"deploy-mode": "client"}},
     }
     assert found == {"conn_type": conn.lower(), **expected[conn]}
     assert "INSIDE://kafka:19092" in SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+
+
+def test_airflow_runs_with_a_runs_five_roles_and_only_the_migrating_services_know_the_owners_password():
+    made = (CHECKOUT / "containers" / "databases.sql").read_text()
+    granted = re.findall(r"^grant (.+) to lockstep_run;$", made, flags=re.MULTILINE)
+
+    assert "create role lockstep_run login password :'run';" in made
+    assert granted == [", ".join(OF_A_RUN)]
+    knows = {name for name in AIRFLOWS if "LOCKSTEP_PG_PASSWORD" in str(SERVICES[name]["environment"])}
+    assert knows == {"airflow-init", "lockstep"}
 
 
 def test_the_broker_is_set_up_as_the_embedded_one():
