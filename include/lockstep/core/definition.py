@@ -11,6 +11,7 @@ from lockstep.core.columns import IDENTIFIER
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats import Avro, Custom, Envelope, Format, Json, Raw, columns_of
 from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Guarantee, Idempotent, PerBatch, PerPartition
+from lockstep.core.record_limits import RecordLimits
 from lockstep.core.stores import Files, Postgres, Store, refuse_misfit
 from lockstep.core.targets import Accumulate, Append, Count, Max, Min, Sum, Target, Upsert, shares
 from lockstep.core.violations import ON_VIOLATION, REFUSE
@@ -38,6 +39,7 @@ __all__ = [
     "Pipeline",
     "Postgres",
     "Raw",
+    "RecordLimits",
     "Sum",
     "Target",
     "Upsert",
@@ -47,6 +49,7 @@ __all__ = [
 # Options that came later, with what leaving them out means: a definition that does not use them keeps its document and hash.
 ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store"))
 ADDED |= {"strict": False, "nondeterministic": False, "on_violation": REFUSE, "shared_with": ()}
+ADDED |= {"record_limits": asdict(RecordLimits())}
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
 
@@ -93,6 +96,7 @@ class Pipeline:
     nondeterministic: bool = False
     envelope: Envelope | None = None
     on_violation: str = REFUSE
+    record_limits: RecordLimits = field(default_factory=RecordLimits)
 
     def __post_init__(self) -> None:
         if not IDENTIFIER.match(self.name):
@@ -102,6 +106,7 @@ class Pipeline:
         for attribute, allowed in (
             ("format", Format),
             ("limits", Limits),
+            ("record_limits", RecordLimits),
             ("guarantee", Guarantee),
             ("envelope", Envelope | None),
             ("store", Store | None),

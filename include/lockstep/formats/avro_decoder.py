@@ -12,6 +12,7 @@ from fastavro import parse_schema, schemaless_reader
 from fastavro.read import LOGICAL_READERS
 
 from lockstep.core.errors import BadData
+from lockstep.formats.avro_bounds import VALUES_A_BYTE, Walk, is_open, nesting
 from lockstep.formats.avro_types import converter, name_of, unchanged
 from lockstep.formats.rows import Outcome
 from lockstep.formats.schemas import UnknownSchema
@@ -23,25 +24,35 @@ if TYPE_CHECKING:
     from lockstep.core.columns import Column
     from lockstep.core.definition import Pipeline
     from lockstep.core.formats import Avro
+    from lockstep.core.record_limits import RecordLimits
     from lockstep.formats.schemas import Schemas
 
 MAGIC, HEAD = b"\x00", 5
 # What fastavro gives for these is the column's, to the bit: there is nothing left to ask.
 SURE = frozenset({"boolean", "binary", "date", "timestamp"})
+MOST_DIGITS = 4_000  # of a decimal: making digits of bytes costs the square of their number
+BITS_A_DIGIT = 3.33
+SLACK_BYTES = 9  # so few more are still counted in digits
+JSON_A_LEVEL = 4  # levels of a schema's JSON in one of its records, at most
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A writer's schema, parsed, with the named types in it."""
+    """A writer's schema, parsed, with the named types in it; `is_open` is whether every record is stepped over first."""
 
     schema_id: int
     schema: Any
     named: Mapping[str, Any]
+    limits: RecordLimits
+    is_open: bool
 
     def read(self, record: bytes) -> Any:
         """The value behind the head of a record; raises `ValueError` with the reason when it does not decode."""
         body = BytesIO(record[HEAD:])
         try:
+            # The decoder is C: it does not come back from what is nested too deep.
+            if self.is_open or VALUES_A_BYTE * len(record) > self.limits.values:
+                Walk(record[HEAD:], self.named, self.limits).over(self.schema)
             value = schemaless_reader(body, self.schema, None)
         except Exception as error:  # noqa: BLE001 - bytes that are no Avro make fastavro raise whatever it stumbles over
             raise ValueError(f"does not decode by schema id {self.schema_id}: {_told(error)}") from None
@@ -64,7 +75,9 @@ class Decoder:
         self._pipeline = pipeline
         self._format = format_
         self._schemas = schemas
-        self._writers: dict[int, Writer | UnknownSchema] = {}
+        self._writers: dict[int, Writer] = {}
+        self._limits = pipeline.record_limits
+        self._refused: dict[int, UnknownSchema] = {}
         self._readers: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
         self._key = next((column for column in format_.columns if column.name == format_.key), None)
 
@@ -84,25 +97,32 @@ class Decoder:
             raise ValueError("not Confluent's wire format: a zero byte, the schema's id, the record")
         schema_id = int.from_bytes(record[1:HEAD], "big")
         try:
-            if self._format.subject is not None:
-                self._schemas.require_subject(schema_id, self._format.subject)
-            writer = self._writer(schema_id)
+            writer = self._writer(schema_id, self._format.subject)
         except UnknownSchema as unknown:
             raise ValueError(str(unknown)) from None
         if schema_id not in self._readers:
             self._readers[schema_id] = self._reader(writer)
         return self._readers[schema_id](writer.read(record))
 
-    def _writer(self, schema_id: int) -> Writer:
-        if schema_id not in self._writers:
-            try:
-                self._writers[schema_id] = parsed(schema_id, *self._schemas.writer(schema_id))
-            except UnknownSchema as unknown:  # known to be so for this task only: it may be registered before the next
-                self._writers[schema_id] = unknown
-        found = self._writers[schema_id]
-        if isinstance(found, UnknownSchema):
-            raise found
-        return found
+    def _writer(self, schema_id: int, subject: str | None = None) -> Writer:
+        """The writer of an id; what the registry refused is refused for this task: it may be registered before the next."""
+        if schema_id in self._refused:
+            raise self._refused[schema_id]
+        if schema_id in self._writers:
+            return self._writers[schema_id]
+        if len(self._refused) >= self._limits.schemas:
+            raise UnknownSchema(
+                f"schema id {schema_id} was not asked for: the registry refused {len(self._refused)} others, which is the limit"
+            )
+        try:
+            if subject is not None:
+                self._schemas.require_subject(schema_id, subject)
+            writer = parsed(schema_id, *self._schemas.writer(schema_id), self._limits)
+        except UnknownSchema as unknown:
+            self._refused[schema_id] = unknown
+            raise
+        self._writers[schema_id] = writer
+        return writer
 
     def _reader(self, writer: Writer) -> Callable[[dict[str, Any]], dict[str, Any]]:
         """What makes a record of this writer's a row; raises `BadData` when a column cannot take what it writes."""
@@ -167,16 +187,26 @@ class Decoder:
         return {self._key.name: self._taker(writer, self._key, type_)(value)}
 
 
-def parsed(schema_id: int, text: str, references: Mapping[str, str]) -> Writer:
+def parsed(schema_id: int, text: str, references: Mapping[str, str], limits: RecordLimits) -> Writer:
     """A schema's text, parsed behind what it refers to; raises `UnknownSchema` when it is no Avro schema."""
     named: dict[str, Any] = {}
     try:
         for each in references.values():
-            parse_schema(json.loads(each), named_schemas=named)
-        schema = parse_schema(json.loads(text), named_schemas=named)
+            parse_schema(_shallow(each, limits), named_schemas=named)
+        schema = parse_schema(_shallow(text, limits), named_schemas=named)
+        schema = named.get(schema, schema) if isinstance(schema, str) else schema
+        is_open_ = is_open(schema, named, limits)
     except Exception as error:  # noqa: BLE001 - fastavro raises many kinds for what is no schema
         raise UnknownSchema(f"schema id {schema_id} cannot be read: {_told(error)}") from None
-    return Writer(schema_id, named.get(schema, schema) if isinstance(schema, str) else schema, named)
+    return Writer(schema_id, schema, named, limits, is_open_)
+
+
+def _shallow(text: str, limits: RecordLimits) -> Any:
+    """The JSON of a schema; raises `ValueError` where it is nested deeper than its records may be."""
+    document = json.loads(text)
+    if nesting(document) > JSON_A_LEVEL * limits.depth:
+        raise ValueError(f"is nested deeper than {limits.depth} records, which is the limit")
+    return document
 
 
 def _told(error: Exception) -> str:
@@ -185,10 +215,14 @@ def _told(error: Exception) -> str:
 
 def _decimal(data: bytes, writer_schema: Any = None, _reader_schema: Any = None) -> Decimal:
     """To the digit: fastavro's own reader rounds what has more digits than its schema allows."""
-    unscaled = int.from_bytes(data, "big", signed=True)
-    sign, digits, _ = Decimal(unscaled).as_tuple()
-    if len(digits) > writer_schema["precision"]:
-        raise ValueError(f"{len(digits)} digits in a decimal of {writer_schema['precision']}")
+    precision = writer_schema["precision"]
+    # The length before the number: to make one of 200 kB takes half a minute.
+    needed = len(data.lstrip(b"\xff" if data[:1] >= b"\x80" else b"\x00"))
+    if needed > min(precision, MOST_DIGITS) * BITS_A_DIGIT / 8 + SLACK_BYTES:
+        raise ValueError(f"{needed} bytes in a decimal of {precision} digits")
+    sign, digits, _ = Decimal(int.from_bytes(data, "big", signed=True)).as_tuple()
+    if len(digits) > precision:
+        raise ValueError(f"{len(digits)} digits in a decimal of {precision}")
     return Decimal((sign, digits, -writer_schema.get("scale", 0)))
 
 

@@ -1,0 +1,31 @@
+"""How much one record may be: what lies past a limit is a reject, so that no record takes its reader down."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from lockstep.core.errors import BadDefinition
+
+MEGABYTE = 2**20
+MOST_BYTES = 512 * MEGABYTE  # what the JVM, Arrow and Postgres all hold in one value
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLimits:
+    """Limits of one record: bytes of key and value after decompression; for Avro, depth and values.
+
+    `schemas` is how many schema ids of one task the registry may answer that it does not know.
+    """
+
+    bytes: int = 64 * MEGABYTE
+    depth: int = 100
+    values: int = 1_000_000
+    schemas: int = 100
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+                raise BadDefinition(f"record_limits.{name} is {value!r}: it must be a whole number above 0")
+        for name, most in (("bytes", MOST_BYTES), ("depth", 200)):
+            if getattr(self, name) > most:
+                raise BadDefinition(f"record_limits.{name} is {getattr(self, name)}: {most} is the most")
