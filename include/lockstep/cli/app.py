@@ -29,7 +29,7 @@ from lockstep.cli import (
     watching,
 )
 from lockstep.cli.dev import dev_app
-from lockstep.cli.output import print_json
+from lockstep.cli.output import print_json, printable
 from lockstep.core.errors import Refusal
 
 REFUSED, INTERRUPTED = 1, 130
@@ -121,7 +121,7 @@ def _call() -> None:
 
 
 def _refuse(message: str, next_command: str | None) -> int:
-    line = " ".join(str(Refusal(message, next_command=next_command)).split("\n"))
+    line = printable(" ".join(str(Refusal(message, next_command=next_command)).split("\n")))
     sys.stderr.write(f"{line}\n")
     if "--json" in sys.argv:
         print_json({"error": message, "next": next_command})

@@ -32,14 +32,23 @@ def print_json(document: Any) -> None:
 
 
 def say(line: str) -> None:
-    """One line for a person."""
-    sys.stdout.write(line + "\n")
+    """One line for a person, or several that the command itself breaks."""
+    sys.stdout.write("\n".join(map(printable, line.split("\n"))) + "\n")
+
+
+def printable(text: str) -> str:
+    """Text of one line: what a terminal would obey, and what turns the reading order, is written out."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _named(c) for c in text)
+
+
+def _named(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 def say_warnings(warnings: Iterable[dict[str, Any]]) -> None:
     """Each on a line of standard error, with the next command."""
     for warning in warnings:
-        sys.stderr.write(f"warning: {warning['message']}.  Next: {warning['next']}\n")
+        sys.stderr.write(printable(f"warning: {warning['message']}.  Next: {warning['next']}") + "\n")
 
 
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -51,9 +60,9 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in columns:
         name = column.removesuffix(">")
-        table.add_column(name, justify="right" if column.endswith(">") else "left", overflow="fold")
+        table.add_column(Text(printable(name)), justify="right" if column.endswith(">") else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell(value)) for value in row))
+        table.add_row(*(Text(printable(cell(value))) for value in row))
     console = Console(highlight=False)
     with console.capture() as text:
         console.print(table)

@@ -11,7 +11,7 @@ import typer
 from lockstep.adapters import folders
 from lockstep.adapters.processes import this_owner
 from lockstep.cli.options import OFFSETS, MaybeReason, Name, OnePartition, Preview, Wait
-from lockstep.cli.output import AsJson, say, say_table, show, text_of
+from lockstep.cli.output import AsJson, printable, say, say_table, show, text_of
 from lockstep.cli.replaying import How, do
 from lockstep.cli.running import Retry, TakeOver
 from lockstep.cli.surroundings import ledger, person
@@ -89,7 +89,7 @@ def _again(name: str, partition: int | None, batch: int | None, reason: str | No
     counts = document["rejects"]
     say(f"rejects: {counts['cleared']} of {counts['before']} cleared, {counts['left']} left")
     if document["reasons"]:
-        say_table(["count>", "reason"], [[each["count"], _line(each["reason"])] for each in document["reasons"]])
+        say_table(["count>", "reason"], [[each["count"], printable(each["reason"])] for each in document["reasons"]])
 
 
 def _listed(name: str, partition: int | None, batch: int | None, limit: int) -> Document:
@@ -119,11 +119,7 @@ def preview_of(begin: bytes | memoryview | None, size: int | None) -> str | None
         text = getincrementaldecoder("utf-8")().decode(raw, final=not cut)  # a cut may have gone through a character
     except UnicodeDecodeError:
         text = text_of(raw)
-    return _line(text) + ("..." if cut else "")
-
-
-def _line(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return printable(text) + ("..." if cut else "")
 
 
 def _say_rejects(document: Document) -> None:
@@ -131,14 +127,14 @@ def _say_rejects(document: Document) -> None:
     if not document["total"]:
         say(f"{name}: no rejects")
         return
-    say_table(["count>", "reason"], [[each["count"], _line(each["reason"])] for each in document["reasons"]])
+    say_table(["count>", "reason"], [[each["count"], printable(each["reason"])] for each in document["reasons"]])
     names = ["partition", "offset>", "batch>", "reason", "key", "value"]
     rows = [
         [
             f"{r['topic']}-{r['partition']}",
             r["offset"],
             r["batch"],
-            _line(r["reason"]),
+            printable(r["reason"]),
             _short(r["key"]),
             _short(r["value"]),
         ]

@@ -7,10 +7,11 @@ from urllib.parse import quote
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.core_api.security import ReadableDagsFilterDep, auth_manager_from_app, requires_access_dag
-from fastapi import APIRouter, Depends, FastAPI, Query
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BeforeValidator, Field
 
+from lockstep.cli.output import printable
 from lockstep.web.asked import ALONG, COLOURS, Asked
 from lockstep.web.batch_page import batch_page
 from lockstep.web.batches_page import Wanted, batches_of_run, batches_page
@@ -26,9 +27,18 @@ Offset = Annotated[Annotated[int, Field(ge=0, lt=2**63)] | None, Empty, Query()]
 Small = Annotated[Annotated[int, Field(ge=0, lt=2**31)] | None, Empty, Query()]
 
 
+def _require_storable(request: Request) -> None:
+    """Refuses NUL, which no text of Postgres holds, in any part of the address."""
+    given = [*request.path_params.items(), *request.query_params.multi_items()]
+    for name, value in given:
+        if "\0" in name or "\0" in str(value):
+            raise HTTPException(422, f"{printable(name)}: holds NUL, which no name and no key does")
+
+
 def app() -> FastAPI:
     """The routes, without the documentation that FastAPI would serve to everybody."""
-    made = FastAPI(title="Lockstep", docs_url=None, redoc_url=None, openapi_url=None)
+    storable = [Depends(_require_storable)]  # before anything asks a database
+    made = FastAPI(title="Lockstep", docs_url=None, redoc_url=None, openapi_url=None, dependencies=storable)
     # Airflow's filter looks for the manager on the app that answers, which is this one.
     made.dependency_overrides[auth_manager_from_app] = get_auth_manager
     made.get("/", response_class=HTMLResponse)(_pipelines)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from lockstep.web.asked import Asked, Streams
 
 
+DIGITS = 19  # of the largest offset; Python refuses to read some thousands
+
+
 def along_offsets(streams: Streams, asked: Asked) -> dict[str, Any]:
     """Where each segment lies among the offsets of its stream."""
     rows, bounds = streams.rows, streams.bounds
@@ -51,7 +54,7 @@ def _view(rows: list[Any], bounds: dict[int, Bounds], first: int | None, asked: 
 def _offset(text: str | None, otherwise: int) -> int:
     if not text:
         return otherwise
-    if not (text.isascii() and text.isdecimal() and int(text) <= MOST):
+    if not (text.isascii() and text.isdecimal() and len(text) <= DIGITS and int(text) <= MOST):
         raise HTTPException(422, f"{text[:40]!r} is no offset")
     return int(text)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
     from lockstep.ledger.reading import Document
     from lockstep.targets.delivery import Results
 
-MOST_SHOWN = 20_000  # characters of a value
+MOST_SHOWN = 20_000  # characters of a value, and as many of a row's
+MOST_SET_OUT = 64_000  # characters of JSON; setting out what is longer costs memory by its depth, and is cut anyway
+MOST_HEADERS = 100
+BRACKETS = re.compile(r"[\[\]{}]")
+MOST_NESTED = 50  # brackets that stand open in JSON that is set out
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +115,34 @@ def _raw(pipeline: Pipeline, partition: int, offset: int) -> tuple[Raw | None, s
 def _readable(message: Any) -> Raw:
     kind, milliseconds = message.timestamp()
     at = datetime.fromtimestamp(milliseconds / 1000, UTC) if kind and 0 <= milliseconds < 2**47 else None
-    headers = tuple((name, _shown(value)) for name, value in message.headers() or [])
+    headers = tuple((_writable(name), _shown(value)) for name, value in (message.headers() or [])[:MOST_HEADERS])
     return Raw(at, _shown(message.key()), _shown(message.value()), headers)
 
 
 def _shown(value: bytes | None) -> str:
     if value is None:
         return "null"
+    if len(value) > MOST_SET_OUT:  # cut before anything is made of it: a record may be of hundreds of megabytes
+        text = value[:MOST_SHOWN].decode(errors="backslashreplace")
+        return f"{_writable(text)}... ({len(value):,} bytes)"
     text = text_of(value)
-    with suppress(ValueError):
-        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False) if text[:1] in "{[" else text
+    if text[:1] in ("{", "[") and is_shallow(text):
+        with suppress(ValueError):
+            text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    text = _writable(text)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(text):,} characters)"
+
+
+def is_shallow(text: str) -> bool:
+    """Whether no more brackets of any kind than `MOST_NESTED` stand open; those within strings count, too."""
+    depth = 0
+    for bracket in BRACKETS.findall(text):
+        depth += 1 if bracket in "{[" else -1
+        if depth > MOST_NESTED:
+            return False
+    return True
+
+
+def _writable(text: str) -> str:
+    """Text that UTF-8 can hold: half a surrogate pair is written out."""
+    return text.encode(errors="backslashreplace").decode()

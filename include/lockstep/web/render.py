@@ -23,7 +23,10 @@ TEMPLATES = Environment(
 
 def page(template: str, **values: Any) -> str:
     """A whole page."""
-    return TEMPLATES.get_template(template).render(**values)
+    made = TEMPLATES.get_template(template).render(**values)
+    return made.encode(
+        errors="backslashreplace"
+    ).decode()  # half a surrogate pair, of a row or an address, is written out
 
 
 def number(value: int | None) -> str:
