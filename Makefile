@@ -53,6 +53,10 @@ soak: $(VENV)/.built-dev jars ## a storm of crashes for MINUTES=n; prints the fi
 test-fast: $(VENV)/.built-dev ## the tests that need no server
 	@$(BIN)/python -m pytest tests/core tests/formats tests/dev --ignore tests/dev/test_embedded_stack.py --ignore tests/dev/test_from_wheels.py -m "not long" $(ARGS)
 
+.PHONY: fuzz
+fuzz: $(VENV)/.built-dev servers ## random input for decoders and the COPY writer, for MINUTES=n; a crash or another value is a failure
+	@LOCKSTEP_FUZZ_SECONDS=$$((60 * $(or $(MINUTES),1))) $(BIN)/python -m pytest -q tests/ledger/test_fuzz.py -m "not long" $(ARGS)
+
 .PHONY: bench
 bench: $(VENV)/.built jars ## Lockstep beside its peers, about 45 minutes; writes docs/performance.md
 	@$(BIN)/python bench/versus.py $(ARGS)

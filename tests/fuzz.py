@@ -1,0 +1,222 @@
+"""Fuzzes what reads hostile bytes and what writes rows, for so many seconds: `python tests/fuzz.py SECONDS [DSN]`.
+
+A process of its own: a decoder that crashes ends it, and its caller sees that. What is compared are values.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import random
+import sys
+import time
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import psycopg2
+import pyarrow as pa
+from fastavro import parse_schema, schemaless_writer
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lockstep.core.columns import Column
+from lockstep.core.definition import Append, Avro, Json, Pipeline
+from lockstep.formats.avro_decoder import Decoder
+from lockstep.formats.json_alone import JsonAlone, Unsure
+from lockstep.formats.json_columns import columnar
+from lockstep.formats.rows import headers_of, text_of
+from lockstep.formats.values import arrow_type
+from lockstep.staging.copy_binary import copy_binary
+
+EACH = settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+HEAD = b"\x00\x00\x00\x00"
+JSON = Json("id string, n int, big bigint, amount decimal(12,2), ratio double, ok boolean")
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
+MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001
+# A column's type → values that it holds; what goes into Postgres comes out again as these very values.
+VALUES = {
+    "string": TEXT,
+    "binary": st.binary(),
+    "boolean": st.booleans(),
+    "smallint": st.integers(-(2**15), 2**15 - 1),
+    "int": st.integers(-(2**31), 2**31 - 1),
+    "bigint": st.integers(-(2**63), 2**63 - 1),
+    "double": st.floats(),
+    "date": st.dates(date(1, 1, 1), date(9999, 12, 31)),
+    "timestamp": MOMENTS,
+    "decimal(38,9)": st.decimals(-(10**28), 10**28, allow_nan=False, places=9),
+    "decimal(12,2)": st.decimals(-(10**9), 10**9, allow_nan=False, places=2),
+}
+WRITERS = {
+    "string": ("string", TEXT),
+    "int": ("int", VALUES["int"]),
+    "bigint": ("long", VALUES["bigint"]),
+    "double": ("double", VALUES["double"]),
+    "boolean": ("boolean", st.booleans()),
+    "binary": ("bytes", st.binary()),
+    "decimal(12,2)": (
+        {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2},
+        VALUES["decimal(12,2)"],
+    ),
+    "date": ({"type": "int", "logicalType": "date"}, VALUES["date"]),
+}
+NESTED = [
+    {"type": "array", "items": "null"},
+    {"type": "map", "values": ["null", "string"]},
+    {"type": "record", "name": "N", "fields": [{"name": "x", "type": ["null", "N"]}]},
+    {"type": "fixed", "name": "F", "size": 3},
+    {"type": "enum", "name": "E", "symbols": ["a", "b"]},
+]
+
+
+class OneSchema:
+    """A registry that knows one schema, whichever id is asked for."""
+
+    def __init__(self, schema: object) -> None:
+        self._text = json.dumps(schema)
+
+    def writer(self, _schema_id: int) -> tuple[str, dict[str, str]]:
+        return self._text, {}
+
+
+def same(one: object, other: object) -> bool:
+    """Equal, to the type and the sign; a NaN is one."""
+    if isinstance(one, float) and isinstance(other, float):
+        return (math.isnan(one) and math.isnan(other)) or (
+            one == other and math.copysign(1, one) == math.copysign(1, other)
+        )
+    return type(one) is type(other) and one == other
+
+
+def spoiled(body: bytes, chance: random.Random) -> bytes:
+    """The bytes with some of them changed, left out or doubled."""
+    out = bytearray(body)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(out) + 1)
+        match chance.randrange(4):
+            case 0:
+                out[at : at + 1] = chance.randbytes(1)
+            case 1:
+                del out[at : at + chance.randint(1, 5)]
+            case 2:
+                out[at:at] = out[: chance.randint(1, 9)]
+            case _:
+                out[at:at] = chance.choice([b"\xff" * 9 + b"\x01", b"\x80" * 12, b"\x02" * 300, b"\x7f" * 40])
+    return bytes(out)
+
+
+@EACH
+@given(st.data())
+def avro_values(data: st.DataObject) -> None:
+    """What was written is read, and spoiled bytes are a row that fits its columns, or a reject with a reason."""
+    types = data.draw(st.lists(st.sampled_from(sorted(WRITERS)), min_size=1, max_size=4))
+    nested = data.draw(st.sampled_from(NESTED))
+    fields = [{"name": f"c{place}", "type": ["null", WRITERS[type_][0]]} for place, type_ in enumerate(types)]
+    schema = {"type": "record", "name": "R", "fields": [*fields, {"name": "rest", "type": ["null", nested]}]}
+    values = {f"c{place}": data.draw(st.none() | WRITERS[type_][1]) for place, type_ in enumerate(types)}
+    format_ = Avro(", ".join(f"c{place} {type_}" for place, type_ in enumerate(types)), rest="more")
+    decode = Decoder(Pipeline("p", "t", format_, Append("public.p")), format_, OneSchema(schema))
+    out = io.BytesIO()
+    schemaless_writer(out, parse_schema(json.loads(json.dumps(schema))), values | {"rest": None})
+    outcome = decode(None, HEAD + b"\x01" + out.getvalue(), None)
+    assert outcome.reason is None, outcome.reason
+    for name, value in values.items():
+        assert same(outcome.values[name], value), (name, value, outcome.values[name])
+    chance = random.Random(data.draw(st.integers()))  # noqa: S311 - spread, not secrecy
+    for _ in range(20):
+        outcome = decode(None, HEAD + b"\x01" + spoiled(out.getvalue(), chance), None)
+        assert outcome.reason is None or outcome.reason.strip()
+        for column in format_.columns:
+            pa.array([outcome.values.get(column.name)], arrow_type(column))
+
+
+@EACH
+@given(
+    st.dictionaries(
+        st.sampled_from(["id", "n", "big", "amount", "ratio", "ok", "x"]),
+        st.none() | TEXT | st.integers() | st.floats() | st.booleans(),
+    ),
+    st.integers(),
+)
+def json_values(fields: dict[str, object], seed: int) -> None:
+    """The two readers of JSON say the same of every record that both read."""
+    pipeline = Pipeline("p", "t", JSON, Append("public.p"))
+    by_columns, alone = columnar(pipeline), JsonAlone(pipeline, JSON)
+    chance, body = random.Random(seed), json.dumps(fields).encode()  # noqa: S311 - the same
+    records = [body, *(spoiled(body, chance) for _ in range(20)), b"[" * chance.randint(1, 200_000), b'{"id":' * 5_000]
+    places, columns = by_columns(pa.array(records, pa.binary()))
+    for place, row in zip(places, columns.to_pylist(), strict=True):
+        try:
+            outcome = alone(None, records[place], None)
+        except Unsure:
+            continue
+        assert outcome.reason is None, (records[place], outcome.reason)
+        for name, value in row.items():
+            sure = outcome.values.get(name)
+            assert sure is None or not isinstance(sure, str | int | bool | Decimal) or same(value, sure), (
+                records[place],
+                name,
+            )
+    for record in set(records) - {records[place] for place in places}:
+        try:
+            alone(None, record, None)
+        except Unsure:
+            continue
+
+
+@EACH
+@given(st.lists(st.tuples(TEXT, st.none() | st.binary())))
+def headers(given_: list[tuple[str, bytes | None]]) -> None:
+    """Headers come back from the text that rejects keep."""
+    assert headers_of(text_of(given_)) == given_
+
+
+def copied(dsn: str) -> None:
+    """What goes in through COPY comes out the same, read by Postgres's own binary-free way."""
+    columns = [Column(f"c{place}", type_) for place, type_ in enumerate(VALUES)]
+    declared = ", ".join(f"{column.name} {column.postgres_type}" for column in columns)
+    conn = psycopg2.connect(dsn)
+    with conn, conn.cursor() as cur:
+        cur.execute("set timezone = 'UTC'")
+        cur.execute("set extra_float_digits = 3")
+        cur.execute(f"create temp table fuzzed (number serial, {declared})")
+
+    @EACH
+    @given(st.lists(st.tuples(*(st.none() | each for each in VALUES.values())), min_size=1, max_size=20))
+    def values(rows: list[tuple]) -> None:
+        arrays = [
+            pa.array(cells, arrow_type(column)) for column, cells in zip(columns, zip(*rows, strict=True), strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns])
+        with conn, conn.cursor() as cur:
+            cur.execute("truncate fuzzed restart identity")
+            for file in copy_binary(batch):
+                cur.copy_expert(f"copy fuzzed ({', '.join(batch.schema.names)}) from stdin (format binary)", file)
+            cur.execute(f"select {', '.join(batch.schema.names)} from fuzzed order by number")
+            found = cur.fetchall()
+        assert len(found) == len(rows)
+        for out, row in zip(found, rows, strict=True):
+            for read, value in zip(out, row, strict=True):
+                plain = bytes(read) if isinstance(read, memoryview) else read
+                assert same(plain, value), (plain, value)
+
+    values()
+    conn.close()
+
+
+def main(seconds: float, dsn: str | None) -> int:
+    """Rounds of every fuzzer until the time is over; at least one."""
+    until, rounds = time.monotonic() + seconds, 0
+    while not rounds or time.monotonic() < until:
+        avro_values()
+        json_values()
+        headers()
+        if dsn:
+            copied(dsn)
+        rounds += 1
+    return rounds
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{main(float(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None)} rounds\n")
