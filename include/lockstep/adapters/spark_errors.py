@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from lockstep.core.staging import StageWork
 
 
+# What Spark says when a task's process was killed, crashed, or had no memory left.
+DIED = ("Python worker exited unexpectedly", "java.io.EOFException", "java.lang.OutOfMemoryError")
+RANGES_SHOWN = 10
+
+
 @contextmanager
 def found_away(where: str) -> Iterator[None]:
     """Spark is asked before there is anything to read: a server that is away is told as such."""
@@ -36,8 +41,14 @@ def told(error: Exception, where: str, work: StageWork) -> Exception:
     away = next(filter(is_away, lines), None)
     if away:
         return Unreachable(f"{where}: batch {work.batch_id} could not be read: {away[:300]}")
+    ranges = ", ".join(str(item.offsets) for item in work.ranges[:RANGES_SHOWN])
+    if any(died in line for line in lines for died in DIED):
+        return BadData(
+            f"{where}: batch {work.batch_id} could not be staged: the process of a task died, or had no memory left, while it "
+            f"read {ranges}",
+            next_command=f"lockstep skip {where} --to PARTITION:OFFSET --reason ... for the record, if one is at fault",
+        )
     if any("ArithmeticException: long overflow" in line for line in lines):
-        ranges = ", ".join(str(item.offsets) for item in work.ranges)
         return BadData(
             f"{where}: a record in {ranges} cannot be read by Spark: its timestamp lies past the year 294246",
             next_command=f"lockstep skip {where} --to PARTITION:OFFSET --reason ...",

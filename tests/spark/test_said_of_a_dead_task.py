@@ -1,0 +1,28 @@
+"""What is said when a task's process dies: the ranges that it read, and the way past a record that is at fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockstep.adapters.spark_errors import told
+from lockstep.core.errors import BadData
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.staging import StageWork
+
+RANGES = tuple(StreamRange(n, OffsetRange(TopicPartition("t", n), 5, 9)) for n in range(2))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
+        "Caused by: java.io.EOFException",
+        "Caused by: java.lang.OutOfMemoryError: Java heap space",
+    ],
+)
+def test_a_dead_task_names_its_ranges_and_the_next_command(line):
+    work = StageWork("p", 7, 1, RANGES, ())
+    said = told(Exception(f"Job aborted\n{line}\n\tat org.apache.spark.Here"), "p", work)
+    assert isinstance(said, BadData)
+    assert "t-0 [5, 9), t-1 [5, 9)" in str(said)
+    assert "lockstep skip p --to PARTITION:OFFSET" in str(said)
