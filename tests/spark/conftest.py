@@ -27,7 +27,8 @@ from lockstep.steps.surroundings import Surroundings
 NUMBERS = itertools.count()
 EXAMPLES = Path(__file__).parents[2] / "include" / "pipelines"
 HEAD = """from lockstep.core.definition import (
-    Accumulate, Append, Avro, Count, Custom, Envelope, Json, Limits, Max, Min, PerPartition, Pipeline, Raw, Sum, Upsert)
+    Accumulate, Append, Avro, Count, Custom, Envelope, Json, Limits, Max, Min, PerPartition, Pipeline, Raw, RecordLimits,
+    Sum, Upsert)
 """
 COORDINATES = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 

@@ -24,7 +24,7 @@ from lockstep.formats import decoded
 from lockstep.steps.verify import verify
 from registry import a_record, a_registry
 
-RAW = "_offset bigint, _timestamp timestamp, _key binary, _value binary, _headers string, _partition int"
+RAW = "_offset bigint, _timestamp timestamp, _key binary, _value binary, _headers string, _bytes int, _partition int"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 DECODE = """
 import json
@@ -59,11 +59,11 @@ def registry(monkeypatch):
 def decode(format_, *records: object, envelope=None, target=None, headers=None, **more: object):
     """Each record is a value, or a key and a value."""
     pairs = [record if isinstance(record, tuple) else (None, record) for record in records]
-    rows = [(i, AT, key, value, headers, 3) for i, (key, value) in enumerate(pairs)]
+    rows = [(i, AT, key, value, headers, 1, 3) for i, (key, value) in enumerate(pairs)]
     frame = session().createDataFrame(rows, RAW).coalesce(1)
     pipeline = Pipeline("p", "t", format_, target or Append("public.p"), envelope=envelope)
     table = decoded(frame, pipeline, **more).toArrow()
-    return table.drop_columns(["_key", "_value", "_headers", "_timestamp", "_offset"]).to_pylist()
+    return table.drop_columns(["_key", "_value", "_headers", "_timestamp", "_offset", "_bytes"]).to_pylist()
 
 
 def totals(report) -> tuple[int, ...]:

@@ -72,9 +72,10 @@ TAKEN = [
 
 
 def decode(pipeline: Pipeline, *records: tuple[bytes | None, bytes | None]) -> list[dict]:
-    frame = session().createDataFrame(list(records), "_key binary, _value binary").coalesce(1)
+    rows = [(*record, 1) for record in records]
+    frame = session().createDataFrame(rows, "_key binary, _value binary, _bytes int").coalesce(1)
     table = decoded(frame, pipeline).toArrow()
-    return table.drop_columns(["_key", "_value"]).to_pylist()
+    return table.drop_columns(["_key", "_value", "_bytes"]).to_pylist()
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from lockstep.adapters.kafka_election import settled
 from lockstep.adapters.kafka_epochs import LAST_STAMP, epoch_of
 from lockstep.adapters.kafka_group import show_forward
-from lockstep.adapters.kafka_reading import Fetched, first_stamps, refuse_malformed
+from lockstep.adapters.kafka_reading import MOST_BYTES, Fetched, first_stamps, refuse_malformed
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import Bounds, TopicView
@@ -133,24 +133,32 @@ class Broker:
             raise self._away(error) from None
 
     def records(
-        self, topic: str, partition: int, from_offset: int, until_offset: int, *, committed: bool = True
+        self,
+        topic: str,
+        partition: int,
+        from_offset: int,
+        until_offset: int,
+        *,
+        committed: bool = True,
+        most: int = MOST_BYTES,
     ) -> Iterator[Any]:
         """Every committed record of the range, in order; ends by position, because an empty poll is no end.
 
-        Without `committed`, those of open and aborted transactions, too. Raises `BadData` for a batch that cannot be read,
+        Without `committed`, those of open and aborted transactions, too. Raises `BadData` for a batch that cannot be read or
+        is larger than `most` bytes after decompression,
         and `Unreachable` when nothing is fetched for `SECONDS`.
         """
         if from_offset >= until_offset:
             return
         fetched, where = Fetched(), TopicPartition(topic, partition, from_offset)
-        consumer = self._reader(committed=committed, **fetched.settings)
+        consumer = self._reader(committed=committed, **fetched.settings, **{"receive.message.max.bytes": most})
         consumer.assign([where])
         at, waited = from_offset, 0.0
         try:
             while waited < SECONDS:
                 found = consumer.consume(RECORDS_AT_ONCE, timeout=SECONDS_A_LOOK)
                 for message in found:
-                    refuse_malformed(message, self.bootstrap)
+                    refuse_malformed(message, self.bootstrap, most)
                     if message.error() and message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                         raise self._away(KafkaException(message.error()))
                     if not message.error() and message.offset() < until_offset:

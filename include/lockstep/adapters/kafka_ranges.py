@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lockstep.adapters.kafka_epochs import LAST_STAMP
-from lockstep.adapters.kafka_reading import Fetched, refuse_malformed
+from lockstep.adapters.kafka_reading import MOST_BYTES, Fetched, refuse_malformed, size_of
 from lockstep.core.errors import Unreachable
+from lockstep.core.record_limits import RecordLimits
 from lockstep.formats.rows import text_of
 from lockstep.staging.short_way import RAW
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import StreamRange
 
     Held = dict[int, list[Message]]
+    Cut = dict[tuple[int, int], int]
 
 AT_ONCE = 10_000  # records of an Arrow batch
 FEW = 250  # offsets that are read together and kept until all of them are there; each may be of a megabyte
@@ -50,6 +52,7 @@ TUNING: dict[str, Any] = {
     "fetch.queue.backoff.ms": 5,  # nobody waits a second because the queue was full for a moment
     "queued.max.messages.kbytes": 32_768,
     "max.partition.fetch.bytes": 4_194_304,
+    "receive.message.max.bytes": MOST_BYTES,
 }
 END = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own name
 # Errors that do not pass within a minute.
@@ -62,10 +65,14 @@ FATAL = {
 
 @dataclass(frozen=True, slots=True)
 class KafkaRanges:
-    """A broker's address, with what it takes to be let in; it travels to executors."""
+    """A broker's address, with what it takes to be let in; it travels to executors.
+
+    A record of more than `most` bytes comes without them; `_bytes` says how many there are.
+    """
 
     bootstrap: str
     options: KafkaOptions
+    most: int = RecordLimits().bytes
 
     def records(
         self, ranges: Sequence[StreamRange], go_on: Callable[[], None] = lambda: None
@@ -88,6 +95,7 @@ class KafkaRanges:
         """One range as its records come, or several together when all of them are there."""
         waiting = {item.offsets.topic_partition.partition: item for item in ranges}
         held: Held = {partition: [] for partition in waiting}
+        cut: Cut = {}
         topic = ranges[0].offsets.topic_partition.topic
         consumer.assign([TopicPartition(topic, p, item.offsets.from_offset) for p, item in waiting.items()])
         heard = time.monotonic()
@@ -98,18 +106,18 @@ class KafkaRanges:
             found = [] if first is None else [first, *consumer.consume(AT_ONCE - 1, timeout=0)]
             if not found:
                 _drop_passed(consumer, waiting)
-            if self._taken(found, waiting, held) or fetched.has_moved():
+            if self._taken(found, waiting, held, cut) or fetched.has_moved():
                 heard = time.monotonic()
             elif time.monotonic() - heard > PATIENCE and waiting:
                 item = next(iter(waiting.values()))
                 at = max(_position(consumer, item), item.offsets.from_offset)
                 raise self._away(f"nothing came from offset {at} on for {PATIENCE:.0f} s", item)
             if len(ranges) == 1:
-                yield from _raw(held, ranges)
+                yield from _raw(held, ranges, cut)
                 held = {partition: [] for partition in held}
-        yield from _raw(held, ranges)
+        yield from _raw(held, ranges, cut)
 
-    def _taken(self, found: Sequence[Message], waiting: dict[int, StreamRange], held: Held) -> bool:
+    def _taken(self, found: Sequence[Message], waiting: dict[int, StreamRange], held: Held, cut: Cut) -> bool:
         """Puts records where they belong, and takes from the waiting who is at the end; whether there was any news."""
         news = False
         for partition, all_ in _by_partition(found):
@@ -125,12 +133,29 @@ class KafkaRanges:
             messages = [each for place, each in enumerate(all_) if place not in errors] if errors else all_
             until = item.offsets.until_offset
             wanted = messages[: bisect_left(messages, until, key=Message.offset)]
+            self._cut(wanted, cut)
             held[partition] += wanted
             news |= bool(wanted)
             ends = [all_[place].offset() for place, error in errors.items() if error.code() == END]
             if max([each.offset() + 1 for each in messages[-1:]] + ends, default=0) >= until:
                 del waiting[partition]
         return news
+
+    def _cut(self, messages: Sequence[Message], cut: Cut) -> None:
+        """Takes the bytes of records that have too many, at once: the next may have as many."""
+        # Headers are looked at where there are any; lengths alone cost next to nothing.
+        if (
+            max(map(len, messages), default=0) <= self.most // 2
+            and max(map(len, filter(None, map(Message.key, messages))), default=0) <= self.most // 2
+            and not any(map(Message.headers, messages))
+        ):
+            return
+        for message in messages:
+            if (size := size_of(message)) > self.most:
+                cut[message.partition(), message.offset()] = size
+                message.set_key(None)
+                message.set_value(None)
+                message.set_headers([])
 
     def _require_bearable(self, error: KafkaError, item: StreamRange | None) -> None:
         """Lets pass the log's end, and errors of a broker that comes and goes."""
@@ -189,7 +214,7 @@ def _by_partition(messages: Sequence[Message]) -> Iterable[tuple[int, Sequence[M
     return apart.items()
 
 
-def _raw(held: Held, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
+def _raw(held: Held, ranges: Sequence[StreamRange], cut: Cut) -> Iterator[pa.RecordBatch]:
     """What is held of these ranges, one behind the other, with its coordinates as Spark's source has them."""
     parts = [(item, held[item.offsets.topic_partition.partition]) for item in ranges]
     messages = list(chain.from_iterable(part for _, part in parts))
@@ -201,6 +226,11 @@ def _raw(held: Held, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
     lengths = [pc.fill_null(pc.binary_length(bytes_), 0) for bytes_ in (keys, values)]
     stamps = np.fromiter(map(itemgetter(1), map(Message.timestamp, messages)), np.int64, rows)
     headers = list(map(Message.headers, messages))
+    sizes = pc.add(*lengths)
+    if cut:
+        known = sizes.to_pylist()
+        places = ((message.partition(), message.offset()) for message in messages)
+        sizes = pa.array([cut.get(place, size) for place, size in zip(places, known, strict=True)], pa.int32())
     arrays = {
         "_stream": np.repeat([item.stream_id for item, _ in parts], each),
         "_offset": np.fromiter(map(Message.offset, messages), np.int64, rows),
@@ -210,7 +240,7 @@ def _raw(held: Held, ranges: Sequence[StreamRange]) -> Iterator[pa.RecordBatch]:
         "_key": keys,
         "_value": values,
         "_headers": list(map(text_of, headers)) if any(headers) else pa.nulls(rows, pa.string()),
-        "_bytes": pc.add(*lengths),
+        "_bytes": sizes,
         "_partition": np.repeat([item.offsets.topic_partition.partition for item, _ in parts], each),
     }
     yield pa.RecordBatch.from_pydict(arrays, schema=RAW)

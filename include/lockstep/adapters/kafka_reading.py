@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
 INTERVAL_MS = 1_000
+# A batch of records that is larger once decompressed is one that cannot be read: librdkafka's own limit is a tenth of it.
+MOST_BYTES = 1_000_000_000
 # librdkafka names a batch of records that it cannot read. It then goes on behind it, or at an offset that does not exist.
 MALFORMED = {
     KafkaError._BAD_MSG,  # noqa: SLF001
@@ -52,13 +54,19 @@ class Fetched:
                 self._next[topic, partition] = offset
 
 
-def refuse_malformed(message: Message, bootstrap: str) -> None:
+def size_of(message: Message) -> int:
+    """The bytes of a record after decompression: value, key and headers."""
+    headers = sum(len(name.encode(errors="replace")) + len(value or b"") for name, value in message.headers() or ())
+    return len(message) + len(message.key() or b"") + headers
+
+
+def refuse_malformed(message: Message, bootstrap: str, most: int = MOST_BYTES) -> None:
     """Raises `BadData`, with partition and offset, where a message stands for a batch that cannot be read."""
     error = message.error()
     if error is not None and error.code() in MALFORMED:
         raise BadData(
             f"{message.topic()}-{message.partition()}: the batch of records at offset {message.offset()} cannot be read "
-            f"from Kafka at {bootstrap}: {error.str()}",
+            f"from Kafka at {bootstrap}, or is larger than {most:,} bytes after decompression: {error.str()}",
             next_command=f"restore the partition from a replica, or lockstep skip NAME --to {message.partition()}:OFFSET "
             "--reason ...",
         )

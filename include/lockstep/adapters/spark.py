@@ -61,7 +61,7 @@ class SparkEngine:
         self._kafka = kafka
         self._dsn = dsn
         self._kafka_options = kafka_options.for_java() if kafka_options else {}
-        self._reader = KafkaRanges(kafka, kafka_options or KafkaOptions())
+        self._reader = KafkaRanges(kafka, kafka_options or KafkaOptions(), folder.pipeline.record_limits.bytes)
         self._group = ""
         self._cancelled = False
         self._transforms = Transforms(folder)
@@ -148,7 +148,7 @@ class SparkEngine:
 
     def _decoded(self, work: StageWork, tasks: int | None = None) -> DataFrame:
         """Records by Spark's source."""
-        raw = records_of(work, self._kafka, self._kafka_options)
+        raw = records_of(work, self._kafka, self._kafka_options, self._folder.pipeline.record_limits.bytes)
         return self._formed(raw.coalesce(tasks) if tasks else raw)
 
     def _formed(self, raw: DataFrame) -> DataFrame:

@@ -25,8 +25,17 @@ RAW = (
 BASE64 = "replace(base64(h.value), '\\r\\n', '')"  # Spark breaks it into lines
 
 
-def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str]) -> DataFrame:
-    """The ranges' records as `RAW`, coordinates and all: assigned partitions, numeric offsets, committed records only."""
+# What a record is large by; without its headers, whose bytes nobody counts, where it is not too large.
+LENGTH = "coalesce(length(key), 0) + coalesce(length(value), 0)"
+HEADER = "octet_length(h.key) + coalesce(length(h.value), 0)"
+SIZE = f"{LENGTH} + coalesce(aggregate(headers, 0, (size, h) -> size + {HEADER}), 0)"
+
+
+def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str], most: int) -> DataFrame:
+    """The ranges' records as `RAW`, coordinates and all: assigned partitions, numeric offsets, committed records only.
+
+    A record of more than `most` bytes comes without them; `_bytes` says how many there are.
+    """
     topic = work.ranges[0].offsets.topic_partition.topic
     parts = {item.offsets.topic_partition.partition: item for item in work.ranges}
     options = {f"kafka.{name}": value for name, value in kafka_options.items()} | {
@@ -51,10 +60,11 @@ def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str]) ->
             "offset as _offset",
             "0 as _ordinal",
             f"{MOMENT} as _timestamp",
-            "key as _key",
-            "value as _value",
-            f"to_json(transform(headers, h -> struct(h.key as key, {BASE64} as value))) as _headers",
-            "coalesce(length(key), 0) + coalesce(length(value), 0) as _bytes",
+            f"case when {SIZE} <= {most} then key end as _key",
+            f"case when {SIZE} <= {most} then value end as _value",
+            f"case when {SIZE} <= {most} then to_json(transform(headers, h -> struct(h.key as key, {BASE64} as value))) end"
+            " as _headers",
+            f"case when {SIZE} <= {most} then {LENGTH} else {SIZE} end as _bytes",
             "partition as _partition",
         )
     )

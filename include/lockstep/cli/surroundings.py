@@ -97,7 +97,9 @@ def engine_for(folder: PipelineFolder, at: Surroundings) -> Engine:
         from lockstep.adapters.driver import Driver
         from lockstep.adapters.kafka_ranges import KafkaRanges
 
-        return Driver(folder, KafkaRanges(at.broker.bootstrap, at.broker.options), at.dsn)
+        return Driver(
+            folder, KafkaRanges(at.broker.bootstrap, at.broker.options, folder.pipeline.record_limits.bytes), at.dsn
+        )
 
     def spark() -> Engine:
         if remote := spark_remote():

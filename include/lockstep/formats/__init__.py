@@ -21,8 +21,9 @@ def decoded(
     A format may add `_filtered`, too. `decode` is the source of the pipeline's own decoder.
     """
     from lockstep.formats.envelope import finished
+    from lockstep.formats.too_large import refused
 
-    return finished(_of_format(records, pipeline, decode, registry), pipeline)
+    return refused(finished(_of_format(records, pipeline, decode, registry), pipeline), pipeline)
 
 
 def _of_format(records: DataFrame, pipeline: Pipeline, decode: str | None, registry: Registry | None) -> DataFrame:

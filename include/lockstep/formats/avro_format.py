@@ -28,7 +28,8 @@ def decoded(records: DataFrame, pipeline: Pipeline, format_: Avro, registry: Reg
             f"{pipeline.name}: its format is Avro, and LOCKSTEP_REGISTRY is not set",
             next_command="export LOCKSTEP_REGISTRY=http://host:8081",
         )
-    frame = decoded_in_python(records, format_.columns, partial(_decoder, pipeline, format_, registry))
+    decoder = partial(_decoder, pipeline, format_, registry)
+    frame = decoded_in_python(records, format_.columns, decoder, pipeline.record_limits.bytes)
     if not pipeline.takes_tombstones or format_.key is None:
         return frame
     # What is deleted, without a reason and without a key, has a key of plain text: it is read as for JSON.

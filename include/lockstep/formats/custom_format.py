@@ -23,4 +23,5 @@ def decoded(records: DataFrame, pipeline: Pipeline, format_: Custom, source: str
         function_of(format_.function, source)  # here first: a decoder that cannot be loaded starts no task
     except BadDefinition as fault:
         raise BadDefinition(f"{pipeline.name}: {fault}", next_command=f"lockstep check {pipeline.name}") from None
-    return decoded_in_python(records, format_.columns, partial(OwnDecoder, format_, source))
+    most = pipeline.record_limits.bytes
+    return decoded_in_python(records, format_.columns, partial(OwnDecoder, format_, source), most)

@@ -32,14 +32,18 @@ class Outcome(NamedTuple):
     filtered: bool = False
 
 
+TOO_LARGE = Outcome(reason="is larger than the limit (record_limits.bytes)")
+
+
 def decoded_in_python(
     records: DataFrame,
     columns: Sequence[Column],
     decoder: Callable[[], Callable[[bytes | None, bytes | None, str | None], Outcome]],
+    most: int,
 ) -> DataFrame:
     """Adds `_deleted`, `_reason`, `_filtered` and the columns; `decoder` makes, once per task, what judges a record.
 
-    That is given the key, the value and the headers as the JSON text that rejects keep.
+    That is given the key, the value and the headers as the JSON text that rejects keep, of records of up to `most` bytes.
     """
     names = ", ".join(f"`{column.name}` {column.type}" for column in columns)
     added = records.sparkSession.createDataFrame([], f"{MARKS}, {names}").schema
@@ -48,8 +52,13 @@ def decoded_in_python(
     def decoded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         judge = decoder()
         for batch in batches:
-            raw = [batch.column(name).to_pylist() for name in ("_key", "_value", "_headers")]
-            yield _with_outcomes(batch, columns, [judge(*record) for record in zip(*raw, strict=True)])
+            raw = [batch.column(name).to_pylist() for name in ("_key", "_value", "_headers", "_bytes")]
+            # A record that is too large comes without its bytes: no decoder is shown a record that is none.
+            outcomes = [
+                judge(*record) if size is None or size <= most else TOO_LARGE
+                for *record, size in zip(*raw, strict=True)
+            ]
+            yield _with_outcomes(batch, columns, outcomes)
 
     return records.mapInArrow(decoded, schema)
 

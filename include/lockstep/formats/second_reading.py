@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,11 +36,15 @@ ROW, DELETED, REJECT, FILTERED, UNKNOWN = "row", "deleted", "reject", "filtered"
 MARKS = (("_offset", "bigint"), ("_became", "text"), ("_unsure", "text"))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_STAMP = 253_402_214_400_000  # in milliseconds: what lies past Python's calendar is its last day
+EVERY = 2**31
 ESCAPE = re.compile(r"\\(?:u00(..)|.)")
 
 
 class Record(NamedTuple):
-    """One record as Kafka has it; `stamp` in milliseconds, below 0 where there is none."""
+    """One record as Kafka has it; `stamp` in milliseconds, below 0 where there is none.
+
+    One that is `too_large` comes without its bytes.
+    """
 
     partition: int
     offset: int
@@ -48,6 +52,7 @@ class Record(NamedTuple):
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]] | None
     stamp: int
+    too_large: bool = False
 
 
 def undecodable(folder: PipelineFolder, registry: Registry | None) -> str | None:
@@ -112,6 +117,8 @@ class SecondReading:
 
     def _judged(self, record: Record) -> tuple[str, dict[str, Any], tuple[str, ...]]:
         names = tuple(column.name for column in self.columns)
+        if record.too_large:
+            return REJECT, {}, ()
         try:
             outcome = self._judge(record.key, record.value, text_of(record.headers))
             if not (outcome.reason or outcome.filtered or outcome.deleted):
@@ -206,7 +213,9 @@ def _judge(folder: PipelineFolder, registry: Registry | None) -> Judge:
 def _avro(folder: PipelineFolder, format_: Avro, registry: Registry | None) -> Judge:
     if registry is None:
         raise LookupError("Avro without a registry")
-    decoder = Decoder(folder.pipeline, format_, schemas(registry))
+    # It reads what many tasks have read, so it may meet as many unknown ids as all of them.
+    limits = replace(folder.pipeline.record_limits, schemas=EVERY)
+    decoder = Decoder(replace(folder.pipeline, record_limits=limits), format_, schemas(registry))
     column = next((column for column in format_.columns if column.name == format_.key), None)
 
     def judged(key: bytes | None, value: bytes | None, headers: str | None) -> Outcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters.kafka_reading import size_of
 from lockstep.formats.second_reading import Record, SecondReading, undecodable
 
 if TYPE_CHECKING:
@@ -62,17 +63,13 @@ class Log:
             if len(chunk) == CHUNK_RECORDS or size >= CHUNK_BYTES:
                 yield begin, message.offset(), chunk
                 begin, chunk, size = message.offset(), [], 0
-            chunk.append(_record(message))
-            size += len(message.key() or b"") + len(message.value() or b"")
+            chunk.append(record := _record(message, self.folder.pipeline.record_limits.bytes))
+            size += len(record.key or b"") + len(record.value or b"")
         yield begin, segment.until_offset, chunk
 
 
-def _record(message: Any) -> Record:
-    return Record(
-        message.partition(),
-        message.offset(),
-        message.key(),
-        message.value(),
-        message.headers(),
-        message.timestamp()[1],
-    )
+def _record(message: Any, most: int) -> Record:
+    where, stamp = (message.partition(), message.offset()), message.timestamp()[1]
+    if size_of(message) > most:
+        return Record(*where, None, None, None, stamp, too_large=True)
+    return Record(*where, message.key(), message.value(), message.headers(), stamp)

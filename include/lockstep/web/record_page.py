@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lockstep.ledger.reading import Document
     from lockstep.targets.delivery import Results
 
+MOST_READ = 100_000_000  # bytes of a batch of records after decompression: the server has other pages to make
 MOST_SHOWN = 20_000  # characters of a value, and as many of a row's
 MOST_SET_OUT = 64_000  # characters of JSON; setting out what is longer costs memory by its depth, and is cut anyway
 MOST_HEADERS = 100
@@ -105,7 +106,7 @@ def _raw(pipeline: Pipeline, partition: int, offset: int) -> tuple[Raw | None, s
         bounds = topic.bounds.get(partition)
         if bounds is None or not bounds.log_start <= offset < bounds.stable_end:
             return None, "Kafka does not have this offset any more, or not yet."
-        for message in broker().records(pipeline.topic, partition, offset, offset + 1):
+        for message in broker().records(pipeline.topic, partition, offset, offset + 1, most=MOST_READ):
             return _readable(message), None
     except Refusal as refusal:
         return None, refusal.message

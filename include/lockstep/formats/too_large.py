@@ -1,0 +1,24 @@
+"""Records that are too large: their reader takes the bytes away, and they are rejects whatever their format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lockstep.core.definition import Pipeline
+
+
+def refused(records: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """The decoded records, those of more bytes than the limit being rejects without values."""
+    most = pipeline.record_limits.bytes
+    fits = F.coalesce(F.col("_bytes") <= most, F.lit(True))  # noqa: FBT003 - a literal; a file's row has no bytes
+    marks = {"_deleted": fits & F.col("_deleted")}
+    if "_filtered" in records.columns:
+        marks["_filtered"] = fits & F.col("_filtered")
+    reason = F.format_string(f"is %d bytes after decompression; the limit is {most} (record_limits.bytes)", "_bytes")
+    values = {column.name: F.when(fits, F.col(column.name)) for column in pipeline.columns}
+    return records.withColumns({**marks, "_reason": F.when(fits, F.col("_reason")).otherwise(reason), **values})
