@@ -16,6 +16,12 @@ from lockstep.core.definition import Json, Upsert
         (("sales\n", "--topic", "t"), ["name 'sales\\n': lower case letters"]),
         (("sales", "--topic", "t\n"), ["topic 't\\n' is no legal topic name"]),
         (("Sales", "--topic", "t"), ["name 'Sales': lower case letters"]),
+        (
+            ("orders_history", "--topic", "t"),
+            ["name 'orders_history': _history is the ending of"],
+        ),
+        (("_history", "--topic", "t"), ["name '_history': _history is the ending of a history's DAG"]),
+        (("class", "--topic", "t"), ["name 'class': a word of Python"]),
         (("sales", "--topic", "a b"), ["topic 'a b' is no legal topic name"]),
         (("sales", "--topic", "t", "--columns", "a"), ["schema: 'a' is not `name type`"]),
         (("sales", "--topic", "t", "--columns", "a text"), ["column 'a': type 'text' is not one of"]),

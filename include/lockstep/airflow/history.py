@@ -12,7 +12,7 @@ from lockstep.airflow import asked, submit, worked
 from lockstep.airflow.dag import assets_of, both, dag_for, door_of
 from lockstep.airflow.form import fields
 from lockstep.airflow.link import HistoryLink
-from lockstep.core.history import SUFFIX
+from lockstep.core.definition import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,8 +14,7 @@ from lockstep.adapters import folders
 from lockstep.cli.options import Name, OneName
 from lockstep.cli.output import AsJson, say, show
 from lockstep.cli.sharing import conflicts_of, definitions
-from lockstep.core.columns import IDENTIFIER
-from lockstep.core.definition import Append, Json, Pipeline, Upsert
+from lockstep.core.definition import Append, Json, Pipeline, Upsert, refuse_bad_name
 from lockstep.core.determinism import doubts, unseen
 from lockstep.core.errors import BadData, BadDefinition, Refusal
 
@@ -49,8 +48,7 @@ def new(
     as_json: AsJson = False,
 ) -> None:
     """Lay out a pipeline's folder, ready to run."""
-    if not IDENTIFIER.match(name):  # first, because the table's name may hang on it
-        raise BadDefinition(f"name {name!r}: lower case letters, digits and _, 63 at most")
+    refuse_bad_name(name)  # first, because the table's name may hang on it
     table = table or f"public.{name}"
     # Born before a file is written, so that what it refuses leaves nothing behind.
     pipeline = Pipeline(name, topic, Json(columns, key), Upsert(table, (key,)) if key else Append(table))

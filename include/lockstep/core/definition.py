@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -50,6 +51,7 @@ __all__ = [
 ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store"))
 ADDED |= {"strict": False, "nondeterministic": False, "on_violation": REFUSE, "shared_with": ()}
 ADDED |= {"record_limits": asdict(RecordLimits())}
+SUFFIX = "_history"  # of a history's DAG, behind the pipeline's name
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
 
@@ -99,8 +101,7 @@ class Pipeline:
     record_limits: RecordLimits = field(default_factory=RecordLimits)
 
     def __post_init__(self) -> None:
-        if not IDENTIFIER.match(self.name):
-            raise BadDefinition(f"name {self.name!r}: lower case letters, digits and _, 63 at most")
+        refuse_bad_name(self.name)
         if not TOPIC.match(self.topic) or self.topic in {".", ".."}:
             raise BadDefinition(f"topic {self.topic!r} is no legal topic name")
         for attribute, allowed in (
@@ -176,6 +177,18 @@ class Pipeline:
         whole["target"] = targets[0] if len(targets) == 1 else targets
         whole["store"] = _told(self.store) if self.store else None
         return _said(whole)
+
+
+def refuse_bad_name(name: str) -> None:
+    """Refuses a name that is no identifier, no module's name, or the DAG id of another pipeline's history."""
+    if not IDENTIFIER.match(name):
+        raise BadDefinition(f"name {name!r}: lower case letters, digits and _, 63 at most")
+    if keyword.iskeyword(name):
+        raise BadDefinition(f"name {name!r}: a word of Python, which no module can have as its name")
+    if name.endswith(SUFFIX):
+        raise BadDefinition(
+            f"name {name!r}: {SUFFIX} is the ending of a history's DAG, here of {name.removesuffix(SUFFIX)!r}"
+        )
 
 
 def _told(part: Format | Guarantee | Target | Store) -> dict[str, Any]:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from lockstep.core.definition import Pipeline
 
 
+BESIDE = ("transform", "expectations", "decode")  # of a definition's document: files beside the Pipeline's own values
+
+
 @dataclass(frozen=True, slots=True)
 class PipelineFolder:
     """One pipeline with its transform's source (None: the decoded columns go through), its suite and its DDL.

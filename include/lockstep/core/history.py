@@ -9,12 +9,11 @@ from lockstep.core.bounds import AtOffsets, AtTime, parse_bound
 from lockstep.core.errors import BadDefinition, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
     from lockstep.core.bounds import Bound
 
-SUFFIX = "_history"  # of a history's DAG, behind the pipeline's name
 ACTIONS = ("fill", "replay", "accept-loss", "skip")
 DO, PREVIEW, APPROVE = "do", "preview", "approve"
 NOTHING = "nothing was asked for: a backfill, or a run that is triggered by hand, asks"
@@ -44,6 +43,10 @@ class HistoryRun:
     def key(self) -> str:
         """What its requests are known by: the same for all tries of its tasks, another one once the run is cleared (T9)."""
         return f"{self.run_id} cleared {self.clear_number}" if self.clear_number else self.run_id
+
+    def has_key(self, key: str) -> bool:
+        """Whether the run has, or had before it was cleared again, this key."""
+        return key in {self.run_id, *(f"{self.run_id} cleared {n}" for n in range(1, self.clear_number + 1))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,12 @@ def asking(run: HistoryRun) -> Asking:
     asked = Asking(action, lanes, begin, end, partition, _mode(form, action), reason)
     _refuse_contradictions(asked)
     return asked
+
+
+def require_approval(asked: Asking, approvers: Sequence[str]) -> None:
+    """Refuses what replaces or gives up records without approval, where the pipeline names approvers."""
+    if approvers and asked.mode == DO and ("replay" in asked.lanes or asked.action == "accept-loss"):
+        raise _refused("approval", f"{asked.action} waits for one of {', '.join(approvers)}: tick the box")
 
 
 def waits_until(asked: Asking, run: HistoryRun, now: datetime, grace: timedelta) -> datetime | None:

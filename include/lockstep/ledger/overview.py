@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lockstep.ledger.queries import queries
-from lockstep.ledger.rows import every, one
+from lockstep.ledger.rows import every, maybe, one
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -42,6 +42,13 @@ def count_rejects(cur: cursor, pipeline: str) -> int:
     cur.execute(Q["count_rejects"], {"pipeline": pipeline})
     found: int = one(cur).rejects
     return found
+
+
+def newest_definition(cur: cursor, pipeline: str) -> dict[str, Any] | None:
+    """The document of the definition that a pipeline was tried with last; None before its first attempt."""
+    cur.execute(Q["newest_definition"], {"pipeline": pipeline})
+    row = maybe(cur)
+    return row.document if row else None
 
 
 def history(cur: cursor, batch_ids: Sequence[int]) -> list[Any]:

@@ -69,3 +69,12 @@ select max(batch_id) as batch_id from (
     union all
     select b.batch_id from lockstep.batch b join lockstep.attempt a using (batch_id)
     where b.pipeline = %(pipeline)s and b.owner = %(owner)s and a.dag_run_id = %(run_id)s and b.state = 'planned') tried
+
+-- name: newest_definition
+-- The definition of a pipeline's newest attempt.
+select d.document from lockstep.attempt a join lockstep.definition d using (definition_hash)
+where a.batch_id = (
+    select b.batch_id from lockstep.batch b
+    where b.pipeline = %(pipeline)s and exists (select from lockstep.attempt t where t.batch_id = b.batch_id)
+    order by b.batch_id desc limit 1)
+order by a.token desc limit 1

@@ -16,6 +16,7 @@ from lockstep.web.asked import ALONG, COLOURS, Asked
 from lockstep.web.batch_page import batch_page
 from lockstep.web.batches_page import Wanted, batches_of_run, batches_page
 from lockstep.web.coverage_page import coverage_page
+from lockstep.web.headers import Guarded
 from lockstep.web.pipelines_page import pipelines_page
 from lockstep.web.record_page import record_page
 from lockstep.web.refused import tell_people
@@ -50,6 +51,7 @@ def app() -> FastAPI:
     pages.get("/runs/{run_id}", response_model=None)(_run)
     made.include_router(pages)
     tell_people(made)
+    made.add_middleware(Guarded)
     return made
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.airflow.connections import dsn, environment
 from lockstep.airflow.door import led
+from lockstep.core.definition import SUFFIX
 from lockstep.core.errors import Refusal
-from lockstep.core.history import SUFFIX
+from lockstep.core.recorded import recorded
 from lockstep.ledger import overview
 from lockstep.ledger.migrate import require_migrated
 from lockstep.web.known import Remembered
@@ -53,6 +54,18 @@ def broker() -> Broker:
 
     with SURROUNDINGS, led(environment(POSTGRES, KAFKA)):
         return surroundings.broker()
+
+
+def recorded_pipeline(name: str) -> Pipeline:
+    """The pipeline as the ledger records it: its author's code runs in tasks, and never in the server of these pages."""
+    with ledger() as cur:
+        document = overview.newest_definition(cur, name)
+    if document is None:
+        raise Refusal(
+            f"{name}: nothing was planned yet, and the ledger holds no definition of it",
+            next_command=f"lockstep run {name}",
+        )
+    return recorded(document)
 
 
 def results_elsewhere(pipeline: Pipeline) -> Results | None:
@@ -102,12 +115,12 @@ def _view(topic: str) -> tuple[TopicView | None, str | None]:
 
 
 def _status(name: str) -> tuple[Document | None, str | None]:
-    from lockstep.adapters.folders import load
     from lockstep.steps.status import status
 
     try:
+        pipeline = recorded_pipeline(name)
         with closing(connect(dsn(POSTGRES), name="lockstep pages")) as conn:
-            return status(conn, broker(), load(name).pipeline, datetime.now(UTC)), None
+            return status(conn, broker(), pipeline, datetime.now(UTC)), None
     except Refusal as refusal:
         return None, refusal.message
 

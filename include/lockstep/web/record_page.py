@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.folders import load
 from lockstep.cli.output import text_of
 from lockstep.core.definition import Append
 from lockstep.core.errors import Refusal
 from lockstep.ledger import tracing
 from lockstep.targets.warehouse import Warehouse
-from lockstep.web.place import broker, ledger, pipeline_of, results_elsewhere, view_of
+from lockstep.web.place import broker, ledger, pipeline_of, recorded_pipeline, results_elsewhere, view_of
 from lockstep.web.render import page
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def record_page(dag_id: str, partition: int | None, offset: int | None, key: Seq
     values["adds_up"] = []
     columns: tuple[str, ...] = ()
     try:
-        pipeline = load(name).pipeline
+        pipeline = recorded_pipeline(name)
         keyed = tracing.keyed(pipeline)
         columns = keyed.first.key if keyed and not isinstance(keyed.first, Append) else ()
         results = results_elsewhere(pipeline) if pipeline.store else None

@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
 from lockstep.core.errors import Refusal
+from lockstep.web.headers import headers
 from lockstep.web.render import page
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def _broken(_request: Request, error: Exception) -> HTMLResponse:
     return _page(500, f"{type(error).__name__}; the log of Airflow's API server says where.")
 
 
-def _page(status: int, why: str, headers: object = None) -> HTMLResponse:
+def _page(status: int, why: str, given: object = None) -> HTMLResponse:
     title = TITLES.get(status, "Something is wrong")
     body = page("refused.html.jinja", title=title, why=why, status=status)
-    return HTMLResponse(body, status, headers=dict(headers) if isinstance(headers, dict) else None)
+    own = dict(given) if isinstance(given, dict) else {}
+    return HTMLResponse(body, status, headers=own | headers())

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from lockstep.web.headers import nonce
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -54,4 +56,5 @@ def seconds(value: float | None) -> str:
     return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"  # noqa: PLR2004 - two digits are enough
 
 
+TEMPLATES.globals["nonce"] = nonce
 TEMPLATES.filters.update(number=number, moment=moment, minute=minute, seconds=seconds)

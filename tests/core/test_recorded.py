@@ -1,0 +1,87 @@
+"""A definition comes back from its document as it was, whatever kinds it is made of."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lockstep.adapters import folders
+from lockstep.core.definition import (
+    Accumulate,
+    Append,
+    AtLeastOnce,
+    Avro,
+    Count,
+    Custom,
+    Envelope,
+    Files,
+    Idempotent,
+    Json,
+    Limits,
+    Max,
+    Min,
+    PerPartition,
+    Pipeline,
+    Postgres,
+    Raw,
+    Sum,
+    Upsert,
+)
+from lockstep.core.errors import BadDefinition
+from lockstep.core.folder import PipelineFolder
+from lockstep.core.recorded import recorded
+
+JSON = Json("id string, n bigint, at timestamp", key="id", rest="more")
+PIPELINES = [
+    Pipeline("a", "t", JSON, Append("public.a")),
+    Pipeline("a", "t", Json("id string", strict=True), Upsert("public.a", ("id",)), limits=Limits(5, 4, 3, 2.5)),
+    Pipeline(
+        "a",
+        "t",
+        JSON,
+        Upsert("public.a", ("id",), order_by="n", transform="f", shared_with=("b",)),
+        on_violation="quarantine",
+    ),
+    Pipeline(
+        "a", "t", JSON, Accumulate("public.a", ("id",), (Count("c"), Sum("s", "n"), Min("l", "n"), Max("m", "at")))
+    ),
+    Pipeline("a", "t", JSON, (Append("public.a"), Upsert("public.b", ("id",)))),
+    Pipeline(
+        "a", "t", Avro("id string", subject="s"), Append("public.a"), guarantee=PerPartition(), nondeterministic=True
+    ),
+    Pipeline("a", "t", Raw("v"), Append("public.a"), envelope=Envelope(key="k binary", headers="h"), start="latest"),
+    Pipeline("a", "t", Custom("id string", "read"), Append("public.a"), guarantee=AtLeastOnce(), store=Files("x")),
+    Pipeline("a", "t", JSON, Upsert("public.a", ("id",)), guarantee=Idempotent(), store=Postgres("WAREHOUSE")),
+]
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES, ids=range(len(PIPELINES)))
+def test_a_definition_comes_back_from_json_as_it_was(pipeline):
+    assert recorded(json.loads(json.dumps(pipeline.document()))) == pipeline
+
+
+def test_the_files_beside_a_definition_are_left_out():
+    folder = PipelineFolder(
+        PIPELINES[7], folders.Path(), "def transform(r): ...", {"name": "s"}, None, "def read(): ..."
+    )
+    assert recorded(json.loads(json.dumps(folder.document()))) == PIPELINES[7]
+
+
+@pytest.mark.parametrize("name", folders.names())
+def test_the_definitions_of_this_project_come_back(name):
+    folder = folders.load(name)
+    assert recorded(json.loads(json.dumps(folder.document()))) == folder.pipeline
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"format": {"kind": "Telepathy"}}, "Telepathy"),
+        ({"target": {"kind": "Append", "table": "public.a", "colour": "red"}}, "colour"),
+        ({"mood": "fine"}, "mood"),
+    ],
+)
+def test_a_document_of_a_later_version_is_refused_by_its_word(change, word):
+    with pytest.raises(BadDefinition, match=f"another version.*{word}"):
+        recorded(PIPELINES[0].document() | change)
