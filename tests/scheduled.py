@@ -75,7 +75,7 @@ from lockstep.airflow import dags_for
 
 dag, history = dags_for(
     load("{name}").pipeline, max_active_runs=2, is_paused_upon_creation=False,
-    default_args={{"retry_delay": timedelta(seconds=3)}}, spark_conn_id="{spark}",
+    default_args={{"retry_delay": timedelta(seconds=3)}}, spark_conn_id="{spark}", history={history},
 )
 """
 RECORDS = 150
@@ -86,7 +86,8 @@ OVER = {"success", "failed"}
 @contextmanager
 def an_airflow(servers, home: Path, *, more: Mapping[str, str] | None = None, **place: object) -> Iterator[House]:
     """An Airflow below the folder with a ledger of its own; everything of it is gone behind the block."""
-    warm = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": ports.choose(home / "spark")}
+    token = spark_connect.token_of(home)
+    warm = {"conn_type": "spark_connect", "host": "localhost", "port": ports.choose(home / "spark"), "password": token}
     more = {**(more or {}), WARM: json.dumps(warm)}
     for name in ("dags", "pipelines"):
         (home / name).mkdir()
@@ -115,7 +116,13 @@ class House:
         self.api = self.airflow.api()
 
     def pipeline(
-        self, name: str, *, slow: bool = False, past: Sequence[datetime] = (), spark: str = "spark_default"
+        self,
+        name: str,
+        *,
+        slow: bool = False,
+        past: Sequence[datetime] = (),
+        spark: str = "spark_default",
+        history: str = "None",
     ) -> Scheduled:
         """A pipeline with records on its topic, a table, and a DAG that Airflow has parsed.
 
@@ -135,9 +142,11 @@ class House:
         migrate_target(conn, load(name))
         conn.close()
         made.send(len(past) or RECORDS, past)
-        (self.place.dags / f"{name}.py").write_text((BOTH if past else DAG_FILE).format(name=name, spark=spark))
+        (self.place.dags / f"{name}.py").write_text(
+            (BOTH if past else DAG_FILE).format(name=name, spark=spark, history=history)
+        )
         wanted = {name, f"{name}_history"} if past else {name}
-        wait_for(lambda: wanted <= self.api.dags().keys(), "the DAG is parsed")
+        wait_for(lambda: wanted <= self.api.dags().keys(), "the DAG is parsed", 300.0)
         return made
 
     def warm(self) -> SparkServer:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+# A transform is a pipeline author's code: what opens the server is not for it.
+os.environ.pop("SPARK_CONNECT_AUTHENTICATE_TOKEN", None)
 
 # Spark puts zips and a jar before what is installed. Each task tells Python to forget what it knows of folders, and then their
 # tables of contents are read again, for every package in them: a tenth of a second of each worker and task.

@@ -197,3 +197,54 @@ def test_a_server_that_dies_while_it_reads_costs_a_retry(pipeline, source, serve
     again = spark_connect.start(home, server.port, jar_folder=jars.folder() / "connector")
     assert run(loaded, again)[0] == 0
     assert violations(loaded) == []
+
+
+# It comes in with the token first, so that all is imported before it becomes another user of the machine.
+WITHOUT = """
+import os, sys
+from pyspark.sql import SparkSession
+from pyspark.sql.connect.client.retries import DefaultPolicy
+
+def count(address):
+    session = SparkSession.builder.remote(address).create()
+    session.client.set_retry_policies([DefaultPolicy(max_retries=1)])
+    return session.range(3).count()
+
+print("owner", count(sys.argv[1]), flush=True)
+if os.getuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+print("other", count(sys.argv[2]), flush=True)
+"""
+
+
+@pytest.mark.parametrize("given", ["", ";token=wrong"])
+def test_without_the_token_another_user_of_the_machine_is_not_let_in(server, given):
+    environ = {name: value for name, value in os.environ.items() if "SPARK" not in name}
+    command = [sys.executable, "-c", WITHOUT, server.remote, f"sc://localhost:{server.port}/{given}"]
+    done = subprocess.run(command, env=environ, check=False, capture_output=True, text=True)
+
+    assert done.stdout.split() == ["owner", "3"], done.stderr[-2000:]
+    assert done.returncode != 0
+    assert "UNAUTHENTICATED" in done.stderr or "authentication token" in done.stderr, done.stderr[-2000:]
+
+
+def test_the_token_is_in_no_argument_and_no_log_and_no_transform_sees_it(server, home):
+    token = spark_connect.token_of(home)
+    file = home / "spark" / "token"
+    assert file.stat().st_mode & 0o077 == 0
+    assert file.parent.stat().st_mode & 0o077 == 0
+    assert token not in repr(server)
+    spoken = [
+        place.read_bytes().replace(b"\0", b" ") for place in Path("/proc").glob("[0-9]*/cmdline") if readable(place)
+    ]
+    assert any(b"SparkConnectServer" in words for words in spoken), "the server itself was looked at"
+    assert not any(token.encode() in words for words in spoken)
+    assert token not in (home / "spark" / "console.log").read_text()
+
+
+def readable(place: Path) -> bool:
+    try:
+        place.read_bytes()
+    except OSError:
+        return False
+    return True

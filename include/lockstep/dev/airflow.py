@@ -16,7 +16,8 @@ from lockstep.adapters.postgres import ensure_database
 from lockstep.core.errors import Refusal
 from lockstep.dev import ports, processes
 from lockstep.dev.airflow_api import AirflowApi
-from lockstep.dev.airflow_settings import USER, environment, secrets_of
+from lockstep.dev.airflow_settings import REVIEWER, USER, environment, secrets_of
+from lockstep.dev.private import private_folder
 
 if TYPE_CHECKING:
     from lockstep.dev.airflow_settings import Place
@@ -28,6 +29,8 @@ LOGS = 2  # ports for the log servers of workers and triggerer
 ABANDONED = "30s"
 # As the health page calls them; the api-server is who answers.
 HEALTH = {"api-server": "metadatabase", "scheduler": "scheduler", "dag-processor": "dag_processor"}
+# The DAG processor runs the authors' files, and signs no token.
+NOT_FOR = {"dag-processor": ("AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW__API__SECRET_KEY")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +56,15 @@ class Airflow:
         """Its API, logged in."""
         return AirflowApi(self.address, self.user, self.password)
 
+    def reviewer(self) -> AirflowApi:
+        """Its API, logged in as the second user, who approves what the first one asks for."""
+        return AirflowApi(self.address, REVIEWER, secrets_of(self.folder).reviewer)
+
 
 def start(home: Path, place: Place, port: int | None = None) -> Airflow:
     """The Airflow below this folder, healthy: what runs is left alone, what is missing is started."""
     folder = _folder(home)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(folder)
     known = running(home)
     chosen = known.port if known else port or ports.choose(home)
     if known is None:
@@ -72,7 +79,8 @@ def start(home: Path, place: Place, port: int | None = None) -> Airflow:
     for part in PARTS:
         if known is None or part not in known.parts:
             pid_file = folder / f"{part}.pid"
-            processes.launch([_door(), part], log=folder / f"{part}.log", pid_file=pid_file, environ=environ)
+            given = {name: value for name, value in environ.items() if name not in NOT_FOR.get(part, ())}
+            processes.launch([_door(), part], log=folder / f"{part}.log", pid_file=pid_file, environ=given)
     return _ready(home)
 
 

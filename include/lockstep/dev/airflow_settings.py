@@ -14,11 +14,13 @@ from urllib.parse import unquote, urlsplit
 from cryptography.fernet import Fernet
 
 from lockstep.adapters import java
+from lockstep.dev.private import write_privately
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 USER = "admin"
+REVIEWER = "reviewer"  # who asks may not approve, so there are two
 # What holds wherever this Airflow runs; the containers of docker-compose.yaml say the same.
 SETTINGS = {
     "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
@@ -26,7 +28,7 @@ SETTINGS = {
     "AIRFLOW__CORE__PARALLELISM": "4",
     "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
     "AIRFLOW__CORE__AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
-    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin,{REVIEWER}:user",
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
     "AIRFLOW__API__WORKERS": "1",
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
@@ -40,11 +42,13 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What opens the UI, signs its tokens and encrypts what Airflow keeps."""
+    """The passwords of the UI, the key of its tokens, the key of its log links, and what encrypts Airflow's connections."""
 
     password: str = field(repr=False)
+    reviewer: str = field(repr=False)
     fernet: str = field(repr=False)
     jwt: str = field(repr=False)
+    api: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +74,25 @@ class Place:
 
 
 def secrets_of(folder: Path) -> Secrets:
-    """The secrets kept in the folder, for the owner's eyes only; drawn when there are none yet."""
+    """The secrets kept in the folder, for the owner's eyes only; those that are missing are drawn."""
     file = folder / "secrets.json"
-    if not file.exists():
-        fernet = Fernet.generate_key().decode()
-        drawn = {"password": secrets.token_urlsafe(9), "fernet": fernet, "jwt": secrets.token_hex(32)}
+    kept = json.loads(file.read_text()) if file.exists() else {}
+    drawn = {
+        "password": secrets.token_urlsafe(9),
+        "reviewer": secrets.token_urlsafe(9),
+        "fernet": Fernet.generate_key().decode(),
+        "jwt": secrets.token_hex(32),
+        "api": secrets.token_hex(32),
+    } | kept
+    if drawn != kept:  # a folder of an earlier version has fewer
         write_privately(file, json.dumps(drawn))
-    return Secrets(**json.loads(file.read_text()))
-
-
-def write_privately(file: Path, text: str) -> None:
-    """A file that only its owner may read, there at once and whole."""
-    half = file.with_name(f"{file.name}.new")
-    half.unlink(missing_ok=True)
-    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        out.write(text)
-    half.replace(file)
+    return Secrets(**drawn)
 
 
 def environment(folder: Path, place: Place, port: int, log_ports: tuple[int, int]) -> dict[str, str]:
     """The environment of every process of this Airflow: secrets go here and nowhere else."""
     known = secrets_of(folder)
-    write_privately(folder / "passwords.json", json.dumps({USER: known.password}))
+    write_privately(folder / "passwords.json", json.dumps({USER: known.password, REVIEWER: known.reviewer}))
     url = f"http://127.0.0.1:{port}"
     return {
         **SETTINGS,
@@ -105,7 +106,7 @@ def environment(folder: Path, place: Place, port: int, log_ports: tuple[int, int
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__API__PORT": str(port),
         "AIRFLOW__API__BASE_URL": url,
-        "AIRFLOW__API__SECRET_KEY": known.jwt,
+        "AIRFLOW__API__SECRET_KEY": known.api,
         "AIRFLOW__API_AUTH__JWT_SECRET": known.jwt,
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(log_ports[0]),
         "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(log_ports[1]),
@@ -131,7 +132,9 @@ def _spark(place: Place) -> dict[str, str]:
     if place.spark_remote is None:
         return {"AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(cold)}
     server = urlsplit(place.spark_remote)
-    warm = json.dumps({"conn_type": "spark_connect", "host": server.hostname, "port": server.port})
+    token = server.path.partition("token=")[2].partition(";")[0]
+    where = {"conn_type": "spark_connect", "host": server.hostname, "port": server.port, "password": token}
+    warm = json.dumps(where)
     return {"AIRFLOW_CONN_SPARK_DEFAULT": warm, "AIRFLOW_CONN_SPARK_CONNECT_DEFAULT": warm}
 
 

@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from lockstep.adapters import java
 from lockstep.core.errors import Refusal
 from lockstep.dev import jars, ports, processes
+from lockstep.dev.private import private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +81,7 @@ def start(
     `doors` are further listeners by their protocol, `more` the settings that they, or a test, need.
     """
     folder = _folder(home)
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)  # its segments hold every record
     if broker := running(home):
         return _ready(home, broker.process)
     program = _program(jar_folder or jars.find("broker"), folder)

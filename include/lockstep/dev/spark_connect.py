@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.adapters import java, jvm, shipping
 from lockstep.core.errors import Refusal
 from lockstep.dev import jars, ports, processes
+from lockstep.dev.private import private_folder, write_privately
 from lockstep.dev.spark_submit import spark_submit
 
 if TYPE_CHECKING:
     from lockstep.dev.processes import Process
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+# As Spark calls it; its setting would stand in the arguments.
+TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the variable's name
 # Pipelines that run at once share the tasks' slots, instead of the second waiting for the first.
 POOLS = """<?xml version="1.0"?>
 <allocations><pool name="default"><schedulingMode>FAIR</schedulingMode></pool></allocations>
@@ -32,17 +36,32 @@ class SparkServer:
 
     process: Process
     port: int
+    token: str = field(repr=False)
 
     @property
     def remote(self) -> str:
-        """The address that clients are given, as SPARK_REMOTE takes it."""
-        return f"sc://127.0.0.1:{self.port}"
+        """The address that clients are given, as SPARK_REMOTE takes it; the token in it is a secret."""
+        return remote_of(self.port, self.token)
+
+
+def remote_of(port: int, token: str) -> str:
+    """The address of a server on this machine: PySpark sends a token without TLS to `localhost` alone."""
+    return f"sc://localhost:{port}/;token={token}"
+
+
+def token_of(home: Path) -> str:
+    """The token that the server below this folder asks for, drawn once, for its owner's eyes only."""
+    file = _folder(home) / "token"
+    private_folder(file.parent)
+    if not file.exists():
+        write_privately(file, secrets.token_urlsafe(32))
+    return file.read_text()
 
 
 def start(home: Path, port: int | None = None, *, jar_folder: Path | None = None) -> SparkServer:
     """The server below this folder, answering: the running one, or started on the port (a free one by default)."""
     folder = _folder(home)
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     if server := running(home):
         return _ready(home, server.process)
     chosen = port or ports.choose(home)
@@ -69,7 +88,9 @@ def start(home: Path, port: int | None = None, *, jar_folder: Path | None = None
     given = ["--jars", ",".join(sorted(map(str, connector.glob("*.jar")))), "--py-files", code]
     command = spark_submit(_master(), conf, "--class", SERVER, "--name", f"lockstep {folder}", *given, "spark-internal")
     environ = (
-        processes.surroundings() | java.exports() | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        processes.surroundings()
+        | java.exports()
+        | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", TOKEN: token_of(home)}
     )
     pid_file = folder / "pid"
     return _ready(home, processes.launch(command, log=folder / "console.log", pid_file=pid_file, environ=environ))
@@ -86,7 +107,7 @@ def running(home: Path) -> SparkServer | None:
     # A crashed server's pid may be somebody else's by now, but nobody else is called by our folder.
     if process is None or f"lockstep {folder}" not in processes.command_line(process.pid):
         return None
-    return SparkServer(process, port)
+    return SparkServer(process, port, token_of(home))
 
 
 def stop(server: SparkServer, patience: float = 20.0) -> None:

@@ -46,7 +46,11 @@ class Stack:
     @property
     def spark_remote(self) -> str | None:
         """Where a warm Spark is, as SPARK_REMOTE takes it; None where none runs."""
-        return f"sc://127.0.0.1:{self.spark.port}" if self.spark and self.spark.lives else None
+        from lockstep.dev import spark_connect  # noqa: PLC0415 - only where one runs
+
+        if not (self.spark and self.spark.lives):
+            return None
+        return spark_connect.remote_of(self.spark.port, spark_connect.token_of(self.home))
 
 
 def home_of(start: Path, environ: Mapping[str, str] = os.environ) -> Path | None:

@@ -7,8 +7,9 @@ import time
 from typing import TYPE_CHECKING
 
 from lockstep.core.errors import Refusal
-from lockstep.dev import airflow, jars, kafka, lock, ports, postgres, spark_connect, stack
+from lockstep.dev import airflow, cluster, jars, kafka, lock, ports, postgres, spark_connect, stack
 from lockstep.dev.airflow_settings import Place
+from lockstep.dev.private import private_folder
 from lockstep.dev.stack import Part, Stack
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ def up(
 ) -> Stack:
     """Starts what is not running, leaves alone what is, and writes down where it is; may be repeated at any time."""
     with lock.held(home / "lock", say):
+        # Started by root, Postgres runs as another account, which must reach its own folder in here.
+        private_folder(home, 0o711 if cluster.account() else 0o700)
         before = stack.read(home) or Stack(home)
         if not environ.get("LOCKSTEP_DSN"):
             _postgres_up(before, say, environ)
@@ -86,7 +89,7 @@ def _spark_up(before: Stack, say: Callable[[str], None], environ: Mapping[str, s
     port = known.port if known else _port(before, before.spark, "LOCKSTEP_SPARK_PORT", environ)
     server = spark_connect.start(before.home, port, jar_folder=jars.folder(environ) / "connector")
     _write_down(before)
-    say(f"spark connect: {_how(known is not None, began)} on {server.remote}")
+    say(f"spark connect: {_how(known is not None, began)} on 127.0.0.1:{server.port}")
 
 
 def _airflow_up(before: Stack, say: Callable[[str], None], environ: Mapping[str, str]) -> None:

@@ -1,0 +1,24 @@
+"""Files and folders that only their owner may read."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write_privately(file: Path, text: str) -> None:
+    """A file that only its owner may read, there at once and whole."""
+    half = file.with_name(f"{file.name}.new")
+    half.unlink(missing_ok=True)
+    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(text)
+    half.replace(file)
+
+
+def private_folder(folder: Path, mode: int = 0o700) -> None:
+    """Makes a folder that only its owner may list; one of an earlier version is closed, too."""
+    folder.mkdir(parents=True, exist_ok=True, mode=mode)
+    folder.chmod(mode)
