@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from browser.conftest import log_in
+from lockstep.dev.airflow_settings import REVIEWER, secrets_of
 from scheduled import OVER, wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
@@ -86,11 +88,15 @@ def test_a_past_hour_is_replayed_by_form_approved_by_its_difference_and_seen_in_
 
     wait_for(asked, "approval is asked for", LONG)
     assert live.ask("select count(*) from public.kiosk where n >= 1000") == [(0,)], "nothing is changed before it"
-    page = opened(f"/dags/kiosk_history/runs/{run_id}/tasks/approve/required_actions", 1440).page
+    actions = f"/dags/kiosk_history/runs/{run_id}/tasks/approve/required_actions"
+    page = opened(actions, 1440).page
     page.get_by_text("kiosk: replay, asked for by").first.wait_for()
     row = page.get_by_role("row", name=re.compile(r"public\.kiosk"))
     assert [cell.strip() for cell in row.first.get_by_role("cell").all_inner_texts()][1:5] == ["0", "20", "0", "0"]
     page.screenshot(path=pictures / "approval.png")
+    page.context.clear_cookies()
+    log_in(page, house, REVIEWER, secrets_of(house.airflow.folder).reviewer)  # who asked cannot approve
+    page.goto(f"{house.airflow.address}{actions}")
     page.get_by_role("button", name="Approve").click()
 
     over(house, run_id)

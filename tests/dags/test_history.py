@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lockstep.core.errors import Refusal
-from lockstep.dev.airflow_settings import USER
+from lockstep.dev.airflow_settings import REVIEWER, USER
 from scheduled import OVER, Scheduled, an_airflow, wait_for
 
 EACH_HOUR = 20  # records
@@ -30,13 +30,13 @@ def house(servers, tmp_path_factory):
 class History:
     """A pipeline whose records lie in hours of the past, before its start; its live DAG has begun behind them."""
 
-    def __init__(self, house, name: str, hours: int, spark: str = "spark_default") -> None:
+    def __init__(self, house, name: str, hours: int, spark: str = "spark_default", history: str = "None") -> None:
         now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
         self.begin, self.end = now - timedelta(hours=hours + 3), now - timedelta(hours=3)
         step = timedelta(hours=1) / EACH_HOUR
         past = [self.begin + i * step for i in range(hours * EACH_HOUR)]
         self.house, self.api, self.dag_id = house, house.api, f"{name}_history"
-        self.live: Scheduled = house.pipeline(name, past=past, spark=spark)
+        self.live: Scheduled = house.pipeline(name, past=past, spark=spark, history=history)
         assert self.live.over(self.live.trigger(), LONG) == "success"
         assert self.rows() == 0, "the live lane begins behind the past"
 
@@ -84,13 +84,14 @@ class History:
         return f"{detail['subject']}\n{detail['body']}"
 
     def answer(self, run_id: str, option: str, **fields: str) -> None:
-        """Answers, and once more where Airflow asks again."""
+        """Answers as the second user, and once more where Airflow asks again."""
+        reviewer = self.house.airflow.reviewer()
         path = f"dags/{self.dag_id}/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
 
         def answered() -> bool:
             if self.tasks(run_id)["approve"] == "awaiting_input":
                 with suppress(Refusal):  # it was answered this very moment
-                    self.api.call("PATCH", path, {"chosen_options": [option], "params_input": fields})
+                    reviewer.call("PATCH", path, {"chosen_options": [option], "params_input": fields})
             return self.tasks(run_id)["approve"] == "success"
 
         wait_for(answered, f"{option} is heard", LONG)
@@ -218,8 +219,10 @@ def test_a_loss_is_accepted_once_somebody_has_approved_it_and_not_when_he_has_re
 
     past.answer(accepted, "Approve", reason="seen")
     assert past.over(accepted) == "success"
-    me = f"{USER}@{past.dag_id}"
-    assert past.decisions() == [("approve", me, "seen"), ("accept-loss", me, "retention was too short")]
+    assert past.decisions() == [
+        ("approve", f"{REVIEWER}@{past.dag_id}", "seen"),
+        ("accept-loss", f"{USER}@{past.dag_id}", "retention was too short"),
+    ]
     assert past.live.over(past.live.trigger(), LONG) == "success"
     assert past.live.violations() == []
 
@@ -264,8 +267,7 @@ def test_a_replay_is_shown_approved_and_done_and_a_rejected_one_changes_nothing(
     after = past.live.ask("select * from public.approved order by _stream, _offset")
     assert sum(old[1] + 1000 == new[1] for old, new in zip(before, after, strict=True)) == EACH_HOUR
     assert past.live.violations() == []
-    me = f"{USER}@{past.dag_id}"
-    assert past.decisions() == [("approve", me, "approved as shown")]
+    assert past.decisions() == [("approve", f"{REVIEWER}@{past.dag_id}", "approved as shown")]
 
     batch = past.api.xcom(past.dag_id, asked, "work", "batch")
     link = past.api.links(past.dag_id, asked, "work")["Batch"]

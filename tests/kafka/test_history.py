@@ -58,7 +58,9 @@ class Run:
         return self._half(rehearse)
 
     def approve(self, who: str = "bob"):
-        history.approve(self.here.at.conn, self.here.folder, self.asked.action, self.person(who))
+        history.approve(
+            self.here.at.conn, self.here.folder, history.Approval(self.asked.action, "alice", None), self.person(who)
+        )
         return history.open_approved(self.here.at, self.here.folder, self.person())
 
     def decide(self):
@@ -147,7 +149,8 @@ def test_what_was_rehearsed_is_kept_and_what_was_approved_is_done_with_who_appro
     assert sum(old[1] != new[1] for old, new in zip(before, rows(read), strict=True)) == shown.difference["changed"]
     ((who, detail),) = read.drill.ask("select who, detail from lockstep.decision where kind = 'approve'")
     assert who == "bob@drill_history"
-    assert detail == {"action": "replay", "previews": [preview.request_id], "run": "manual__1"}
+    both = {"asker": "alice", "approver": None}
+    assert detail == both | {"action": "replay", "previews": [preview.request_id], "run": "manual__1"}
     assert read.drill.ask("select who from lockstep.request where not preview") == [("ada@drill_history",)]
     assert read.drill.violations() == []
 
@@ -216,7 +219,7 @@ def test_a_loss_is_shown_with_position_and_log_start_and_accepted_once(here):
     (row,) = history.given_up_offsets(here.at, here.folder.pipeline, run.asked)
 
     assert (row["position"], row["log_start"], row["until_offset"]) == (0, 4, 4)
-    history.approve(here.at.conn, here.folder, "accept-loss", run.person("bob"))
+    history.approve(here.at.conn, here.folder, history.Approval("accept-loss", "alice", None), run.person("bob"))
     assert "is recorded as lost; the position is 4" in run.decide()[0]
     assert "was accepted as lost already" in run.decide()[0]
     kinds = here.drill.ask("select kind, who from lockstep.decision where kind <> 'abandon' order by decision_id")

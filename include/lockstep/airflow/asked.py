@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowSkipException
 
 from lockstep.airflow import showing, witness
 from lockstep.airflow.door import push, told
+from lockstep.core.approval import approver_of, refusal
 from lockstep.core.bounds import AtTime
-from lockstep.core.history import APPROVE, DO, NOTHING, HistoryRun, asking, waits_until
+from lockstep.core.errors import BadData
+from lockstep.core.history import APPROVE, DO, NOTHING, HistoryRun, asking, require_approval, waits_until
 from lockstep.core.person import Person
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ log = logging.getLogger(__name__)
 UNSAID = "no reason given"
 
 
-def ask(door: Door) -> str | None:
+def ask(door: Door, approvers: Sequence[str] = ()) -> str | None:
     """The task that goes on with this run, None where none does; requests are written down, or a decision is taken.
 
     An interval that is not closed yet is waited for; where nothing is to be done the run is skipped.
@@ -43,6 +46,7 @@ def ask(door: Door) -> str | None:
         raise AirflowSkipException(NOTHING)
     with told():
         asked = asking(run)
+        require_approval(asked, approvers)
         closes = waits_until(asked, run, now, GRACE)
     if closes is not None:
         log.info("Records up to %s may still come until %s: this run waits for then.", closes - GRACE, closes)
@@ -61,19 +65,50 @@ def ask(door: Door) -> str | None:
         return "approve" if asked.mode == APPROVE else None
 
 
-def approved(door: Door) -> None:
-    """Who has approved goes into the ledger; then what was shown is asked for, or the loss is accepted."""
+def shown_to_approver(door: Door) -> tuple[str, str]:
+    """Returns what is asked for by whom, and what would change, as the ledger and the broker say it now."""
+    from lockstep.steps import history
+    from lockstep.targets import FILL_MEANS, replay_means
+
+    run = this_run()
+    with door.opened() as at:
+        asked, pipeline = asking(run), door.folder().pipeline
+        if not asked.lanes:
+            found = showing.losses(history.given_up_offsets(at, pipeline, asked))
+        else:
+            means = "; ".join(f"in {target.table} {replay_means(target)}" for target in pipeline.targets)
+            called = history.called(at.conn, pipeline.name, person(key_of_ask()), preview=True)
+            found = showing.difference(called, {"replay": means, "fill": FILL_MEANS})
+    subject = f"{door.pipeline}: {asked.action}, asked for by {asker() or 'airflow'}"
+    return subject, showing.request(asked, found)
+
+
+def record_approval(door: Door, response: Mapping[str, Any], approvers: Sequence[str]) -> None:
+    """Writes into the ledger who has approved, by Airflow's record; an approval that does not count is recorded as refused."""
     from lockstep.steps import history
 
-    answer = get_current_context()["ti"].xcom_pull(task_ids="approve")
-    if not answer or answer["chosen_options"] != ["Approve"]:
-        raise AirflowSkipException("not approved: nothing was changed")
+    why = (response.get("params_input") or {}).get("reason") or "approved as shown"
+    approver = approver_of(response)
+    key = key_of_ask()
+    with door.opened() as at:
+        asked = asking(this_run())
+        approval = history.Approval(asked.action, asker(), approver.document() if approver else None)
+        name = approver.name if approver else "nobody"
+        if (reason := refusal(asker(), approver, approvers)) is not None:
+            history.refuse_approval(at.conn, door.pipeline, approval, person(key, reason, name))
+            raise BadData(f"{door.pipeline}: the approval is refused: {reason}", next_command="trigger the run again")
+        history.approve(at.conn, door.folder(), approval, person(key, why, name))
+
+
+def approved(door: Door) -> None:
+    """Asks for what was shown, or accepts the loss; refuses where the ledger holds no approval of this run."""
+    from lockstep.steps import history
+
     run, key = this_run(), key_of_ask()
     with door.opened() as at:
         asked, folder = asking(run), door.folder()
-        by, why = answer.get("responded_by_user") or {}, (answer.get("params_input") or {}).get("reason")
-        who = by.get("name") or by.get("id") or "somebody"
-        history.approve(at.conn, folder, asked.action, person(key, why or "approved as shown", who))
+        if not history.is_approved(at.conn, door.pipeline, key):
+            _refuse_forged(door, at, asked)
         if asked.lanes:
             _go_on_with(history.open_approved(at, folder, person(key, asked.reason)), door.pipeline)
         else:
@@ -113,7 +148,16 @@ def this_run() -> HistoryRun:
 def key_of_ask() -> str:
     """The key under which this run's `ask` has asked: clearing a later task alone counts as a clear of the run."""
     said: dict[str, str] = get_current_context()["ti"].xcom_pull(task_ids="ask", key="asked")
+    run = this_run()
+    if not run.has_key(said["key"]):  # an XCom can be rewritten, and must not lead to what another run was allowed
+        raise AirflowFailException(f"{said['key']!r} is no key of run {run.run_id}: the XCom `asked` was changed")
     return said["key"]
+
+
+def asker() -> str | None:
+    """The user who triggered the run, as Airflow recorded it."""
+    name: str | None = get_current_context()["dag_run"].triggering_user_name
+    return name
 
 
 def person(key: str, why: str | None = None, who: str | None = None) -> Person:
@@ -126,6 +170,18 @@ def asks_approval() -> None:
     """Skips the task unless the run waits for somebody's approval."""
     if get_current_context()["ti"].xcom_pull(task_ids="ask", key="asked")["mode"] != APPROVE:
         raise AirflowSkipException("nobody is asked for approval")
+
+
+def _refuse_forged(door: Door, at: Surroundings, asked: Asking) -> None:
+    """Records that the task `approve` counts as done without an approval, with the user whom its XCom names."""
+    from lockstep.steps import history
+
+    claim = get_current_context()["ti"].xcom_pull(task_ids="approve")
+    claimed = approver_of(claim) if isinstance(claim, Mapping) else None
+    reason = "the ledger holds no approval of this run, whatever its XCom says"
+    approval = history.Approval(asked.action, asker(), None, claimed.document() if claimed else None)
+    history.refuse_approval(at.conn, door.pipeline, approval, person(key_of_ask(), reason, "nobody"))
+    raise BadData(f"{door.pipeline}: {asked.action} is refused: {reason}", next_command="trigger the run again")
 
 
 def _decided(door: Door, at: Surroundings, asked: Asking, run: HistoryRun) -> None:

@@ -5,24 +5,24 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, task
 
 from lockstep.airflow import asked, submit, worked
+from lockstep.airflow.approval import RecordedApproval
 from lockstep.airflow.dag import assets_of, both, dag_for, door_of
 from lockstep.airflow.form import fields
 from lockstep.airflow.link import HistoryLink
+from lockstep.core.approval import checked_approvers
 from lockstep.core.definition import SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from airflow.sdk import Context
 
     from lockstep.core.definition import Pipeline
 
 KEY = "{{ ti.xcom_pull(task_ids='ask', key='asked')['key'] }}"
-SHOWN = "{{ ti.xcom_pull(task_ids='rehearse', key='shown') or ti.xcom_pull(task_ids='ask', key='shown') }}"
 WHEN_ASKED = "none_failed_min_one_success"
 PATIENCE = timedelta(days=7)  # of each try; then the run fails, for nobody has answered
 LIVE_ONLY = frozenset({"schedule", "max_active_runs"})
@@ -41,10 +41,11 @@ def dags_for(pipeline: Pipeline, *, history: Mapping[str, Any] | None = None, **
     return dag_for(pipeline, **settings), history_for(pipeline, **(shared | dict(history or {})))
 
 
-def history_for(
+def history_for(  # noqa: PLR0913 - each is a setting that a DAG file may give
     pipeline: Pipeline,
     *,
     approval: bool = False,
+    approvers: Sequence[str] = (),
     postgres_conn_id: str = "postgres_default",
     kafka_conn_id: str = "kafka_default",
     spark_conn_id: str = "spark_default",
@@ -54,15 +55,17 @@ def history_for(
 ) -> DAG:
     """The history DAG of a pipeline; what is passed on to Airflow's `DAG` wins over what stands here.
 
-    `approval` ticks the form's box from the start.
+    `approval` ticks the form's box from the start. `approvers` names the users who may approve, by their ids: a replay
+    or an accepted loss then always waits for one of them.
     """
+    named = checked_approvers(approvers)
     door = door_of(pipeline, postgres_conn_id, kafka_conn_id, registry_conn_id)
     ours: dict[str, Any] = both(pipeline, default_args) | {
         "max_active_runs": 3,
         "tags": ["lockstep", "history", pipeline.topic],
         "description": f"What {pipeline.name} has passed or left out: backfill, replay, loss and skip",
         "doc_md": ABOUT.format(name=pipeline.name),
-        "params": fields(approval=approval),
+        "params": fields(approval=approval or bool(named)),
     }
     hourly = CronDataIntervalTimetable("@hourly", "UTC")
     with DAG(f"{pipeline.name}{SUFFIX}", schedule=settings.pop("schedule", hourly), **(ours | settings)) as dag:
@@ -70,7 +73,7 @@ def history_for(
         @task.branch
         def ask() -> str | None:
             """Writes down what is asked for; accepts a loss or skips where nobody is to approve."""
-            return asked.ask(door)
+            return asked.ask(door, named)
 
         rehearse = submit.submitted(
             door,
@@ -82,21 +85,21 @@ def history_for(
             post_execute=worked.look_after_rehearsal(door),
             doc="Finds what would change, row by row, and changes nothing.",
         )
-        approve = ApprovalOperator(
+        approve = RecordedApproval(
             task_id="approve",
-            subject=f"{pipeline.name}: {{{{ ti.xcom_pull(task_ids='ask', key='asked')['action'] }}}}, asked for by "
-            "{{ dag_run.triggering_user_name or 'airflow' }}",
-            body=SHOWN,
+            door=door,
+            approvers=named,
+            subject=f"{pipeline.name}: approval",  # the task says more, when it knows what is asked for
             params={"reason": Param(default="", type="string", title="Reason", description="The ledger keeps it.")},
             response_timeout=PATIENCE,
             trigger_rule=WHEN_ASKED,
             pre_execute=_unless_nobody_is_asked,
-            doc="Waits for somebody who has read what would change.",
+            doc="Waits for another person, who has read what would change, and records the approval.",
         )
 
         @task
         def approved() -> None:
-            """Records who has approved, and asks for what was shown."""
+            """Asks for what was shown, once the ledger holds the approval."""
             asked.approved(door)
 
         work = submit.submitted(

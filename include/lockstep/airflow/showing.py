@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from lockstep.core.history import Asking
     from lockstep.steps.history import Called
 
 KINDS = ("added", "changed", "removed", "unchanged")
@@ -18,6 +19,11 @@ NOTHING = "Nothing was changed so far."
 def difference(called: Iterable[Called], means: Mapping[str, str]) -> str:
     """What each lane's request would do, and what a request of that lane means."""
     return "\n\n".join([*(_one(each, means[each.lane]) for each in called), NOTHING])
+
+
+def request(asked: Asking, found: str) -> str:
+    """Why it is asked for, above what it would change."""
+    return f"Reason: {_plain(asked.reason or 'none given')}\n\n{found}"
 
 
 def losses(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from lockstep.steps.surroundings import Surroundings
 
 
+REFUSED = "refuse-approval"
+
+
 @dataclass(frozen=True, slots=True)
 class Called:
     """The newest request that a run has opened in a lane; for a preview what was found, once it went through to the end."""
@@ -39,6 +42,21 @@ class Called:
     windows: tuple[StreamRange, ...]
     content_hash: str | None = None
     difference: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Both identities of an approval as Airflow records them; `claimed` is a user whom only an XCom names."""
+
+    action: str
+    asker: str | None
+    approver: dict[str, str] | None
+    claimed: dict[str, str] | None = None
+
+    def document(self) -> dict[str, Any]:
+        """The approval as plain JSON, for the ledger."""
+        found = {"action": self.action, "asker": self.asker, "approver": self.approver}
+        return found | ({"claimed": self.claimed} if self.claimed else {})
 
 
 def open_requests(
@@ -90,7 +108,7 @@ def committed(conn: connection, pipeline: str, person: Person) -> list[Any]:
         return history.committed_by_requests(cur, [each.request_id for each in asked])
 
 
-def approve(conn: connection, folder: PipelineFolder, action: str, reviewer: Person) -> None:
+def approve(conn: connection, folder: PipelineFolder, approval: Approval, reviewer: Person) -> None:
     """Records who has approved what was shown; refuses when it is not what would be done now."""
     name = folder.pipeline.name
     previews = called(conn, name, reviewer, preview=True)
@@ -99,8 +117,20 @@ def approve(conn: connection, folder: PipelineFolder, action: str, reviewer: Per
             return
         for shown in previews:
             _refuse_what_was_not_shown(folder, shown, history.committed_since(cur, shown.request_id))
-        detail = {"action": action, "previews": [shown.request_id for shown in previews]}
+        detail = approval.document() | {"previews": [shown.request_id for shown in previews]}
         decisions.record(cur, name, "approve", reviewer, detail)
+
+
+def refuse_approval(conn: connection, pipeline: str, approval: Approval, reviewer: Person) -> None:
+    """Records an approval that does not count, with both identities."""
+    with deciding(conn, pipeline) as cur:
+        decisions.record(cur, pipeline, REFUSED, reviewer, approval.document())
+
+
+def is_approved(conn: connection, pipeline: str, key: str) -> bool:
+    """Whether the ledger holds the approval of this run."""
+    with transaction(conn, READER) as cur:
+        return history.decided_by_run(cur, pipeline, "approve", key)
 
 
 def open_approved(at: Surroundings, folder: PipelineFolder, person: Person) -> list[Asked]:

@@ -1,0 +1,38 @@
+"""The task that waits for a person's approval, and writes what Airflow recorded of it into the ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+
+from lockstep.airflow import asked
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lockstep.airflow.door import Door
+
+
+class RecordedApproval(ApprovalOperator):
+    """Shows what the ledger would do, and records the response as Airflow resumes the task with it.
+
+    The response is Airflow's own record of it. An XCom is never believed, for any user with edit rights can write one.
+    """
+
+    def __init__(self, *, door: Door, approvers: tuple[str, ...] = (), **settings: Any) -> None:
+        users = [{"id": each, "name": each} for each in approvers]
+        super().__init__(assigned_users=users or None, **settings)
+        self.door = door
+        self.approvers = approvers
+
+    def execute(self, context: Context) -> Any:
+        """Asks, and shows what the ledger itself says about the request."""
+        self.subject, self.body = asked.shown_to_approver(self.door)
+        return super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Records an approval, or refuses it; a rejection changes nothing."""
+        if "error" not in event and list(event["chosen_options"]) == [self.APPROVE]:
+            asked.record_approval(self.door, event, self.approvers)
+        return super().execute_complete(context, event)

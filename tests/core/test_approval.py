@@ -1,0 +1,58 @@
+"""Four eyes: the approver is known, is not the asker, and is named where the pipeline names some."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockstep.core.approval import Approver, approver_of, checked_approvers, refusal
+from lockstep.core.errors import BadDefinition
+from lockstep.core.history import HistoryRun
+
+BOB = Approver("7", "bob")
+
+
+@pytest.mark.parametrize(
+    ("asker", "approver", "named", "why"),
+    [
+        ("alice", BOB, (), None),
+        ("alice", BOB, ("7", "carol"), None),
+        ("bob", BOB, (), "another person must approve"),
+        ("BOB", BOB, (), "another person must approve"),
+        ("7", BOB, ("7",), "another person must approve"),
+        ("alice", BOB, ("carol",), "not among the approvers"),
+        ("alice", BOB, ("bob",), "not among the approvers"),  # a name is no id: users may choose their names
+        ("alice", None, (), "no record of a user"),
+        (None, BOB, (), "does not say who asked"),
+        ("", BOB, (), "does not say who asked"),
+    ],
+)
+def test_an_approval_counts_or_says_why_not(asker, approver, named, why):
+    found = refusal(asker, approver, named)
+    assert (found is None) if why is None else (why in found)
+
+
+@pytest.mark.parametrize(
+    ("response", "approver"),
+    [
+        ({"responded_by_user": {"id": "7", "name": "bob"}}, BOB),
+        ({"responded_by_user": {"id": 7, "name": "bob"}}, BOB),
+        ({"responded_by_user": None}, None),
+        ({"responded_by_user": {"id": None, "name": "ceo"}}, None),
+        ({}, None),
+    ],
+)
+def test_the_approver_is_whom_airflow_names(response, approver):
+    assert approver_of(response) == approver
+
+
+@pytest.mark.parametrize("named", ["bob", ("",), (7,), (None,)])
+def test_approvers_are_a_tuple_of_ids(named):
+    with pytest.raises(BadDefinition, match=r"history\.approvers"):
+        checked_approvers(named)
+    assert checked_approvers(["7"]) == ("7",)
+
+
+def test_a_run_has_the_keys_of_its_own_clears_alone():
+    run = HistoryRun("manual__1", "manual", 2, None, {})
+    assert [run.has_key(key) for key in ("manual__1", "manual__1 cleared 1", "manual__1 cleared 2")] == [True] * 3
+    assert not any(run.has_key(key) for key in ("manual__1 cleared 3", "manual__2", "", "manual__1 cleared 0"))
