@@ -117,6 +117,10 @@ lock: ## pin anew what pyproject.toml asks for (UPGRADE=--upgrade moves what is 
 	@$(LOCK) $(UPGRADE) pyproject.toml --extra dev -c requirements.txt --no-annotate -o requirements-dev.txt
 	@$(LOCK) $(UPGRADE) --group servers --no-deps --no-annotate -o requirements-servers.txt
 
+.PHONY: lock-jars
+lock-jars: servers ## resolve what ivy.xml asks for and write down each jar with its SHA-256
+	@$(BIN)/python -m lockstep.dev.lock_jars
+
 .PHONY: clean
 clean: ## stop the stack, delete its data, the jars and the virtualenv
 	@if test -f .lockstep/stack.json; then $(MAKE) down; fi

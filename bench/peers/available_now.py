@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
 from lockstep.adapters import java, jvm
+from lockstep.adapters.connector import class_path
 from lockstep.dev import jars
 from peers.contender import LIMIT, UNKEYED, UPSERT, started
 from peers.records import DDL, NAMES, ORIGIN, ORIGIN_DDL, SCHEMA
@@ -46,12 +47,16 @@ class AvailableNow:
         self._place = place
         os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable} | java.exports()
         files = [*jars.find("connector").glob("*.jar"), *(place.jars / "jdbc").glob("*.jar")]
-        options = jvm.SETTINGS | {
-            "spark.master": self.master,
-            "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
-            "spark.jars": ",".join(sorted(map(str, files))),
-            "spark.driver.extraJavaOptions": f"{jvm.driver_options()} -Duser.timezone=UTC",
-        }
+        options = (
+            jvm.SETTINGS
+            | class_path()
+            | {
+                "spark.master": self.master,
+                "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
+                "spark.jars": ",".join(sorted(map(str, files))),
+                "spark.driver.extraJavaOptions": f"{jvm.driver_options()} -Duser.timezone=UTC",
+            }
+        )
         builder = SparkSession.builder
         for name, value in options.items():
             builder = builder.config(name, value)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.adapters import java, jvm
-from lockstep.adapters.connector import connector_jars
+from lockstep.adapters.connector import class_path, connector_jars
 from lockstep.adapters.kafka import Broker
 from lockstep.cli.surroundings import DRIVER_OFFSETS
 from lockstep.core.decisions import Caller, TaskRun
@@ -86,7 +86,8 @@ class _Cold:
         run = TaskRun("bench", self.task.table)
         caller = Caller(run.owner or "bench", task_run=run)
         options = jvm.driver_options()
-        conf = {"spark.driver.extraJavaOptions": options.partition(" -XX:SharedArchiveFile")[0] if fat else options}
+        conf = class_path()
+        conf |= {"spark.driver.extraJavaOptions": options.partition(" -XX:SharedArchiveFile")[0] if fat else options}
         conf |= {"spark.ui.enabled": "true"} if fat else {}
         with closing(Surroundings(self.place.dsn, Broker(self.place.bootstrap))) as at:
             planned = plan(at.conn, at.broker, self.loaded, caller, datetime.now(UTC))

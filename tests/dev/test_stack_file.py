@@ -94,19 +94,6 @@ def test_passwords_are_drawn_once_and_kept_from_others(tmp_path):
     assert drawn.lockstep not in repr(drawn)
 
 
-def test_jars_are_complete_only_in_number_and_length(tmp_path):
-    target = tmp_path / "jars"
-    (target / "broker").mkdir(parents=True)
-    (target / "broker" / "kafka.jar").write_bytes(b"jar")
-    assert not jars.complete(target)
-
-    jars.seal(target)
-    assert jars.complete(target)
-
-    (target / "broker" / "kafka.jar").write_bytes(b"ja")
-    assert not jars.complete(target)
-
-
 def test_missing_jars_are_refused_with_the_command_that_brings_them(tmp_path):
     with pytest.raises(Refusal, match="Next: make jars"):
         jars.find("broker", {"LOCKSTEP_JARS": str(tmp_path)})

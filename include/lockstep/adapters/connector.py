@@ -1,4 +1,4 @@
-"""Spark's Kafka connector: jars that pip cannot bring, found without starting Spark."""
+"""Spark's Kafka connector and what stands before pyspark's own jars, found without starting Spark."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockstep.adapters import jar_lock
 from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
@@ -13,8 +14,17 @@ if TYPE_CHECKING:
 
 
 def connector_jars(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The jars that let Spark read Kafka."""
-    return _jars(jars_folder(environ))
+    """The jars that let Spark read Kafka; refuses when they are not the locked ones."""
+    return jar_lock.checked_jars(jars_folder(environ), jar_lock.CONNECTOR)
+
+
+def class_path(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The settings that put fixed codecs before pyspark's own; refuses when they are not the locked ones.
+
+    Executors on other machines use them where the jars lie in the same folder. A path that is not there does no harm.
+    """
+    ahead = os.pathsep.join(jar_lock.checked_jars(jars_folder(environ), jar_lock.AHEAD))
+    return {"spark.driver.extraClassPath": ahead, "spark.executor.extraClassPath": ahead}
 
 
 def jars_folder(environ: Mapping[str, str] = os.environ) -> Path:

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockstep.adapters import java
+from lockstep.adapters import jar_lock, java
 from lockstep.adapters.connector import jars_folder
 from lockstep.core.errors import Refusal
 
@@ -50,9 +50,11 @@ def archive(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the archive for today's Java and Spark lies, or would lie: beside the connector's jars."""
     program = java.find(environ).resolve()
     facts = program.stat()
-    made_for = (program, facts.st_size, facts.st_mtime_ns, _spark())
+    folder = jars_folder(environ)
+    ahead = sorted(jar.name for jar in (folder / jar_lock.AHEAD).glob("*.jar"))  # an archive fits one class path alone
+    made_for = (program, facts.st_size, facts.st_mtime_ns, _spark(), *ahead)
     fingerprint = hashlib.sha256("\0".join(map(str, made_for)).encode()).hexdigest()[:12]
-    return jars_folder(environ) / f"spark-{version('pyspark')}-{fingerprint}.jsa"
+    return folder / f"spark-{version('pyspark')}-{fingerprint}.jsa"
 
 
 def _from_archive(environ: Mapping[str, str]) -> list[str]:

@@ -18,7 +18,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from lockstep.adapters import java, jvm, shipping, spark_connect
-from lockstep.adapters.connector import connector_jars
+from lockstep.adapters.connector import class_path, connector_jars
 from lockstep.core.errors import Unreachable
 from lockstep.faults import ARMED_BY
 
@@ -67,13 +67,17 @@ def _submitted() -> SparkSession:
 
 def _launched() -> SparkSession:
     master = os.environ.get("SPARK_MASTER", "local[*]")
-    settings = jvm.SETTINGS | {
-        "spark.master": master,
-        "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
-        "spark.jars": ",".join(connector_jars()),
-        "spark.app.name": "lockstep",
-        "spark.driver.extraJavaOptions": jvm.driver_options(verbose=bool(os.environ.get(LOG))),
-    }
+    settings = (
+        jvm.SETTINGS
+        | class_path()
+        | {
+            "spark.master": master,
+            "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
+            "spark.jars": ",".join(connector_jars()),
+            "spark.app.name": "lockstep",
+            "spark.driver.extraJavaOptions": jvm.driver_options(verbose=bool(os.environ.get(LOG))),
+        }
+    )
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

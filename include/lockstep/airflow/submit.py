@@ -39,6 +39,14 @@ def jars() -> str:
         return ",".join(connector_jars())
 
 
+def class_path() -> str:
+    """The fixed codecs that stand before pyspark's own jars."""
+    from lockstep.adapters.connector import class_path as settings
+
+    with told():
+        return settings()["spark.driver.extraClassPath"]
+
+
 def archive(spark_conn_id: str) -> str:
     """The engine as a zip, for executors on other machines, which have not installed it."""
     from lockstep.adapters import shipping
@@ -58,6 +66,7 @@ def driver_options() -> str:
 MACROS = {
     "lockstep_job": job,
     "lockstep_jars": jars,
+    "lockstep_class_path": class_path,
     "lockstep_archive": archive,
     "lockstep_driver_options": driver_options,
 }
@@ -72,7 +81,11 @@ def submitted(door: Door, spark_conn_id: str, job: str, arguments: Sequence[str]
         application_args=[door.pipeline, *arguments],
         jars="{{ lockstep_jars() }}",
         py_files=f"{{{{ lockstep_archive('{spark_conn_id}') }}}}",
-        conf={"spark.driver.extraJavaOptions": "{{ lockstep_driver_options() }}"},
+        conf={
+            "spark.driver.extraJavaOptions": "{{ lockstep_driver_options() }}",
+            "spark.driver.extraClassPath": "{{ lockstep_class_path() }}",
+            "spark.executor.extraClassPath": "{{ lockstep_class_path() }}",
+        },
         **task,
     )
 

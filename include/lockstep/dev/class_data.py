@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.adapters import java, jvm
+from lockstep.adapters.connector import class_path
 from lockstep.core.errors import Refusal
 from lockstep.dev import jars, lock, processes
 from lockstep.dev.spark_submit import spark_submit
@@ -32,7 +33,8 @@ def ensure(say: Callable[[str], None]) -> None:
         fresh, log = place.with_suffix(".new"), place.with_suffix(".log")
         log.unlink(missing_ok=True)
         options = f"-XX:ArchiveClassesAtExit={fresh} {jvm.NOT_A_WORD}"
-        conf = {"spark.driver.extraJavaOptions": options, "spark.ui.enabled": "false", "spark.log.level": "OFF"}
+        conf = class_path(environ) | {"spark.driver.extraJavaOptions": options}
+        conf |= {"spark.ui.enabled": "false", "spark.log.level": "OFF"}
         command = spark_submit("local[1]", conf, str(FIRST_JOB))
         if processes.run(command, log=log, environ=environ | {"PYSPARK_PYTHON": sys.executable}) and fresh.is_file():
             fresh.rename(place)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
-import json
 import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lockstep.adapters import java
+from lockstep.adapters import jar_lock, java
 from lockstep.core.errors import Refusal
 from lockstep.dev import lock, processes, trust
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 CHECKOUT = Path(__file__).parents[3]
-_MANIFEST = "manifest.json"
 
 
 def folder(environ: Mapping[str, str] = os.environ) -> Path:
@@ -28,24 +25,24 @@ def folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def find(configuration: str, environ: Mapping[str, str] = os.environ) -> Path:
-    """The folder with the jars of `broker` or `connector`; refuses when they are not all there."""
-    if not complete(folder(environ)):
-        raise Refusal(f"the jars are not all in {folder(environ)}.", next_command="make jars")
+    """The folder with the jars of `broker` or `connector`; refuses when they are not the locked ones."""
+    jar_lock.checked_jars(folder(environ), configuration)
     return folder(environ) / configuration
 
 
 def complete(target: Path) -> bool:
-    """Whether each jar that today's ivy.xml resolved to is there in full length."""
+    """Whether the jars are the locked ones: none missing, none besides, each with its SHA-256."""
     try:
-        manifest = json.loads((target / _MANIFEST).read_text())
-    except (FileNotFoundError, ValueError):
+        check(target)
+    except Refusal:
         return False
-    return bool(manifest == _manifest(target))
+    return True
 
 
-def seal(target: Path) -> None:
-    """Writes down what is there as all that ought to be there."""
-    (target / _MANIFEST).write_text(json.dumps(_manifest(target), indent=1))
+def check(target: Path) -> None:
+    """Refuses the first jar that is not the locked one."""
+    for configuration in (jar_lock.CONNECTOR, jar_lock.AHEAD, jar_lock.BROKER):
+        jar_lock.checked_jars(target, configuration)
 
 
 def ensure(target: Path, say: Callable[[str], None]) -> None:
@@ -62,8 +59,14 @@ def _resolve(target: Path, lock_held: int) -> None:
     fresh, old, cache = (target.with_name(f"{target.name}.{suffix}") for suffix in ("new", "old", "cache"))
     shutil.rmtree(fresh, ignore_errors=True)
     # The cache outlives a failure, so that the next call downloads only what is missing.
-    _retrieve(fresh, cache, target.with_name(f"{target.name}.log"), lock_held)
-    seal(fresh)
+    retrieve(fresh / "[conf]" / "[artifact]-[revision].[ext]", cache, target.with_name(f"{target.name}.log"), lock_held)
+    try:
+        check(fresh)
+    except Refusal as refusal:
+        for refused in (fresh, cache):
+            shutil.rmtree(refused, ignore_errors=True)
+        again = "make jars to fetch it again, or make lock-jars if ivy.xml was changed"
+        raise Refusal(refusal.message, next_command=again) from None
     if target.exists():
         target.rename(old)
     fresh.rename(target)
@@ -71,11 +74,11 @@ def _resolve(target: Path, lock_held: int) -> None:
         shutil.rmtree(done_with, ignore_errors=True)
 
 
-def _retrieve(fresh: Path, cache: Path, log: Path, lock_held: int) -> None:
-    ivy = next(_pyspark_jars().glob("ivy-*.jar"), None)
+def retrieve(pattern: Path, cache: Path, log: Path, lock_held: int | None = None) -> None:
+    """Has Ivy fetch what ivy.xml asks for into files that are named by `pattern`."""
+    ivy = next(pyspark_jars().glob("ivy-*.jar"), None)
     if ivy is None:
-        raise Refusal(f"no Ivy among the jars of pyspark in {_pyspark_jars()}.", next_command="make clean demo")
-    pattern = str(fresh / "[conf]" / "[artifact]-[revision].[ext]")
+        raise Refusal(f"no Ivy among the jars of pyspark in {pyspark_jars()}.", next_command="make clean demo")
     program = java.find()
     # A machine's own Java has been told whom to trust; the wheel's knows the world's authorities only.
     cache.mkdir(parents=True, exist_ok=True)
@@ -83,22 +86,18 @@ def _retrieve(fresh: Path, cache: Path, log: Path, lock_held: int) -> None:
     command = [str(program), *trusting, "-jar", str(ivy), "-ivy", str(CHECKOUT / "ivy.xml"), "-cache", str(cache)]
     log.unlink(missing_ok=True)
     # An Ivy that outlives us must keep the next one waiting: they would write the same files.
-    if not processes.run([*command, "-types", "jar", "bundle", "-retrieve", pattern], log=log, holding=[lock_held]):
+    command += ["-types", "jar", "bundle", "-retrieve", str(pattern)]
+    if not processes.run(command, log=log, holding=[] if lock_held is None else [lock_held]):
         raise Refusal(f"Ivy could not resolve the jars; {log} says why.", next_command="make jars")
 
 
-def _pyspark_jars() -> Path:
+def pyspark_jars() -> Path:
+    """The folder with the jars that pyspark brings itself."""
     # Asked of the import system without importing: pyspark takes half a second.
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise Refusal("pyspark is not installed here.", next_command="make demo")
     return Path(spec.origin).parent / "jars"
-
-
-def _manifest(target: Path) -> dict[str, Any]:
-    wanted = hashlib.sha256((CHECKOUT / "ivy.xml").read_bytes()).hexdigest()
-    sizes = {str(jar.relative_to(target)): jar.stat().st_size for jar in sorted(target.glob("*/*.jar"))}
-    return {"ivy": wanted, "sizes": sizes}
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.adapters import java, jvm, shipping
+from lockstep.adapters.connector import class_path, connector_jars
 from lockstep.core.errors import Refusal
 from lockstep.dev import jars, ports, processes
 from lockstep.dev.private import private_folder, write_privately
@@ -73,19 +74,22 @@ def start(home: Path, port: int | None = None, *, jar_folder: Path | None = None
     shutil.rmtree(folder / "scratch", ignore_errors=True)  # of a server that was killed
     connector = jar_folder or jars.find("connector")
     code = shipping.archive(folder)
-    conf = jvm.SETTINGS | {
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(chosen),
-        "spark.driver.extraJavaOptions": jvm.driver_options(
-            dict(os.environ) | {"LOCKSTEP_JARS": str(connector.parent)}
-        ),
-        "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
-        "spark.lockstep.code": Path(code).name,
-        "spark.local.dir": str(folder / "scratch"),
-        "spark.scheduler.allocation.file": f"file:{folder / 'pools.xml'}",
-        "spark.scheduler.mode": "FAIR",
-    }
-    given = ["--jars", ",".join(sorted(map(str, connector.glob("*.jar")))), "--py-files", code]
+    place = dict(os.environ) | {"LOCKSTEP_JARS": str(connector.parent)}
+    conf = (
+        jvm.SETTINGS
+        | class_path(place)
+        | {
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(chosen),
+            "spark.driver.extraJavaOptions": jvm.driver_options(place),
+            "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
+            "spark.lockstep.code": Path(code).name,
+            "spark.local.dir": str(folder / "scratch"),
+            "spark.scheduler.allocation.file": f"file:{folder / 'pools.xml'}",
+            "spark.scheduler.mode": "FAIR",
+        }
+    )
+    given = ["--jars", ",".join(connector_jars(place)), "--py-files", code]
     command = spark_submit(_master(), conf, "--class", SERVER, "--name", f"lockstep {folder}", *given, "spark-internal")
     environ = (
         processes.surroundings()

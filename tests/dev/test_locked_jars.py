@@ -1,0 +1,161 @@
+"""Jars come in and are used by their SHA-256 alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lockstep.adapters import jar_lock
+from lockstep.adapters.connector import class_path, connector_jars
+from lockstep.adapters.machine_facts import machine_facts
+from lockstep.core.errors import Refusal
+from lockstep.dev import jars, lock_jars, processes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VICTIM = next(jar.path for jar in jar_lock.read_lock() if jar.path.startswith("connector/kafka-clients-"))
+
+
+@pytest.fixture
+def place(tmp_path):
+    """The jars of this checkout, copied, so that a test may spoil them."""
+    jars.check(jars.folder())
+    return shutil.copytree(jars.folder(), tmp_path / "jars", ignore=shutil.ignore_patterns("*.jsa"))
+
+
+def change_one_byte(jar: Path) -> None:
+    content = bytearray(jar.read_bytes())
+    content[len(content) // 2] ^= 1
+    jar.write_bytes(content)
+
+
+def test_locked_jars_are_found_by_each_reader(place):
+    environ = {"LOCKSTEP_JARS": str(place)}
+
+    assert jars.complete(place)
+    assert jars.find("broker", environ) == place / "broker"
+    assert str(place / VICTIM) in connector_jars(environ)
+    assert class_path(environ)["spark.driver.extraClassPath"].startswith(f"{place}/ahead/lz4-java-")
+
+
+@pytest.mark.parametrize("configuration", ["connector", "ahead", "broker"])
+def test_a_jar_with_one_changed_byte_is_refused_by_name_with_the_next_command(place, configuration):
+    spoiled = min((place / configuration).glob("*.jar"))
+    change_one_byte(spoiled)
+    environ = {"LOCKSTEP_JARS": str(place)}
+    readers = {"connector": connector_jars, "ahead": class_path, "broker": lambda given: jars.find("broker", given)}
+
+    with pytest.raises(Refusal) as refused:
+        readers[configuration](environ)
+
+    said = str(refused.value)
+    assert said.startswith(f"{configuration}/{spoiled.name} in {place} has the SHA-256 {jar_lock.sha256(spoiled)}")
+    assert said.endswith("Next: make jars")
+    assert "\n" not in said
+    assert not jars.complete(place)
+
+
+def test_a_jar_that_no_lock_names_is_refused(place):
+    (place / "ahead" / "a-shadow-1.0.jar").write_bytes(b"PK")
+
+    with pytest.raises(Refusal, match=r"ahead/a-shadow-1.0.jar in .* is not among the jars.*Next: make jars"):
+        class_path({"LOCKSTEP_JARS": str(place)})
+    assert not jars.complete(place)
+
+
+def test_a_jar_that_is_missing_is_refused(place):
+    (place / VICTIM).unlink()
+
+    with pytest.raises(Refusal, match=rf"{re.escape(VICTIM)} is missing in .*Next: make jars"):
+        connector_jars({"LOCKSTEP_JARS": str(place)})
+
+
+def test_the_command_line_says_it_in_one_line(place):
+    change_one_byte(place / VICTIM)
+    program = "from lockstep.adapters.spark_session import session; session()"
+    environ = os.environ | {"LOCKSTEP_JARS": str(place)}
+
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environ, check=False)
+
+    assert said.returncode == 1
+    assert said.stderr.splitlines()[-1].startswith(
+        f"lockstep.core.errors.Refusal: {VICTIM} in {place} has the SHA-256 "
+    )
+
+
+def test_doctor_sees_a_changed_jar(place):
+    change_one_byte(place / VICTIM)
+
+    assert str(machine_facts(os.environ | {"LOCKSTEP_JARS": str(place)}).jars).startswith(VICTIM)
+
+
+@pytest.fixture
+def fetched(place, monkeypatch):
+    """Ivy, which brings what lies in `place`."""
+    monkeypatch.setattr(processes, "run", lambda _, **__: bool(shutil.copytree(place, place.parent / "fresh.new")))
+    return place.parent / "fresh"
+
+
+def test_what_was_fetched_takes_its_place_when_it_is_what_was_locked(fetched):
+    jars.ensure(fetched, lambda _: None)
+
+    assert jars.complete(fetched)
+
+
+def test_a_fetched_jar_with_another_checksum_takes_no_place_and_leaves_no_cache(place, fetched):
+    change_one_byte(place / VICTIM)
+
+    with pytest.raises(Refusal, match=rf"{re.escape(VICTIM)} in .*has the SHA-256.*Next: make jars to fetch it again"):
+        jars.ensure(fetched, lambda _: None)
+
+    assert not fetched.exists()
+    assert not fetched.with_name("fresh.new").exists()
+    assert not fetched.with_name("fresh.cache").exists()
+
+
+def test_the_lock_is_made_from_what_ivy_brings(tmp_path):
+    jar = tmp_path / "connector" / "org.tukaani" / "xz" / "1.10.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(b"xz")
+
+    made = json.loads(jar_lock.format_lock(lock_jars.lock(tmp_path)))
+
+    assert made == {
+        "connector/xz-1.10.jar": {
+            "purl": "pkg:maven/org.tukaani/xz@1.10",
+            "sha256": "8ec5e9e6f70bf1a0b5692ef948d1194bdb074342ed14045f9e84820367a98c6a",
+        }
+    }
+
+
+def test_every_module_that_ivy_is_asked_for_is_locked_in_that_revision():
+    asked = re.findall(r'<dependency org="([^"]+)" name="([^"]+)" rev="([^"]+)" conf="([\w,]+)', ivy())
+    locked = {(jar.path.split("/")[0], jar.purl) for jar in jar_lock.read_lock()}
+
+    assert len(asked) >= 8
+    for organisation, name, revision, configurations in asked:
+        for configuration in configurations.split(","):
+            assert (configuration, f"pkg:maven/{organisation}/{name}@{revision}") in locked
+
+
+def test_no_codec_with_a_known_hole_is_locked():
+    codecs = {jar.purl for jar in jar_lock.read_lock() if re.search(r"/(lz4-java|zstd-jni|kafka-clients)@", jar.purl)}
+
+    assert codecs == {
+        "pkg:maven/at.yawk.lz4/lz4-java@1.11.2",
+        "pkg:maven/com.github.luben/zstd-jni@1.5.7-17",
+        "pkg:maven/org.apache.kafka/kafka-clients@3.9.2",
+        "pkg:maven/org.apache.kafka/kafka-clients@4.2.1",
+    }
+
+
+def ivy() -> str:
+    return (jars.CHECKOUT / "ivy.xml").read_text()
