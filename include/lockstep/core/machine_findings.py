@@ -28,7 +28,7 @@ WHY = {
 }
 CLIENT = "pyspark-client"
 CONNECTOR = "spark-sql-kafka"
-INSTALL = "pip install -r requirements.txt"
+INSTALL = "pip install --require-hashes -r requirements.txt"
 GIB = 2**30
 
 

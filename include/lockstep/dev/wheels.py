@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
@@ -16,14 +17,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCK = CHECKOUT / "requirements-servers.txt"
+# A requirement with the lines that its backslashes lead on to.
+_REQUIREMENT = re.compile(r"^(([\w.-]+)==([^\s\\]+)(?:[^\n]*\\\n)*[^\n]*\n?)", re.MULTILINE)
 
 
 def missing(environ: Mapping[str, str] = os.environ, lock: Path = LOCK) -> list[str]:
-    """The locked requirements that stand in for what the machine lacks and are not installed as they are locked."""
+    """The locked requirements, with their hashes, of what the machine lacks and has not installed as it is locked."""
     needed = {java.WHEEL: not java.on_machine(environ), programs.WHEEL: not programs.on_machine(environ)}
-    lines = (line.strip() for line in lock.read_text().splitlines())
-    locked = dict(line.split("==") for line in lines if "==" in line and not line.startswith("#"))
-    return [f"{name}=={locked[name]}" for name in needed if needed[name] and _installed(name) != locked[name]]
+    locked = {name: (number, text) for text, name, number in _REQUIREMENT.findall(lock.read_text())}
+    return [locked[name][1] for name in needed if needed[name] and _installed(name) != locked[name][0]]
 
 
 def _installed(name: str) -> str | None:
@@ -34,4 +36,4 @@ def _installed(name: str) -> str | None:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(" ".join(missing()))
+    sys.stdout.write("".join(missing()))
