@@ -381,3 +381,45 @@ def test_a_clean_election_while_a_task_reads_its_range_does_not_stop_its_commit(
 
     assert scene.positions()[0] == 30
     assert scene.violations() == []
+
+
+@pytest.mark.parametrize("lane", ["replay", "skip"])
+def test_another_lane_hides_no_truncation_from_a_batch_on_its_way(world, lane):
+    world.log.produce(0, 20)
+    world.run()
+    world.log.produce(0, 20)
+    committer = world.start("once", owner="elsewhere", fault="validate.after=stop")
+    assert committer.stopped()
+
+    world.remember()
+    world.log.truncate(0, 20)
+    world.redo("replay", {0: 0}, {0: 20}) if lane == "replay" else world.skip({0: 20})
+    committer.go_on()
+    assert committer.wait().told["decision"] == "Start"
+    world.log.produce(0, 30)
+
+    assert world.once()["decision"] == "Blocked"
+    world.retire()
+    world.run()
+    assert world.violations() == []
+
+
+def test_a_resume_under_another_leader_takes_the_batch_from_every_older_attempt(world):
+    world.log.produce(0, 20)
+    world.run()
+    world.log.produce(0, 20)
+    old = world.start("once", owner="elsewhere", fault="validate.after=stop")
+    assert old.stopped()
+
+    world.log.truncate(0, 20)
+    world.log.produce(0, 30)
+    new = world.start("once", take_over=True, fault="plan.committed=stop")
+    assert new.stopped()
+    old.go_on()
+    assert old.wait().told["superseded"]
+    new.go_on()
+    assert new.wait().told["decision"] == "Resume"
+
+    world.run()
+    assert world.ask("select count(*) from public.house") == [(50,)]
+    assert world.violations() == []

@@ -22,11 +22,19 @@ def last_records(cur: cursor, streams: Sequence[int]) -> dict[int, Any]:
 
 
 def keep_leader_epochs(cur: cursor, seen: Sequence[tuple[int, int, int]]) -> None:
-    """Keeps (stream, position, leader epoch): the log was seen whole up to that position under that epoch."""
+    """Keeps (stream, position, leader epoch): the log was seen whole up to that position under that epoch.
+
+    Leaves streams alone that a live batch reads past their position.
+    """
     if seen:
-        streams, positions, epochs = zip(*seen, strict=True)
-        known = {"streams": list(streams), "positions": list(positions), "epochs": list(epochs)}
-        cur.execute(Q["keep_leader_epochs"], known)
+        cur.execute(Q["keep_leader_epochs"], _columns(seen))
+
+
+def keep_resumed_epochs(cur: cursor, batch_id: int, seen: Sequence[tuple[int, int, int]]) -> None:
+    """Keeps the same while this batch is resumed, and takes the batch from every attempt that is open."""
+    if seen:
+        cur.execute(Q["outdate_attempts"], {"batch_id": batch_id})
+        cur.execute(Q["keep_resumed_epochs"], _columns(seen))
 
 
 def planned_epochs(cur: cursor, batch_id: int) -> dict[int, int]:
@@ -39,3 +47,8 @@ def shared_until(cur: cursor, pipeline: str) -> dict[int, int | None]:
     """Stream to the offset below which today's log still holds the stream's records; None: all of them."""
     cur.execute(Q["shared_until"], {"pipeline": pipeline})
     return {row.stream_id: row.shared_until for row in every(cur)}
+
+
+def _columns(seen: Sequence[tuple[int, int, int]]) -> dict[str, list[int]]:
+    streams, positions, epochs = zip(*seen, strict=True)
+    return {"streams": list(streams), "positions": list(positions), "epochs": list(epochs)}

@@ -15,17 +15,30 @@ order by w.stream_id
 
 -- name: keep_leader_epochs
 -- Every record below these positions was written under these epochs or earlier ones; a stream that moved is left alone.
+-- So is one that a live batch reads past its position: that batch may have read the log as it was before the new leader.
 with compared as materialized (
     select s.stream_id, n.leader_epoch
     from unnest(%(streams)s::int[], %(positions)s::bigint[], %(epochs)s::int[]) as n (stream_id, position, leader_epoch)
     join lockstep.stream s on s.stream_id = n.stream_id and s.position = n.position
-    where s.retired_at is null order by s.stream_id for no key update of s)
+    where s.retired_at is null and not exists (
+        select 1 from lockstep.claim k where k.stream_id = s.stream_id and upper(k.offsets) > s.position)
+    order by s.stream_id for no key update of s)
 update lockstep.stream s set leader_epoch = c.leader_epoch from compared c where c.stream_id = s.stream_id
 
 -- name: planned_epochs
 -- The leader epochs that a batch's streams were last seen under.
 select r.stream_id, s.leader_epoch from lockstep.batch_range r join lockstep.stream s using (stream_id)
 where r.batch_id = %(batch_id)s and s.leader_epoch is not null
+
+-- name: keep_resumed_epochs
+-- The same for a live batch that is resumed, once no older attempt at it can commit.
+update lockstep.stream s set leader_epoch = n.leader_epoch
+from unnest(%(streams)s::int[], %(positions)s::bigint[], %(epochs)s::int[]) as n (stream_id, position, leader_epoch)
+where s.stream_id = n.stream_id and s.position = n.position and s.retired_at is null
+
+-- name: outdate_attempts
+-- The new token is that of no attempt, so each one that is open by now is refused at its commit.
+update lockstep.batch set token = nextval('lockstep.token_seq') where batch_id = %(batch_id)s and state = 'planned'
 
 -- name: shared_until
 -- Up to where a stream's log is still the log that it was read from: where the first newer incarnation began, if any.

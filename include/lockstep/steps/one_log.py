@@ -65,15 +65,20 @@ def look(conn: connection, broker: Broker, streams: Sequence[Stream], view: Topi
     return Look({s.stream_id: (s.position, s.leader_epoch) for s in changed}, broken)
 
 
-def keep_epochs(cur: cursor, streams: Iterable[Stream], view: TopicView) -> None:
+def keep_epochs(cur: cursor, streams: Iterable[Stream], view: TopicView, *, resumed: int | None = None) -> None:
     """Keeps the epochs of a view that was compared, for streams whose log reaches up to the position.
 
-    An epoch never goes back: an older broker may have answered.
+    An epoch never goes back: an older broker may have answered. Offsets that a live batch has read under the older leader
+    may have been truncated since. So the epoch stays while such a batch can commit, unless it is `resumed` by a new attempt.
     """
     changed = [s for s in streams if _has_new_epoch(s, view) and s.position <= view.bounds[s.partition].stable_end]
     epochs = [(s, view.bounds[s.partition].leader_epoch or 0) for s in changed]
     newer = [(s, epoch) for s, epoch in epochs if s.leader_epoch is None or epoch > s.leader_epoch]
-    ledger.keep_leader_epochs(cur, [(s.stream_id, s.position, epoch) for s, epoch in newer])
+    seen = [(s.stream_id, s.position, epoch) for s, epoch in newer]
+    if resumed is None:
+        ledger.keep_leader_epochs(cur, seen)
+    else:
+        ledger.keep_resumed_epochs(cur, resumed, seen)
 
 
 def require_one_log(conn: connection, broker: Broker, pipeline: Pipeline, view: TopicView) -> None:

@@ -126,7 +126,10 @@ def _decide_under_lock(
             bound_by=tuple(ledger.last_documents(cur, pipeline.name, batch_id)),
             broken=broken,
         )
-        planned = _record(cur, pipeline, of_owner(cur, pipeline, decide(pipeline, situation, caller)), caller)
+        decision = of_owner(cur, pipeline, decide(pipeline, situation, caller))
+        if isinstance(decision, Resume):
+            keep_epochs(cur, streams, view, resumed=decision.batch_id)
+        planned = _record(cur, pipeline, decision, caller)
         if dry_run or broken or isinstance(planned.decision, Busy | Blocked):
             conn.rollback()
     reach("plan.committed")
