@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from lockstep.cli import (
+    certifying,
     deciding,
     defining,
     doctoring,
@@ -91,6 +92,7 @@ for command in (
     deciding.abandon,
     doctoring.doctor,
     reading.verify,
+    certifying.certificate,
     deciding.reap,
 ):
     app.command()(command)

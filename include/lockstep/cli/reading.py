@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lockstep.adapters import folders
+from lockstep.cli import certifying
 from lockstep.cli.options import BatchId, Name, OneName
 from lockstep.cli.output import AsJson, cell, print_batch, say, say_table, say_warnings, show
 from lockstep.cli.surroundings import broker, ledger, registry, results_elsewhere
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from lockstep.ledger.reading import Document
 
 Last = Annotated[int | None, typer.Option(help="Only the newest so many.", min=1, show_default=False)]
+Certificate = Annotated[str | None, typer.Option(help="Prove this certificate.", metavar="FILE", show_default=False)]
+PublicKey = Annotated[
+    str | None,
+    typer.Option(help="The public key of who signed it, PEM.", metavar="FILE", show_default=False),
+]
 Deep = Annotated[
     bool, typer.Option("--deep", help="Read Kafka again and compare each record with its rows, values included.")
 ]
@@ -68,14 +74,27 @@ def batch(batch_id: BatchId, as_json: AsJson = False) -> None:
     show(found, as_json, lambda: _say_batch(found))
 
 
-def verify(name: Name, deep: Deep = False, as_json: AsJson = False) -> None:
+def verify(
+    name: OneName = None,
+    deep: Deep = False,
+    certificate: Certificate = None,
+    public_key: PublicKey = None,
+    as_json: AsJson = False,
+) -> None:
     """Prove the promises again, and say how far.
 
     Compares the ledger with itself, and the target's coordinates with the ledger: which rows are there, and of which
     batch. With --deep, reads Kafka again. Each record then has its rows or its reject, once (coordinates), and the rows
     hold what the record decodes to (contents). Not compared: what a transform makes, and what Kafka no longer holds.
-    The last line names what was compared with what. Refuses a definition that is not the ledger's.
+    The last line names what was compared with what. Refuses a definition that is not the ledger's. With --certificate,
+    proves that file instead: by its key alone, and with NAME by the ledger, too.
     """
+    if certificate is not None:
+        certifying.prove(certificate, public_key, name, as_json)
+        return
+    if name is None or public_key is not None:
+        missing = "NAME" if name is None else "--certificate"
+        raise typer.BadParameter("a pipeline, or a certificate with its public key, please", param_hint=missing)
     from lockstep.core.verification import conclusion, proofs
     from lockstep.steps.verify import verify as prove
 

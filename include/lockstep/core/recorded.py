@@ -9,6 +9,7 @@ from lockstep.core.errors import BadDefinition
 from lockstep.core.folder import BESIDE
 from lockstep.core.formats import Avro, Custom, Envelope, Json, Raw
 from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Idempotent, PerBatch, PerPartition
+from lockstep.core.record_limits import RecordLimits
 from lockstep.core.stores import Files, Postgres
 from lockstep.core.targets import Accumulate, Append, Upsert
 from lockstep.core.totals import Count, Max, Min, Sum
@@ -33,6 +34,8 @@ def recorded(document: Mapping[str, Any]) -> Pipeline:
         whole["format"] = _of_kind(whole["format"], FORMATS)
         whole["guarantee"] = _of_kind(whole["guarantee"], GUARANTEES)
         whole["limits"] = Limits(**whole["limits"])
+        if "record_limits" in whole:
+            whole["record_limits"] = RecordLimits(**whole["record_limits"])
         if "store" in whole:
             whole["store"] = _of_kind(whole["store"], STORES)
         if "envelope" in whole:

@@ -11,6 +11,7 @@ from lockstep.adapters.postgres import COMMITTER, READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.faults import reach
 from lockstep.ledger import commit as ledger
+from lockstep.steps.seal import seal
 
 if TYPE_CHECKING:
     from lockstep.core.definition import Pipeline
@@ -21,11 +22,13 @@ LOCK_SECONDS = 0.2
 
 
 def announce(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
-    """Shows the positions as a consumer group's and drops what was staged: both best effort, and neither is ever needed.
+    """Seals the chain, shows the positions as a consumer group's and drops what was staged: all best effort.
 
-    A group that cannot be written catches up with the next batch.
+    What cannot be sealed or shown now is sealed and shown with the next batch.
     """
     reach("announce.before")
+    with suppress(Refusal, psycopg2.Error):
+        seal(at.conn, pipeline.name)
     with suppress(Refusal, psycopg2.Error):
         with transaction(at.conn, READER) as cur:
             ranges = ledger.committed_ranges(cur, attempt.batch_id)

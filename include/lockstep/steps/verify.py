@@ -13,6 +13,7 @@ from lockstep.core.planning import changed_definition
 from lockstep.core.verification import Check, Wrong
 from lockstep.ledger import verify as ledger
 from lockstep.ledger.catalog import deviating
+from lockstep.ledger.chain import chain_check
 from lockstep.ledger.one_log import shared_until
 from lockstep.ledger.plan import last_documents
 from lockstep.ledger.verify_contents import contents_checks
@@ -60,7 +61,12 @@ def verify(
         _require_definition(cur, pipeline, elsewhere=results is not None)
         # These look at whole tables, and a wrong estimate makes hours of it.
         cur.execute("set local enable_nestloop = off")
-        checks = [_guards(cur), *ledger.ledger_checks(cur, pipeline), *contents_checks(cur, pipeline)]
+        checks = [
+            _guards(cur),
+            *ledger.ledger_checks(cur, pipeline),
+            *contents_checks(cur, pipeline),
+            chain_check(cur, pipeline.name),
+        ]
         for target in pipeline.targets:
             if isinstance(target, Accumulate):
                 found = accumulated.checks(cur, pipeline.name, target)

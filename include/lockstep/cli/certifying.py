@@ -1,0 +1,151 @@
+"""`certificate` says what a batch or an hour committed, signed; `verify --certificate` proves such a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lockstep.adapters import folders
+from lockstep.cli.options import BatchOption, Name
+from lockstep.cli.output import say, show
+from lockstep.cli.surroundings import ledger
+from lockstep.core.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lockstep.core.certificate import Document
+
+SIGNING_KEY, PUBLIC_KEY = "LOCKSTEP_SIGNING_KEY", "LOCKSTEP_PUBLIC_KEY"
+
+Hour = Annotated[
+    str | None, typer.Option(help="The hour that begins then, an ISO time such as 2026-11-23T05.", show_default=False)
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        help=f"The private key that signs, Ed25519 in PEM; {SIGNING_KEY} without it.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+
+
+def certificate(name: Name, hour: Hour = None, batch: BatchOption = None, key: Key = None) -> None:
+    """Certify what a batch or an hour committed: one signed JSON document.
+
+    It holds the offsets, counts, digests of contents, code and verdict of each commit, as links of the pipeline's chain,
+    and the chain's newest link. `lockstep verify --certificate FILE` proves it where there is no ledger. The ledger
+    never holds the key.
+    """
+    from lockstep.adapters import signing
+    from lockstep.core.certificate import canonical, envelope
+    from lockstep.steps import certificate as make
+
+    if (hour is None) == (batch is None):
+        raise typer.BadParameter("one of the two, please", param_hint="--hour, --batch")
+    private = signing.private_key(_path(key, SIGNING_KEY, "--key", signing.MAKE))
+    pipeline, now = folders.load(name).pipeline, datetime.now(UTC)
+    with ledger() as conn:
+        if batch is not None:
+            document = make.of_batch(conn, pipeline.name, batch, now)
+        else:
+            document = make.of_hour(conn, pipeline.name, _hour(hour or ""), now)
+    signature = signing.sign(private, canonical(document))
+    sys.stdout.write(envelope(document, signing.ALGORITHM, signing.name_of(private.public_key()), signature))
+
+
+def prove(file: str, key: str | None, name: str | None, as_json: bool) -> None:
+    """Proves a certificate: signature, digests, totals, each byte of the file, and with `name` the ledger's chain."""
+    from lockstep.adapters import signing
+
+    public = signing.public_key(_path(key, PUBLIC_KEY, "--public-key", signing.MAKE_PUBLIC))
+    text, read = _read(file)
+    document = read["certificate"]
+    wrong = list(_wrong(text, read, public))
+    if name is not None and not wrong:
+        wrong += _beside_ledger(folders.load(name).pipeline.name, document)
+    proved = {"file": file, "ok": not wrong, "wrong": wrong, "against_ledger": name is not None}
+
+    def for_people() -> None:
+        for each in wrong:
+            say(f"NO  {each}")
+        beside = "" if name is None else ", and the ledger holds the same chain"
+        say(f"{file}: {'NOT proved' if wrong else _conclusion(document) + beside}.")
+
+    show(proved, as_json, for_people)
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _wrong(text: bytes, read: Mapping[str, Any], public: Any) -> Iterator[str]:
+    from lockstep.adapters import signing
+    from lockstep.core.certificate import canonical, envelope, mistakes
+
+    document, signature = read["certificate"], read["signature"]
+    if signature["key"] != signing.name_of(public):
+        yield f"it is signed by key {signature['key']}, and the public key is {signing.name_of(public)}"
+    if signature["algorithm"] != signing.ALGORITHM or not signing.proves(
+        public, canonical(document), signature["value"]
+    ):
+        yield "the signature is not of this content"
+        return
+    if text != envelope(document, signature["algorithm"], signature["key"], signature["value"]).encode():
+        yield "the file's bytes are not those that were written"
+    yield from mistakes(document)
+
+
+def _beside_ledger(pipeline: str, document: Document) -> list[str]:
+    from lockstep.steps.certificate import beside_ledger
+
+    if document["pipeline"] != pipeline:
+        return [f"it is of pipeline {document['pipeline']}, not of {pipeline}"]
+    with ledger() as conn:
+        return list(beside_ledger(conn, document))
+
+
+def _conclusion(document: Document) -> str:
+    of, totals = document["of"], document["totals"]
+    what = f"batch {of['batch']}" if of["kind"] == "batch" else f"the hour from {of['from']}"
+    counts = ", ".join(f"{totals[count]} {count}" for count in ("delivered", "written", "filtered", "rejected"))
+    return f"proved, {what} of {document['pipeline']}: {counts}, link {document['head']['number']} is the chain's head"
+
+
+def _read(file: str) -> tuple[bytes, dict[str, Any]]:
+    """The file's bytes and what they say, of a certificate's shape."""
+    try:
+        text = Path(file).read_bytes()
+        read = json.loads(text)
+        if read["certificate"]["format"].startswith("lockstep-certificate-") and {"key", "value", "algorithm"} <= set(
+            read["signature"]
+        ):
+            return text, read
+    except OSError as error:
+        raise Refusal(f"{file}: {error.strerror}", next_command="lockstep certificate NAME --batch BATCH") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    raise Refusal(f"{file} is no certificate", next_command="lockstep certificate NAME --batch BATCH")
+
+
+def _path(given: str | None, variable: str, option: str, next_command: str) -> str:
+    path = given or os.environ.get(variable)
+    if not path:
+        raise Refusal(f"no key: neither {option} nor {variable} names its file", next_command=next_command)
+    return path
+
+
+def _hour(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no ISO 8601 time", param_hint="--hour") from None
+    begin = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if (begin.minute, begin.second, begin.microsecond) != (0, 0, 0):
+        raise typer.BadParameter(f"{text!r} is not the beginning of an hour", param_hint="--hour")
+    return begin

@@ -1,0 +1,54 @@
+"""The chain of a pipeline: sealed after each run, walked by verify, shown by certificates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg2 import sql
+
+from lockstep.core.certificate import Link
+from lockstep.core.verification import Check
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, one
+from lockstep.ledger.verify import first_wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from psycopg2.extensions import cursor
+
+Q = queries("lockstep.ledger", "chain")
+MOST = 1_000  # records that one transaction links
+CHECK = "the chain of commits and decisions holds"
+
+
+def seal(cur: cursor, pipeline: str) -> bool:
+    """Links the oldest records that wait; returns whether more of them may wait."""
+    cur.execute(Q["seal"], {"pipeline": pipeline, "most": MOST})
+    return int(one(cur).links) == MOST
+
+
+def head(cur: cursor, pipeline: str) -> Any:
+    """The number and digest of the newest link, None before the first, and how many records wait."""
+    cur.execute(Q["head"], {"pipeline": pipeline})
+    return one(cur)
+
+
+def chain_check(cur: cursor, pipeline: str) -> Check:
+    """Each link fits its record and the link before it, and each commit and decision is in a link or waits for one."""
+    wrong = first_wrong(cur, sql.SQL(Q["links_broken"]), {"pipeline": pipeline})
+    found = head(cur, pipeline)
+    detail = f"{found.number or 0} links, {found.waiting} records wait for the next run"
+    return Check(CHECK, ok=not wrong.count, detail=str(wrong) if wrong.count else detail)
+
+
+def links_of(cur: cursor, pipeline: str, batches: Iterable[int]) -> list[Link]:
+    """The links of the commits of these batches, in the order of the chain."""
+    cur.execute(Q["links_of_batches"], {"pipeline": pipeline, "batches": list(batches)})
+    return [Link(row.number, row.previous, row.record, row.digest) for row in every(cur)]
+
+
+def digests(cur: cursor, pipeline: str, numbers: Iterable[int]) -> dict[int, str]:
+    """Number → digest of the links that are there."""
+    cur.execute(Q["digests"], {"pipeline": pipeline, "numbers": list(numbers)})
+    return {row.number: row.digest for row in every(cur)}

@@ -1,0 +1,30 @@
+"""Seal: puts what was committed and decided into the pipeline's chain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import COMMITTER, transaction
+from lockstep.ledger import chain
+from lockstep.ledger.commit import wait_for_no_standby
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection
+
+LOCK_SECONDS = 0.2
+
+
+def seal(conn: connection, pipeline: str) -> bool:
+    """Links the oldest records that wait; returns whether more of them may wait. Sealing again changes nothing."""
+    with transaction(conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
+        wait_for_no_standby(cur)
+        return chain.seal(cur, pipeline)
+
+
+def seal_all(conn: connection, pipeline: str) -> None:
+    """Links every record that waits."""
+    with transaction(conn, COMMITTER) as cur:
+        more = chain.seal(cur, pipeline)
+    while more:
+        with transaction(conn, COMMITTER) as cur:
+            more = chain.seal(cur, pipeline)
