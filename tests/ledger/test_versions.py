@@ -79,9 +79,12 @@ WRITES = {
 }
 
 
-@pytest.mark.parametrize("made_for", ["", "16", "9999"])
+UPDATE, MIGRATE = "update lockstep on this machine", "run lockstep migrate"
+
+
+@pytest.mark.parametrize(("made_for", "remedy"), [("", UPDATE), ("16", UPDATE), ("9999", MIGRATE)], ids=["", "16", "9999"])
 @pytest.mark.parametrize("table", WRITES)
-def test_the_database_refuses_what_code_of_another_version_writes(ledger, conn, table, made_for):
+def test_the_database_refuses_what_code_of_another_version_writes(ledger, conn, table, made_for, remedy):
     stream = ledger.stream(0)
     batch = ledger.planned({stream: (0, 10)})
     at = {"s": stream, "b": batch, "t": ledger.opened(batch)}
@@ -90,7 +93,7 @@ def test_the_database_refuses_what_code_of_another_version_writes(ledger, conn, 
     with transaction(conn, OWNER) as cur:
         cur.execute("select set_config(%s, %s, false)", (SETTING, made_for))
 
-    said = f"one_version: the ledger is at version {ledger_version()}, this code is made for {made_for or 'a version below 19'}"
-    with pytest.raises(psycopg2.errors.CheckViolation, match=said) as refused:
+    said = f"one_version: the ledger is at version {ledger_version()}, this code is made for {made_for or 'a version below 19'}: "
+    with pytest.raises(psycopg2.errors.CheckViolation, match=said + remedy) as refused:
         WRITES[table](ledger, at)
     assert refused.value.diag.constraint_name == "one_version"

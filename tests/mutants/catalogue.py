@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mutants.of_chain import MUTANTS as CHAIN
 from mutants.of_constraints import MUTANTS as CONSTRAINTS
 from mutants.of_contents import MUTANTS as CONTENTS
 from mutants.of_decisions import MUTANTS as DECISIONS
@@ -21,6 +22,7 @@ from mutants.of_verify import MUTANTS as VERIFY
 
 MUTANTS = [
     *CONSTRAINTS,
+    *CHAIN,
     *CONTENTS,
     *DECISIONS,
     *DEFINITIONS,

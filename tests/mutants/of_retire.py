@@ -60,7 +60,7 @@ MUTANTS = [
         f"{RETIRE}test_a_recreated_topic_is_begun_anew_in_all_its_partitions_and_one_epoch",
         Edit(
             "steps/retire.py",
-            "set(view.bounds) if all_partitions and recreated else",
+            "set(view.bounds) - well if all_partitions and recreated else",
             "set() if recreated is None else",
         ),
         long=True,
@@ -71,8 +71,8 @@ MUTANTS = [
         f"{RETIRE}test_one_partition_alone_may_be_retired",
         Edit(
             "steps/retire.py",
-            "starts = _starts(view, sick, all_partitions=partition is None)",
-            "starts = _starts(view, sick, all_partitions=True)",
+            "starts = _starts(view, sick, well, all_partitions=partition is None)",
+            "starts = _starts(view, sick, well, all_partitions=True)",
         ),
         Drop("drop index lockstep.one_open_stream; drop trigger one_log on lockstep.stream"),
         long=True,
@@ -83,7 +83,7 @@ MUTANTS = [
         f"{RETIRE}test_a_recreated_topic_is_begun_anew_in_all_its_partitions_and_one_epoch",
         Edit(
             "steps/retire.py",
-            "abandoned = lock_and_abandon(cur, decisions.claiming(cur, ids), person)",
+            "abandoned = lock_and_abandon(cur, decisions.claiming(cur, of_partitions), person)",
             "abandoned: list[int] = []",
         ),
         Drop("drop trigger one_log on lockstep.stream"),

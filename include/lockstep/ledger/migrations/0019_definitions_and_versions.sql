@@ -21,8 +21,10 @@ declare
     made_for text := coalesce(nullif(current_setting('lockstep.ledger_version', true), ''), 'a version below 19');
 begin
     if made_for <> found::text then
-        raise exception 'one_version: the ledger is at version %, this code is made for %: update lockstep on this machine, '
-            'or run lockstep migrate', found, made_for using errcode = '23514', constraint = 'one_version';
+        raise exception 'one_version: the ledger is at version %, this code is made for %: %', found, made_for,
+            case when made_for ~ '^\d+$' and made_for::numeric > found then 'run lockstep migrate'
+                 else 'update lockstep on this machine' end
+            using errcode = '23514', constraint = 'one_version';
     end if;
     return null;
 end $$;
