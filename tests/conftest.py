@@ -39,7 +39,7 @@ def servers(tmp_path_factory, worker_id):
     """The session's servers: those that LOCKSTEP_TEST_HOME keeps up between sessions, else some that end with it."""
     kept = os.environ.get("LOCKSTEP_TEST_HOME")
     shared = tmp_path_factory.getbasetemp() if worker_id == "master" else tmp_path_factory.getbasetemp().parent
-    session = Servers(Path(kept) if kept else shared / "servers", keep=bool(kept))
+    session = Servers(Path(kept) if kept else shared / "servers", keep=bool(kept), in_memory=True)
     session.join()
     yield session
     session.leave()

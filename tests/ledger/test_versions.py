@@ -82,7 +82,9 @@ WRITES = {
 UPDATE, MIGRATE = "update lockstep on this machine", "run lockstep migrate"
 
 
-@pytest.mark.parametrize(("made_for", "remedy"), [("", UPDATE), ("16", UPDATE), ("9999", MIGRATE)], ids=["", "16", "9999"])
+@pytest.mark.parametrize(
+    ("made_for", "remedy"), [("", UPDATE), ("16", UPDATE), ("9999", MIGRATE)], ids=["", "16", "9999"]
+)
 @pytest.mark.parametrize("table", WRITES)
 def test_the_database_refuses_what_code_of_another_version_writes(ledger, conn, table, made_for, remedy):
     stream = ledger.stream(0)
@@ -93,7 +95,8 @@ def test_the_database_refuses_what_code_of_another_version_writes(ledger, conn, 
     with transaction(conn, OWNER) as cur:
         cur.execute("select set_config(%s, %s, false)", (SETTING, made_for))
 
-    said = f"one_version: the ledger is at version {ledger_version()}, this code is made for {made_for or 'a version below 19'}: "
+    code = made_for or "a version below 19"
+    said = f"one_version: the ledger is at version {ledger_version()}, this code is made for {code}: "
     with pytest.raises(psycopg2.errors.CheckViolation, match=said + remedy) as refused:
         WRITES[table](ledger, at)
     assert refused.value.diag.constraint_name == "one_version"
