@@ -138,6 +138,15 @@ def test_take_over_and_retry_are_explicit():
     assert decide(PIPELINE, failed, replace(ME, retry=True)) == Resume(7)
 
 
+@pytest.mark.parametrize(("was", "is_now", "told"), [(0, 1, True), (1, 1, False), (None, 1, False), (0, None, False)])
+def test_a_loss_under_another_leader_says_that_more_may_be_gone(was, is_now, told):
+    seen = view((6, 9))
+    seen = replace(seen, bounds={0: replace(seen.bounds[0], leader_epoch=is_now)})
+    lost = decide(PIPELINE, Situation(seen, tuple(replace(stream, leader_epoch=was) for stream in AT_5)), ME)
+    assert lost.next_command == "lockstep accept-loss orders --partition 0 --from 5 --until 6 --reason ..."
+    assert ("others were replaced unread" in lost.reason) is told
+
+
 def test_a_blocked_says_partition_offsets_and_the_command_that_goes_on():
     lost = decide(PIPELINE, Situation(view((6, 9)), AT_5), ME)
     assert "t-0" in lost.reason

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from lockstep.adapters import java, jvm
+from lockstep.adapters.connector import class_path
 from lockstep.dev import class_data, jars, spark_submit
 
 
@@ -26,7 +27,8 @@ def launched(*options: str) -> subprocess.CompletedProcess[str]:
     """Spark's own launcher, whose JVM says its version and ends."""
     given = " ".join(["-Xshare:auto", jvm.NOT_A_WORD, *options])
     environ = dict(os.environ) | java.exports() | {"SPARK_SUBMIT_OPTS": given}
-    command = [str(spark_submit.PROGRAM), "--version"]
+    conf = [word for setting, value in class_path(os.environ).items() for word in ("--conf", f"{setting}={value}")]
+    command = [str(spark_submit.PROGRAM), *conf, "--version"]
     return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
 
 

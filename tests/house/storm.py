@@ -111,7 +111,7 @@ class Storm:
             case 1:
                 log.compact(partition, self.world.positions().get(partition, 0))
             case 2:
-                log.trim(partition, self.world.positions().get(partition, 0) + rng.choice([-10, 0, 3]))
+                self._retention(partition, self.world.positions().get(partition, 0) + rng.choice([-10, 0, 3]))
             case 3 if len(log.parts) < 6:
                 log.grow(1)
             case 4 if rng.random() < 0.3:
@@ -122,6 +122,15 @@ class Storm:
             self.world.leases_run_out()
         if rng.random() < 0.1:
             self.world.factor = rng.randint(1, 9)
+
+    def _retention(self, partition: int, until: int) -> None:
+        """Not past a cut that no plan has seen: nothing would be left that tells of it, and Lockstep only warns there."""
+        log, part = self.world.log, self.world.log.parts[partition]
+        streams = self.world.ask(
+            "select stream_id from lockstep.stream where partition = %s and retired_at is null", partition
+        )
+        is_seen = part.before is None or all(self.world.parts.get(stream, part) is part for (stream,) in streams)
+        log.trim(partition, until if is_seen else min(until, part.cut))
 
     def _truncation(self, partition: int) -> None:
         """The log ends below the position and grows again, seen by a plan on its way (truncation) or not (regrowth)."""

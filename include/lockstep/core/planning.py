@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lockstep.core.decisions import Blocked, Busy, Done, Idle, Resume, Start
@@ -187,8 +188,14 @@ def _lost(pipeline: Pipeline, situation: Situation) -> Blocked | None:
         if short := truncated(pipeline.name, [stream], situation.view):
             return short
         if bounds.log_start > stream.position:
-            return _loss(
-                pipeline.name, stream.partition, str(stream.topic_partition), stream.position, bounds.log_start
+            where = str(stream.topic_partition)
+            loss = _loss(pipeline.name, stream.partition, where, stream.position, bounds.log_start)
+            if stream.leader_epoch is None or bounds.leader_epoch in {None, stream.leader_epoch}:
+                return loss
+            return replace(
+                loss,
+                reason=f"{loss.reason}. The leader changed since, and no record below {stream.position} is left "
+                "that tells whether others were replaced unread",
             )
     return None
 
