@@ -169,6 +169,20 @@ def digested(rows: str = "7", rejects: str = "3", *, staged: str = "7, 3", found
     return make
 
 
+def linked(ledger) -> dict[str, object]:
+    """A commit and a decision, each in a link."""
+    s = ledger.stream(0)
+    ledger.done({s: (0, 10)})
+    with transaction(ledger.conn, OWNER) as cur:
+        cur.execute(WRITE_DECISION)
+        cur.execute("select lockstep.seal(pipeline, 9) from lockstep.stream")
+    return {"s": s}
+
+
+WRITE_DECISION = """insert into lockstep.decision (pipeline, kind, who, why)
+    select pipeline, 'pause', 'me', 'x' from lockstep.stream"""
+LINK_AGAIN = """insert into lockstep.link (pipeline, number, batch_id, stream_id, decision_id, digest)
+    select pipeline, 9, batch_id, stream_id, decision_id, digest from lockstep.link where decision_id is {}"""
 SHAPE = "insert into lockstep.shape (hash, target, columns) values ('h', 'public.t', '[]')"
 REFUSED = [
     ("one_log", truncated, "insert into lockstep.boundary values (%(s)s, now(), 5)"),
@@ -179,6 +193,20 @@ REFUSED = [
     ("contents_unchanged", digested(found="7, 4"), COMMIT),
     ("contents_unchanged", digested(staged="6, 3"), COMMIT),
     ("contents_unchanged", digested(staged="7, 2"), COMMIT),
+    ("link_once", linked, LINK_AGAIN.format("null")),
+    ("decision_link_once", linked, LINK_AGAIN.format("not null")),
+    (
+        "one_record",
+        linked,
+        "insert into lockstep.link (pipeline, number, digest) select pipeline, 9, 'x' from lockstep.stream",
+    ),
+    (
+        "one_record",
+        linked,
+        LINK_AGAIN.format("not null").replace(
+            "batch_id, stream_id, decision_id, digest from", "1, null, null, digest from"
+        ),
+    ),
     ("one_shape", stream, f"{SHAPE}, ('h', 'public.u', '[]')"),
     (
         "appended_has_digest",
@@ -480,6 +508,7 @@ def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
         "shares_with_others",
         "target_is_qualified",
     }  # test_owners.py
+    shown |= {"noted_for_the_chain", "recorded_session"}  # test_chain.py and test_who_decided.py
     shown |= {"dead_stay_dead"}  # house/test_forgotten_deletions.py
     shown |= {"one_definition"}  # the primary key says it, too: it is there for foreign keys to refer to
     assert named(ledger) - shown == set()

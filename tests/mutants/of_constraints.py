@@ -64,6 +64,26 @@ MUTANTS = [
     dropped("complete_hour", "hours_in_order", "what is complete is never told again or before", 0, 1, kind="trigger"),
     dropped("verdict", "verdict_names_its_definition", "a verdict without its definition judges nothing"),
     dropped("commit", "commit_names_its_definition", "a commit without its definition cannot be proved again"),
+    dropped("link", "link_once", "a commit in two links is in one too many"),
+    dropped("link", "decision_link_once", "a decision in two links is in one too many"),
+    dropped("link", "one_record", "a link of no record proves nothing", 0, 1),
+    *(
+        one(
+            f"noted_for_the_chain dropped from {table}",
+            "a record that no link holds could be rewritten",
+            f"tests/ledger/test_chain.py::test_what_is_committed_or_decided_waits_for_its_link[{table}]",
+            Drop(f"drop trigger noted_for_the_chain on lockstep.{table}"),
+            long=True,
+        )
+        for table in ("commit", "decision")
+    ),
+    one(
+        "recorded_session dropped from decision",
+        "a decision would say of its writer what the writer says",
+        "tests/ledger/test_who_decided.py::test_a_forged_identity_is_overwritten_by_the_servers_knowledge[decision]",
+        Drop("drop trigger recorded_session on lockstep.decision"),
+        long=True,
+    ),
     dropped("shape", "one_shape", "one hash names one shape of a table"),
     dropped("content", "appended_has_digest", "a digest of rows says of which table's shape it is"),
     one(

@@ -39,6 +39,7 @@ HISTORY = (
     "complete_hour",
     "hour_offsets",
     "hour_told",
+    "link",
 )
 CHANGING = (
     *("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline", "arrival"),
