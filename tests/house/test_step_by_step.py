@@ -119,11 +119,11 @@ def test_what_a_zombie_still_copies_reaches_no_other_attempt(scene):
     planned = scene.plan()
     old = scene.staged(planned)
     ranges = planned.decision.ranges
-    new = scene.staged(planned, "another")
     engine = scene._engine()  # noqa: SLF001 - the world's own
-    engine.read(StageWork("house", old.batch_id, old.token, ranges, engine.columns(), nonce=old.nonce))
 
     def goes_on():
+        new = scene.staged(planned, "another")
+        engine.read(StageWork("house", old.batch_id, old.token, ranges, engine.columns(), nonce=old.nonce))
         scene.validate(new)
         scene.commit(new)
 

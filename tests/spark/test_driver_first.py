@@ -173,9 +173,9 @@ def test_a_read_that_waits_for_the_log_ends_when_it_is_cancelled(made, monkeypat
     engine, work = a_read(made, 1, 1_000)  # the record at 0 would be staged, and that fails
     begun = time.monotonic()
 
-    def cancelled_meanwhile(self, found, waiting, held):
+    def cancelled_meanwhile(self, found, waiting, held, cut):
         engine.cancel()
-        return taken(self, [each for each in found if each.error() is None], waiting, held)
+        return taken(self, [each for each in found if each.error() is None], waiting, held, cut)
 
     monkeypatch.setattr(kafka_ranges.KafkaRanges, "_taken", cancelled_meanwhile)
     with pytest.raises(Refusal) as ended:
