@@ -15,6 +15,7 @@ from lockstep.adapters.spark_source import records_of
 from lockstep.core.errors import Unreachable
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.record_limits import RecordLimits
 from lockstep.core.staging import StageWork
 from odd_logs import COMPACTED, compact, delete_records, high_end, log_start, records, stable_end
 
@@ -70,7 +71,7 @@ def test_they_give_the_same_records_of_any_range(odd, monkeypatch):
         monkeypatch.setattr(kafka_ranges, "FEW", together)
         ranges = cut(kafka, topic, seed)
         here = list(KafkaRanges(kafka, KafkaOptions()).records(ranges))
-        there = records_of(StageWork("p", 1, 1, tuple(ranges), ()), kafka, {}).toArrow()
+        there = records_of(StageWork("p", 1, 1, tuple(ranges), ()), kafka, {}, RecordLimits().bytes).toArrow()
 
         found = rows(here)
         assert sorted(found, key=place) == sorted(rows([there]), key=place)
