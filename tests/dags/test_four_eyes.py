@@ -77,6 +77,7 @@ class Loss(History):
 
         def answered() -> bool:
             if self.tasks(run_id)["approve"] == "awaiting_input":
+                time.sleep(READING)
                 with suppress(Refusal):  # it was answered this very moment
                     self.respond_once(user, run_id)
             return self.tasks(run_id)["approve"] in {"success", "failed"}

@@ -15,7 +15,7 @@ from lockstep.dev.airflow_settings import REVIEWER, USER
 from scheduled import OVER, Scheduled, an_airflow, wait_for
 
 EACH_HOUR = 20  # records
-READING = 5.0  # nobody answers before he has read: Airflow loses what is said before the asking process has ended
+READING = 8.0  # nobody answers before he has read: Airflow loses what is said before the asking process has ended
 LONG = 800.0  # three JVMs at once take their time on two busy cores
 pytestmark = pytest.mark.timeout(1000)
 
@@ -79,7 +79,6 @@ class History:
     def until_asked(self, run_id: str) -> str:
         """Waits until somebody is asked for approval, and returns what he is shown."""
         wait_for(lambda: self.tasks(run_id)["approve"] == "awaiting_input", "approval is asked for", LONG)
-        time.sleep(READING)
         detail = self.api.call("GET", f"dags/{self.dag_id}/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails")
         return f"{detail['subject']}\n{detail['body']}"
 
@@ -90,6 +89,7 @@ class History:
 
         def answered() -> bool:
             if self.tasks(run_id)["approve"] == "awaiting_input":
+                time.sleep(READING)
                 with suppress(Refusal):  # it was answered this very moment
                     reviewer.call("PATCH", path, {"chosen_options": [option], "params_input": fields})
             return self.tasks(run_id)["approve"] == "success"
