@@ -64,7 +64,8 @@ def session(database):
 def test_every_function_of_the_ledger_ends_its_path_in_pg_temp(ledger):
     paths = dict(
         ledger.ask(
-            "select oid::regprocedure::text, array_to_string(proconfig, ', ') from pg_proc"
+            "select oid::regprocedure::text, (select string_agg(c, ', ') from unnest(proconfig) c where c ~ '^search_path=')"
+            " from pg_proc"
             " where pronamespace in ('lockstep'::regnamespace, 'lockstep_staging'::regnamespace)"
         )
     )
