@@ -23,8 +23,7 @@ def seal(conn: connection, pipeline: str) -> bool:
 
 def seal_all(conn: connection, pipeline: str) -> None:
     """Links every record that waits."""
-    with transaction(conn, COMMITTER) as cur:
-        more = chain.seal(cur, pipeline)
+    more = True
     while more:
         with transaction(conn, COMMITTER) as cur:
             more = chain.seal(cur, pipeline)
