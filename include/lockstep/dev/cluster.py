@@ -15,6 +15,7 @@ from string import Template
 
 from lockstep.core.errors import Refusal
 from lockstep.dev import processes
+from lockstep.dev.private import write_privately
 from lockstep.dev.processes import Account
 
 _SETTINGS = """
@@ -76,11 +77,7 @@ def secret(folder: Path) -> Secret:
     file = folder / "secret.json"
     if not file.exists():
         drawn = {"superuser": secrets.token_hex(16), "lockstep": secrets.token_hex(16)}
-        half = file.with_suffix(".new")
-        half.unlink(missing_ok=True)
-        with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            json.dump(drawn, out)
-        half.replace(file)
+        write_privately(file, json.dumps(drawn))
     return Secret(**json.loads(file.read_text()))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lockstep.dev import processes
+from lockstep.dev.private import write_privately
 from lockstep.dev.processes import Process
 
 if TYPE_CHECKING:
@@ -89,11 +90,7 @@ def write(stack: Stack) -> None:
         "airflow": _as_json(stack.airflow),
         "spark": _as_json(stack.spark),
     }
-    half = stack.home / "stack.json.new"
-    half.unlink(missing_ok=True)
-    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        json.dump(text, out, indent=1)
-    half.replace(stack.home / "stack.json")
+    write_privately(stack.home / "stack.json", json.dumps(text, indent=1))
 
 
 def _as_json(part: Part | None) -> dict[str, Any] | None:
