@@ -15,6 +15,7 @@ from lockstep.adapters import folders
 from lockstep.cli.options import BatchOption, Name
 from lockstep.cli.output import say, show
 from lockstep.cli.surroundings import ledger
+from lockstep.core.bounds import moment_of
 from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
@@ -142,10 +143,9 @@ def _path(given: str | None, variable: str, option: str, next_command: str) -> s
 
 def _hour(text: str) -> datetime:
     try:
-        moment = datetime.fromisoformat(text)
+        begin = moment_of(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no ISO 8601 time", param_hint="--hour") from None
-    begin = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     if (begin.minute, begin.second, begin.microsecond) != (0, 0, 0):
         raise typer.BadParameter(f"{text!r} is not the beginning of an hour", param_hint="--hour")
     return begin

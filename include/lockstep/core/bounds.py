@@ -49,11 +49,16 @@ def parse_bound(text: str, option: str) -> Bound:
         return AtBatch(int(text)) if int(text) <= MOST else _refuse(text, option)
     else:
         try:
-            moment = datetime.fromisoformat(text)
+            return AtTime(moment_of(text))
         except ValueError:
             return _refuse(text, option)
-        return AtTime(moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC))
     return _refuse(text, option)
+
+
+def moment_of(text: str) -> datetime:
+    """Returns the moment in UTC that an ISO 8601 time names; it is UTC where it names no zone. Raises `ValueError`."""
+    moment = datetime.fromisoformat(text)
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _refuse(text: str, option: str) -> Bound:

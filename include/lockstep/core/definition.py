@@ -5,9 +5,9 @@ from __future__ import annotations
 import keyword
 import re
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from lockstep.core.bounds import moment_of
 from lockstep.core.columns import IDENTIFIER
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats import Avro, Custom, Envelope, Format, Json, Raw, columns_of
@@ -18,6 +18,8 @@ from lockstep.core.targets import Accumulate, Append, Count, Max, Min, Sum, Targ
 from lockstep.core.violations import ON_VIOLATION, REFUSE
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from lockstep.core.columns import Column
 
 __all__ = [
@@ -207,7 +209,6 @@ def start_of(start: str) -> datetime | str:
     if start in {"earliest", "latest"}:
         return start
     try:
-        moment = datetime.fromisoformat(start)
+        return moment_of(start)
     except (TypeError, ValueError):
         raise BadDefinition(f"start is {start!r}: it must be earliest, latest or an ISO 8601 time") from None
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

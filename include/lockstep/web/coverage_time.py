@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import HTTPException
 
+from lockstep.core.bounds import moment_of
 from lockstep.ledger import picture, times
 from lockstep.ledger.times import Span
 from lockstep.web import drawing
@@ -77,8 +78,7 @@ def _moment(text: str | None, otherwise: datetime) -> datetime:
     if not text:
         return otherwise
     try:
-        moment = datetime.fromisoformat(text)
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return moment_of(text)
     except (ValueError, OverflowError):
         raise HTTPException(422, f"{text[:40]!r} is no ISO 8601 time") from None
 
