@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ FUNCTIONS = "take its text from the newest file of ledger/migrations that has it
 # What an administrator may add without a promise in danger: to read, to look up faster, to keep aside.
 HARMLESS = frozenset({"owner", "column", "constraint", "index"})
 TO_READ = frozenset({"select"})
+_BETWEEN_PRIVILEGES = re.compile(r",(?![^()]*\))")  # a comma, but not of the columns in brackets
 
 Object = tuple[str, str]  # kind and name
 
@@ -164,15 +166,7 @@ _REMEDIES = {
 
 def _privileges(text: str) -> set[str]:
     """`insert, update (a, b)` as its two privileges."""
-    found, depth, word = set(), 0, ""
-    for letter in text + ",":
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and not depth:
-            found.add(word.strip())
-            word = ""
-        else:
-            word += letter
-    return found - {""}
+    return {word.strip() for word in _BETWEEN_PRIVILEGES.split(text)} - {""}
 
 
 def _short(text: str, longest: int = 100) -> str:

@@ -16,7 +16,7 @@ from lockstep.core.errors import Refusal
 from lockstep.ledger import tracing
 from lockstep.targets.warehouse import Warehouse
 from lockstep.web.place import broker, ledger, pipeline_of, recorded_pipeline, results_elsewhere, view_of
-from lockstep.web.render import page
+from lockstep.web.render import page, writable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,7 +115,7 @@ def _raw(pipeline: Pipeline, partition: int, offset: int) -> tuple[Raw | None, s
 def _readable(message: Any) -> Raw:
     kind, milliseconds = message.timestamp()
     at = datetime.fromtimestamp(milliseconds / 1000, UTC) if kind and 0 <= milliseconds < 2**47 else None
-    headers = tuple((_writable(name), _shown(value)) for name, value in (message.headers() or [])[:MOST_HEADERS])
+    headers = tuple((writable(name), _shown(value)) for name, value in (message.headers() or [])[:MOST_HEADERS])
     return Raw(at, _shown(message.key()), _shown(message.value()), headers)
 
 
@@ -124,12 +124,12 @@ def _shown(value: bytes | None) -> str:
         return "null"
     if len(value) > MOST_SET_OUT:  # cut before anything is made of it: a record may be of hundreds of megabytes
         text = value[:MOST_SHOWN].decode(errors="backslashreplace")
-        return f"{_writable(text)}... ({len(value):,} bytes)"
+        return f"{writable(text)}... ({len(value):,} bytes)"
     text = text_of(value)
     if text[:1] in ("{", "[") and is_shallow(text):
         with suppress(ValueError):
             text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    text = _writable(text)
+    text = writable(text)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(text):,} characters)"
 
 
@@ -141,8 +141,3 @@ def is_shallow(text: str) -> bool:
         if depth > MOST_NESTED:
             return False
     return True
-
-
-def _writable(text: str) -> str:
-    """Text that UTF-8 can hold: half a surrogate pair is written out."""
-    return text.encode(errors="backslashreplace").decode()

@@ -25,10 +25,12 @@ TEMPLATES = Environment(
 
 def page(template: str, **values: Any) -> str:
     """A whole page."""
-    made = TEMPLATES.get_template(template).render(**values)
-    return made.encode(
-        errors="backslashreplace"
-    ).decode()  # half a surrogate pair, of a row or an address, is written out
+    return writable(TEMPLATES.get_template(template).render(**values))
+
+
+def writable(text: str) -> str:
+    """Text that UTF-8 can hold: half a surrogate pair is written out."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def number(value: int | None) -> str:
