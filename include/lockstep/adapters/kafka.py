@@ -142,11 +142,10 @@ class Broker:
         committed: bool = True,
         most: int = MOST_BYTES,
     ) -> Iterator[Any]:
-        """Every committed record of the range, in order; ends by position, because an empty poll is no end.
+        """Yields every committed record of the range, in order, and ends by position: an empty poll is no end.
 
-        Without `committed`, those of open and aborted transactions, too. Raises `BadData` for a batch that cannot be read or
-        is larger than `most` bytes after decompression,
-        and `Unreachable` when nothing is fetched for `SECONDS`.
+        Without `committed`, yields those of open and aborted transactions, too. Raises `BadData` for a batch that cannot be
+        read or is larger than `most` bytes after decompression, and `Unreachable` when nothing is fetched for `SECONDS`.
         """
         if from_offset >= until_offset:
             return

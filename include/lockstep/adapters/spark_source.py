@@ -23,8 +23,6 @@ RAW = (
     "_bytes int, _partition int"
 )
 BASE64 = "replace(base64(h.value), '\\r\\n', '')"  # Spark breaks it into lines
-
-
 # What a record is large by; without its headers, whose bytes nobody counts, where it is not too large.
 LENGTH = "coalesce(length(key), 0) + coalesce(length(value), 0)"
 HEADER = "octet_length(h.key) + coalesce(length(h.value), 0)"
@@ -55,16 +53,17 @@ def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str], mo
         .read.format("kafka")
         .options(**options)
         .load()
+        .selectExpr("*", f"{SIZE} as size")  # once for each record: it goes through the headers
         .selectExpr(
             f"element_at(map({streams}), partition) as _stream",
             "offset as _offset",
             "0 as _ordinal",
             f"{MOMENT} as _timestamp",
-            f"case when {SIZE} <= {most} then key end as _key",
-            f"case when {SIZE} <= {most} then value end as _value",
-            f"case when {SIZE} <= {most} then to_json(transform(headers, h -> struct(h.key as key, {BASE64} as value))) end"
+            f"case when size <= {most} then key end as _key",
+            f"case when size <= {most} then value end as _value",
+            f"case when size <= {most} then to_json(transform(headers, h -> struct(h.key as key, {BASE64} as value))) end"
             " as _headers",
-            f"case when {SIZE} <= {most} then {LENGTH} else {SIZE} end as _bytes",
+            f"case when size <= {most} then {LENGTH} else size end as _bytes",
             "partition as _partition",
         )
     )
