@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def connector_jars(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The jars that let Spark read Kafka; refuses when they are not the locked ones."""
+    """Returns the jars that let Spark read Kafka. Refuses jars that are not the locked ones."""
     return jar_lock.checked_jars(jars_folder(environ), jar_lock.CONNECTOR)
 
 
 def class_path(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The settings that put fixed codecs before pyspark's own; refuses when they are not the locked ones.
+    """Returns the settings that put fixed codecs before pyspark's own. Refuses codecs that are not the locked ones.
 
     Executors on other machines use them where the jars lie in the same folder. A path that is not there does no harm.
     """

@@ -32,7 +32,7 @@ def set_back(broker: Broker, group: str, topic: str, positions: Mapping[int, int
 def show_forward(
     options: Mapping[str, Any], group: str, topic: str, positions: Mapping[int, int], seconds: float
 ) -> None:
-    """Shows the group those positions that are past what it was shown; raises `KafkaException` where it may not."""
+    """Commits, for the group, the positions past its committed ones. Raises `KafkaException` where it may not."""
     # A member to be, not an admin client: that one crashes where a coordinator has just moved (librdkafka#5040).
     # It connects to its coordinator before it knows where that is, and then pauses: 40 milliseconds less so.
     at_once = {"reconnect.backoff.ms": 1}

@@ -65,9 +65,9 @@ FATAL = {
 
 @dataclass(frozen=True, slots=True)
 class KafkaRanges:
-    """A broker's address, with what it takes to be let in; it travels to executors.
+    """A broker's address and the options to log in there. Executors get it by value.
 
-    A record of more than `most` bytes comes without them; `_bytes` says how many there are.
+    A record of more than `most` bytes comes without them. `_bytes` is its true size.
     """
 
     bootstrap: str

@@ -1,4 +1,4 @@
-"""What the readers of a log share: how far a consumer has fetched, first timestamps, and batches that cannot be read."""
+"""The readers' common parts: a consumer's progress, first timestamps, and batches that cannot be read."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def refuse_malformed(message: Message, bootstrap: str, most: int = MOST_BYTES) -
 
 
 def first_stamps(consumer: Consumer, topic: str, at: Mapping[int, int], seconds: float) -> dict[int, int]:
-    """Partition → milliseconds of the first record at or past an offset; omits partitions that give none in time."""
+    """Returns, per partition, the time in milliseconds of the first record at or after an offset. Omits late answers."""
     found, waited_for = {}, set(at)
     consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in at.items()])
     until = time.monotonic() + seconds

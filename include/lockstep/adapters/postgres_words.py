@@ -1,20 +1,20 @@
-"""What Postgres and its driver say, in one line and without a password."""
+"""Errors of Postgres and its driver, in one line and without a password."""
 
 from __future__ import annotations
 
 
 def first_line(error: Exception) -> str:
-    """What a server's error says before its hints."""
+    """Returns the first line of a server's error, without its hints."""
     return (str(error).strip().splitlines() or ["no reason given"])[0].strip()
 
 
 def last_line(error: Exception) -> str:
-    """What a driver's many lines come down to."""
+    """Returns the last line of a driver's error: the cause behind its many lines."""
     return (str(error).strip().splitlines() or ["no reason given"])[-1].strip()
 
 
 def without_secrets(error: Exception, parts: dict[str, str]) -> str:
-    """A driver's last line, unless it repeats a password, or a piece of one that was not escaped."""
+    """Returns a driver's last line, unless it repeats a password, or a piece of one that was not escaped."""
     said, secret = last_line(error), parts.get("password")
     open_anyway = {parts.get(name) for name in ("user", "host", "dbname")}
     odd = (

@@ -32,7 +32,7 @@ SIZE = f"{LENGTH} + coalesce(aggregate(headers, 0, (size, h) -> size + {HEADER})
 def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str], most: int) -> DataFrame:
     """The ranges' records as `RAW`, coordinates and all: assigned partitions, numeric offsets, committed records only.
 
-    A record of more than `most` bytes comes without them; `_bytes` says how many there are.
+    A record of more than `most` bytes comes without them. `_bytes` is its true size.
     """
     topic = work.ranges[0].offsets.topic_partition.topic
     parts = {item.offsets.topic_partition.partition: item for item in work.ranges}

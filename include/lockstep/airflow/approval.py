@@ -32,7 +32,7 @@ class RecordedApproval(ApprovalOperator):
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Records an approval, or refuses it; a rejection changes nothing."""
+        """Records an approval, or refuses it. A rejection changes nothing."""
         if "error" not in event and list(event["chosen_options"]) == [self.APPROVE]:
             asked.record_approval(self.door, event, self.approvers)
         return super().execute_complete(context, event)

@@ -84,7 +84,7 @@ def shown_to_approver(door: Door) -> tuple[str, str]:
 
 
 def record_approval(door: Door, response: Mapping[str, Any], approvers: Sequence[str]) -> None:
-    """Writes into the ledger who has approved, by Airflow's record; an approval that does not count is recorded as refused."""
+    """Writes into the ledger who approved, by Airflow's record. An approval that does not count is recorded as refused."""
     from lockstep.steps import history
 
     why = (response.get("params_input") or {}).get("reason") or "approved as shown"
@@ -101,7 +101,7 @@ def record_approval(door: Door, response: Mapping[str, Any], approvers: Sequence
 
 
 def approved(door: Door) -> None:
-    """Asks for what was shown, or accepts the loss; refuses where the ledger holds no approval of this run."""
+    """Asks for what was shown, or accepts the loss. Refuses where the ledger holds no approval of this run."""
     from lockstep.steps import history
 
     run, key = this_run(), key_of_ask()

@@ -22,7 +22,7 @@ def difference(called: Iterable[Called], means: Mapping[str, str]) -> str:
 
 
 def request(asked: Asking, found: str) -> str:
-    """Why it is asked for, above what it would change."""
+    """Formats the reason of a request above what it would change."""
     return f"Reason: {_plain(asked.reason or 'none given')}\n\n{found}"
 
 

@@ -1,4 +1,4 @@
-"""`certificate` says what a batch or an hour committed, signed; `verify --certificate` proves such a file."""
+"""`certificate` signs a statement of what a batch or an hour committed. `verify --certificate` proves such a file."""
 
 from __future__ import annotations
 

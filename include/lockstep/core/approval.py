@@ -24,7 +24,7 @@ class Approver:
 
 
 def approver_of(response: Mapping[str, Any]) -> Approver | None:
-    """Returns the user of Airflow's response; None where Airflow names none, as for a response that timed out."""
+    """Returns the user of Airflow's response. Returns None where Airflow names none, as for a response that timed out."""
     user = response.get("responded_by_user") or {}
     if not user.get("id"):
         return None
@@ -39,7 +39,7 @@ def checked_approvers(named: Sequence[str]) -> tuple[str, ...]:
 
 
 def refusal(asker: str | None, approver: Approver | None, named: Sequence[str]) -> str | None:
-    """Returns why this approval does not count; None where it counts."""
+    """Returns the reason why this approval does not count, or None if it counts."""
     if approver is None:
         return "Airflow has no record of a user who approved"
     if not asker:

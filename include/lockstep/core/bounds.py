@@ -56,7 +56,7 @@ def parse_bound(text: str, option: str) -> Bound:
 
 
 def moment_of(text: str) -> datetime:
-    """Returns the moment in UTC that an ISO 8601 time names; it is UTC where it names no zone. Raises `ValueError`."""
+    """Returns an ISO 8601 time in UTC. A time without a zone is taken for UTC. Raises `ValueError`."""
     moment = datetime.fromisoformat(text)
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 

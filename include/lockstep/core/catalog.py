@@ -1,4 +1,4 @@
-"""What the migrations make, and what the database has: every difference by name, with the statement that ends it."""
+"""Compares the database's catalog with the one that migrations make, and names the statement that ends each difference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Object = tuple[str, str]  # kind and name
 
 @dataclass(frozen=True, slots=True, order=True)
 class Deviation:
-    """One object that is not as the migrations make it; `made` is empty for an additional one, `found` for a missing one."""
+    """One object that is not as the migrations make it. `made` is empty for an additional one, `found` for a missing one."""
 
     kind: str
     name: str
@@ -46,7 +46,7 @@ class Deviation:
 
     @property
     def is_harmless(self) -> bool:
-        """Whether the object only adds something that no promise rests on."""
+        """Is True for an additional object that no promise depends on."""
         if self.made:
             return False
         if self.kind == "grant":
@@ -71,7 +71,7 @@ def deviations(made: Mapping[Object, str], found: Mapping[Object, str]) -> list[
 
 
 def catalog_findings(deviating: list[Deviation], named: Container[str]) -> Judged:
-    """One finding for each deviation; those by the names of grants that another check has `named` are left to it."""
+    """Returns one finding per deviation. Leaves out grants that another check has `named`."""
     judged: Judged = [_finding(each) for each in deviating if each.kind != "grant" or each.name not in named]
     return judged or [None]
 

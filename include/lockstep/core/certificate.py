@@ -35,12 +35,12 @@ class Head:
 
 
 def digest_of(previous: str, record: str) -> str:
-    """The digest that a link must have, SHA-256 in hexadecimal."""
+    """Returns the digest that a link must have, SHA-256 in hexadecimal."""
     return sha256(f"{previous}\n{record}".encode()).hexdigest()
 
 
 def certificate(pipeline: str, of: Document, links: Sequence[Link], head: Head, issued_at: str) -> Document:
-    """The statement that is signed; `of` names the batch, or the hour with its offsets and losses."""
+    """Builds the statement to sign. `of` names the batch, or the hour with its offsets and losses."""
     return {
         "format": FORMAT,
         "pipeline": pipeline,
@@ -53,18 +53,18 @@ def certificate(pipeline: str, of: Document, links: Sequence[Link], head: Head, 
 
 
 def canonical(document: Document) -> bytes:
-    """The bytes that are signed: JSON in UTF-8, keys sorted, no spaces (`jq -cSj` prints the same)."""
+    """Returns the bytes to sign: JSON in UTF-8, keys sorted, no spaces (`jq -cSj` prints the same)."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def envelope(document: Document, algorithm: str, key: str, signature: str) -> str:
-    """The text of a certificate's file, the only one that holds this statement and signature."""
+    """Returns the text of a certificate's file, the only one that holds this statement and signature."""
     signed = {"certificate": document, "signature": {"algorithm": algorithm, "key": key, "value": signature}}
     return json.dumps(signed, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
 
 
 def mistakes(document: Mapping[str, Any]) -> Iterator[str]:
-    """What a certificate says that does not hold by itself: digests, totals, and offsets without a commit.
+    """Yields the statements of a certificate that contradict one another: digests, totals, and offsets without a commit.
 
     Raises `KeyError`, `TypeError` or `ValueError` for a document that is no certificate.
     """

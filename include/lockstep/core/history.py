@@ -45,7 +45,7 @@ class HistoryRun:
         return f"{self.run_id} cleared {self.clear_number}" if self.clear_number else self.run_id
 
     def has_key(self, key: str) -> bool:
-        """Whether the run has, or had before it was cleared again, this key."""
+        """Returns True if this is the run's key, now or before it was cleared."""
         return key in {self.run_id, *(f"{self.run_id} cleared {n}" for n in range(1, self.clear_number + 1))}
 
 

@@ -1,4 +1,4 @@
-"""How much one record may be: what lies past a limit is a reject, so that no record takes its reader down."""
+"""Limits of one record. A record past a limit is a reject, so that no record takes its reader down."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_BYTES = 512 * MEGABYTE  # what the JVM, Arrow and Postgres all hold in one 
 
 @dataclass(frozen=True, slots=True)
 class RecordLimits:
-    """Limits of one record: bytes of key and value after decompression; for Avro, depth and values.
+    """The limits: bytes of key and value after decompression, and for Avro depth and values.
 
     `schemas` is how many schema ids of one task the registry may answer that it does not know.
     """

@@ -25,7 +25,7 @@ STORES = (Postgres, Files)
 
 
 def recorded(document: Mapping[str, Any]) -> Pipeline:
-    """Returns the pipeline of a folder's `document()`; refuses what this version of the code does not know."""
+    """Returns the pipeline of a folder's `document()`. Refuses what this version of the code does not know."""
     whole = {name: value for name, value in document.items() if name not in BESIDE}
     try:
         targets = whole.pop("target")

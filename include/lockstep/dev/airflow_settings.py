@@ -74,7 +74,7 @@ class Place:
 
 
 def secrets_of(folder: Path) -> Secrets:
-    """The secrets kept in the folder, for the owner's eyes only; those that are missing are drawn."""
+    """Returns the secrets that the folder keeps for its owner alone. Draws those that are missing."""
     file = folder / "secrets.json"
     kept = json.loads(file.read_text()) if file.exists() else {}
     drawn = {

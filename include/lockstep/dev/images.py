@@ -1,4 +1,4 @@
-"""Whether the images of docker-compose.yaml and Dockerfile are named by digest, for `make images`."""
+"""Checks, for `make images`, that docker-compose.yaml and Dockerfile name their images by digest."""
 
 from __future__ import annotations
 

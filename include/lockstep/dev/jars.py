@@ -25,13 +25,13 @@ def folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def find(configuration: str, environ: Mapping[str, str] = os.environ) -> Path:
-    """The folder with the jars of `broker` or `connector`; refuses when they are not the locked ones."""
+    """Returns the folder with the jars of `broker` or `connector`. Refuses jars that are not the locked ones."""
     jar_lock.checked_jars(folder(environ), configuration)
     return folder(environ) / configuration
 
 
 def complete(target: Path) -> bool:
-    """Whether the jars are the locked ones: none missing, none besides, each with its SHA-256."""
+    """Returns True if the jars are the locked ones: none missing, none besides, each with its SHA-256."""
     try:
         check(target)
     except Refusal:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def write_privately(file: Path, text: str) -> None:
-    """A file that only its owner may read, there at once and whole."""
+    """Writes a file that only its owner may read, in one step."""
     half = file.with_name(f"{file.name}.new")
     half.unlink(missing_ok=True)
     with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
@@ -19,6 +19,6 @@ def write_privately(file: Path, text: str) -> None:
 
 
 def private_folder(folder: Path, mode: int = 0o700) -> None:
-    """Makes a folder that only its owner may list; one of an earlier version is closed, too."""
+    """Makes a folder that only its owner may list. Closes one that an earlier version left open."""
     folder.mkdir(parents=True, exist_ok=True, mode=mode)
     folder.chmod(mode)

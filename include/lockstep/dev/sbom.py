@@ -46,7 +46,7 @@ def packages(locked: Mapping[tuple[str, str], list[str]]) -> list[Component]:
 
 
 def fetched_jars(folder: Path) -> list[Component]:
-    """Returns the jars of `make jars`; refuses when one is not the locked one."""
+    """Returns the jars of `make jars`. Refuses a jar that is not the locked one."""
     jars.check(folder)
     return [_component(jar.path, PackageURL.from_string(jar.purl), [jar.sha256]) for jar in jar_lock.read_lock()]
 

@@ -41,7 +41,7 @@ class SparkServer:
 
     @property
     def remote(self) -> str:
-        """The address that clients are given, as SPARK_REMOTE takes it; the token in it is a secret."""
+        """The address for clients, as SPARK_REMOTE takes it. The token in it is a secret."""
         return remote_of(self.port, self.token)
 
 

@@ -26,7 +26,7 @@ def kind_of(type_: Any) -> str:
 
 
 def nesting(document: Any) -> int:
-    """How deep a JSON document is nested; walks it without recursion."""
+    """Returns the depth of a JSON document. Walks it without recursion."""
     deepest, waiting = 0, [(document, 1)]
     while waiting:
         value, depth = waiting.pop()
@@ -37,7 +37,7 @@ def nesting(document: Any) -> int:
 
 
 def is_open(schema: Any, named: Mapping[str, Any], limits: RecordLimits) -> bool:
-    """Whether some record of this schema may pass a limit of depth or values that its bytes do not already hold.
+    """Returns True if few bytes of this schema may decode to more depth or values than the limits allow.
 
     Such are recursive schemas, arrays and maps whose items may take no bytes, and records that unfold into too many fields.
     """
@@ -113,7 +113,7 @@ class _OpenError(Exception):
 
 
 class Walk:
-    """Steps over one record's bytes by its schema; raises `ValueError` at a limit, before anything is made of them."""
+    """Steps over one record's bytes by its schema. Raises `ValueError` at a limit, before anything is decoded."""
 
     def __init__(self, body: bytes, named: Mapping[str, Any], limits: RecordLimits) -> None:
         self._body, self._named, self._limits = body, named, limits

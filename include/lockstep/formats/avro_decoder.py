@@ -38,7 +38,7 @@ JSON_A_LEVEL = 4  # levels of a schema's JSON in one of its records, at most
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A writer's schema, parsed, with the named types in it; `is_open` is whether every record is stepped over first."""
+    """A writer's schema, parsed, with the named types in it. If `is_open`, each record is stepped over first."""
 
     schema_id: int
     schema: Any
@@ -105,7 +105,7 @@ class Decoder:
         return self._readers[schema_id](writer.read(record))
 
     def _writer(self, schema_id: int, subject: str | None = None) -> Writer:
-        """The writer of an id; what the registry refused is refused for this task: it may be registered before the next."""
+        """Returns the writer of a schema id. An id that the registry refused stays refused for this task alone."""
         if schema_id in self._refused:
             raise self._refused[schema_id]
         if schema_id in self._writers:
@@ -202,7 +202,7 @@ def parsed(schema_id: int, text: str, references: Mapping[str, str], limits: Rec
 
 
 def _shallow(text: str, limits: RecordLimits) -> Any:
-    """The JSON of a schema; raises `ValueError` where it is nested deeper than its records may be."""
+    """Reads the JSON of a schema. Raises `ValueError` where it is nested deeper than its records may be."""
     document = json.loads(text)
     if nesting(document) > JSON_A_LEVEL * limits.depth:
         raise ValueError(f"is nested deeper than {limits.depth} records, which is the limit")

@@ -41,7 +41,7 @@ ESCAPE = re.compile(r"\\(?:u00(..)|.)")
 
 
 class Record(NamedTuple):
-    """One record as Kafka has it; `stamp` in milliseconds, below 0 where there is none.
+    """One record as Kafka has it. `stamp` is in milliseconds, below 0 where there is none.
 
     One that is `too_large` comes without its bytes.
     """

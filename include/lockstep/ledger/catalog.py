@@ -23,7 +23,7 @@ BETWEEN = " | "
 
 
 def deviating(cur: cursor) -> list[Deviation]:
-    """What is not as this code's migrations make it; means something only where all of them, and no others, were applied."""
+    """Returns each object that is not as this code's migrations make it. Call it only on a ledger of this version."""
     return deviations(made(), found(cur))
 
 
@@ -39,7 +39,7 @@ def found(cur: cursor) -> dict[Object, str]:
 
 @cache
 def made() -> Mapping[Object, str]:
-    """What the migrations make, as `catalog.txt` says; a test holds it to them."""
+    """Reads the catalog that the migrations make from `catalog.txt`. A test holds the file to them."""
     lines = files("lockstep.ledger").joinpath("catalog.txt").read_text(encoding="utf-8").splitlines()
     split = (line.split(BETWEEN, 2) for line in lines if line and not line.startswith("#"))
     return {(kind, name): what for kind, name, what in split}

@@ -23,13 +23,13 @@ CHECK = "the chain of commits and decisions holds"
 
 
 def seal(cur: cursor, pipeline: str) -> bool:
-    """Links the oldest records that wait; returns whether more of them may wait."""
+    """Links the oldest records that wait. Returns True if more of them may wait."""
     cur.execute(Q["seal"], {"pipeline": pipeline, "most": MOST})
     return int(one(cur).links) == MOST
 
 
 def head(cur: cursor, pipeline: str) -> Any:
-    """The number and digest of the newest link, None before the first, and how many records wait."""
+    """Returns number and digest of the newest link, None before the first, and the number of records that wait."""
     cur.execute(Q["head"], {"pipeline": pipeline})
     return one(cur)
 

@@ -81,7 +81,7 @@ class Published:
 
 
 def staged_by_task(cur: cursor, attempt: AttemptId, places: Iterable[int]) -> dict[tuple[int, int], Staged]:
-    """What each task has really staged, of all targets together, by (task, stream): counted by the database."""
+    """Returns the rows that each task staged, of all targets together, by (task, stream). The database counts them."""
     found: dict[tuple[int, int], Staged] = {}
     for place in places:
         for row in _each(cur, "staged_by_task", attempt, place, _columns(cur, attempt, place)):
@@ -93,7 +93,7 @@ def staged_by_task(cur: cursor, attempt: AttemptId, places: Iterable[int]) -> di
 
 
 def staged_by_stream(found: Mapping[tuple[int, int], Staged], tasks: Collection[int]) -> dict[int, Staged]:
-    """What these tasks have staged, by stream; rows of tries that lost are left out."""
+    """Returns the rows that these tasks staged, by stream. Leaves out rows of tries that lost."""
     streams: dict[int, Staged] = {}
     for (task, stream_id), its in found.items():
         if task in tasks:

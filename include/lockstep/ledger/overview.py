@@ -45,7 +45,7 @@ def count_rejects(cur: cursor, pipeline: str) -> int:
 
 
 def newest_definition(cur: cursor, pipeline: str) -> dict[str, Any] | None:
-    """The document of the definition that a pipeline was tried with last; None before its first attempt."""
+    """Returns the definition of the pipeline's newest attempt as a document, or None before its first attempt."""
     cur.execute(Q["newest_definition"], {"pipeline": pipeline})
     row = maybe(cur)
     return row.document if row else None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def of_batch(conn: connection, pipeline: str, batch_id: int, now: datetime) -> Document:
-    """The certificate of one committed batch. Raises `Refusal` for a batch that is not committed."""
+    """Returns the certificate of one committed batch. Raises `Refusal` for a batch that is not committed."""
     seal_all(conn, pipeline)
     with snapshot(conn, READER) as cur:
         found = reading.batch(cur, batch_id)
@@ -37,7 +37,7 @@ def of_batch(conn: connection, pipeline: str, batch_id: int, now: datetime) -> D
 
 
 def of_hour(conn: connection, pipeline: str, begin: datetime, now: datetime) -> Document:
-    """The certificate of the hour that begins then. Raises `Refusal` for an hour that is not complete."""
+    """Returns the certificate of the hour that begins then. Raises `Refusal` for an hour that is not complete."""
     seal_all(conn, pipeline)
     with snapshot(conn, READER) as cur:
         found = hours.hour(cur, pipeline, begin + HOUR)
@@ -57,7 +57,7 @@ def of_hour(conn: connection, pipeline: str, begin: datetime, now: datetime) -> 
 
 
 def beside_ledger(conn: connection, document: Mapping[str, Any]) -> Iterator[str]:
-    """What a certificate says of the chain and the ledger says otherwise."""
+    """Yields the links of a certificate that the ledger's chain does not hold, and whatever breaks that chain."""
     told = {link["number"]: link["digest"] for link in (*document["links"], document["head"])}
     with snapshot(conn, READER) as cur:
         found = chain.digests(cur, document["pipeline"], told)

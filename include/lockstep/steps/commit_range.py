@@ -202,7 +202,7 @@ class RangeCommits:
         return copied
 
     def _log_starts(self, item: StreamRange) -> tuple[int, int]:
-        """The log's start before and after the read, on the same, whole log; asked before the transaction (T6, T7)."""
+        """Returns the log's start before and after the read, on the same, whole log. Asks before the transaction (T6, T7)."""
         task = self._task
         if self._view is None:
             self._view = task.broker.view(item.offsets.topic_partition.topic)

@@ -46,7 +46,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Both identities of an approval as Airflow records them; `claimed` is a user whom only an XCom names."""
+    """Both identities of an approval as Airflow records them. `claimed` is a user whom only an XCom names."""
 
     action: str
     asker: str | None
@@ -128,7 +128,7 @@ def refuse_approval(conn: connection, pipeline: str, approval: Approval, reviewe
 
 
 def is_approved(conn: connection, pipeline: str, key: str) -> bool:
-    """Whether the ledger holds the approval of this run."""
+    """Returns True if the ledger holds the approval of this run."""
     with transaction(conn, READER) as cur:
         return history.decided_by_run(cur, pipeline, "approve", key)
 

@@ -147,7 +147,7 @@ def _refuse_healthy(pipeline: Pipeline, streams: Sequence[Stream], view: TopicVi
 
 
 def _starts(view: TopicView, sick: Sequence[Stream], well: set[int], *, all_partitions: bool) -> dict[int, int]:
-    """Log starts of the successors; a recreated topic is begun in all of its partitions, so that they share one epoch.
+    """Returns the log starts of the successors. A recreated topic begins in all of its partitions, which share one epoch.
 
     Partitions that are `well` have a stream of today's log already.
     """

@@ -15,7 +15,7 @@ LOCK_SECONDS = 0.2
 
 
 def seal(conn: connection, pipeline: str) -> bool:
-    """Links the oldest records that wait; returns whether more of them may wait. Sealing again changes nothing."""
+    """Links the oldest records that wait. Returns True if more of them may wait. Sealing again changes nothing."""
     with transaction(conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
         wait_for_no_standby(cur)
         return chain.seal(cur, pipeline)

@@ -1,4 +1,4 @@
-"""Validate: the same log, an acceptable share of rejects, and the pipeline's expectations; stage has compared the counts."""
+"""Validate: the same log, an acceptable share of rejects, and the pipeline's expectations. Stage compares the counts."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def verify(
 
 
 def _guards(cur: cursor) -> Check:
-    """What refuses a wrong row still stands: triggers, functions, constraints, owners and grants are the migrations'."""
+    """Checks that triggers, functions, constraints, owners and grants of the ledger are as the migrations make them."""
     wrong = Wrong()
     for each in deviating(cur):
         if not each.is_harmless:

@@ -1,4 +1,4 @@
-"""What every answer of the pages tells the browser: run no script but ours, keep nothing, and let Airflow alone frame it."""
+"""Headers of every answer: the browser runs no script but ours, keeps nothing, and lets Airflow alone frame the page."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def headers() -> dict[str, str]:
 
 
 class Guarded:
-    """Adds the headers to each answer; an error page brings its own, for it is made further out."""
+    """Adds the headers to each answer. An error page brings its own, because it is made further out."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

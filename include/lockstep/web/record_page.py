@@ -134,7 +134,7 @@ def _shown(value: bytes | None) -> str:
 
 
 def is_shallow(text: str) -> bool:
-    """Whether no more brackets of any kind than `MOST_NESTED` stand open; those within strings count, too."""
+    """Returns True if at most `MOST_NESTED` brackets stand open at once. Brackets within strings count, too."""
     depth = 0
     for bracket in BRACKETS.findall(text):
         depth += 1 if bracket in "{[" else -1
