@@ -68,7 +68,6 @@ def ask(door: Door, approvers: Sequence[str] = ()) -> str | None:
 def shown_to_approver(door: Door) -> tuple[str, str]:
     """Returns what is asked for by whom, and what would change, as the ledger and the broker say it now."""
     from lockstep.steps import history
-    from lockstep.targets import FILL_MEANS, replay_means
 
     run = this_run()
     with door.opened() as at:
@@ -76,9 +75,8 @@ def shown_to_approver(door: Door) -> tuple[str, str]:
         if not asked.lanes:
             found = showing.losses(history.given_up_offsets(at, pipeline, asked))
         else:
-            means = "; ".join(f"in {target.table} {replay_means(target)}" for target in pipeline.targets)
             called = history.called(at.conn, pipeline.name, person(key_of_ask()), preview=True)
-            found = showing.difference(called, {"replay": means, "fill": FILL_MEANS})
+            found = showing.rehearsed(called, pipeline.targets)
     subject = f"{door.pipeline}: {asked.action}, asked for by {asker() or 'airflow'}"
     return subject, showing.request(asked, found)
 

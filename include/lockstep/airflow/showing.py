@@ -9,11 +9,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lockstep.core.history import Asking
+    from lockstep.core.targets import Target
     from lockstep.steps.history import Called
 
 KINDS = ("added", "changed", "removed", "unchanged")
 LONGEST = 300  # characters of a row
 NOTHING = "Nothing was changed so far."
+
+
+def rehearsed(called: Iterable[Called], targets: Iterable[Target]) -> str:
+    """Formats what each lane's request would do to these targets."""
+    from lockstep.targets import FILL_MEANS, replay_means
+
+    replay = "; ".join(f"in {target.table} {replay_means(target)}" for target in targets)
+    return difference(called, {"replay": replay, "fill": FILL_MEANS})
 
 
 def difference(called: Iterable[Called], means: Mapping[str, str]) -> str:

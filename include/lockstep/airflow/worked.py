@@ -53,14 +53,12 @@ def look_after_rehearsal(door: Door) -> Callable[[Mapping[str, Any], Any], None]
 
     def after(_context: Mapping[str, Any], _result: Any) -> None:
         from lockstep.steps import history
-        from lockstep.targets import FILL_MEANS, replay_means
 
         _require_done()
         with door.opened() as at:
             called = history.called(at.conn, door.pipeline, person(key_of_ask()), preview=True)
             targets = door.folder().pipeline.targets
-        means = "; ".join(f"in {target.table} {replay_means(target)}" for target in targets)
-        push(shown=showing.difference(called, {"replay": means, "fill": FILL_MEANS}))
+        push(shown=showing.rehearsed(called, targets))
         push(difference={each.lane: each.difference for each in called})
 
     return after
