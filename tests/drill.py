@@ -89,12 +89,12 @@ class Drill:
         return check(self.dsn, self.kafka, "drill", table="public.drill", rest=rest, least=least)
 
 
-def write_folder(home: Path, topic: str) -> Path:
+def write_folder(home: Path, topic: str, definition: str = DEFINITION, target: str = TARGET) -> Path:
     """The pipeline over this topic; where pipelines are then to be found."""
     folder = home / "pipelines" / "drill"
     folder.mkdir(parents=True)
-    (folder / "__init__.py").write_text(DEFINITION.format(topic=topic))
-    (folder / "target.sql").write_text(TARGET)
+    (folder / "__init__.py").write_text(definition.format(topic=topic))
+    (folder / "target.sql").write_text(target)
     return folder.parent
 
 

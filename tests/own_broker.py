@@ -36,9 +36,9 @@ class OwnBroker:
         """The log of partition 0 is empty, and is still the same topic's: as a disk that came back without its data."""
         self._while_down(lambda: self._begin_at(topic, 0))
 
-    def cut(self, topic: str, offset: int) -> None:
-        """The log of partition 0 loses its records from this offset on: as after an unclean election."""
-        self._while_down(lambda: self._cut(topic, offset))
+    def cut(self, topic: str, offset: int, partition: int = 0) -> None:
+        """The log loses its records from this offset on, or from the end of its batch: as after an unclean election."""
+        self._while_down(lambda: self._cut(topic, offset, partition))
 
     def move(self, topic: str, offset: int) -> None:
         """The log of partition 0 begins at this offset, as after so many records."""
@@ -69,8 +69,8 @@ class OwnBroker:
         (folder / f"{offset:020}.log").touch()
         self._forget()
 
-    def _cut(self, topic: str, offset: int) -> None:
-        folder = self._data / f"{topic}-0"
+    def _cut(self, topic: str, offset: int, partition: int) -> None:
+        folder = self._data / f"{topic}-{partition}"
         for file in folder.iterdir():
             if file.suffix in {".index", ".timeindex", ".snapshot"}:  # found out anew
                 file.unlink()

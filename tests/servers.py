@@ -100,7 +100,7 @@ class Servers:
         server = self.migrated()
         with closing(psycopg2.connect(server.superuser_dsn)) as admin:
             admin.autocommit = True
-            admin.cursor().execute(f"create database {name} template {TEMPLATE} owner lockstep")
+            admin.cursor().execute(f"create database {name} template {TEMPLATE} owner lockstep strategy file_copy")
             yield re.sub(r"/\w+$", f"/{name}", server.dsn)
         self.drop(name)
 

@@ -1,5 +1,8 @@
 """A storm with real Spark, Kafka and Postgres: forked drivers over one warm JVM die at drawn fault points.
 
+Between a driver's death and the next run the folder may be deployed anew, and an older ledger may take the ledger's place.
+A broker of its own loses the end of a log now and then.
+
 Usage: dying_drivers.py COMMITS MINUTES SEED, with the drill in the environment; prints the figures as one JSON document.
 """
 
@@ -9,33 +12,23 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
-import zlib
 from collections import Counter, deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Producer
-
-from checker import at_end, look
-from contents import as_it_is
 from house.child import fork_leaving_garbage
-from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
-from lockstep.adapters.processes import this_owner
-from lockstep.core.decisions import Caller
+from house.faults import FAULTS
+from house.liveness import DECISION
+from house.real_acts import Acts
+from house.real_faults import STREAMS, Contents, Deployments, ask
+from house.timeline import Timeline
 from lockstep.core.errors import Refusal
-from lockstep.steps.reap import reap
-from lockstep.steps.run import until_idle
-from lockstep.steps.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from drill import Drill
 
 IN_DRIVERS = (
     *("plan.committed", "stage.session_up", "stage.done", "validate.after"),  # before these no batch is there to strike
@@ -47,29 +40,15 @@ CHOICES = [(point, kind) for point in IN_DRIVERS for kind in ("kill", "term", "r
 CHOICES += [(point, kind) for point in IN_TASKS for kind in ("kill", "raise")] * 3
 SECONDS_AN_ACT = 120
 RECORDS_A_ROUND = 30
+PARTITIONS = 3
+# Of all rounds, where they are switched on.
+TRUNCATIONS, DEPLOYMENTS, SWAPS = 0.04, 0.08, 0.06
+KEEPS = 0.3  # of all looks
+COMMANDS_IN_A_ROW = 3
 
 
-def real_storm(drill: Drill, seed: int, *, commits: int = 10**9, minutes: float = 10**6) -> dict[str, Any]:
-    """Rages until so many commits were struck, or for so long; returns all that `rage` counts."""
-    environ = os.environ | {
-        "LOCKSTEP_DSN": drill.dsn,
-        "LOCKSTEP_KAFKA": drill.kafka,
-        "LOCKSTEP_PIPELINES": str(drill.home),
-        "SPARK_MASTER": "local[2,3]",
-        "STORM_TOPIC": drill.topic,
-        "LOCKSTEP_FAULT": " ".join(f"{p}={k}@{drill.home}/{p}.{k}" for p, k in sorted(set(CHOICES))),
-        "PYTHONPATH": os.pathsep.join(str(Path(__file__).parents[n] / name) for n, name in ((2, "include"), (1, ""))),
-    }
-    command = [sys.executable, __file__, str(commits), str(minutes), str(seed)]
-    process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    drill.started.append(process.pid)  # the drill ends the group, whatever becomes of us
-    said, _ = process.communicate()
-    assert process.returncode == 0, f"the storm broke, seed {seed}"
-    return json.loads(said)
-
-
-class DyingDrivers:
-    """Everything that speaks to Kafka or dies does so in a process of its own; this one keeps the JVM warm."""
+class DyingDrivers(Acts):
+    """The storm: it draws what happens, remembers what the logs held, and keeps the JVM warm."""
 
     def __init__(self, seed: int) -> None:
         from lockstep.adapters.spark_session import session  # noqa: PLC0415 - the caller of real_storm needs no Spark
@@ -81,18 +60,28 @@ class DyingDrivers:
         self.strikes: Counter[str] = Counter()
         self.violations: list[str] = []
         self.figures: Counter[str] = Counter()
-        self.made = 0
+        self.happened: Counter[str] = Counter()
+        self.contents = Contents()
+        self.deployments = Deployments(self.home / "drill", self.dsn)
+        self.timeline = Timeline(os.environ["STORM_SUPERUSER"], self.dsn)
+        self.kept: dict[int, dict[int, tuple]] = {}
 
     def rage(self, commits: int, minutes: float) -> dict[str, Any]:
         begin = time.monotonic()
         while not self.violations and self.struck < commits and time.monotonic() < begin + 60 * minutes:
             self.round()
-            if sum(self.strikes.values()) % 10 == 0:
+            if self.struck % 10 == 0:
                 self.look()
         self.look()
+        self.timeline.end()
         seconds = round(time.monotonic() - begin)
-        return {"struck": self.struck, "strikes": self.strikes, "violations": self.violations, "seconds": seconds} | {
-            "figures": self.figures
+        return {
+            "struck": self.struck,
+            "strikes": self.strikes,
+            "violations": self.violations,
+            "seconds": seconds,
+            "figures": self.figures,
+            "happened": self.happened,
         }
 
     @property
@@ -101,23 +90,80 @@ class DyingDrivers:
 
     def round(self) -> None:
         """New records, a run that is struck, and one that finishes what it left; each strike has its own commit."""
-        self.apart(self.produce)
+        self.produced(RECORDS_A_ROUND)
         point, kind = self.random.choice(CHOICES)
         armed = self.home / f"{point}.{kind}"
         armed.touch()
         said = self.apart(self.run)
-        again = self.apart(self.run)
         if armed.exists():
             armed.unlink()
             self.violations.append(f"{point}={kind} was never reached: {said}")
+        self.something_happens()
+        again = self.finished()
         self.strikes[f"{point}={kind}"] += 1
-        if "InjectedFault" not in said.get("broken", "InjectedFault") or "broken" in again or "refused" in again:
+        if "InjectedFault" not in said.get("broken", "InjectedFault") or again.get("decision") != "Idle":
             self.violations.append(f"after {point}={kind}: {said}, then {again}")
+        self.violations += self.deployments.violations()
+        if self._drawn("truncation", TRUNCATIONS):
+            self.truncate()
+
+    def produced(self, records: int) -> None:
+        """The log has so many records more; who was given them is remembered."""
+        self.contents.add(self.apart(lambda: self.produce(records))["made"])
+
+    def something_happens(self) -> None:
+        """Between the driver's death and the next run. Tasks of the dead driver may still be writing."""
+        self.remember()
+        if self._drawn("deployment", DEPLOYMENTS):
+            self.deployments.deploy(self.random.choice([None, *range(1, 10)]))
+        if self.timeline.is_kept and self._drawn("timeline", SWAPS):
+            self.timeline.swap()
+            self.contents.go_back(self.kept, ask(self.dsn, STREAMS))
+
+    def truncate(self) -> None:
+        """The log of a partition loses its end below the position, and is given fewer records than it lost, or more."""
+        partition = self.random.randrange(PARTITIONS)
+        end = max(self.contents.logs[partition]) + 1
+        self.remember()
+        cut = self.apart(lambda: self.cut(partition, end - self.random.randint(1, min(40, end - 1))))["end"]
+        self.contents.cut(partition, cut)
+        if cut == end:
+            return  # its last batch of records could not be cut
+        self.produced(RECORDS_A_ROUND * self.random.choice([1, 5]))
+        if (said := self.finished()).get("decision") != "Idle":
+            self.violations.append(f"after partition {partition} was cut from {end} to {cut}: {said}")
+
+    def finished(self) -> dict[str, Any]:
+        """Runs until nothing is left, and decides as a person does who gives the command that a run names."""
+        said = self.apart(self.run)
+        for _ in range(COMMANDS_IN_A_ROW):
+            named = DECISION.search(said.get("next") or "")
+            if named is None or named["act"] != "retire":
+                break
+            self.remember()
+            partition = int(named["partition"])
+            self.happened["retire"] += 1
+            if "retired" not in (done := self.apart(lambda: self.retire(partition))):  # noqa: B023 - called at once
+                return done
+            said = self.apart(self.run)
+        self.remember()
+        return said
 
     def look(self) -> None:
         found = self.apart(self.checked)
         self.violations += found.get("violations", [f"the checker did not come to an end: {found}"])
         self.figures.update(found.get("figures", {}))
+        if "timeline" in FAULTS and self.random.random() < KEEPS:
+            self.timeline.keep()
+            self.kept = dict(self.contents.streams)
+
+    def remember(self) -> None:
+        self.contents.remember(ask(self.dsn, STREAMS))
+
+    def _drawn(self, fault: str, share: float) -> bool:
+        drawn = self.random.random() < share and fault in FAULTS
+        self.happened[fault] += drawn
+        return drawn
 
     def apart(self, act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The act in a forked process: what it says, or {"killed": signal}. One that takes too long is a violation."""
@@ -145,37 +191,6 @@ class DyingDrivers:
             return json.loads(told)
         name = signal.Signals(os.WTERMSIG(status)).name
         return {"broken": f"hung in {act.__name__}"} if name == "SIGABRT" else {"killed": name}
-
-    def produce(self) -> dict[str, Any]:
-        producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 5})
-        for n in range(RECORDS_A_ROUND):
-            stamp = f"{time.time_ns()}-{n}"
-            checksum = zlib.crc32(stamp.encode()) >> 1  # n is a 4-byte integer
-            producer.produce(self.topic, json.dumps({"id": stamp, "n": checksum}), stamp)
-        return {"left": producer.flush(20)}
-
-    def run(self) -> dict[str, Any]:
-        from lockstep.adapters.spark import SparkEngine  # noqa: PLC0415 - as above
-
-        at, folder = Surroundings(self.dsn, Broker(self.kafka)), load("drill")
-        engine = SparkEngine(folder, self.kafka, self.dsn)
-        reports = list(until_idle(at, engine, folder, Caller(this_owner(), take_over=True), wait=30))
-        return {"decision": type(reports[-1].decision).__name__}
-
-    def checked(self) -> dict[str, Any]:
-        at = Surroundings(self.dsn, Broker(self.kafka))
-        for _ in range(20):  # a dead driver's tasks may still hold their table
-            if not reap(at.conn).held:
-                break
-        at.close()
-        least = RECORDS_A_ROUND * self.struck
-        found = look(
-            self.dsn, self.kafka, "drill", table="public.drill", becomes=as_it_is, unique="id", least=least, rest=True
-        )
-        return {
-            "violations": found.violations + at_end(self.dsn, self.kafka, "drill"),
-            "figures": found.figures,
-        }
 
     def _own_way_to_the_jvm(self) -> None:
         """Connections of the parent are left to it; a driver that is killed must not take them along."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 NAMES = ("truncation", "regrowth", "deployment", "timeline")
-BY_DEFAULT = ""
+BY_DEFAULT = "all"
 _WANTED = os.environ.get("LOCKSTEP_HOUSE_FAULTS", BY_DEFAULT).split()
 FAULTS = frozenset(NAMES if "all" in _WANTED else _WANTED) - {"none"}
 if unknown := FAULTS - set(NAMES):

@@ -59,6 +59,19 @@ class Part:
         return {o: r for o in range(max(begin, 0), end) if (r := self.records.get(o)) is not None}
 
 
+@dataclass(frozen=True)
+class Spliced:
+    """What a stream reads that goes on in another log: the older content below an offset, today's from there on."""
+
+    older: Part | Spliced
+    today: Part
+    at: int
+
+    def visible(self, begin: int, end: int) -> dict[int, Record]:
+        """What a committed reader was given of [begin, end)."""
+        return self.older.visible(begin, min(end, self.at)) | self.today.visible(max(begin, self.at), end)
+
+
 class Log:
     """One topic. Each method is something that happens to topics.
 

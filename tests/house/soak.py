@@ -13,25 +13,18 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 
-from drill import Drill, write_folder
-from house.dying_drivers import real_storm
-from house.faults import FAULTS
 from house.pipeline import DDL
+from house.real_storm import a_drill, real_storm
 from house.storm import Storm
-from house.timeline import Timeline
 from house.world import World
-from lockstep.adapters.folders import load
-from lockstep.adapters.postgres import connect
 from lockstep.dev import postgres
-from lockstep.ledger.migrate import migrate_target
-from servers import Servers, make_topic
+from servers import Servers
 
 COMMITS_OF_A_STORM = 250
 REAL_SHARE = 0.4  # of the time
@@ -72,7 +65,7 @@ class Tally:
 
 def core_storm(seed: int, home: Path, until: float) -> tuple[int, dict[str, int], list[str], dict[str, int]]:
     """Over a remembered log, on a Postgres of this process's own that is restarted now and then; a kind of target by seed."""
-    servers = Servers(home / str(os.getpid()), keep=True)
+    servers = Servers(home / str(os.getpid()), keep=True, in_memory=True)
     servers.join()
     place, port = servers.home / "postgres", servers.postgres().port
 
@@ -83,13 +76,10 @@ def core_storm(seed: int, home: Path, until: float) -> tuple[int, dict[str, int]
 
     with servers.database(f"soak_{seed}") as dsn, tempfile.TemporaryDirectory() as folder:
         world = World(dsn, Path(folder), kind=list(DDL)[seed % len(DDL)], restart=restart)
-        storm = Storm(world, seed)
-        storm.timeline = Timeline(servers.postgres().superuser_dsn, dsn) if "timeline" in FAULTS else None
+        storm = Storm(world, seed, superuser=servers.postgres().superuser_dsn)
         figures = storm.rage(COMMITS_OF_A_STORM, until)
         struck = len(storm.committed_and_struck())
         world.close()
-        if storm.timeline:
-            storm.timeline.end()
     strikes = {f"{point}={kind}": n for (point, kind), n in figures.strikes.items()}
     return struck, strikes, figures.violations, dict(world.figures)
 
@@ -113,18 +103,15 @@ def core_part(minutes: float, first: int, home: Path, say) -> Tally:
 
 def real_part(minutes: float, first: int, home: Path) -> Tally:
     """One storm with real Spark and Kafka, until the time is over."""
-    tally, servers = Tally(), Servers(home, keep=False)
+    tally, servers = Tally(), Servers(home, keep=False, in_memory=True)
     servers.join()
     try:
-        with servers.database(f"real_{first}") as dsn, tempfile.TemporaryDirectory() as folder:
-            kafka, topic = servers.kafka().bootstrap, f"real-{first}"
-            make_topic(kafka, topic, 3)
-            drill = Drill(dsn, kafka, topic, write_folder(Path(folder), topic))
-            os.environ["LOCKSTEP_PIPELINES"] = str(drill.home)
-            with closing(connect(dsn)) as conn:
-                migrate_target(conn, load("drill"))
-            said = real_storm(drill, first, minutes=minutes)
-            drill.end()
+        with (
+            servers.database(f"real_{first}") as dsn,
+            tempfile.TemporaryDirectory() as folder,
+            a_drill(dsn, Path(folder), f"real-{first}") as drill,
+        ):
+            said = real_storm(drill, servers.postgres().superuser_dsn, first, minutes=minutes)
             tally.add(first, said["struck"], said["strikes"], said["violations"], said["figures"])
     finally:
         servers.leave()

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from house.deployment import CHANGES, TASKS
 from house.faults import FAULTS
 from house.liveness import broken, decide, progress
-from house.timeline import swapped_under
+from house.timeline import Timeline, swapped_under
 
 if TYPE_CHECKING:
     from house.child import Outcome
-    from house.timeline import Timeline
     from house.world import World
 
 ON_THE_WAY = (
@@ -76,13 +75,16 @@ class Storm:
 
     points = ON_THE_WAY + REPLAYS_ONLY
 
-    def __init__(self, world: World, seed: int, points: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self, world: World, seed: int, points: tuple[str, ...] | None = None, *, superuser: str | None = None
+    ) -> None:
         self.points = points or self.points
         self.world = world
         self.rng = random.Random(seed)  # noqa: S311 - a seed that can be told is the point
         self.figures = Figures()
         self.truncations = 1  # of 40 things that happen, where they are switched on
-        self.timeline: Timeline | None = None  # what swaps the ledger's database, where that is wanted
+        # What swaps the ledger's database, where that is wanted. Only a superuser may.
+        self.timeline = Timeline(superuser, world.dsn) if superuser and "timeline" in FAULTS else None
 
     def rage(self, commits: int, until: float = float("inf"), look_every: int = 60) -> Figures:
         """Until so many committed batches were struck, or a moment of the monotonic clock, or the first violation."""
@@ -94,6 +96,8 @@ class Storm:
             if rounds % look_every == 0:
                 self.look()
         self.look()
+        if self.timeline:
+            self.timeline.end()
         return self.figures
 
     def committed_and_struck(self) -> set[int]:

@@ -12,9 +12,9 @@ from house.world import World
 
 
 @pytest.mark.timeout(900)
-def test_a_storm_of_crashes_loses_and_doubles_nothing(database, tmp_path):
+def test_a_storm_of_crashes_loses_and_doubles_nothing(database, postgres, tmp_path):
     seed = int.from_bytes(os.urandom(4))
-    storm = Storm(World(database, tmp_path, kind="accumulated"), seed)
+    storm = Storm(World(database, tmp_path, kind="accumulated"), seed, superuser=postgres)
 
     figures = storm.rage(commits=100)
 

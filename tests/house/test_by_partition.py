@@ -14,9 +14,11 @@ from lockstep.core.definition import PerPartition
 
 @pytest.mark.parametrize("kind", ["appended", pytest.param("keyed", marks=pytest.mark.long)])
 @pytest.mark.timeout(900)
-def test_a_storm_of_crashes_loses_and_doubles_nothing(database, tmp_path, kind):
+def test_a_storm_of_crashes_loses_and_doubles_nothing(database, postgres, tmp_path, kind):
     seed = int.from_bytes(os.urandom(4))
-    storm = Storm(World(database, tmp_path, kind=kind, guarantee=PerPartition()), seed, points=BY_PARTITION)
+    storm = Storm(
+        World(database, tmp_path, kind=kind, guarantee=PerPartition()), seed, points=BY_PARTITION, superuser=postgres
+    )
 
     figures = storm.rage(commits=20)
 
@@ -26,9 +28,11 @@ def test_a_storm_of_crashes_loses_and_doubles_nothing(database, tmp_path, kind):
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["appended", "keyed"])
 @pytest.mark.timeout(7200)
-def test_a_longer_storm_strikes_every_point(database, tmp_path, kind):
+def test_a_longer_storm_strikes_every_point(database, postgres, tmp_path, kind):
     seed = int.from_bytes(os.urandom(4))
-    storm = Storm(World(database, tmp_path, kind=kind, guarantee=PerPartition()), seed, points=BY_PARTITION)
+    storm = Storm(
+        World(database, tmp_path, kind=kind, guarantee=PerPartition()), seed, points=BY_PARTITION, superuser=postgres
+    )
 
     figures = storm.rage(commits=500)
 

@@ -1,4 +1,4 @@
-"""The faults that are switched on by name: the log is cut, the folder is deployed anew, the ledger goes back in time."""
+"""The faults that have names, one at a time: the log is cut, the folder is deployed anew, the ledger goes back in time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def switched_on(name: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(name not in FAULTS, reason=f"LOCKSTEP_HOUSE_FAULTS does not name {name}")
 
 
-COMMITS = 40
+COMMITS = 100
 
 
 @pytest.fixture
@@ -29,6 +29,7 @@ def timeline(postgres, database):
     made.end()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not {"truncation", "regrowth"} & FAULTS, reason="LOCKSTEP_HOUSE_FAULTS names neither")
 @pytest.mark.parametrize("kind", ["appended", "keyed"])
 @pytest.mark.timeout(900)
@@ -78,6 +79,7 @@ def test_an_attempt_of_a_lost_timeline_commits_nothing(database, tmp_path, timel
     world.close()
 
 
+@pytest.mark.long
 @switched_on("timeline")
 @pytest.mark.timeout(900)
 def test_a_storm_in_which_the_ledger_goes_back_in_time_loses_and_doubles_nothing(database, tmp_path, timeline):

@@ -13,9 +13,9 @@ from house.world import World
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_a_storm_of_crashes_loses_and_doubles_nothing(database, tmp_path):
+def test_a_storm_of_crashes_loses_and_doubles_nothing(database, postgres, tmp_path):
     seed = int.from_bytes(os.urandom(4))
-    storm = Storm(World(database, tmp_path, kind="ordered"), seed)
+    storm = Storm(World(database, tmp_path, kind="ordered"), seed, superuser=postgres)
 
     figures = storm.rage(commits=100)
 

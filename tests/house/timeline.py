@@ -25,7 +25,10 @@ class Timeline:
         self.is_kept = False
 
     def keep(self) -> None:
-        """The database as it is now is what a later swap goes back to; ends every session of it."""
+        """The database as it is now is what a later swap goes back to; ends every session of it.
+
+        `file_copy`: with Postgres's own choice a crash sets the copy's sequences back, and ids are given out again.
+        """
         with closing(psycopg2.connect(self.admin)) as conn:
             conn.autocommit = True
             cur = conn.cursor()
@@ -33,7 +36,7 @@ class Timeline:
             cur.execute(ENDED, (self.name,))
             owner = sql.Identifier("lockstep")
             cur.execute(
-                sql.SQL("create database {} template {} owner {}").format(
+                sql.SQL("create database {} template {} owner {} strategy file_copy").format(
                     sql.Identifier(self.copy), sql.Identifier(self.name), owner
                 )
             )
@@ -70,6 +73,7 @@ def swapped_under(world: World, timeline: Timeline, point: str, *, is_committed:
 
     `is_committed`: the point lies behind the commit, so that the run was told the truth of a timeline that is lost.
     """
+    world.remember()
     child = world.start("once", fault=f"{point}=stop", take_over=True)
     if not child.stopped():
         child.wait()

@@ -12,7 +12,7 @@ from house.asker import Asker
 from house.child import Child, Outcome
 from house.engine import RememberedEngine
 from house.faults import FAULTS
-from house.log import Log, SayingLog
+from house.log import Log, SayingLog, Spliced
 from house.pipeline import KEYS_ANYWHERE, folder_of
 from house.proof import looked_at
 from lockstep.adapters.postgres import connect
@@ -123,13 +123,18 @@ class World(Acts):
     def forget(self) -> None:
         """The ledger went back in time: streams that it does not know are opened anew, on whatever content is there.
 
-        It reads on where the log was cut past the position that it goes by now.
+        It reads on where the log was cut past the position that it goes by now. It also reads on, behind a loss, where
+        the log was cut below the position and retention has taken every record that tells of it (docs/traps.md, K31).
         """
         known = {}
         for stream, partition, position in self.ask("select stream_id, partition, position from lockstep.stream"):
             part = self.parts[stream]
             today = self.log.parts[partition] if partition < len(self.log.parts) else None
-            known[stream] = today if today and part and today.holds(part, position) else part
+            known[stream] = part
+            if today and part and today.holds(part, position):
+                known[stream] = today
+            elif today and part and today.before is not None and today.log_start >= position:
+                known[stream] = Spliced(part, today, position)
         self.parts = known
 
     def violations(self, *, rest: bool = False, least: int = 0) -> list[str]:

@@ -1,0 +1,111 @@
+"""Faults of the storm with real parts: a log loses its end, a folder is deployed under a run, a ledger goes back in time."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import psycopg2
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+DEFINITION = """
+from lockstep.core.definition import Append, Json, Limits, Pipeline
+P = Pipeline(
+    name="drill", topic="{topic}", format=Json("id string, n int, code int"), target=Append("public.drill"),
+    limits=Limits(records=200),
+)
+"""
+TARGET = """
+create table if not exists public.drill (id text, n int, code int, _stream int4 not null, _offset int8 not null,
+    _ordinal int4 not null, _batch int8 not null, primary key (_stream, _offset, _ordinal));
+"""
+TRANSFORM = """
+from pyspark.sql.functions import lit
+def transform(records):
+    return records.withColumn("code", lit({code}))
+"""
+STREAMS = 'select stream_id, partition, "position", retired_at is not null from lockstep.stream'
+COMMITTED = "select distinct batch_id from lockstep.commit"
+CODES = "select distinct _batch, code from public.drill where not _batch = any(%s) order by 1"
+MIXED = "select _batch from public.drill group by 1 having count(distinct coalesce(code, 0)) > 1"
+
+
+@dataclass
+class Contents:
+    """What each partition's log holds today, and what the log held that each stream was opened on, by offset."""
+
+    logs: dict[int, dict[int, tuple]] = field(default_factory=dict)
+    streams: dict[int, dict[int, tuple]] = field(default_factory=dict)
+
+    def add(self, records: Iterable[tuple[int, int, str, str]]) -> None:
+        """Takes records of which a broker said that it has them: partition, offset, key, value."""
+        for partition, offset, key, value in records:
+            self.logs.setdefault(partition, {})[offset] = (key.encode(), value.encode())
+
+    def cut(self, partition: int, end: int) -> None:
+        """The log goes on from here with other records. Streams that were opened keep what they have read."""
+        self.logs[partition] = {o: record for o, record in self.logs[partition].items() if o < end}
+
+    def remember(self, streams: Iterable[tuple[int, int, int, bool]]) -> None:
+        """Each new stream reads the log that is there now."""
+        for stream, partition, _, _ in streams:
+            self.streams.setdefault(stream, self.logs.setdefault(partition, {}))
+
+    def go_back(self, kept: dict[int, dict[int, tuple]], streams: Iterable[tuple[int, int, int, bool]]) -> None:
+        """The ledger knows these streams alone. One reads on in today's log if that holds what it has read."""
+        self.streams = {}
+        for stream, partition, position, is_retired in streams:
+            was, now = kept[stream], self.logs[partition]
+            ends_behind = position <= 1 + max(now, default=-1)
+            is_whole = ends_behind and all(now.get(o) == record for o, record in was.items() if o < position)
+            self.streams[stream] = now if is_whole and not is_retired else was
+
+    def visible(self, stream: int, covered: list[tuple[int, int]]) -> dict[int, tuple]:
+        """The records of a stream's covered offsets."""
+        return {o: r for o, r in self.streams[stream].items() if any(low <= o < high for low, high in covered)}
+
+    @property
+    def records(self) -> int:
+        """How many records the logs hold today."""
+        return sum(len(log) for log in self.logs.values())
+
+
+class Deployments:
+    """The folder's transform marks each row with its number. A batch must have one number: that of the folder of its day."""
+
+    def __init__(self, folder: Path, dsn: str) -> None:
+        self.transform, self.dsn = folder / "transform.py", dsn
+        self.code: int | None = None
+        self.before: list[int] | None = None
+
+    def deploy(self, code: int | None) -> None:
+        """Another transform, or none, stands in the folder from now on."""
+        self.code = code
+        self.before = [batch for (batch,) in ask(self.dsn, COMMITTED)]
+        if code is None:
+            self.transform.unlink(missing_ok=True)
+        else:
+            self.transform.write_text(TRANSFORM.format(code=code))
+
+    def violations(self) -> list[str]:
+        """Batches that mix two folders, or were committed behind a deployment with rows of the folder before."""
+        mixed = [f"batch {batch} has rows of two folders" for (batch,) in ask(self.dsn, MIXED)]
+        if self.before is None:
+            return mixed
+        late = ask(self.dsn, CODES, self.before)
+        return mixed + [
+            f"batch {batch} was committed with code {code}, deployed was {self.code}"
+            for batch, code in late
+            if code != self.code
+        ]
+
+
+def ask(dsn: str, query: str, *values: object) -> list[tuple]:
+    """One statement, by a connection of its own."""
+    with closing(psycopg2.connect(dsn)) as conn, conn.cursor() as cur:
+        cur.execute(query, values)
+        return cur.fetchall()
