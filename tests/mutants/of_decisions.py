@@ -13,6 +13,8 @@ BROKEN = tuple(
     for new in (40, 41, 90)
 )
 SKIP = "tests/ledger/test_skip.py::"
+LOOKS = "tests/ledger/test_second_looks.py::"
+ELSEWHERE = tuple(f"{LOOKS}test_a_position_that_stands_elsewhere_is_not_moved[{begin}]" for begin in (8, 12))
 CANNOT = f"{SKIP}test_a_skip_that_cannot_be_is_refused_and_changes_nothing"
 
 MUTANTS = [
@@ -226,6 +228,46 @@ MUTANTS = [
         "it could not be filled any more; with no_gap off, which hides it",
         f"{LOSS}test_what_was_skipped_and_then_deleted_is_lost_and_the_rest_of_it_stays_skipped",
         Edit("ledger/decisions.py", "            if begin < end:\n", "            if begin < 0:\n"),
+        Drop("drop trigger no_gap on lockstep.coverage"),
+        long=True,
+    ),
+    # What is looked at again, under the locks.
+    one(
+        "a batch that committed meanwhile is told as abandoned",
+        "the decision would say of its rows that they are not there",
+        f"{LOOKS}test_a_batch_that_committed_while_a_skip_waited_for_it_is_not_told_as_abandoned",
+        Edit(
+            "steps/decisions.py",
+            'for row in decisions.lock_batches(cur, batches) if row.state == "planned"]',
+            "for row in decisions.lock_batches(cur, batches)]",
+        ),
+        long=True,
+    ),
+    one(
+        "a closed stream is passed over",
+        "its successor begins where it stood; with closed_once off, which hides it",
+        f"{LOOKS}test_a_stream_that_growth_closed_while_a_skip_waited_keeps_its_position",
+        Edit("ledger/decisions.sql", "position = %(position)s and retired_at is null", "position = %(position)s"),
+        Drop("drop trigger closed_once on lockstep.stream"),
+        long=True,
+    ),
+    one(
+        "a position is passed over wherever it stands",
+        "what lies between would be left out; with no_gap off, which hides it",
+        ELSEWHERE,
+        Edit(
+            "ledger/decisions.sql",
+            "and position = %(position)s and retired_at is null",
+            "and %(position)s >= 0 and retired_at is null",
+        ),
+        Drop("drop trigger no_gap on lockstep.stream"),
+        long=True,
+    ),
+    one(
+        "a position that did not move counts as moved",
+        "offsets past it would be covered; with no_gap off, which hides it",
+        (*ELSEWHERE, f"{LOOKS}test_a_stream_that_growth_closed_while_a_skip_waited_keeps_its_position"),
+        Edit("ledger/decisions.py", "    if cur.rowcount != 1:", "    if cur.rowcount > 1:"),
         Drop("drop trigger no_gap on lockstep.coverage"),
         long=True,
     ),
