@@ -6,6 +6,7 @@ from mutants.mutant import Edit, one
 
 HOUSE = "tests/house/test_one_log.py::"
 ROWS = "tests/ledger/test_one_log.py::"
+STALE = "tests/house/test_stale_looks.py::"
 MIGRATION = "ledger/migrations/0017_one_log.sql"
 BROKEN = tuple(
     f"{HOUSE}test_a_log_that_grew_past_the_position_again_is_blocked_and_begun_at_the_truncation[{new}]"
@@ -101,5 +102,53 @@ MUTANTS = [
         "a fill would be told to read it again",
         f"{HOUSE}test_what_an_older_incarnation_has_read_is_no_hole",
         Edit("ledger/reading.sql", "lockstep.read_before(s.stream_id))", "0)"),
+    ),
+    one(
+        "a plan goes by a look at a stream that moved since",
+        "the epoch would be kept for records that nobody compared",
+        f"{STALE}test_a_plan_looks_again_at_a_stream_that_moved_since_its_look",
+        Edit("steps/plan.py", "        if seen.is_stale(streams, view):\n            return None\n", ""),
+    ),
+    one(
+        "a replay's plan goes by a look at a stream that moved since",
+        "the epoch would be kept for records that nobody compared",
+        f"{STALE}test_the_plan_of_a_replay_looks_again_at_a_stream_that_moved_since_its_look",
+        Edit("steps/plan_request.py", "        if seen.is_stale(streams, view):\n            return None\n", ""),
+        long=True,
+    ),
+    one(
+        "a skip goes by a look at a stream that moved since",
+        "it would pass over a log that lost its end",
+        f"{STALE}test_a_skip_passes_over_nothing_when_a_stream_moved_since_its_look",
+        Edit(
+            "steps/skip.py", "if seen.is_stale(open_streams(cur, pipeline.name), view):", "if seen.is_stale((), view):"
+        ),
+        long=True,
+    ),
+    one(
+        "no look is ever stale",
+        "the epoch would be kept for records that nobody compared",
+        f"{STALE}test_a_plan_looks_again_at_a_stream_that_moved_since_its_look "
+        f"{STALE}test_the_plan_of_a_replay_looks_again_at_a_stream_that_moved_since_its_look "
+        f"{STALE}test_a_skip_passes_over_nothing_when_a_stream_moved_since_its_look",
+        Edit(
+            "steps/one_log.py",
+            "self.compared.get(s.stream_id) != (s.position, s.leader_epoch) for s",
+            "s.stream_id not in self.compared for s",
+        ),
+        long=True,
+    ),
+    one(
+        "a leader epoch goes back",
+        "records under the newer one would be taken for a truncation",
+        f"{STALE}test_a_leader_epoch_that_was_kept_does_not_go_back",
+        Edit("steps/one_log.py", " if s.leader_epoch is None or epoch > s.leader_epoch]", "]"),
+    ),
+    one(
+        "rejects of a log that lost its end are read again",
+        "other records would take their place",
+        f"{STALE}test_rejects_of_a_log_that_lost_its_end_are_not_read_again",
+        Edit("steps/redrive.py", "    require_one_log(conn, broker, pipeline, view)\n", ""),
+        long=True,
     ),
 ]
