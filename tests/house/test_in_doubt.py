@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
+import psycopg2
 import pytest
 
 from house.scene import told
@@ -72,3 +74,23 @@ def test_only_the_very_connection_that_commits_is_ended(scene, attempt):
 
     assert ended(1) == [(pid,)]
     assert ended(0) == []
+
+
+def test_a_committer_that_nobody_listens_to_is_ended_and_gives_its_lock_back(scene, attempt, monkeypatch):
+    """Its session would stand in the transaction for as long as it likes: the server's own time-out is off."""
+    monkeypatch.setattr(resolve, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(resolve, "SECONDS", 10.0)
+    answers = []
+    with closing(psycopg2.connect(scene.dsn)) as orphan, orphan.cursor() as cur:
+        cur.execute("select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()")
+        recorded = cur.fetchone()
+        scene.ask("update lockstep.attempt set (backend_pid, backend_start) = (%s, %s)", *recorded)
+        cur.execute("set local role lockstep_committer; set local idle_in_transaction_session_timeout = 0")
+        cur.execute("select 1 from lockstep.batch for no key update")
+
+        said = told(lambda: answers.append(resolve.was_committed(scene.at, attempt)))
+
+    assert (said, answers) == ("committed", [False])
+    assert scene.ask("select pid from pg_stat_activity where pid = %s", recorded[0]) == []
+    scene.commit(attempt)
+    assert scene.violations() == []

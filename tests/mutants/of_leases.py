@@ -185,4 +185,15 @@ MUTANTS = [
         ),
         long=True,
     ),
+    one(
+        "a committer that nobody listens to keeps its lock",
+        "the batch would stand still until its session ends by itself",
+        f"{DOUBT}test_a_committer_that_nobody_listens_to_is_ended_and_gives_its_lock_back",
+        Edit(
+            "steps/resolve.py",
+            "                with suppress(Unreachable):\n                    _end_committer(at.dsn, attempt)\n",
+            "                pass\n",
+        ),
+        long=True,
+    ),
 ]
