@@ -13,11 +13,14 @@ import psycopg2
 import pytest
 from psycopg2 import sql
 
+from decision_facts import ORDERS
 from drill import Drill, write_folder
 from here import ME, Here
 from house.child import Child
 from lockstep.adapters.folders import load
+from lockstep.adapters.kafka import Broker
 from lockstep.adapters.postgres import connect
+from lockstep.core.errors import Refusal
 from lockstep.core.findings import Check
 from lockstep.core.replication_findings import replication_findings
 from lockstep.ledger.migrate import migrate_target
@@ -215,6 +218,13 @@ def test_synchronous_a_process_whose_primary_died_ends_its_commit_at_the_survivo
     assert told == [{"went_on": True, "superseded": False, "reached": True}] * len(points)
     for one in each:
         finish(one.on(survivor), COMMON + made_by(LATER))
+
+
+def test_restored_is_refused_on_a_standby_for_nothing_was_restored_there(pair):
+    broker = Broker("127.0.0.1:1")  # nobody asks it
+    with closing(connect(pair.standby.dsn)) as conn, pytest.raises(Refusal, match="database is a standby") as refused:
+        restored(conn, broker, ORDERS, None, ME)
+    assert refused.value.next_command == "promote it, or point LOCKSTEP_DSN at the primary"
 
 
 def test_the_doctor_sees_how_the_standby_streams(pair):

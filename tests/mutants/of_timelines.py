@@ -8,6 +8,7 @@ LINES = "tests/ledger/test_timelines.py::"
 AWAY = "tests/crash/test_standby_away.py::"
 SAID = "tests/cli/test_restored.py::"
 STORES = "tests/stores/test_restored.py::"
+EVIDENCE = "tests/ledger/test_restored_evidence.py::"
 
 MUTANTS = [
     one(
@@ -133,5 +134,45 @@ MUTANTS = [
         "the run says superseded for ever, and names no way out",
         f"{STORES}test_before_it_is_said_the_store_s_newer_results_are_named_as_a_restore[warehouse]",
         Edit("steps/deliver.py", "        _refuse_lost_timeline(at, delivery, newer)\n", ""),
+    ),
+    one(
+        "restored is said of a standby",
+        "a person would be sent to plan on a server that cannot be written",
+        "tests/crash/test_failover.py::test_restored_is_refused_on_a_standby_for_nothing_was_restored_there",
+        Edit("steps/restored.py", "        if ledger.is_standby(cur):", "        if cur is None:"),
+        long=True,
+    ),
+    one(
+        "restored is said where nothing was planned",
+        "the decision would say that nothing is gone, and nothing was compared",
+        f"{SAID}test_a_pipeline_that_was_never_planned_is_refused",
+        Edit("steps/restored.py", "    if not streams:\n        raise", "    if streams is None:\n        raise"),
+        long=True,
+    ),
+    one(
+        "results of other pipelines are evidence",
+        "their batches would be told as gone, and numbers drawn past theirs",
+        f"{EVIDENCE}test_results_of_another_pipeline_in_a_shared_store_are_no_evidence",
+        Edit("steps/restored.py", "tuple(each for each in seen if each.stream_id not in others)", "tuple(seen)"),
+        long=True,
+    ),
+    one(
+        "results of an attempt that was never opened are the ledger's own",
+        "the lost timeline's values would stay, and nobody would be told",
+        f"{EVIDENCE}test_an_attempt_that_the_ledger_never_opened_is_told_though_its_batch_is_known",
+        Edit(
+            "ledger/restored.sql",
+            "\n   or s.token is not null and not exists (\n"
+            "        select 1 from lockstep.attempt a where a.batch_id = s.batch_id and a.token = s.token)",
+            "",
+        ),
+        long=True,
+    ),
+    one(
+        "restored passes over a token that a person names, and over none of the store's",
+        "the store would refuse the next attempts as older ones",
+        f"{EVIDENCE}test_what_is_drawn_next_lies_past_the_token_that_the_store_has_seen",
+        Edit("steps/restored.py", "max([past_token, *(each.token or 0 for each in own)])", "past_token"),
+        long=True,
     ),
 ]
