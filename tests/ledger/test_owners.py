@@ -10,7 +10,7 @@ import pytest
 
 from here import ME, Here
 from lockstep.adapters.folders import load
-from lockstep.adapters.postgres import COMMITTER, PLANNER, connect, transaction
+from lockstep.adapters.postgres import COMMITTER, PLANNER, LockTimeout, connect, transaction
 from lockstep.core.decisions import Blocked, Caller, Start
 from lockstep.core.errors import BadData, Refusal
 from lockstep.ledger import owners
@@ -341,6 +341,42 @@ def test_a_table_is_not_handed_over_while_a_batch_would_write_it(two):
     decisions.abandon(two.at.conn, attempt.batch_id, ME)
     two.hands_over("drill", "copied")
     assert two.owners() == [(TABLE, "copied", [])]
+
+
+def test_a_share_of_a_table_is_handed_over_to_nobody_but_those_who_share_it(two, topic):
+    two.drill.ask("drop table public.drill; select 1")
+    eu = topic(partitions=1)
+    two.copy("eu", **{two.drill.topic: eu})
+    two.copy("third")
+    two.upserts("drill", "eu")
+    two.upserts("eu", "drill")
+    two.forgets()
+    two.migrate("drill")
+    two.migrate("eu")
+    before = two.owners()
+
+    with pytest.raises(Refusal, match="drill shares it with eu, which third is not one of") as refused:
+        two.hands_over("drill", "third")
+
+    assert refused.value.next_command == "lockstep hand-over public.drill --from drill --to eu --reason ..."
+    assert two.owners() == before
+    assert two.drill.ask("select 1 from lockstep.decision") == []
+
+
+@pytest.mark.parametrize("held", ["drill", "copied"])
+def test_a_table_is_not_handed_over_while_a_plan_of_either_pipeline_is_under_way(two, monkeypatch, held):
+    monkeypatch.setitem(transaction.__wrapped__.__kwdefaults__, "lock_seconds", 0.2)
+    two.copy("copied")
+    two.drill.ask("insert into lockstep.pipeline (name) values ('copied') returning 1")
+
+    with closing(psycopg2.connect(two.drill.dsn)) as planner, planner.cursor() as cur:
+        cur.execute("set local role lockstep_planner")
+        cur.execute("select 1 from lockstep.pipeline where name = %s for no key update", (held,))
+        with pytest.raises(LockTimeout, match="a plan or a commit is under way"):
+            two.hands_over("drill", "copied")
+
+    assert two.owners() == [(TABLE, "drill", [])]
+    assert two.drill.ask("select 1 from lockstep.decision") == []
 
 
 def test_one_who_shares_leaves_and_the_other_goes_on_alone(two, topic):

@@ -221,4 +221,33 @@ MUTANTS = [
         Drop("drop trigger dead_stay_dead on lockstep.tombstone"),
         long=True,
     ),
+    one(
+        "a share of a table is handed over to a stranger",
+        "the others who share it never named it; with owned_once off, which hides it",
+        f"{OWNERS}test_a_share_of_a_table_is_handed_over_to_nobody_but_those_who_share_it",
+        Edit("steps/hand_over.py", "            if shared:\n", "            if shared == [None]:\n"),
+        Drop("drop trigger owned_once on lockstep.target_owner"),
+        long=True,
+    ),
+    one(
+        "a hand-over takes the lock of one pipeline alone",
+        "a plan of the other one may be under way",
+        (f"{OWNERS}test_a_table_is_not_handed_over_while_a_plan_of_either_pipeline_is_under_way[drill]",),
+        Edit("steps/hand_over.py", "        lock_pipeline(cur, second)\n", ""),
+        long=True,
+    ),
+    one(
+        "a hand-over leaves a row with the giver alone",
+        "the receiver's history would not say where its table came from",
+        f"{OWNERS}test_the_new_owner_goes_on_where_the_old_one_stopped_and_no_record_comes_twice",
+        Edit("steps/hand_over.py", "for name in (giver, receiver.name):", "for name in (giver,):"),
+        long=True,
+    ),
+    one(
+        "a hand-over leaves a row with the receiver alone",
+        "the giver's history would not say where its table went",
+        f"{OWNERS}test_the_new_owner_goes_on_where_the_old_one_stopped_and_no_record_comes_twice",
+        Edit("steps/hand_over.py", "for name in (giver, receiver.name):", "for name in (receiver.name,):"),
+        long=True,
+    ),
 ]
