@@ -103,7 +103,11 @@ MUTANTS = [
         "a task gives up where all that it fetches is aborted",
         "the batch would be stuck for good",
         (Edit("adapters/kafka_ranges.py", " or fetched.has_moved():", ":"),),
-        (f"{STRETCHES}test_a_reader_goes_on_through_a_stretch_that_takes_longer_than_its_patience[task]",),
+        (
+            f"{STRETCHES}test_a_reader_goes_on_through_a_stretch_that_takes_longer_than_its_patience[task]",
+            f"{STRETCHES}test_a_range_that_ends_at_an_abort_marker_ends_there[task]",
+            f"{STRETCHES}test_a_task_that_fetches_nothing_names_the_offset_at_which_it_waits",
+        ),
         (STRETCHES.removesuffix("::"),),
         long=True,
     ),
