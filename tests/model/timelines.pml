@@ -25,7 +25,7 @@ bit kept, restored;
 /* Outside of it. */
 byte nonces;                              /* random: never drawn twice */
 byte committed_as[BATCHES + 1];           /* the nonce of who committed it in the timeline of today */
-bit own_timeline, told_truly, no_duplicate;
+bit own_timeline, told_truly, no_duplicate, none_left_out;
 
 #ifdef NO_NONCE_IN_FENCE
 #define NEWEST (now.state[b] == PLANNED && now.token[b] == t)
@@ -50,7 +50,11 @@ bit own_timeline, told_truly, no_duplicate;
 #ifdef NO_COUNT
 #define COUNTED true
 #else
+#ifdef COUNTS_TOO_FEW_ALONE                /* rows more than were told are let through */
+#define COUNTED (now.staged[t] >= 1)
+#else
 #define COUNTED (now.staged[t] == 1)
+#endif
 #endif
 
 inline copy(into, from) {
@@ -102,11 +106,12 @@ commit:
         if
         :: NEWEST && TIMELINE && COUNTED ->
             PROMISE(own_timeline, now.attempt[t] == n && now.nonce[b] == n);
-            PROMISE(no_duplicate, now.staged[t] == 1);
+            PROMISE(no_duplicate, now.staged[t] <= 1);
+            PROMISE(none_left_out, now.staged[t] >= 1);   /* a restore empties what was staged behind the snapshot */
             now.state[b] = COMMITTED; now.witness[b] = t; committed_as[b] = n
         :: else
         fi;
-        own_timeline = 0; no_duplicate = 0
+        own_timeline = 0; no_duplicate = 0; none_left_out = 0
     }
     if :: goto again :: true fi;          /* the answer came, or it did not */
     atomic {                              /* in doubt: the commit row is asked, in the timeline of today */
