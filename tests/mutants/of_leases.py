@@ -196,4 +196,11 @@ MUTANTS = [
         ),
         long=True,
     ),
+    one(
+        "a doubt is always a yes",
+        "what nobody committed would be told as committed",
+        f"{DOUBT}test_a_committer_that_nobody_listens_to_is_ended_and_gives_its_lock_back",
+        Edit("steps/resolve.py", "    return witness is not None\n", "    return True\n"),
+        long=True,
+    ),
 ]
