@@ -273,3 +273,16 @@ def test_an_hour_is_told_by_whoever_told_it_before_and_by_nobody_else(conn):
     assert (to_tell("run 1"), to_tell("run 2")) == ([at(1), at(2)], [at(2)])
     assert read(conn, ledger_of_hours.hour, "orders", at(2))["batches"] == [2]
     assert read(conn, ledger_of_hours.hour, "orders", at(9)) is None
+
+
+def test_an_hour_that_is_over_for_the_caller_alone_is_not_over_and_its_end_is_not_looked_up(conn, ledger):
+    this_hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    ledger.stream(0)
+    opened(ledger, this_hour - 2.1 * HOUR)
+    try:
+        found = keep_hours(conn, dated((0, 0), records={}), ORDERS, this_hour + 3 * HOUR)
+    except errors.CheckViolation as violation:
+        pytest.fail(str(violation))
+
+    assert (found.hours[0], found.waiting) == (this_hour - HOUR, None)
+    assert ledger.ask("select max(at) <= clock_timestamp() from lockstep.boundary") == [(True,)]

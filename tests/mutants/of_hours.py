@@ -53,4 +53,11 @@ MUTANTS = [
         Drop("drop trigger hour_is_covered on lockstep.hour_offsets"),
         long=True,
     ),
+    one(
+        "an hour is over by the caller's clock alone",
+        "its end would be looked up before its last records came, once and for all",
+        f"{LEDGER}test_an_hour_that_is_over_for_the_caller_alone_is_not_over_and_its_end_is_not_looked_up",
+        Edit("steps/hours.py", "now = min(now, ledger.clock(cur))", "ledger.clock(cur)"),
+        long=True,
+    ),
 ]

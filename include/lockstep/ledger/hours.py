@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 Q = queries("lockstep.ledger", "hours")
 
 
+def clock(cur: cursor) -> datetime:
+    """Reads the database's clock, which the ledger's times come from."""
+    cur.execute(Q["clock"])
+    now: datetime = one(cur).now
+    return now
+
+
 def complete_through(cur: cursor, pipeline: str) -> datetime | None:
     """The end of the newest hour that is complete; None before the first."""
     cur.execute(Q["last_hour"], {"pipeline": pipeline})

@@ -1,3 +1,7 @@
+-- name: clock
+-- The clock that the ledger's times come from.
+select clock_timestamp() as now
+
 -- name: last_hour
 -- The newest hour that is complete.
 select until from lockstep.complete_hour where pipeline = %(pipeline)s order by until desc limit 1

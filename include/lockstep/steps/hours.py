@@ -41,10 +41,12 @@ class _NotYet(Exception):  # noqa: N818 - it is an answer, not a fault
 def keep_hours(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> Found:
     """Keeps the hours that are complete by now, in order, at most `core.hours.MOST` of them.
 
+    An hour is over when it is over by the caller's clock and by the database's.
     An hour is offsets: per partition from the first record at or past its beginning up to the first at or past its end, as
     the log had them when the hour was over. What comes later with an older timestamp belongs to a later hour.
     """
     with transaction(conn, READER) as cur:
+        now = min(now, ledger.clock(cur))  # a time that is looked up too early stays looked up
         last = ledger.complete_through(cur, pipeline.name)
         start = start_of(pipeline.start)
         begin = ledger.begun(cur, pipeline.name, start if isinstance(start, datetime) else None)
