@@ -7,6 +7,7 @@ from mutants.of_constraints import MUTANTS as CONSTRAINTS
 from mutants.of_contents import MUTANTS as CONTENTS
 from mutants.of_decisions import MUTANTS as DECISIONS
 from mutants.of_definitions import MUTANTS as DEFINITIONS
+from mutants.of_erasures import MUTANTS as ERASURES
 from mutants.of_hours import MUTANTS as HOURS
 from mutants.of_leases import MUTANTS as LEASES
 from mutants.of_one_log import MUTANTS as ONE_LOG
@@ -27,6 +28,7 @@ MUTANTS = [
     *DECISIONS,
     *DEFINITIONS,
     *EDGES,
+    *ERASURES,
     *HOURS,
     *LEASES,
     *LEDGER,

@@ -72,13 +72,16 @@ def prove(file: str, key: str | None, name: str | None, as_json: bool) -> None:
     wrong = list(_wrong(text, read, public))
     if name is not None and not wrong:
         wrong += _beside_ledger(folders.load(name).pipeline.name, document)
-    proved = {"file": file, "ok": not wrong, "wrong": wrong, "against_ledger": name is not None}
+    erased = _erased_since(document) if name is not None and not wrong else []
+    proved = {"file": file, "ok": not wrong, "wrong": wrong, "against_ledger": name is not None, "erased": erased}
 
     def for_people() -> None:
         for each in wrong:
             say(f"NO  {each}")
         beside = "" if name is None else ", and the ledger holds the same chain"
         say(f"{file}: {'NOT proved' if wrong else _conclusion(document) + beside}.")
+        for each in erased:
+            say(each)
 
     show(proved, as_json, for_people)
     if wrong:
@@ -109,6 +112,20 @@ def _beside_ledger(pipeline: str, document: Document) -> list[str]:
         return [f"it is of pipeline {document['pipeline']}, not of {pipeline}"]
     with ledger() as conn:
         return list(beside_ledger(conn, document))
+
+
+def _erased_since(document: Document) -> list[str]:
+    """What erasures took out of the certified batches: the certificate says what was committed, not what is there."""
+    from lockstep.adapters.postgres import READER, transaction
+    from lockstep.ledger import erasures
+
+    batches = sorted({json.loads(link["record"])["batch"] for link in document["links"]})
+    with ledger() as conn, transaction(conn, READER) as cur:
+        return [
+            f"batch {batch}: decision {row.decision_id} has erased {row.rows or 0} rows and {row.rejects or 0} rejects since"
+            for batch in batches
+            for row in erasures.of_batch(cur, batch)
+        ]
 
 
 def _conclusion(document: Document) -> str:

@@ -198,7 +198,7 @@ def _make_targets(conn: connection, folder: PipelineFolder) -> list[str]:
 
 
 def reap(as_json: AsJson = False) -> None:
-    """Drop the staging that dead attempts left behind and partitions that replays emptied; merge old coverage."""
+    """Drop what dead attempts staged and partitions that replays emptied; merge old coverage; empty old rejects."""
     from lockstep.steps.reap import drop_empty_partitions
     from lockstep.steps.reap import reap as drop
     from lockstep.steps.upkeep import upkeep
@@ -220,12 +220,15 @@ def reap(as_json: AsJson = False) -> None:
             say(f"merged below log start: {kept.merged} rows of coverage less, in {kept.streams} streams")
         if kept.forgotten:
             say(f"deletions below log start: {kept.forgotten} forgotten")
+        if kept.emptied:
+            say(f"rejects older than their pipeline keeps them: {kept.emptied} emptied")
         for reason in kept.left:
             say(f"not merged: {reason}")
 
     document: dict[str, Any] = {"dropped": list(done.dropped), "held": list(done.held)}
     document |= {"emptied": list(emptied.dropped), "emptied_held": list(emptied.held)}
     document |= {"merged": kept.merged, "forgotten_deletions": kept.forgotten, "not_merged": list(kept.left)}
+    document |= {"emptied_rejects": kept.emptied}
     show(document, as_json, for_people)
 
 

@@ -96,14 +96,19 @@ def check(name: OneName = None, as_json: AsJson = False) -> None:
     conflicts = conflicts_of([pipeline for pipeline in known if pipeline.name in names], known)
     found = {each: [*_faults(each), *map(_said, conflicts.get(each, ()))] for each in names}
     ok = not any(found.values())
+    days = {pipeline.name: pipeline.reject_retention for pipeline in known}
+    kept = {each: f"; rejects keep their bytes for {count} days" for each, count in days.items() if count}
     document = {
         "ok": ok,
-        "pipelines": [{"pipeline": each, "ok": not faults, "faults": faults} for each, faults in found.items()],
+        "pipelines": [
+            {"pipeline": each, "ok": not faults, "faults": faults, "reject_retention": days.get(each)}
+            for each, faults in found.items()
+        ],
     }
 
     def for_people() -> None:
         for each, faults in found.items():
-            say(f"{each}: ok") if not faults else None
+            say(f"{each}: ok{kept.get(each, '')}") if not faults else None
             for fault in faults:
                 typer.echo(f"{each}: {fault}", err=True)
 

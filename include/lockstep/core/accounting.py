@@ -78,3 +78,9 @@ def counted_once(lines: Sequence[ManifestLine], records: Mapping[int, int]) -> t
     """The lines with each stream's records added to the first of them: whoever staged its rows, a record is written once."""
     left = dict(records)
     return tuple(replace(line, written=line.written + left.pop(line.stream_id, 0)) for line in lines)
+
+
+def suppressed(line: ManifestLine, rows: Sequence[int], records: int) -> ManifestLine:
+    """The line without rows that were dropped from staging, by target; `records` of those it calls written are gone."""
+    rows_of = tuple(count - gone for count, gone in zip(line.rows_of, rows, strict=True)) if line.rows_of else ()
+    return replace(line, written=line.written - records, rows=line.rows - sum(rows), rows_of=rows_of)

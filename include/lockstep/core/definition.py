@@ -50,9 +50,10 @@ __all__ = [
 ]
 
 # Options that came later, with what leaving them out means: a definition that does not use them keeps its document and hash.
-ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store"))
+ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store", "reject_retention"))
 ADDED |= {"strict": False, "nondeterministic": False, "on_violation": REFUSE, "shared_with": ()}
 ADDED |= {"record_limits": asdict(RecordLimits())}
+MOST_DAYS = 36_500
 SUFFIX = "_history"  # of a history's DAG, behind the pipeline's name
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
@@ -83,6 +84,7 @@ class Pipeline:
 
     Several targets are a tuple: each batch is published to all of them in the one transaction, in the tuple's order.
     Results live in the ledger's own database, unless `store` says where else; `guarantee` says what a crash can cost.
+    `reject_retention` is how many days a reject keeps its bytes: for good without it.
     A transform whose rows hang on anything but its records is a fault of `check`, unless `nondeterministic` says that it may.
     """
 
@@ -101,6 +103,7 @@ class Pipeline:
     envelope: Envelope | None = None
     on_violation: str = REFUSE
     record_limits: RecordLimits = field(default_factory=RecordLimits)
+    reject_retention: int | None = None
 
     def __post_init__(self) -> None:
         refuse_bad_name(self.name)
@@ -121,6 +124,7 @@ class Pipeline:
             raise BadDefinition(f"max_reject_share is {self.max_reject_share!r}: it must lie between 0 and 1")
         if self.on_violation not in ON_VIOLATION:
             raise BadDefinition(f"on_violation is {self.on_violation!r}: it must be {' or '.join(ON_VIOLATION)}")
+        _refuse_bad_days(self.reject_retention)
         start_of(self.start)
         columns_of(self.format, self.envelope)
         refuse_misfit(self.targets, self.guarantee, self.store)
@@ -191,6 +195,11 @@ def refuse_bad_name(name: str) -> None:
         raise BadDefinition(
             f"name {name!r}: {SUFFIX} is the ending of a history's DAG, here of {name.removesuffix(SUFFIX)!r}"
         )
+
+
+def _refuse_bad_days(days: Any) -> None:
+    if days is not None and (isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= MOST_DAYS):
+        raise BadDefinition(f"reject_retention is {days!r}: it must be a whole number of days, 1 to {MOST_DAYS}")
 
 
 def _told(part: Format | Guarantee | Target | Store) -> dict[str, Any]:

@@ -39,6 +39,18 @@ def merge(cur: cursor, stream_id: int, begin: int, log_start: int, most: int) ->
     return one(cur)
 
 
+def rejecting(cur: cursor) -> list[str]:
+    """Reads the pipelines with rejects that still have their bytes."""
+    cur.execute(Q["rejecting"])
+    return [row.name for row in every(cur)]
+
+
+def empty_old_rejects(cur: cursor, pipeline: str, most: int) -> int:
+    """Empties rejects that are older than the pipeline's definition keeps them, at most so many; returns how many."""
+    cur.execute(Q["empty_old_rejects"], {"pipeline": pipeline, "most": most})
+    return int(one(cur).emptied)
+
+
 def buried(cur: cursor) -> list[Any]:
     """Reads the streams with deletions that are still remembered, by topic."""
     cur.execute(Q["buried"])

@@ -45,6 +45,16 @@ made as (
 select (select count(*) from near) as seen, (select count(*) from gone) as gone, (select count(*) from made) as made,
     (select max(lower(offsets)) from island) as last_begin
 
+-- name: rejecting
+-- The pipelines with rejects that still have their bytes.
+select p.name from lockstep.pipeline p where exists (
+    select from lockstep.reject j join lockstep.stream s using (stream_id) where s.pipeline = p.name and j.emptied_at is null)
+order by p.name
+
+-- name: empty_old_rejects
+-- Rejects older than the pipeline keeps them lose their bytes; offset, reason and digest stay.
+select lockstep.empty_old_rejects(%(pipeline)s, %(most)s) as emptied
+
 -- name: buried
 -- The streams with a deletion that is still remembered.
 select s.stream_id, s.pipeline, s.topic, s.partition from lockstep.stream s

@@ -77,15 +77,17 @@ order by u.batch_id, s.partition
 
 -- name: rows_not_counted
 -- Every batch has as many rows in an appended target as it recorded.
-select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || coalesce(p.rows, u.rows) || ' rows recorded, ' || coalesce(t.rows, 0)
-    || ' are in the target' as what
+select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || coalesce(p.rows, u.rows) || ' rows recorded, '
+    || case when x.rows > 0 then x.rows || ' erased, ' else '' end || coalesce(t.rows, 0) || ' are in the target' as what
 from lockstep.segment v
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
 left join (select _batch, _stream, count(*) as rows from {target} group by 1, 2) t
     on t._batch = u.batch_id and t._stream = u.stream_id
 left join lockstep.target_rows p
     on p.batch_id = u.batch_id and p.token = u.token and p.stream_id = u.stream_id and p.target = %(target)s
-where s.pipeline = %(pipeline)s and coalesce(p.rows, u.rows) <> coalesce(t.rows, 0) order by u.batch_id, s.partition
+left join (select batch_id, stream_id, sum(rows) as rows from lockstep.erased where relation = %(target)s group by 1, 2) x
+    on x.batch_id = u.batch_id and x.stream_id = u.stream_id
+where s.pipeline = %(pipeline)s and coalesce(p.rows, u.rows) <> coalesce(t.rows, 0) + coalesce(x.rows, 0) order by u.batch_id, s.partition
 
 -- name: rows_not_covered
 -- Every row of the target answers for itself: its batch owns its offset. A row of no stream was put in by hand.
@@ -117,7 +119,8 @@ with did as (
       and jsonb_path_exists(d.document, '$.target[*].table ? (@ == $table)', jsonb_build_object('table', %(target)s::text)))
 select count(*) as commits, count(*) filter (where not coalesce(effect ? 'inserted', false)) as unknown,
     coalesce(sum(coalesce((effect ->> 'inserted')::bigint, 0) - coalesce((effect ->> 'deleted')::bigint, 0)
-        - coalesce((effect ->> 'withdrawn')::bigint, 0)), 0)::bigint as expected,
+        - coalesce((effect ->> 'withdrawn')::bigint, 0)), 0)::bigint
+        - (select coalesce(sum(x.rows), 0) from lockstep.erased x where x.relation = %(target)s)::bigint as expected,
     (select count(*) from {target}) as found
 from did
 

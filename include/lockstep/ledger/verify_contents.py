@@ -41,9 +41,8 @@ def contents_checks(cur: cursor, pipeline: Pipeline) -> list[Check]:
 def _of_target(cur: cursor, pipeline: Pipeline, target: Target, before: list[str]) -> Check:
     now = digests.columns_of(cur, target.table)
     types, compared, left_out, wrong = dict(now), 0, list(before), Wrong()
-    cur.execute(Q["shapes"], {"target": target.table})
-    for shape in every(cur):
-        facts = {"pipeline": pipeline.name, "shape_id": shape.shape_id, "place": shape.place}
+    for shape in shapes_of(cur, target.table):
+        facts = {"pipeline": pipeline.name, "target": target.table, "shape_id": shape.shape_id, "place": shape.place}
         cur.execute(Q["segments_of_shape"], facts)
         segments = one(cur).segments
         held = tuple((name, type_) for name, type_ in shape.columns)
@@ -68,6 +67,12 @@ def _of_target(cur: cursor, pipeline: Pipeline, target: Target, before: list[str
         target=target.table,
         left_out="; ".join(left_out),
     )
+
+
+def shapes_of(cur: cursor, table: str) -> list[Any]:
+    """Returns every list of columns that batches were committed with into a table."""
+    cur.execute(Q["shapes"], {"target": table})
+    return every(cur)
 
 
 def _of_rejects(cur: cursor, pipeline: Pipeline) -> Check:

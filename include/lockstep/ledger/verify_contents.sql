@@ -8,17 +8,19 @@ where h.target = %(target)s order by h.shape_id, c.place
 with its as (select distinct batch_id from lockstep.content where shape_id = %(shape_id)s and place = %(place)s),
 found as (
     select t._batch as batch_id, t._stream as stream_id, count(*) as rows, sum({row}) as digest
-    from {target} t join its on its.batch_id = t._batch group by 1, 2)
+    from {target} t join its on its.batch_id = t._batch group by 1, 2),
+gone as (
+    select x.batch_id, x.stream_id, sum(x.digest) as digest from lockstep.erased x where x.relation = %(target)s group by 1, 2)
 select s.topic, s.partition, g.batch_id, coalesce(f.rows, 0) as rows
 from lockstep.segment g join lockstep.stream s using (stream_id) join lockstep.content c using (batch_id, stream_id)
-left join found f using (batch_id, stream_id)
+left join found f using (batch_id, stream_id) left join gone x using (batch_id, stream_id)
 where s.pipeline = %(pipeline)s and c.shape_id = %(shape_id)s and c.place = %(place)s
-  and c.target_digest <> coalesce(f.digest, 0) order by g.batch_id, s.partition, s.stream_id
+  and c.target_digest <> coalesce(f.digest, 0) + coalesce(x.digest, 0) order by g.batch_id, s.partition, s.stream_id
 
 -- name: rejects_changed
 -- Segments whose rejects in the ledger are not the committed ones.
 with found as (
-    select t.batch_id, t.stream_id, count(*) as rows, sum({reject}) as digest
+    select t.batch_id, t.stream_id, count(*) as rows, sum({reject} + coalesce(t.removed_digest, 0)) as digest
     from lockstep.reject t join lockstep.stream s using (stream_id) where s.pipeline = %(pipeline)s group by 1, 2)
 select s.topic, s.partition, g.batch_id, coalesce(f.rows, 0) as rows
 from lockstep.segment g join lockstep.stream s using (stream_id)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import PARTITION, LockTimeout, connect, transaction
-from lockstep.core.accounting import too_many_rejects
+from lockstep.core.accounting import suppressed, too_many_rejects
 from lockstep.core.definition import Append
 from lockstep.core.errors import BadData, CoverageMoved
 from lockstep.core.staging import RangeOutcome
@@ -15,6 +15,7 @@ from lockstep.faults import reach
 from lockstep.ledger import commit as ledger
 from lockstep.ledger import ranges
 from lockstep.ledger.contents import Digests
+from lockstep.ledger.suppression import erased_columns, suppress_range
 from lockstep.steps.commit import LOCK_SECONDS, TRIES, refused_by_target
 from lockstep.steps.same_log import require_same_log, require_whole
 from lockstep.targets import copy, publish, straight, withdraw
@@ -69,7 +70,9 @@ class RangesOfAttempt:
                 backend = ledger.my_backend(cur)
             with transaction(conn, PARTITION) as cur:
                 ranges.record_task(cur, self.attempt, backend)
-                names = straight(cur, self.pipeline.first, self.columns)
+                # Rows that may hold an erased key are looked through in a table of their own before they are published.
+                is_clean = not erased_columns(cur, self.pipeline.name)
+                names = straight(cur, self.pipeline.first, self.columns) if is_clean else ()
                 before = ranges.committed_streams(cur, self.attempt.batch_id)
             yield RangeCommits(self, conn, names, before)
         finally:
@@ -149,6 +152,9 @@ class RangeCommits:
             if ranges.committed_by(cur, task.attempt.batch_id, stream_id) is not None:
                 return RangeOutcome(stream_id, "found")
             # Results.
+            if stream_id in self._copied:
+                gone = suppress_range(cur, task.pipeline.name, f"pg_temp.range_{stream_id}")
+                line = suppressed(line, gone.rows, gone.count(deletions_only=False))
             contents = self._publish(cur, item, line, rows)
             reach("range.published")
             # Fenced: the batch is planned, this attempt is its newest, and both stay so until the transaction ends.
@@ -179,7 +185,8 @@ class RangeCommits:
             is_appended = isinstance(task.pipeline.first, Append)  # its digest is taken of the table itself
             found = ranges.count_rows(cur, stream_id, None if is_appended else columns)
             _require_counts(item, line, copied + found.rows, found.rejected)
-            _require_own(item, found)
+            if found.rows or found.rejected:
+                _require_own(item, found)
             ranges.publish_rejects(cur, task.attempt, stream_id)
             publish(cur, task.pipeline.first, range_rows(task.attempt, stream_id, found.rows))
             ranges.drop_rows(cur, stream_id)

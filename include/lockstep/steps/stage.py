@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.adapters.processes import is_gone
-from lockstep.core.accounting import counted_once
+from lockstep.core.accounting import counted_once, suppressed
 from lockstep.core.errors import BadData, BadDefinition, Refusal, Superseded
 from lockstep.core.guarantees import EACH_STREAM, NO_SUITE, WHOLE_BATCH, Delivered, commit_unit
 from lockstep.core.staging import AttemptId, StageWork
@@ -18,6 +18,7 @@ from lockstep.ledger.contents import staged_by_stream, staged_by_task
 from lockstep.ledger.quarantine import create_raw
 from lockstep.ledger.ranges import end_older_tasks
 from lockstep.ledger.staged import analyze, create_staging, staged_records, staging
+from lockstep.ledger.suppression import suppress
 from lockstep.steps.failure import recorded
 from lockstep.steps.lease import Lease
 from lockstep.steps.same_log import log_starts
@@ -75,7 +76,10 @@ def stage(
             if sum(line.rows for line in lines) >= MANY:
                 for place in places:
                     analyze(cur, staging(attempt, place))
-            if lines and (folder.transform is not None or len(places) > 1):
+            is_counted_here = folder.transform is not None or len(places) > 1
+            if lines:
+                lines = _without_erased(cur, pipeline.name, attempt, lines, places, is_counted_here=is_counted_here)
+            if lines and is_counted_here:
                 records = staged_records(cur, attempt, [line.task for line in lines], places)
                 lines = counted_once(lines, records)
             staged = staged_by_task(cur, attempt, places) if lines else {}
@@ -88,6 +92,28 @@ def stage(
             attempts.mark_staged(cur, attempt)
         reach("stage.done")
     return attempt
+
+
+def _without_erased(
+    cur: Any,
+    name: str,
+    attempt: AttemptId,
+    lines: Sequence[ManifestLine],
+    places: Sequence[int],
+    *,
+    is_counted_here: bool,
+) -> Sequence[ManifestLine]:
+    """Drops what holds an erased key from staging. The records count as filtered from here on.
+
+    Where records are counted here, lines call only deletions written.
+    """
+    gone = suppress(cur, name, attempt, places)
+    return [
+        suppressed(line, its.rows, its.count(deletions_only=is_counted_here))
+        if (its := gone.get((line.task, line.stream_id)))
+        else line
+        for line in lines
+    ]
 
 
 def _open(

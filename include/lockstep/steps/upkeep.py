@@ -12,6 +12,7 @@ from lockstep.faults import reach
 from lockstep.ledger import upkeep as ledger
 from lockstep.ledger.decisions import lock_streams
 from lockstep.ledger.plan import lock_pipeline
+from lockstep.steps.empty_rejects import empty_rejects
 from lockstep.steps.forget_deletions import forget_deletions
 
 if TYPE_CHECKING:
@@ -30,13 +31,14 @@ LOCK_SECONDS = 2
 class Upkept:
     """How many rows of coverage there are less, in how many streams, and what was left as it is, with the reason.
 
-    `forgotten` are deletions of keys that no record can come back behind.
+    `forgotten` are deletions of keys that no record can come back behind. `emptied` are rejects whose bytes have gone.
     """
 
     merged: int
     streams: int
     left: tuple[str, ...] = ()
     forgotten: int = 0
+    emptied: int = 0
 
 
 def upkeep(conn: connection, view: Callable[[str], TopicView], *, least: int = LEAST, most: int = MOST) -> Upkept:
@@ -65,7 +67,8 @@ def upkeep(conn: connection, view: Callable[[str], TopicView], *, least: int = L
             merged += gone
             streams += gone > 0
     forgotten, not_forgotten = forget_deletions(conn, view)
-    return Upkept(merged, streams, tuple(dict.fromkeys((*left, *not_forgotten))), forgotten)
+    emptied, not_emptied = empty_rejects(conn)
+    return Upkept(merged, streams, tuple(dict.fromkeys((*left, *not_forgotten, *not_emptied))), forgotten, emptied)
 
 
 def _log_starts(view: TopicView, streams: list[Any]) -> dict[int, int]:

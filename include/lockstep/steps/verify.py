@@ -17,6 +17,7 @@ from lockstep.ledger.chain import chain_check
 from lockstep.ledger.one_log import shared_until
 from lockstep.ledger.plan import last_documents
 from lockstep.ledger.verify_contents import contents_checks
+from lockstep.ledger.verify_erased import erased_checks
 from lockstep.steps.verify_append import appended
 from lockstep.steps.verify_log import Log
 from lockstep.steps.verify_owners import of_owners
@@ -66,6 +67,7 @@ def verify(
             *ledger.ledger_checks(cur, pipeline),
             *contents_checks(cur, pipeline),
             chain_check(cur, pipeline.name),
+            *(erased_checks(cur, pipeline) if results is None else ()),
         ]
         for target in pipeline.targets:
             if isinstance(target, Accumulate):

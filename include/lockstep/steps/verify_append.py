@@ -11,6 +11,7 @@ from lockstep.core.verification import NAMED, Check, Wrong
 from lockstep.formats.second_reading import ROW
 from lockstep.ledger import verify as ledger
 from lockstep.ledger.delivery import undelivered
+from lockstep.ledger.verify_erased import erased_offsets
 from lockstep.steps.verify_results import reading
 from lockstep.targets.decoded import Decoded, may_change_rows
 from lockstep.targets.fit import require_columns
@@ -40,6 +41,7 @@ def _stream(log: Log, stream: Any, contents: _Contents) -> Check:
     name = f"{stream.topic}-{stream.partition}: every record exactly once"
     table = log.pipeline.first.table
     segments = ledger.segments(log.cur, stream.stream_id, log.pipeline.first)
+    erased = erased_offsets(log.cur, table, stream.stream_id)
     unconfirmed = {row.batch_id for row in undelivered(log.cur, log.pipeline.name)}
     readable = [s for s in segments if s.from_offset >= log.log_start(stream) and s.batch_id not in unconfirmed]
     left = (
@@ -49,7 +51,7 @@ def _stream(log: Log, stream: Any, contents: _Contents) -> Check:
         return Check(name, ok=True, detail="nothing covered is still in the log", target=table, left_out=left)
     there, wrong, records = _Merge(_accounted(log, stream), readable[0].from_offset), Wrong(), 0
     for segment in readable:
-        found = _Found(segment, has_one_row=log.folder.transform is None)
+        found = _Found(segment, erased.get(segment.batch_id, set()), has_one_row=log.folder.transform is None)
         for begin, until, chunk in log.chunks(stream, segment):
             for record in chunk:
                 found.offsets.append(record.offset)
@@ -86,8 +88,9 @@ def _distinct(offsets: Iterator[int]) -> Iterator[int]:
 class _Found:
     """What was found of one segment: its records' offsets, and those without a row or a reject."""
 
-    def __init__(self, segment: Segment, *, has_one_row: bool) -> None:
+    def __init__(self, segment: Segment, erased: set[int], *, has_one_row: bool) -> None:
         self.segment = segment
+        self._erased = erased
         self.offsets: list[int] = []
         self._missing: list[int] = []
         self._has_one_row = has_one_row
@@ -95,7 +98,8 @@ class _Found:
     def take(self, offset: int, ordinals: list[int], wrong: Wrong) -> None:
         """Judges what stands at a record's offset; without a transform that is one row, or one reject."""
         if not ordinals:
-            self._missing.append(offset)
+            if offset not in self._erased:
+                self._missing.append(offset)
         elif len(ordinals) > 1 and (self._has_one_row or REJECT in ordinals or len(set(ordinals)) < len(ordinals)):
             rejects = ordinals.count(REJECT)
             beside = f" and {rejects} rejects" if rejects else ""

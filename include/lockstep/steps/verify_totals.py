@@ -11,6 +11,7 @@ from lockstep.core.totals import WHOLE
 from lockstep.core.verification import EXACT_KEYS, Check, Wrong
 from lockstep.formats.second_reading import ROW, UNKNOWN
 from lockstep.ledger import verify as ledger
+from lockstep.ledger.suppression import erased_columns, erased_places
 from lockstep.targets.accumulated import Contribution, contributions
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def recomputed(log: Log, target: Accumulate, streams: Sequence[Any]) -> list[Che
     totals = [total for total in target.totals if _is_provable(total, types)]
     needed = {*target.key, *(total.of for total in totals if total.of)}
     reading = log.reading()
+    erased = [column for column in erased_columns(log.cur, log.pipeline.name) if column.column_name in target.key]
     miscounted, changed, segments, records = Wrong(), Wrong(), 0, 0
     older = others = unsure = 0
     for stream in streams:
@@ -49,7 +51,7 @@ def recomputed(log: Log, target: Accumulate, streams: Sequence[Any]) -> list[Che
             if segment.definition not in log.alike:
                 others += 1
                 continue
-            rows = _rows(log, reading, stream, segment)
+            rows = _without_erased(log, erased, stream, _rows(log, reading, stream, segment))
             if any(f",{name}," in (row["_unsure"] or "") for row in rows for name in needed):
                 unsure += 1
                 continue
@@ -86,6 +88,15 @@ def _rows(log: Log, reading: SecondReading, stream: Any, segment: Segment) -> li
         decoded = reading([record for record in chunk if record.offset not in rejected]).to_pylist()
         found += [row for row in decoded if row["_became"] in {ROW, UNKNOWN}]
     return found
+
+
+def _without_erased(log: Log, erased: Sequence[Any], stream: Any, rows: list[Row]) -> list[Row]:
+    """The records that no erasure keeps out."""
+    if not erased:
+        return rows
+    keys = {column.column_name: [row[column.column_name] for row in rows] for column in erased}
+    gone = erased_places(log.cur, erased, stream.stream_id, [row["_offset"] for row in rows], keys)
+    return [row for place, row in enumerate(rows) if place not in gone]
 
 
 def _is_provable(total: Total, types: Mapping[str, str]) -> bool:

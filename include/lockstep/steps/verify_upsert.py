@@ -43,6 +43,8 @@ def upserted(log: Log, target: Upsert, streams: Sequence[Any], *, takes_tombston
             gathered.read(stream)
         if gathered.unplaced:
             return _not_provable(target, f"parsers may differ over the key of {gathered.unplaced} records")
+        if not log.results:
+            newest.mark_erased(pipeline.name)
         starts = {stream.stream_id: log.log_start(stream) for stream in streams}
         return [_coordinates(gathered, starts), _contents(gathered, may_change=may_change_rows(cur, target.table))]
 

@@ -14,7 +14,10 @@ from lockstep.segment v
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
 left join (select batch_id, stream_id, sum(records) as rows from lockstep.contribution where target = %(target)s group by 1, 2) c
     using (batch_id, stream_id)
-where s.pipeline = %(pipeline)s and u.rows <> coalesce(c.rows, 0) order by u.batch_id, s.partition
+left join (
+    select batch_id, stream_id, sum(rows) as rows from lockstep.erased
+    where relation = 'lockstep.contribution' and target = %(target)s group by 1, 2) x using (batch_id, stream_id)
+where s.pipeline = %(pipeline)s and u.rows <> coalesce(c.rows, 0) + coalesce(x.rows, 0) order by u.batch_id, s.partition
 
 -- name: keys_doubled
 -- Every key has one row.

@@ -10,9 +10,11 @@ from psycopg2 import DataError, sql
 from lockstep.core.errors import Refusal
 from lockstep.core.verification import NAMED
 from lockstep.formats.second_reading import DELETED, MARKS, ROW, UNKNOWN
+from lockstep.ledger.erasures import written
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name, typed_columns
 from lockstep.ledger.rows import every, one
+from lockstep.ledger.suppression import erased_columns
 from lockstep.staging.session import copy_rows
 from lockstep.targets.fit import columns_of
 
@@ -120,6 +122,15 @@ class Newest:
         values = {"stream_id": stream_id, "epoch": epoch, "comparable": comparable, "live": [ROW, UNKNOWN, DELETED]}
         with _castable(self._target.table):
             self._cur.execute(self._made("keep_newest"), values)
+
+    def mark_erased(self, pipeline: str) -> None:
+        """Sets the records of erased keys apart: their rows are to be gone."""
+        for column in erased_columns(self._cur, pipeline):
+            if column.column_name in self._types:
+                facts = {"column": column.column_name, "as_uuid": column.as_uuid}
+                self._cur.execute(
+                    self._made("mark_erased", key=written(column.column_name, as_uuid=column.as_uuid)), facts
+                )
 
     def counts(self) -> Any:
         """How many keys are to have a row, and of how many the values are comparable."""

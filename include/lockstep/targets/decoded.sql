@@ -29,7 +29,8 @@ order by t._offset, t._ordinal limit %(first)s
 -- Room for each key's newest record, with the target's own types.
 create temp table lockstep_newest (
     {columns}, _stream int not null, _offset bigint not null, _epoch int not null,
-    _deleted boolean not null, _unsure text, _comparable boolean not null, unique ({keys})) on commit drop
+    _deleted boolean not null, _unsure text, _comparable boolean not null, _erased boolean not null default false,
+    unique ({keys})) on commit drop
 
 -- name: keep_newest
 -- The records of a chunk, each where nothing newer of its key was read before.
@@ -41,6 +42,15 @@ on conflict ({keys}) do update set {assignments}, _stream = excluded._stream, _o
     _deleted = excluded._deleted, _unsure = excluded._unsure, _comparable = excluded._comparable
 where ({excluded_order} excluded._epoch, excluded._offset, excluded._stream) > ({kept_order} n._epoch, n._offset, n._stream)
 
+-- name: mark_erased
+-- Newest records that hold an erased key: what is there of their keys is another record's, or nothing.
+update pg_temp.lockstep_newest t set _erased = true
+from lockstep.stream s, lockstep.erasure e, lockstep.erasure_bound b
+where s.stream_id = t._stream and e.pipeline = s.pipeline and e.column_name = %(column)s and e.as_uuid = %(as_uuid)s
+  and e.digest = lockstep.key_digest(
+    (select z.salt from lockstep.erasure_salt z where z.pipeline = e.pipeline), convert_to({key}, 'UTF8'))
+  and b.erasure_id = e.erasure_id and b.topic_id = s.topic_id and b.partition = s.partition and t._offset < b.until_offset
+
 -- name: drop_newest
 -- The next target has keys of its own.
 drop table pg_temp.lockstep_newest
@@ -48,7 +58,7 @@ drop table pg_temp.lockstep_newest
 -- name: count_newest
 -- How many keys were read, and of how many newest records the values can be compared.
 select count(*) filter (where not _deleted) as keys, count(*) filter (where _comparable and not _deleted) as comparable
-from pg_temp.lockstep_newest
+from pg_temp.lockstep_newest where not _erased
 
 -- name: misplaced_keys
 -- Keys whose row is not their newest record's, rows that no record made, and keys that have several rows.
@@ -69,6 +79,7 @@ select jsonb_build_array({shown_keys})::text as key, case
 from pg_temp.lockstep_newest n full join looked_at t on {same_key}
 where case
     when t.copies > 1 then true
+    when n._erased then false
     when n._stream is null then t.is_readable
     when n._deleted then coalesce(t.is_readable or (t.is_ours and not %(ordered)s), false)
     when t._stream is null then true
@@ -87,7 +98,7 @@ left join unnest(%(streams)s::int[], %(log_starts)s::bigint[]) as r (stream_id, 
 select jsonb_build_array({shown_keys})::text as key, array_to_string(array[{differences}]::text[], ', ') as what,
     count(*) over () as wrong
 from pg_temp.lockstep_newest e join {target} t on {same_key} and t._stream = e._stream and t._offset = e._offset
-where e._comparable and not e._deleted and {is_different}
+where e._comparable and not e._deleted and not e._erased and {is_different}
 order by 1 limit %(first)s
 
 -- name: is_different

@@ -1,0 +1,182 @@
+"""Erasures: what one decision takes out of the targets and the ledger, computed and recorded by the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg2 import DataError, sql
+
+from lockstep.core.definition import Append
+from lockstep.core.erasure import UUID, kind_of, needles_of, pattern_of
+from lockstep.core.errors import Refusal
+from lockstep.ledger import digests
+from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
+from lockstep.ledger.rows import every, maybe, one
+from lockstep.ledger.verify_contents import shapes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.definition import Pipeline, Target
+
+Q = queries("lockstep.ledger", "erasures")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The key to erase, as its column writes it. `given` is what the user typed, which may be written otherwise."""
+
+    pipeline: str
+    column: str
+    key: str
+    given: str
+    as_uuid: bool
+
+    def facts(self) -> dict[str, Any]:
+        """Returns the values that statements name."""
+        return {"pipeline": self.pipeline, "column": self.column, "key": self.key, "as_uuid": self.as_uuid}
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """How the key may stand in bytes and texts."""
+        return tuple(dict.fromkeys((self.given, self.key, *([_hyphens(self.key)] if self.as_uuid else []))))
+
+
+def subject_of(cur: cursor, pipeline: Pipeline, column: str, given: str) -> Subject:
+    """Returns the key as the targets' column writes it; refuses a column that is missing or of an odd type."""
+    kinds: dict[str, str] = {}
+    for target in pipeline.targets:
+        types = dict(digests.columns_of(cur, target.table))
+        if column not in types:
+            raise Refusal(
+                f"{pipeline.name}: {target.table} has no column {column}, so its rows cannot be found by it; "
+                "nothing was erased",
+                next_command=f"lockstep erase {pipeline.name} --column COLUMN, one that every target has",
+            )
+        kind = kind_of(types[column])
+        if kind is None or (kinds and kind not in kinds):
+            raise Refusal(
+                f"{pipeline.name}: {target.table}.{column} is {types[column]}; erase finds keys in columns that are "
+                "text, uuid or a whole number, of one kind in every target",
+                next_command=f"lockstep erase {pipeline.name} --column COLUMN, of another type",
+            )
+        kinds[kind] = types[column]
+    ((kind, type_),) = kinds.items()
+    statement = sql.SQL(Q["as_written"]).format(type=sql.SQL("text" if kind == "text" else type_))
+    try:
+        cur.execute(statement, {"key": given, "is_uuid": kind == UUID})
+    except DataError:
+        raise Refusal(f"{pipeline.name}: the key is no {type_}, which {column} is") from None
+    return Subject(pipeline.name, column, str(one(cur).key), given, kind == UUID)
+
+
+def unfinished(cur: cursor, pipeline: str) -> list[int]:
+    """Returns the batches that are under way; the caller holds the pipeline's lock."""
+    cur.execute(Q["unfinished"], {"pipeline": pipeline})
+    return [row.batch_id for row in every(cur)]
+
+
+def become(cur: cursor, role: str) -> None:
+    """Goes on under another role, until the transaction ends."""
+    cur.execute(Q["as_role"], {"role": role})
+
+
+def earlier(cur: cursor, subject: Subject) -> int | None:
+    """Returns the newest erasure of the same key, if there is one."""
+    cur.execute(Q["earlier"], subject.facts())
+    row = maybe(cur)
+    return row.erasure_id if row else None
+
+
+def open_erasure(cur: cursor, subject: Subject, topic_id: str, ends: Mapping[int, int]) -> tuple[int, str]:
+    """Records the key's digest and up to which offsets its records stay out. Returns the erasure and the digest."""
+    facts = subject.facts()
+    cur.execute(Q["make_salt"], facts)
+    cur.execute(Q["insert_erasure"], facts)
+    row = one(cur)
+    bounds = {"partitions": list(ends), "ends": list(ends.values())}
+    cur.execute(Q["insert_bounds"], facts | bounds | {"erasure_id": row.erasure_id, "topic_id": topic_id})
+    return row.erasure_id, row.digest
+
+
+def erase_target(cur: cursor, subject: Subject, erasure_id: int, target: Target) -> int:
+    """Deletes the target's rows that hold the key, and what they add to totals. Returns how many deletions it forgot."""
+    types = dict(digests.columns_of(cur, target.table))
+    facts = subject.facts() | {"erasure_id": erasure_id, "target": target.table}
+    type_ = types[subject.column] if kind_of(types[subject.column]) != "text" else "text"
+    holds = sql.SQL("t.{} = {}::{}").format(sql.Identifier(subject.column), sql.Literal(subject.key), sql.SQL(type_))
+    parts = {"target": table_name(target.table), "holds": holds}
+    if isinstance(target, Append):
+        for shape in shapes_of(cur, target.table):
+            held = tuple((name, type_) for name, type_ in shape.columns)
+            if all(name in types and digests.hash_alike(type_, types[name]) for name, type_ in held):
+                columns = tuple((name, types[name]) for name, _ in held)
+                batches = sql.SQL(Q["of_shape"]).format(
+                    shape=sql.Literal(shape.shape_id), place=sql.Literal(shape.place)
+                )
+                row = digests.row_digest(columns, shape.place, staged=False)
+                cur.execute(sql.SQL(Q["erase_rows"]).format(**parts, batches=batches, row=row), facts)
+    rest = {"batches": sql.SQL("true"), "row": sql.SQL("null::numeric")}
+    cur.execute(sql.SQL(Q["erase_rows"]).format(**parts, **rest), facts)
+    if isinstance(target, Append) or subject.column not in target.key:
+        return 0
+    facts |= {"place": target.key.index(subject.column)}
+    cur.execute(Q["erase_contributions"], facts)
+    cur.execute(Q["erase_tombstones"], facts)
+    return int(cur.rowcount)
+
+
+def erase_rejects(cur: cursor, subject: Subject, erasure_id: int) -> int:
+    """Empties the rejects whose bytes or reason hold the key; returns how many."""
+    cur.execute(Q["erase_rejects"], {"erasure_id": erasure_id, "needles": list(needles_of(*subject.spellings))})
+    return int(one(cur).emptied)
+
+
+def erase_said(cur: cursor, subject: Subject, erasure_id: int) -> int:
+    """Replaces errors and verdicts that quote the key; returns how many."""
+    cur.execute(Q["erase_said"], {"erasure_id": erasure_id, "pattern": pattern_of(*subject.spellings)})
+    return int(one(cur).replaced)
+
+
+def left_over(cur: cursor, subject: Subject, targets: Sequence[Target]) -> list[str]:
+    """Returns what still holds the key and cannot be taken out, in words."""
+    facts = {"pipeline": subject.pipeline, "pattern": pattern_of(*subject.spellings)}
+    cur.execute(Q["still_told"], facts)
+    found = [row.what for row in every(cur)]
+    for target in targets:
+        cur.execute(sql.SQL(Q["still_held"]).format(target=table_name(target.table)), facts)
+        if rows := one(cur).rows:
+            found.append(f"{rows} rows of {target.table}, in another column or of another pipeline")
+    return found
+
+
+def counts(cur: cursor, erasure_id: int) -> dict[str, int]:
+    """Returns how many rows, contributions and rejects were taken out, by the table they stood in."""
+    cur.execute(Q["counts"], {"erasure_id": erasure_id})
+    return {row.relation: row.rows for row in every(cur)}
+
+
+def digest(cur: cursor, erasure_id: int) -> str:
+    """Returns the digest of all that was taken out: the decision says it, and the chain keeps the decision."""
+    cur.execute(Q["erased_digest"], {"erasure_id": erasure_id})
+    return str(one(cur).digest)
+
+
+def of_batch(cur: cursor, batch_id: int) -> list[Any]:
+    """Returns how many rows and rejects of a batch were erased, by decision."""
+    cur.execute(Q["erased_of_batch"], {"batch_id": batch_id})
+    return every(cur)
+
+
+def written(column: str, *, as_uuid: bool) -> sql.Composable:
+    """Returns the SQL by which a row `t` writes the key of a column."""
+    text = sql.SQL("t.{}::text").format(sql.Identifier(column))
+    return sql.SQL("lower(translate({}, '{{}}-', ''))").format(text) if as_uuid else text
+
+
+def _hyphens(key: str) -> str:
+    return "-".join((key[:8], key[8:12], key[12:16], key[16:20], key[20:]))

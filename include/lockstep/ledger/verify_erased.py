@@ -1,0 +1,65 @@
+"""The check of erasures: each is what its decision says, and no erased key has come back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from psycopg2 import sql
+
+from lockstep.core.verification import Check, Wrong
+from lockstep.ledger import digests
+from lockstep.ledger.erasures import written
+from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
+from lockstep.ledger.rows import every
+from lockstep.ledger.suppression import erased_columns
+from lockstep.ledger.verify import first_wrong
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.definition import Pipeline
+
+Q = queries("lockstep.ledger", "verify_erased")
+NAME = "what was erased stays out"
+
+
+def erased_checks(cur: cursor, pipeline: Pipeline) -> list[Check]:
+    """Returns the check of a pipeline's erasures; no check where nothing was ever erased."""
+    cur.execute(Q["erasures"], {"pipeline": pipeline.name})
+    erasures = every(cur)
+    if not erasures:
+        return []
+    wrong = Wrong()
+    for row in erasures:
+        if row.decision_id is None or row.found != row.said or not row.same_key:
+            said = f"decision {row.decision_id}" if row.decision_id else "no decision"
+            wrong.add(f"erasure {row.erasure_id}: what it took out is not what {said} says")
+    for target in pipeline.targets:
+        known = {name for name, _ in digests.columns_of(cur, target.table)}
+        for column in erased_columns(cur, pipeline.name):
+            if column.column_name not in known:
+                wrong.add(f"{target.table} has no column {column.column_name}, whose keys were erased")
+                continue
+            key = written(column.column_name, as_uuid=column.as_uuid)
+            statement = sql.SQL(Q["undone"]).format(target=table_name(target.table), key=key)
+            facts = {"pipeline": pipeline.name, "target": target.table, "column": column.column_name}
+            found = first_wrong(cur, statement, facts | {"as_uuid": column.as_uuid})
+            if found.count:
+                wrong.add(str(found), found.count)
+    decisions = ", ".join(str(row.decision_id) for row in erasures)
+    cur.execute(Q["taken_out"], {"pipeline": pipeline.name})
+    taken = ", ".join(f"{row.rows} of {row.relation}" for row in every(cur)) or "nothing was there"
+    keys = "1 key" if len(erasures) == 1 else f"{len(erasures)} keys"
+    told = f"{keys} by decision {decisions}: {taken}"
+    return [Check(NAME, ok=not wrong.count, detail=str(wrong) if wrong.count else told)]
+
+
+def erased_offsets(cur: cursor, table: str, stream_id: int) -> dict[int, set[int]]:
+    """Returns the offsets of a stream whose rows were erased from a target, by batch."""
+    cur.execute(Q["erased_offsets"], {"target": table, "stream_id": stream_id})
+    found: dict[int, set[int]] = defaultdict(set)
+    for row in every(cur):
+        found[row.batch_id].add(row.offset)
+    return found

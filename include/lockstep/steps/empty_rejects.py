@@ -1,0 +1,43 @@
+"""Empty rejects: their bytes go when they are older than their pipeline keeps them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
+from lockstep.faults import reach
+from lockstep.ledger import upkeep as ledger
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection
+
+MOST = 1_000  # rejects of one transaction
+LOCK_SECONDS = 2
+
+
+def empty_rejects(conn: connection, *, most: int = MOST) -> tuple[int, list[str]]:
+    """Empties old rejects of every pipeline; returns how many, and what was left with the reason.
+
+    How long they are kept is the definition's `reject_retention`, which the database reads itself.
+    """
+    with transaction(conn, READER) as cur:
+        pipelines = ledger.rejecting(cur)
+    emptied, left = 0, []
+    for pipeline in pipelines:
+        try:
+            emptied += _empty(conn, pipeline, most)
+        except LockTimeout as refusal:
+            left.append(f"rejects of {pipeline}: {refusal.message}")
+    return emptied, left
+
+
+def _empty(conn: connection, pipeline: str, most: int) -> int:
+    """Portion by portion, each a transaction of its own."""
+    emptied = 0
+    while True:
+        with transaction(conn, PLANNER, lock_seconds=LOCK_SECONDS) as cur:
+            portion = ledger.empty_old_rejects(cur, pipeline, most)
+            reach("upkeep.rejects_emptied")
+        emptied += portion
+        if portion < most:
+            return emptied

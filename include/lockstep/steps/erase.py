@@ -1,0 +1,113 @@
+"""Erase: one decision takes a key out of targets and ledger, in one transaction, and keeps its records out from then on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import COMMITTER
+from lockstep.core.erasure import erasable_column, refuse_told
+from lockstep.core.targets import shares
+from lockstep.faults import reach
+from lockstep.ledger import decisions, erasures
+from lockstep.steps.decisions import deciding, lock_and_abandon
+from lockstep.steps.reap import reap
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from psycopg2.extensions import connection, cursor
+
+    from lockstep.adapters.kafka import Broker
+    from lockstep.core.definition import Pipeline
+    from lockstep.core.person import Person
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What an erasure took out: rows by table, remembered deletions, errors and verdicts that quoted the key.
+
+    `left` says what still holds the key. `held` are staging tables of dead attempts that a connection holds.
+    `changed` is False when nothing of the key was there and it had been erased before.
+    """
+
+    column: str
+    rows: dict[str, int]
+    deletions: int
+    said: int
+    abandoned: tuple[int, ...]
+    left: tuple[str, ...]
+    shared_with: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    changed: bool = True
+
+
+class _NotKept(Exception):  # noqa: N818 - an answer, and nobody's fault
+    """Rolls the transaction back, with what it would have done."""
+
+    def __init__(self, erased: Erased) -> None:
+        super().__init__()
+        self.erased = erased
+
+
+def erase(
+    conn: connection, broker: Broker, pipeline: Pipeline, key: str, column: str | None, person: Person, *, preview: bool
+) -> Erased:
+    """Takes every row, contribution, deletion and reject of the key out, and records the decision without the key.
+
+    Batches under way are abandoned: they may have staged the key. `preview` rolls all of it back.
+    """
+    name = erasable_column(pipeline, column)
+    refuse_told(person, key)
+    view = broker.view(pipeline.topic)  # before the transaction, never inside (T6)
+    ends = broker.high_ends(view)  # what is produced from now on is taken; an open transaction began before
+    try:
+        with deciding(conn, pipeline.name) as cur:
+            erased = _erase(cur, pipeline, (view.topic_id, ends), (name, key), person, preview=preview)
+    except _NotKept as answer:
+        erased = answer.erased
+    if preview:
+        return erased
+    reach("erase.committed")
+    return replace(erased, held=reap(conn).held)  # the staging of what was abandoned held it, too
+
+
+def _erase(
+    cur: cursor,
+    pipeline: Pipeline,
+    log: tuple[str, Mapping[int, int]],
+    what: tuple[str, str],
+    person: Person,
+    *,
+    preview: bool,
+) -> Erased:
+    abandoned = lock_and_abandon(cur, erasures.unfinished(cur, pipeline.name), person)
+    decisions.release_claims(cur, abandoned)
+    erasures.become(cur, COMMITTER)
+    subject = erasures.subject_of(cur, pipeline, *what)
+    known = erasures.earlier(cur, subject) is not None
+    erasure_id, digest = erasures.open_erasure(cur, subject, *log)
+    deletions = sum(erasures.erase_target(cur, subject, erasure_id, target) for target in pipeline.targets)
+    reach("erase.rows_gone")
+    erasures.erase_rejects(cur, subject, erasure_id)
+    said = erasures.erase_said(cur, subject, erasure_id)
+    rows = erasures.counts(cur, erasure_id)
+    shared = tuple(dict.fromkeys(other for target in pipeline.targets for other in shares(target)))
+    left = tuple(erasures.left_over(cur, subject, pipeline.targets))
+    changed = bool(rows or deletions or said or abandoned or not known)
+    erased = Erased(subject.column, rows, deletions, said, tuple(abandoned), left, shared, changed=changed)
+    if preview or not changed:
+        raise _NotKept(erased)
+    detail = {
+        "erasure": erasure_id,
+        "column": subject.column,
+        "key": digest,
+        "erased": erasures.digest(cur, erasure_id),
+        "rows": rows,
+        "deletions": deletions,
+        "said": said,
+        "abandoned": abandoned,
+    }
+    decisions.record(cur, pipeline.name, "erase", person, detail)
+    reach("erase.decided")
+    return erased

@@ -1,0 +1,60 @@
+"""What tests of `erase` share: a person's records among others', and a look for bytes into every table."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg2
+from psycopg2 import sql
+
+from lockstep.core.person import Person
+from lockstep.steps.erase import erase
+from lockstep.steps.verify import verify
+
+KEY = "person-4711"
+TABLES = """select n.nspname, c.relname, a.attname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    join pg_attribute a on a.attrelid = c.oid where c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
+    and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname not like 'pg\\_t%'"""
+
+
+def erase_key(here, key: str = KEY, column: str | None = "id", *, preview: bool = False, why: str = "letter 12"):
+    return erase(here.at.conn, here.at.broker, here.folder.pipeline, key, column, Person("me", why), preview=preview)
+
+
+def feed(produce, topic: str, key: str = KEY) -> None:
+    """The person's records among others': three that become rows, three that are rejects and hold the key."""
+    for partition in range(2):
+        for turn in range(3):
+            records = [(f"o{i}", json.dumps({"id": f"other-{partition}-{i}", "n": turn})) for i in range(4)]
+            its = json.dumps({"id": key, "n": 10 + turn}) if partition == 0 else "{broken " + key
+            produce(topic, [*records, (key, its)], partition=partition)
+
+
+def holding(dsn: str, needle: str = KEY) -> list[str]:
+    """Every column of every table of the database that holds these bytes, as text, as bytes or in JSON."""
+    found = []
+    conn = psycopg2.connect(dsn)
+    with conn, conn.cursor() as cur:
+        cur.execute("set role lockstep_owner; set bytea_output = 'escape'")
+        cur.execute(TABLES)
+        columns = cur.fetchall()
+        assert {("lockstep", "reject", "value"), ("lockstep", "attempt", "error")} <= set(columns)
+        for schema, table, column in columns:
+            statement = sql.SQL("select exists (select from {} t where strpos(t.{}::text, %s) > 0)")
+            cur.execute(statement.format(sql.Identifier(schema, table), sql.Identifier(column)), (needle,))
+            if cur.fetchone() == (True,):
+                found.append(f"{schema}.{table}.{column}")
+    conn.close()
+    return found
+
+
+def wrong(here, *, deep: bool = True) -> list[tuple[str, str]]:
+    """The checks of verify that say no."""
+    checks = verify(here.at.conn, here.at.broker, here.folder_as_run, deep=deep)
+    return [(check.name, check.detail) for check in checks if not check.ok]
+
+
+def detail_of(here, name: str) -> str:
+    """What verify says under this name."""
+    (found,) = [c for c in verify(here.at.conn, here.at.broker, here.folder_as_run, deep=False) if c.name == name]
+    return found.detail

@@ -1,0 +1,296 @@
+"""Erase takes every byte of a key out, verify holds and still sees other changes, and nothing brings the key back."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from psycopg2 import errors
+
+from erasing import KEY, detail_of, erase_key, feed, holding, wrong
+from forged import COORDINATES, KINDS
+from here import into_two
+from lockstep.adapters.postgres import transaction
+from lockstep.core.errors import Refusal, Superseded
+from lockstep.core.targets import Append
+from lockstep.faults import InjectedFault
+from lockstep.ledger.verify_contents import NAME as CONTENTS
+from lockstep.ledger.verify_erased import NAME
+from lockstep.steps.reap import reap
+
+PER_PARTITION = ", guarantee=PerPartition()"
+CUSTOMERS = f"create table public.drill (id text primary key, customer text, n int, {COORDINATES});"
+SHOWN = "select * from public.drill t order by t::text"
+EVERY = [(kind, "") for kind in KINDS] + [("append", PER_PARTITION), ("upsert", PER_PARTITION)]
+
+
+@pytest.fixture(params=EVERY, ids=lambda param: " ".join(param).replace(PER_PARTITION, "per partition").strip())
+def fed(request, contents, produce):
+    """The drill, with each kind of target, has committed the person's records among others'."""
+    kind, more = request.param
+    here = contents(kind, more=more)
+    feed(produce, here.drill.topic)
+    here.drain()
+    return here
+
+
+def test_after_erase_no_table_holds_a_byte_of_the_key_and_verify_deep_holds(fed):
+    held = holding(fed.drill.dsn)
+    assert {"lockstep.reject.key", "lockstep.reject.value"} <= set(held)
+    assert any(column.startswith("public.") for column in held)
+    assert wrong(fed) == []
+
+    done = erase_key(fed)
+
+    assert done.changed
+    assert done.rows["public.drill"] == (3 if isinstance(fed.folder.pipeline.first, Append) else 1)
+    assert done.rows["lockstep.reject"] == 3
+    assert done.left == ()
+    assert holding(fed.drill.dsn) == []
+    assert wrong(fed) == []
+    assert re.fullmatch(r"1 key by decision 1: .*3 of lockstep.reject, .* of public.drill", detail_of(fed, NAME))
+
+
+def test_a_replay_does_not_bring_the_key_back(fed):
+    erase_key(fed)
+    others = fed.sql("select count(*), sum(hashtext(id)) from public.drill")
+    fed.replay("0:0")
+    fed.replay("1:0")
+    reap(fed.at.conn)
+    assert holding(fed.drill.dsn) == []
+    assert wrong(fed) == []
+    assert fed.sql("select count(*), sum(hashtext(id)) from public.drill") == others
+
+
+def test_a_second_erase_finds_nothing_and_says_so(fed):
+    erase_key(fed)
+    assert not erase_key(fed).changed
+    assert fed.sql("select count(*) from lockstep.decision where kind = 'erase'") == [(1,)]
+    assert fed.sql("select count(*) from lockstep.erasure") == [(1,)]
+
+
+def test_a_preview_says_how_much_it_is_and_changes_nothing(fed):
+    before = fed.sql(SHOWN)
+    shown = erase_key(fed, preview=True)
+    assert fed.sql(SHOWN) == before
+    assert fed.sql("select count(*) from lockstep.decision") == [(0,)]
+    assert erase_key(fed).rows == shown.rows
+
+
+def test_records_that_wait_in_the_log_stay_out_and_later_ones_are_taken(fed, produce):
+    topic = fed.drill.topic
+    feed(produce, topic)  # not read yet
+    erase_key(fed)
+    fed.drain()
+    reap(fed.at.conn)
+    assert holding(fed.drill.dsn) == []
+    assert wrong(fed) == []
+    produce(topic, [(KEY, json.dumps({"id": KEY, "n": 99}))], partition=0)
+    fed.drain()
+    assert fed.sql(f"select count(*) from public.drill where id = '{KEY}'") == [(1,)]
+    assert wrong(fed) == []
+
+
+@pytest.mark.parametrize("point", ["erase.rows_gone", "erase.decided"])
+def test_an_erase_that_dies_on_the_way_has_changed_nothing(contents, produce, monkeypatch, tmp_path, point):
+    here = contents()
+    feed(produce, here.drill.topic)
+    here.drain()
+    before, held = here.sql(SHOWN), holding(here.drill.dsn)
+    (armed := tmp_path / "armed").touch()
+    monkeypatch.setenv("LOCKSTEP_FAULT", f"{point}=raise@{armed}")
+    with pytest.raises(InjectedFault):
+        erase_key(here)
+    assert here.sql(SHOWN) == before
+    assert holding(here.drill.dsn) == held
+    assert here.sql("select count(*) from lockstep.decision") == [(0,)]
+    assert erase_key(here).changed
+    assert holding(here.drill.dsn) == []
+
+
+@pytest.mark.parametrize("kind", ["append", "upsert"])
+def test_a_batch_that_has_staged_the_key_cannot_commit_it(contents, produce, kind):
+    here = contents(kind)
+    here.drain()
+    feed(produce, here.drill.topic)
+    attempt = here.validated()
+    done = erase_key(here)
+    assert done.abandoned == (attempt.batch_id,)
+    assert holding(here.drill.dsn) == []  # its staging is gone
+    with pytest.raises(Superseded):
+        here.commit(attempt)
+    here.drain()
+    reap(here.at.conn)
+    assert holding(here.drill.dsn) == []
+    assert wrong(here) == []
+
+
+def test_the_database_alone_refuses_an_attempt_from_before_the_erasure(contents, produce, monkeypatch):
+    here = contents()
+    here.drain()
+    feed(produce, here.drill.topic)
+    attempt = here.validated()
+    monkeypatch.setattr("lockstep.ledger.erasures.unfinished", lambda *_: [])
+    assert erase_key(here).abandoned == ()
+    with pytest.raises(errors.CheckViolation, match="erased_stays_out"):
+        here.commit(attempt)
+    assert here.sql(f"select count(*) from public.drill where id = '{KEY}'") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "delete from public.drill where _offset = 3 and _batch = 1",
+        "update public.drill set n = n + 1 where _offset = 3 and _batch = 1",
+        'update lockstep.reject set reason = \'another\' where "offset" = (select min("offset") from lockstep.reject)',
+        'delete from lockstep.reject where "offset" = (select min("offset") from lockstep.reject)',
+    ],
+)
+def test_verify_sees_every_other_change_after_an_erasure(contents, produce, change):
+    here = contents()
+    feed(produce, here.drill.topic)
+    here.drain()
+    erase_key(here)
+    assert wrong(here, deep=False) == []
+    assert here.sql(change)[0][0] >= 1
+    assert any("are not those" in detail for _, detail in wrong(here, deep=False))
+
+
+def test_a_row_of_an_erased_key_that_came_back_is_named(contents, produce):
+    here = contents("upsert")
+    feed(produce, here.drill.topic)
+    here.drain()
+    row = here.sql(f"select _stream, _offset, _batch from public.drill where id = '{KEY}'")[0]
+    erase_key(here)
+    here.sql(f"insert into public.drill values ('{KEY}', 1, {row[0]}, {row[1]}, 0, {row[2]})")
+    found = dict(wrong(here, deep=False))
+    assert f"offset {row[1]} of public.drill holds a key that decision 1 erased" in found[NAME]
+
+
+def test_an_erasure_that_was_rewritten_is_named(contents, produce):
+    here = contents()
+    feed(produce, here.drill.topic)
+    here.drain()
+    erase_key(here)
+    here.sql(
+        "update lockstep.erased set rows = rows + 1 where relation = 'public.drill' and \"offset\" = "
+        "(select min(\"offset\") from lockstep.erased where relation = 'public.drill')"
+    )
+    assert "what it took out is not what decision 1 says" in dict(wrong(here, deep=False))[NAME]
+
+
+def test_a_column_beside_the_key_of_an_upserted_table_is_erased_and_a_replay_stays_without(contents, produce):
+    here = contents("upsert", target_sql=CUSTOMERS, schema="id string, customer string, n int")
+    records = [("a", "ann", 1), ("b", KEY, 2), ("c", "bob", 3), ("c", KEY, 4), ("d", KEY, 5), ("d", "cid", 6)]
+    for order, customer, n in records:
+        produce(here.drill.topic, [(order, json.dumps({"id": order, "customer": customer, "n": n}))], partition=0)
+    here.drain()
+    done = erase_key(here, column="customer")
+    assert done.rows == {"public.drill": 2}
+    assert wrong(here) == []
+    here.replay("0:0")
+    reap(here.at.conn)
+    assert holding(here.drill.dsn) == []
+    assert wrong(here) == []
+    assert here.sql("select id, customer from public.drill where id in ('a', 'b', 'c', 'd') order by 1") == [
+        ("a", "ann"),
+        ("c", "bob"),  # the newest record of c that is left
+        ("d", "cid"),
+    ]
+
+
+def test_a_deletion_that_was_remembered_is_forgotten_and_the_dead_stay_dead(contents, produce):
+    here = contents("upsert", schema='id string, n int", key="id')
+    produce(here.drill.topic, [(KEY, json.dumps({"id": KEY, "n": 1})), (KEY, None)], partition=0)
+    here.drain()
+    assert holding(here.drill.dsn) == ["lockstep.tombstone.key"]
+    assert erase_key(here).deletions == 1
+    assert holding(here.drill.dsn) == []
+    here.replay("0:0")
+    reap(here.at.conn)
+    assert holding(here.drill.dsn) == []
+    assert wrong(here) == []
+
+
+def test_a_uuid_is_found_however_it_is_written(contents, produce):
+    table = f"create table public.drill (id uuid, n int, {COORDINATES}, primary key (_stream, _offset, _ordinal));"
+    here = contents(target_sql=table)
+    key = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
+    here.code = lambda value: value if len(value["id"]) > 30 else None  # the drill's own records are no uuids
+    produce(here.drill.topic, [("k", json.dumps({"id": key.upper(), "n": 1}))], partition=0)
+    here.drain()
+    assert erase_key(here, "{" + key.replace("-", "") + "}").rows == {"public.drill": 1}
+    here.replay("0:0")
+    reap(here.at.conn)
+    assert holding(here.drill.dsn, key) == []
+    assert here.sql("select count(*) from public.drill") == [(0,)]
+
+
+def test_a_fan_out_loses_the_rows_of_the_key_and_keeps_the_others(drill, produce):
+    here = into_two(drill)
+    feed(produce, drill.topic)
+    here.drain()
+    assert set(erase_key(here).rows) == {"public.drill", "public.newest", "lockstep.reject"}
+    assert holding(drill.dsn) == []
+    assert wrong(here) == []
+    here.replay("0:0")
+    reap(here.at.conn)
+    assert holding(drill.dsn) == []
+    assert wrong(here) == []
+
+
+def test_errors_and_verdicts_that_quote_the_key_lose_it_and_the_chain_holds(contents, produce):
+    here = contents()
+    feed(produce, here.drill.topic)
+    attempt = here.validated()
+    with transaction(here.at.conn, None) as cur:
+        cur.execute("set role lockstep_owner")
+        cur.execute("update lockstep.verdict set result = result || %s", (json.dumps({"results": [KEY]}),))
+        cur.execute("update lockstep.attempt set error = %s where closed_at is null", (f"Key (id)=({KEY}) exists",))
+    here.commit(attempt)
+    here.sql("select lockstep.seal('drill', 100)")
+    assert wrong(here) == []
+    assert erase_key(here).said == 2
+    assert holding(here.drill.dsn) == []
+    here.sql("select lockstep.seal('drill', 100)")
+    assert wrong(here) == []
+
+
+def test_what_people_wrote_is_told_for_the_chain_holds_it(contents, produce):
+    here = contents()
+    feed(produce, here.drill.topic)
+    here.drain()
+    here.sql(f"insert into lockstep.decision (pipeline, kind, who, why) values ('drill', 'pause', 'me', 'for {KEY}')")
+    assert erase_key(here).left == ("the reason of decision 1",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "words"),
+    [
+        ("append", {"why": f"{KEY} asked for it"}, "the reason holds the key"),
+        ("append", {"column": None}, "say which column"),
+        ("append", {"column": "customer"}, "public.drill has no column customer"),
+        ("append", {"column": "n"}, "the key is no integer"),
+        ("accumulate", {"column": "total"}, "cannot be told apart"),
+    ],
+)
+def test_what_cannot_be_erased_whole_is_refused_and_nothing_is_changed(contents, produce, kind, call, words):
+    here = contents(kind)
+    feed(produce, here.drill.topic)
+    here.drain()
+    before = here.sql(SHOWN)
+    with pytest.raises(Refusal, match=words) as refused:
+        erase_key(here, **call)
+    assert KEY not in str(refused.value)
+    assert here.sql(SHOWN) == before
+    assert here.sql("select count(*) from lockstep.decision") == [(0,)]
+
+
+def test_contents_are_still_compared_batch_by_batch(contents, produce):
+    here = contents()
+    feed(produce, here.drill.topic)
+    here.drain()
+    before = detail_of(here, CONTENTS)
+    erase_key(here)
+    assert detail_of(here, CONTENTS) == before

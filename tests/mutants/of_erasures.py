@@ -1,0 +1,192 @@
+"""Mutants of erasing a key: what is taken out, what stays out, and what verify makes of it."""
+
+from __future__ import annotations
+
+from mutants.mutant import Drop, Edit, one
+
+ERASE = "tests/ledger/test_erase.py::"
+GUARDS = "tests/ledger/test_erase_guards.py::"
+KEPT = "tests/ledger/test_reject_retention.py::"
+GONE = f"{ERASE}test_after_erase_no_table_holds_a_byte_of_the_key_and_verify_deep_holds"
+AGAIN = f"{ERASE}test_a_replay_does_not_bring_the_key_back"
+ALONE = f"{ERASE}test_the_database_alone_refuses_an_attempt_from_before_the_erasure"
+STAGED = f"{ERASE}test_a_batch_that_has_staged_the_key_cannot_commit_it"
+DECIDED = f"{GUARDS}test_an_erasure_without_the_decision_that_says_what_it_took_is_refused[None]"
+LATER = f"{GUARDS}test_nothing_is_added_to_an_erasure_that_is_decided"
+MIGRATION = "ledger/migrations/0028_erasures.sql"
+
+MUTANTS = [
+    one(
+        "erasure_is_decided dropped",
+        "what was erased is a decision of the chain",
+        DECIDED,
+        Drop("drop trigger erasure_is_decided on lockstep.erasure"),
+        long=True,
+    ),
+    one(
+        "erased_once dropped on erased",
+        "a row that disappeared would be called erased later",
+        f"{LATER}[rows]",
+        Drop("drop trigger erased_once on lockstep.erased"),
+        long=True,
+    ),
+    one(
+        "erased_once dropped on erasure_bound",
+        "an erasure would reach further than was decided",
+        f"{LATER}[bounds]",
+        Drop("drop trigger erased_once on lockstep.erasure_bound"),
+        long=True,
+    ),
+    one(
+        "erased_stays_out dropped",
+        "an attempt from before the erasure has staged the key",
+        ALONE,
+        Drop("drop trigger erased_stays_out on lockstep.commit"),
+    ),
+    one(
+        "erasure_keeps_no_key dropped",
+        "the ledger would keep the key that it erased",
+        f"{GUARDS}test_an_erasure_holds_a_digest_and_never_a_key",
+        Drop("alter table lockstep.erasure drop constraint erasure_keeps_no_key"),
+        long=True,
+    ),
+    one(
+        "emptied_is_empty dropped",
+        "a reject would be called empty that is not",
+        f"{GUARDS}test_a_reject_that_lost_its_bytes_keeps_its_digest_and_has_no_bytes",
+        Drop("alter table lockstep.reject drop constraint emptied_is_empty"),
+        long=True,
+    ),
+    one(
+        "rejects are emptied behind the decision",
+        "a function of the owner would empty whatever it is asked to",
+        f"{GUARDS}test_no_reject_error_or_verdict_is_emptied_behind_its_decision[lockstep.erase_said(1, 'refused')]",
+        Edit(
+            MIGRATION,
+            "of_pipeline text := (select pipeline from lockstep.erasure where erasure_id = of_erasure);\nbegin\n"
+            "    perform lockstep.guard_undecided(of_erasure);",
+            "of_pipeline text := (select pipeline from lockstep.erasure where erasure_id = of_erasure);\nbegin",
+        ),
+        long=True,
+    ),
+    one(
+        "staged records of an erased key are published",
+        "a replay would bring the key back",
+        tuple(f"{AGAIN}[{kind}]" for kind in ("append", "by batch", "upsert", "accumulate", "several")),
+        Edit("steps/stage.py", "    gone = suppress(cur, name, attempt, places)", "    gone: dict[Any, Any] = {}"),
+    ),
+    one(
+        "a task publishes records of an erased key",
+        "a replay by partition would bring the key back",
+        tuple(f"{AGAIN}[{kind}]" for kind in ("append per partition", "upsert per partition")),
+        Edit(
+            "steps/commit_range.py",
+            "            if stream_id in self._copied:\n                gone =",
+            "            if stream_id not in self._copied:\n                gone =",
+        ),
+        long=True,
+    ),
+    one(
+        "rows go straight into the table where keys were erased",
+        "what is copied straight is never looked through",
+        f"{AGAIN}[append per partition]",
+        Edit("steps/commit_range.py", "is_clean = not erased_columns(cur, self.pipeline.name)", "is_clean = True"),
+        long=True,
+    ),
+    one(
+        "the batch that staged the key is not abandoned",
+        "it would stand in the way of the next one, and its staging holds the key",
+        tuple(f"{STAGED}[{kind}]" for kind in ("append", "upsert")),
+        Edit("steps/erase.py", "lock_and_abandon(cur, erasures.unfinished(cur, pipeline.name), person)", "[]"),
+        long=True,
+    ),
+    one(
+        "staging of dead attempts is left",
+        "it holds the key until somebody reaps",
+        tuple(f"{STAGED}[{kind}]" for kind in ("append", "upsert")),
+        Edit("steps/erase.py", "held=reap(conn).held", "held=()"),
+        long=True,
+    ),
+    one(
+        "rejects are not erased",
+        "their bytes hold the key",
+        f"{GONE}[append]",
+        Edit("steps/erase.py", "    erasures.erase_rejects(cur, subject, erasure_id)\n", ""),
+        long=True,
+    ),
+    one(
+        "errors and verdicts are not erased",
+        "they quote values",
+        f"{ERASE}test_errors_and_verdicts_that_quote_the_key_lose_it_and_the_chain_holds",
+        Edit("steps/erase.py", "said = erasures.erase_said(cur, subject, erasure_id)", "said = 0"),
+        long=True,
+    ),
+    one(
+        "a reason may hold the key",
+        "the chain keeps it for good",
+        f"{ERASE}test_what_cannot_be_erased_whole_is_refused_and_nothing_is_changed[append-call0-the reason holds the key]",
+        Edit("core/erasure.py", "if pattern.search(text):", "if not text:"),
+        long=True,
+    ),
+    one(
+        "totals by another key are half erased",
+        "what a person added to them cannot be told apart",
+        f"{ERASE}test_what_cannot_be_erased_whole_is_refused_and_nothing_is_changed[accumulate-call4-cannot be told apart]",
+        Edit(
+            "core/erasure.py", "isinstance(target, Accumulate) and column not in", "not target.table and column not in"
+        ),
+        long=True,
+    ),
+    one(
+        "what was erased is not added to a digest",
+        "verify would call every erasure a change",
+        tuple(f"{GONE}[{kind}]" for kind in ("append", "by batch", "several")),
+        Edit("ledger/verify_contents.sql", " + coalesce(x.digest, 0) order", " order"),
+        long=True,
+    ),
+    one(
+        "verify does not look for erased keys",
+        "a row that came back would go unseen",
+        f"{ERASE}test_a_row_of_an_erased_key_that_came_back_is_named",
+        Edit("ledger/verify_erased.py", "if found.count:", "if found.count < 0:"),
+        long=True,
+    ),
+    one(
+        "an erasure is not held against its decision",
+        "whoever rewrites what was erased hides what disappeared",
+        f"{ERASE}test_an_erasure_that_was_rewritten_is_named",
+        Edit("ledger/verify_erased.py", "row.found != row.said or ", ""),
+        long=True,
+    ),
+    one(
+        "later records of an erased key stay out, too",
+        "a person who comes back is a new fact",
+        tuple(
+            f"{ERASE}test_records_that_wait_in_the_log_stay_out_and_later_ones_are_taken[{kind}]"
+            for kind in ("append", "upsert", "accumulate")
+        ),
+        Edit("ledger/suppression.sql", "t._offset < b.until_offset\nreturning", "t._offset >= 0\nreturning"),
+        long=True,
+    ),
+    one(
+        "rejects are emptied whatever their age",
+        "the pipeline says how long they are kept",
+        f"{KEPT}test_younger_rejects_keep_their_bytes",
+        Edit(MIGRATION, "c.at < clock_timestamp() - make_interval(days => days)", "c.at < clock_timestamp()"),
+        long=True,
+    ),
+    one(
+        "an emptied reject forgets its digest",
+        "verify would call it changed",
+        f"{KEPT}test_upkeep_empties_what_is_older_and_verify_still_holds",
+        Edit("ledger/verify_contents.sql", " + coalesce(t.removed_digest, 0)", ""),
+        long=True,
+    ),
+    one(
+        "upkeep empties no rejects",
+        "nobody else would",
+        f"{KEPT}test_upkeep_empties_what_is_older_and_verify_still_holds",
+        Edit("steps/upkeep.py", "emptied, not_emptied = empty_rejects(conn)", "emptied, not_emptied = 0, list[str]()"),
+        long=True,
+    ),
+]
