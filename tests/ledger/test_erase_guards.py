@@ -56,6 +56,7 @@ def test_nothing_is_added_to_an_erasure_that_is_decided(erased, statement):
 @pytest.mark.parametrize(
     "call",
     ["lockstep.erase_rejects(1, '{other}'::bytea[])", "lockstep.erase_said(1, 'refused')"],
+    ids=["rejects", "said"],
 )
 def test_no_reject_error_or_verdict_is_emptied_behind_its_decision(erased, call):
     with pytest.raises(errors.CheckViolation, match="erased_once"):

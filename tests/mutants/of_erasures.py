@@ -60,12 +60,12 @@ MUTANTS = [
     one(
         "rejects are emptied behind the decision",
         "a function of the owner would empty whatever it is asked to",
-        f"{GUARDS}test_no_reject_error_or_verdict_is_emptied_behind_its_decision[lockstep.erase_said(1, 'refused')]",
+        (f"{GUARDS}test_no_reject_error_or_verdict_is_emptied_behind_its_decision[said]",),
         Edit(
             MIGRATION,
-            "of_pipeline text := (select pipeline from lockstep.erasure where erasure_id = of_erasure);\nbegin\n"
+            "line text[] := (select lockstep.line_of(pipeline) from lockstep.erasure where erasure_id = of_erasure);\nbegin\n"
             "    perform lockstep.guard_undecided(of_erasure);",
-            "of_pipeline text := (select pipeline from lockstep.erasure where erasure_id = of_erasure);\nbegin",
+            "line text[] := (select lockstep.line_of(pipeline) from lockstep.erasure where erasure_id = of_erasure);\nbegin",
         ),
         long=True,
     ),
@@ -80,16 +80,14 @@ MUTANTS = [
         "a replay by partition would bring the key back",
         tuple(f"{AGAIN}[{kind}]" for kind in ("append per partition", "upsert per partition")),
         Edit(
-            "steps/commit_range.py",
-            "            if stream_id in self._copied:\n                gone =",
-            "            if stream_id not in self._copied:\n                gone =",
+            "ledger/suppression.py", "in _drop(cur, table, erased_columns(cur, pipeline)):", "in _drop(cur, table, []):"
         ),
         long=True,
     ),
     one(
         "rows go straight into the table where keys were erased",
         "what is copied straight is never looked through",
-        f"{AGAIN}[append per partition]",
+        (f"{AGAIN}[append per partition]",),
         Edit("steps/commit_range.py", "is_clean = not erased_columns(cur, self.pipeline.name)", "is_clean = True"),
         long=True,
     ),
@@ -124,14 +122,18 @@ MUTANTS = [
     one(
         "a reason may hold the key",
         "the chain keeps it for good",
-        f"{ERASE}test_what_cannot_be_erased_whole_is_refused_and_nothing_is_changed[append-call0-the reason holds the key]",
+        (
+            f"{ERASE}test_what_cannot_be_erased_whole_is_refused_and_nothing_is_changed[append-call0-the reason holds the key]",
+        ),
         Edit("core/erasure.py", "if pattern.search(text):", "if not text:"),
         long=True,
     ),
     one(
         "totals by another key are half erased",
         "what a person added to them cannot be told apart",
-        f"{ERASE}test_what_cannot_be_erased_whole_is_refused_and_nothing_is_changed[accumulate-call4-cannot be told apart]",
+        (
+            f"{ERASE}test_what_cannot_be_erased_whole_is_refused_and_nothing_is_changed[accumulate-call4-cannot be told apart]",
+        ),
         Edit(
             "core/erasure.py", "isinstance(target, Accumulate) and column not in", "not target.table and column not in"
         ),
@@ -166,6 +168,13 @@ MUTANTS = [
             for kind in ("append", "upsert", "accumulate")
         ),
         Edit("ledger/suppression.sql", "t._offset < b.until_offset\nreturning", "t._offset >= 0\nreturning"),
+        long=True,
+    ),
+    one(
+        "a table that was handed over forgets what was erased",
+        "its new owner would bring the key in",
+        f"{ERASE}test_a_pipeline_that_was_given_the_table_keeps_the_key_out_and_erases_older_rows",
+        Edit(MIGRATION, "select array_agg(name) from line\n", "select array[of_pipeline]\n"),
         long=True,
     ),
     one(

@@ -30,7 +30,8 @@ from lockstep.erasure_salt s where s.pipeline = %(pipeline)s returning erasure_i
 -- Up to where records stay out: the log's end today, and what any stream has passed.
 insert into lockstep.erasure_bound (erasure_id, topic_id, partition, until_offset)
 select %(erasure_id)s, b.topic_id, b.partition, max(b.until_offset) from (
-    select topic_id, partition, position as until_offset from lockstep.stream where pipeline = %(pipeline)s
+    select topic_id, partition, position as until_offset from lockstep.stream
+    where pipeline = any(lockstep.line_of(%(pipeline)s))
     union all
     select %(topic_id)s, v.partition, v.until_offset
     from unnest(%(partitions)s::int[], %(ends)s::bigint[]) as v (partition, until_offset)) b
@@ -40,7 +41,7 @@ group by 2, 3
 -- Rows that hold the key, of these batches where they are named, with what a digest loses by them.
 with gone as (
     delete from {target} t using lockstep.stream s
-    where s.stream_id = t._stream and s.pipeline = %(pipeline)s and {holds} and {batches}
+    where s.stream_id = t._stream and s.pipeline = any(lockstep.line_of(%(pipeline)s)) and {holds} and {batches}
     returning t._batch, t._stream, t._offset, {row} as digest)
 insert into lockstep.erased (erasure_id, relation, target, batch_id, stream_id, "offset", rows, digest)
 select %(erasure_id)s, %(target)s, %(target)s, g._batch, g._stream, g._offset, count(*), sum(g.digest) from gone g group by 4, 5, 6
@@ -53,7 +54,7 @@ t._batch in (select c.batch_id from lockstep.content c where c.shape_id = {shape
 -- What each segment has added to the key's totals.
 with gone as (
     delete from lockstep.contribution c using lockstep.stream s
-    where s.stream_id = c.stream_id and s.pipeline = %(pipeline)s and c.target = %(target)s
+    where s.stream_id = c.stream_id and s.pipeline = any(lockstep.line_of(%(pipeline)s)) and c.target = %(target)s
       and case when %(as_uuid)s then replace(c.key ->> %(place)s, '-', '') else c.key ->> %(place)s end = %(key)s
     returning c.batch_id, c.stream_id, c."offset", c.records)
 insert into lockstep.erased (erasure_id, relation, target, batch_id, stream_id, "offset", rows)
@@ -63,7 +64,7 @@ from gone g group by 4, 5, 6
 -- name: erase_tombstones
 -- Deletions of the key that were remembered: the erasure keeps its records out from now on.
 delete from lockstep.tombstone d using lockstep.stream s
-where s.stream_id = d.stream_id and s.pipeline = %(pipeline)s and d.target = %(target)s
+where s.stream_id = d.stream_id and s.pipeline = any(lockstep.line_of(%(pipeline)s)) and d.target = %(target)s
   and case when %(as_uuid)s then replace(d.key ->> %(place)s, '-', '') else d.key ->> %(place)s end = %(key)s
 
 -- name: erase_rejects
@@ -85,10 +86,10 @@ select relation, sum(rows)::bigint as rows from lockstep.erased where erasure_id
 -- name: still_told
 -- What people wrote and the chain holds: it cannot be taken out.
 select 'the reason of decision ' || d.decision_id as what from lockstep.decision d
-where d.pipeline = %(pipeline)s and (d.why ~ %(pattern)s or d.who ~ %(pattern)s or d.detail::text ~ %(pattern)s)
+where d.pipeline = any(lockstep.line_of(%(pipeline)s)) and (d.why ~ %(pattern)s or d.who ~ %(pattern)s or d.detail::text ~ %(pattern)s)
 union all
 select 'the reason of request ' || r.request_id from lockstep.request r
-where r.pipeline = %(pipeline)s and (r.why ~ %(pattern)s or r.who ~ %(pattern)s) order by 1
+where r.pipeline = any(lockstep.line_of(%(pipeline)s)) and (r.why ~ %(pattern)s or r.who ~ %(pattern)s) order by 1
 
 -- name: still_held
 -- Rows of a target that hold the key in other columns, or that another pipeline wrote.

@@ -44,6 +44,11 @@ def erased_columns(cur: cursor, pipeline: str) -> list[Any]:
     return every(cur)
 
 
+def facts_of(column: Any) -> dict[str, Any]:
+    """Returns the values that a statement about one column's erasures names."""
+    return {"pipeline": column.pipeline, "column": column.column_name, "as_uuid": column.as_uuid}
+
+
 def suppress(cur: cursor, pipeline: str, attempt: AttemptId, places: Sequence[int]) -> dict[Place, Dropped]:
     """Drops staged rows that hold an erased key and empties rejects; returns by (task, stream) what is gone."""
     columns = erased_columns(cur, pipeline)
@@ -52,7 +57,7 @@ def suppress(cur: cursor, pipeline: str, attempt: AttemptId, places: Sequence[in
         return gone
     for place in places:
         table = f"{STAGING_SCHEMA}.{attempt.beside(place)}"
-        for row in _drop(cur, pipeline, table, columns):
+        for row in _drop(cur, table, columns):
             its = gone[row.task, row.stream_id]
             its.rows[place] += 1
             its.records.add((row.offset, row.deleted))
@@ -68,7 +73,7 @@ def suppress(cur: cursor, pipeline: str, attempt: AttemptId, places: Sequence[in
 def suppress_range(cur: cursor, pipeline: str, table: str) -> Dropped:
     """Does the same in the table of one range's rows, before its task publishes them."""
     its = Dropped([0])
-    for row in _drop(cur, pipeline, table, erased_columns(cur, pipeline)):
+    for row in _drop(cur, table, erased_columns(cur, pipeline)):
         its.rows[0] += 1
         its.records.add((row.offset, row.deleted))
     # A record that a transform made several rows of is written while one of them is left.
@@ -90,19 +95,18 @@ def erased_places(
         if column.column_name in keys:
             values = [None if key is None else str(key) for key in keys[column.column_name]]
             facts = {"keys": values, "offsets": list(offsets), "stream_id": stream_id}
-            cur.execute(Q["erased_keys"], facts | {"column": column.column_name, "as_uuid": column.as_uuid})
+            cur.execute(Q["erased_keys"], facts | facts_of(column))
             found |= {row.place - 1 for row in every(cur)}
     return found
 
 
-def _drop(cur: cursor, pipeline: str, table: str, columns: Iterable[Any]) -> list[Any]:
+def _drop(cur: cursor, table: str, columns: Iterable[Any]) -> list[Any]:
     dropped: list[Any] = []
     known = {name for name, _ in digests.columns_of(cur, table)}
     for column in columns:
         if column.column_name in known:
-            facts = {"pipeline": pipeline, "column": column.column_name, "as_uuid": column.as_uuid}
             key = written(column.column_name, as_uuid=column.as_uuid)
-            cur.execute(sql.SQL(Q["drop_erased"]).format(table=_identifier(table), key=key), facts)
+            cur.execute(sql.SQL(Q["drop_erased"]).format(table=_identifier(table), key=key), facts_of(column))
             dropped += every(cur)
     return dropped
 

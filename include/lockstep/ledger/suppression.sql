@@ -1,6 +1,7 @@
 -- name: erased_columns
--- The columns in which keys of a pipeline were erased.
-select distinct column_name, as_uuid from lockstep.erasure where pipeline = %(pipeline)s order by 1, 2
+-- The columns in which keys were erased, of a pipeline and of those whose tables it was given.
+select distinct pipeline, column_name, as_uuid from lockstep.erasure
+where pipeline = any(lockstep.line_of(%(pipeline)s)) order by 1, 2, 3
 
 -- name: drop_erased
 -- Staged rows that hold an erased key and lie below its bounds.
@@ -20,12 +21,11 @@ select distinct t._offset as "offset" from {table} t where t._offset = any(%(off
 update {table} t set _key = null, _value = null, _headers = null, _reason = 'erased' from lockstep.stream s
 where s.stream_id = t._stream and t._reason is not null and (exists (
     select from lockstep.erased x join lockstep.erasure e using (erasure_id) join lockstep.stream o on o.stream_id = x.stream_id
-    where e.pipeline = %(pipeline)s and x."offset" = t._offset and (o.topic_id, o.partition) = (s.topic_id, s.partition))
+    where e.pipeline = any(lockstep.line_of(%(pipeline)s)) and x."offset" = t._offset and (o.topic_id, o.partition) = (s.topic_id, s.partition))
   or exists (
-    select from lockstep.erasure e join lockstep.erasure_bound b using (erasure_id)
-    where e.pipeline = %(pipeline)s and b.topic_id = s.topic_id and b.partition = s.partition and t._offset < b.until_offset
-      and e.digest = lockstep.key_digest(
-        (select z.salt from lockstep.erasure_salt z where z.pipeline = %(pipeline)s), t._key)))
+    select from lockstep.erasure e join lockstep.erasure_salt z using (pipeline) join lockstep.erasure_bound b using (erasure_id)
+    where e.pipeline = any(lockstep.line_of(%(pipeline)s)) and b.topic_id = s.topic_id and b.partition = s.partition and t._offset < b.until_offset
+      and e.digest = lockstep.key_digest(z.salt, t._key)))
 
 -- name: drop_bytes
 -- Bytes of erased records that are kept beside a transform.
@@ -36,8 +36,8 @@ where t._stream = v.stream_id and t._offset = v."offset"
 -- Which of these keys were erased, of records of one stream; the offsets stand beside the keys.
 select distinct k.place from unnest(%(keys)s::text[], %(offsets)s::bigint[]) with ordinality as k (key, "offset", place)
 join lockstep.stream s on s.stream_id = %(stream_id)s
-join lockstep.erasure_salt z on z.pipeline = s.pipeline
-join lockstep.erasure e on e.pipeline = s.pipeline and e.column_name = %(column)s and e.as_uuid = %(as_uuid)s
+join lockstep.erasure_salt z on z.pipeline = %(pipeline)s
+join lockstep.erasure e on e.pipeline = z.pipeline and e.column_name = %(column)s and e.as_uuid = %(as_uuid)s
     and e.digest = lockstep.key_digest(z.salt,
         convert_to(case when e.as_uuid then lower(translate(k.key, '{}-', '')) else k.key end, 'UTF8'))
 join lockstep.erasure_bound b

@@ -13,7 +13,7 @@ from lockstep.ledger.erasures import written
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every
-from lockstep.ledger.suppression import erased_columns
+from lockstep.ledger.suppression import erased_columns, facts_of
 from lockstep.ledger.verify import first_wrong
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def erased_checks(cur: cursor, pipeline: Pipeline) -> list[Check]:
                 continue
             key = written(column.column_name, as_uuid=column.as_uuid)
             statement = sql.SQL(Q["undone"]).format(target=table_name(target.table), key=key)
-            facts = {"pipeline": pipeline.name, "target": target.table, "column": column.column_name}
-            found = first_wrong(cur, statement, facts | {"as_uuid": column.as_uuid})
+            facts = facts_of(column) | {"owner": pipeline.name, "target": target.table}
+            found = first_wrong(cur, statement, facts)
             if found.count:
                 wrong.add(str(found), found.count)
     decisions = ", ".join(str(row.decision_id) for row in erasures)

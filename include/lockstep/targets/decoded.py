@@ -14,7 +14,7 @@ from lockstep.ledger.erasures import written
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name, typed_columns
 from lockstep.ledger.rows import every, one
-from lockstep.ledger.suppression import erased_columns
+from lockstep.ledger.suppression import erased_columns, facts_of
 from lockstep.staging.session import copy_rows
 from lockstep.targets.fit import columns_of
 
@@ -127,10 +127,8 @@ class Newest:
         """Sets the records of erased keys apart: their rows are to be gone."""
         for column in erased_columns(self._cur, pipeline):
             if column.column_name in self._types:
-                facts = {"column": column.column_name, "as_uuid": column.as_uuid}
-                self._cur.execute(
-                    self._made("mark_erased", key=written(column.column_name, as_uuid=column.as_uuid)), facts
-                )
+                key = written(column.column_name, as_uuid=column.as_uuid)
+                self._cur.execute(self._made("mark_erased", key=key), facts_of(column))
 
     def counts(self) -> Any:
         """How many keys are to have a row, and of how many the values are comparable."""

@@ -46,7 +46,7 @@ where ({excluded_order} excluded._epoch, excluded._offset, excluded._stream) > (
 -- Newest records that hold an erased key: what is there of their keys is another record's, or nothing.
 update pg_temp.lockstep_newest t set _erased = true
 from lockstep.stream s, lockstep.erasure e, lockstep.erasure_bound b
-where s.stream_id = t._stream and e.pipeline = s.pipeline and e.column_name = %(column)s and e.as_uuid = %(as_uuid)s
+where s.stream_id = t._stream and e.pipeline = %(pipeline)s and e.column_name = %(column)s and e.as_uuid = %(as_uuid)s
   and e.digest = lockstep.key_digest(
     (select z.salt from lockstep.erasure_salt z where z.pipeline = e.pipeline), convert_to({key}, 'UTF8'))
   and b.erasure_id = e.erasure_id and b.topic_id = s.topic_id and b.partition = s.partition and t._offset < b.until_offset

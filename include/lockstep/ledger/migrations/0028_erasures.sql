@@ -11,6 +11,16 @@ begin
         replace(kinds, '''hand-over''::text', '''hand-over''::text, ''erase''::text'));
 end $$;
 
+-- A pipeline and those that have handed a table over to it: their rows are its own now, and so are their erasures.
+create function line_of(of_pipeline text) returns text[]
+language sql stable set search_path = pg_catalog, pg_temp as $$
+    with recursive line (name) as (
+        select of_pipeline union
+        select d.detail ->> 'from' from line l join lockstep.decision d
+            on d.pipeline = l.name and d.kind = 'hand-over' and d.detail ->> 'to' = l.name)
+    select array_agg(name) from line
+$$;
+
 -- Digests of keys are salted, once for each pipeline, so that one look at a record finds every erasure.
 create table erasure_salt (
     pipeline text primary key references pipeline,
@@ -178,7 +188,8 @@ begin
     perform lockstep.guard_undecided(of_erasure);
     with held as (
         select j.*, exists (select from unnest(needles) n where position(n in convert_to(j.reason, 'UTF8')) > 0) as told
-        from lockstep.reject j join lockstep.stream s using (stream_id) join lockstep.erasure e using (pipeline)
+        from lockstep.erasure e join lockstep.stream s on s.pipeline = any(lockstep.line_of(e.pipeline))
+        join lockstep.reject j using (stream_id)
         where e.erasure_id = of_erasure and exists (
             select from unnest(needles) n
             where position(n in j.key) > 0 or position(n in j.value) > 0
@@ -220,17 +231,17 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     errors int;
     verdicts int;
-    of_pipeline text := (select pipeline from lockstep.erasure where erasure_id = of_erasure);
+    line text[] := (select lockstep.line_of(pipeline) from lockstep.erasure where erasure_id = of_erasure);
 begin
     perform lockstep.guard_undecided(of_erasure);
     update lockstep.attempt a set error = 'erased' from lockstep.batch b
-    where b.batch_id = a.batch_id and b.pipeline = of_pipeline and a.error ~ pattern;
+    where b.batch_id = a.batch_id and b.pipeline = any(line) and a.error ~ pattern;
     get diagnostics errors = row_count;
     update lockstep.verdict v
     set erased_digest = coalesce(v.erased_digest, encode(sha256(convert_to(v.result::text, 'UTF8')), 'hex')),
         result = jsonb_build_object('success', v.success, 'refusals', '[]'::jsonb, 'erased', true,
             'quarantined', coalesce(v.result -> 'quarantined', '0'))
-    from lockstep.batch b where b.batch_id = v.batch_id and b.pipeline = of_pipeline and v.result::text ~ pattern;
+    from lockstep.batch b where b.batch_id = v.batch_id and b.pipeline = any(line) and v.result::text ~ pattern;
     get diagnostics verdicts = row_count;
     return errors + verdicts;
 end $$;
