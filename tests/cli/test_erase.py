@@ -67,6 +67,8 @@ def test_the_key_may_come_by_standard_input(fed, lockstep, monkeypatch):
 
 def test_wrong_calls_are_refused_in_one_line(fed, lockstep):
     assert_wrong_call(lockstep("erase", "drill", "--key", "", "--column", "id", "--reason", "x"), "the key is empty")
+    assert_wrong_call(lockstep("erase", "drill", "--key", "a\0b", "--column", "id", "--reason", "x"), "NUL")
+    assert_wrong_call(lockstep("erase", "drill", "--key", "\udcff", "--column", "id", "--reason", "x"), "not UTF-8")
     assert_wrong_call(lockstep("erase", "drill", "--key", KEY), "reason")
     assert_refused(lockstep(*ERASE[:-1], f"for {KEY}"), "the reason holds the key", "without the key")
     assert_refused(lockstep(*ERASE[:4], "--reason", "x"), "say which column", "--column COLUMN")

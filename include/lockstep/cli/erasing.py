@@ -38,12 +38,22 @@ def erase(
 
     pipeline = folders.load(name).pipeline
     wanted = sys.stdin.readline().rstrip("\r\n") if key == "-" else key
-    if not wanted:
-        raise typer.BadParameter("the key is empty", param_hint="--key")
+    _refuse_no_text(wanted)
     with ledger() as conn:
         done = take_out(conn, broker(), pipeline, wanted, column, person(reason), preview=preview)
     document = {"pipeline": name, "preview": preview} | asdict(done)
     show(document, as_json, lambda: _say(name, done, preview=preview))
+
+
+def _refuse_no_text(key: str) -> None:
+    if not key:
+        raise typer.BadParameter("the key is empty", param_hint="--key")
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        raise typer.BadParameter("the key is not UTF-8", param_hint="--key") from None
+    if "\0" in key:
+        raise typer.BadParameter("no column of text holds a NUL", param_hint="--key")
 
 
 def _say(name: str, done: Erased, *, preview: bool) -> None:

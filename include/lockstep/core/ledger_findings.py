@@ -15,6 +15,7 @@ MANY_PARTITIONS = 1_000
 MIGRATE = "lockstep migrate"
 OF_A_RUN = ("lockstep_planner", "lockstep_stager", "lockstep_committer", "lockstep_partition", "lockstep_reader")
 ROLES = ("lockstep_owner", *OF_A_RUN)
+ERASURES = ("erasure_salt", "erasure", "erasure_bound", "erased")
 # Rows that are never changed again; a batch, an attempt and a request are closed once, which a trigger guards.
 HISTORY = (
     "definition",
@@ -40,6 +41,7 @@ HISTORY = (
     "hour_offsets",
     "hour_told",
     "link",
+    *ERASURES,
 )
 CHANGING = (
     *("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline", "arrival"),
@@ -69,6 +71,7 @@ COMMITS = (
     *("commit", "coverage", "contribution", "reject", "outbox", "tombstone", "decision", "delivery", "arrival"),
     "hour_told",
     *CONTENTS,
+    *ERASURES,
 )
 # (role, privilege, table): what a run cannot do without.
 GRANTS = (

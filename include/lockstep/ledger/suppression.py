@@ -15,7 +15,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from psycopg2.extensions import cursor
     from psycopg2.sql import Composable
@@ -87,7 +87,7 @@ def suppress_range(cur: cursor, pipeline: str, table: str) -> Dropped:
 
 
 def erased_places(
-    cur: cursor, columns: Iterable[Any], stream_id: int, offsets: Sequence[int], keys: dict[str, Sequence[Any]]
+    cur: cursor, columns: Iterable[Any], stream_id: int, offsets: Sequence[int], keys: Mapping[str, Sequence[Any]]
 ) -> set[int]:
     """Returns the places, from 0, of records of one stream that hold an erased key; `keys` are by column."""
     found: set[int] = set()
