@@ -203,6 +203,7 @@ def test_reap_says_what_it_dropped(lockstep, orders, ledger):
         "emptied_held": [],
         "merged": 0,
         "forgotten_deletions": 0,
+        "emptied_rejects": 0,
         "not_merged": [],
     }
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg2
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
@@ -73,6 +74,23 @@ def test_wrong_calls_are_refused_in_one_line(fed, lockstep):
     assert_refused(lockstep(*ERASE[:-1], f"for {KEY}"), "the reason holds the key", "without the key")
     assert_refused(lockstep(*ERASE[:4], "--reason", "x"), "say which column", "--column COLUMN")
     assert holding(fed.drill.dsn) != []
+
+
+def test_a_key_is_kept_out_before_anything_was_read(here, produce, lockstep):
+    feed(produce, here.drill.topic)
+    said = lockstep(*ERASE)
+    assert (said.code, said.err) == (0, "")
+    assert "no row and no reject has it" in said.out
+    here.drain()
+    assert holding(here.drill.dsn) == []
+    assert wrong(here) == []
+
+
+def test_a_target_that_is_not_there_is_told(fed, lockstep):
+    with psycopg2.connect(fed.drill.dsn) as conn, conn.cursor() as cur:
+        cur.execute("set role lockstep_owner; drop table public.drill")
+    conn.close()
+    assert_refused(lockstep(*ERASE), "target public.drill is not there", "lockstep migrate drill")
 
 
 @pytest.mark.parametrize(

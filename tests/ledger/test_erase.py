@@ -1,4 +1,4 @@
-"""Erase takes every byte of a key out, verify holds and still sees other changes, and nothing brings the key back."""
+"""Erase takes every byte of a key out, verify holds, and nothing brings the key back."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from erasing import KEY, detail_of, erase_key, feed, holding, wrong
 from forged import COORDINATES, KINDS
 from here import ME, Here, into_two
 from lockstep.adapters.folders import load
-from lockstep.adapters.postgres import LockTimeout, transaction
-from lockstep.core.errors import Refusal, Superseded
+from lockstep.adapters.postgres import LockTimeout
+from lockstep.core.errors import Superseded
 from lockstep.core.targets import Append
 from lockstep.faults import InjectedFault
-from lockstep.ledger.verify_contents import NAME as CONTENTS
 from lockstep.ledger.verify_erased import NAME
 from lockstep.steps.hand_over import hand_over
 from lockstep.steps.reap import reap
@@ -158,48 +157,6 @@ def test_the_database_alone_refuses_an_attempt_from_before_the_erasure(contents,
     assert here.sql(f"select count(*) from public.drill where id = '{KEY}'") == [(0,)]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "delete from public.drill where _offset = 3 and _batch = 1",
-        "update public.drill set n = n + 1 where _offset = 3 and _batch = 1",
-        'update lockstep.reject set reason = \'another\' where "offset" = (select min("offset") from lockstep.reject)',
-        'delete from lockstep.reject where "offset" = (select min("offset") from lockstep.reject)',
-    ],
-)
-def test_verify_sees_every_other_change_after_an_erasure(contents, produce, change):
-    here = contents()
-    feed(produce, here.drill.topic)
-    here.drain()
-    erase_key(here)
-    assert wrong(here, deep=False) == []
-    assert here.sql(change)[0][0] >= 1
-    assert any("are not those" in detail for _, detail in wrong(here, deep=False))
-
-
-def test_a_row_of_an_erased_key_that_came_back_is_named(contents, produce):
-    here = contents("upsert")
-    feed(produce, here.drill.topic)
-    here.drain()
-    row = here.sql(f"select _stream, _offset, _batch from public.drill where id = '{KEY}'")[0]
-    erase_key(here)
-    here.sql(f"insert into public.drill values ('{KEY}', 1, {row[0]}, {row[1]}, 0, {row[2]})")
-    found = dict(wrong(here, deep=False))
-    assert f"offset {row[1]} of public.drill holds a key that decision 1 erased" in found.get(NAME, "")
-
-
-def test_an_erasure_that_was_rewritten_is_named(contents, produce):
-    here = contents()
-    feed(produce, here.drill.topic)
-    here.drain()
-    erase_key(here)
-    here.sql(
-        "update lockstep.erased set rows = rows + 1 where relation = 'public.drill' and \"offset\" = "
-        "(select min(\"offset\") from lockstep.erased where relation = 'public.drill')"
-    )
-    assert "what it took out is not what decision 1 says" in dict(wrong(here, deep=False)).get(NAME, "")
-
-
 def test_a_column_beside_the_key_of_an_upserted_table_is_erased_and_a_replay_stays_without(contents, produce):
     here = contents("upsert", target_sql=CUSTOMERS, schema="id string, customer string, n int")
     records = [("a", "ann", 1), ("b", KEY, 2), ("c", "bob", 3), ("c", KEY, 4), ("d", KEY, 5), ("d", "cid", 6)]
@@ -260,23 +217,6 @@ def test_a_fan_out_loses_the_rows_of_the_key_and_keeps_the_others(drill, produce
     assert wrong(here) == []
 
 
-def test_errors_and_verdicts_that_quote_the_key_lose_it_and_the_chain_holds(contents, produce):
-    here = contents()
-    feed(produce, here.drill.topic)
-    attempt = here.validated()
-    with transaction(here.at.conn, None) as cur:
-        cur.execute("set role lockstep_owner")
-        cur.execute("update lockstep.verdict set result = result || %s", (json.dumps({"results": [KEY]}),))
-        cur.execute("update lockstep.attempt set error = %s where closed_at is null", (f"Key (id)=({KEY}) exists",))
-    here.commit(attempt)
-    here.sql("select lockstep.seal('drill', 100)")
-    assert wrong(here) == []
-    assert erase_key(here).said == 2
-    assert holding(here.drill.dsn) == []
-    here.sql("select lockstep.seal('drill', 100)")
-    assert wrong(here) == []
-
-
 def test_bytes_that_are_kept_beside_a_transform_go_with_their_rows(contents, produce, monkeypatch):
     here = contents(more=', on_violation="quarantine"')
     folder = here.drill.home / "drill"
@@ -305,45 +245,6 @@ def test_bytes_that_are_kept_beside_a_transform_go_with_their_rows(contents, pro
         f"select _key, _value from lockstep_staging.{attempt.raw_table} where _value like '{{\"id%'", "lockstep_stager"
     )
     assert not [value for _, value in raw if KEY.encode() in bytes(value)]
-
-
-def test_what_people_wrote_is_told_for_the_chain_holds_it(contents, produce):
-    here = contents()
-    feed(produce, here.drill.topic)
-    here.drain()
-    here.sql(f"insert into lockstep.decision (pipeline, kind, who, why) values ('drill', 'pause', 'me', 'for {KEY}')")
-    assert erase_key(here).left == ("the reason of decision 1",)
-
-
-@pytest.mark.parametrize(
-    ("kind", "call", "words"),
-    [
-        ("append", {"why": f"{KEY} asked for it"}, "the reason holds the key"),
-        ("append", {"column": None}, "say which column"),
-        ("append", {"column": "customer"}, "public.drill has no column customer"),
-        ("append", {"column": "n"}, "the key is no integer"),
-        ("accumulate", {"column": "total"}, "cannot be told apart"),
-    ],
-)
-def test_what_cannot_be_erased_whole_is_refused_and_nothing_is_changed(contents, produce, kind, call, words):
-    here = contents(kind)
-    feed(produce, here.drill.topic)
-    here.drain()
-    before = here.sql(SHOWN)
-    with pytest.raises(Refusal, match=words) as refused:
-        erase_key(here, **call)
-    assert KEY not in str(refused.value)
-    assert here.sql(SHOWN) == before
-    assert here.sql("select count(*) from lockstep.decision") == [(0,)]
-
-
-def test_contents_are_still_compared_batch_by_batch(contents, produce):
-    here = contents()
-    feed(produce, here.drill.topic)
-    here.drain()
-    before = detail_of(here, CONTENTS)
-    erase_key(here)
-    assert detail_of(here, CONTENTS) == before
 
 
 class Renamed(Here):

@@ -51,6 +51,10 @@ def subject_of(cur: cursor, pipeline: Pipeline, column: str, given: str) -> Subj
     kinds: dict[str, str] = {}
     for target in pipeline.targets:
         types = dict(digests.columns_of(cur, target.table))
+        if not types:
+            raise Refusal(
+                f"{pipeline.name}: target {target.table} is not there", next_command=f"lockstep migrate {pipeline.name}"
+            )
         if column not in types:
             raise Refusal(
                 f"{pipeline.name}: {target.table} has no column {column}, so its rows cannot be found by it; "

@@ -68,7 +68,7 @@ create table erased (
     primary key (erasure_id, relation, target, batch_id, stream_id, "offset")
 );
 create index erased_of_batch on erased (batch_id, stream_id);
-create index erased_of_record on erased (stream_id, "offset") where relation = 'lockstep.reject';
+create index erased_of_record on erased (stream_id, "offset");
 
 -- All that an erasure took out, as one number: the decision holds it, and the chain holds the decision.
 create function erased_digest(of_erasure bigint) returns text
