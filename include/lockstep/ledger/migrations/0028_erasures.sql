@@ -6,6 +6,9 @@ declare
     kinds text := (select pg_get_constraintdef(oid) from pg_constraint
         where conrelid = 'lockstep.decision'::regclass and conname = 'decision_kind_check');
 begin
+    if strpos(kinds, '''hand-over''::text') = 0 then
+        raise exception 'decision_kind_check is not as migration 0026 made it: %', kinds;
+    end if;
     alter table decision drop constraint decision_kind_check;
     execute format('alter table decision add constraint decision_kind_check %s',
         replace(kinds, '''hand-over''::text', '''hand-over''::text, ''erase''::text'));
