@@ -21,7 +21,8 @@ class Timeline:
     def __init__(self, superuser_dsn: str, dsn: str) -> None:
         self.admin = superuser_dsn
         self.name = parse_dsn(dsn)["dbname"]
-        self.copy, self.lost = f"{self.name}_older", f"{self.name}_lost"
+        self.copy = f"{self.name}_older"
+        self.lost: list[str] = []
         self.is_kept = False
 
     def keep(self) -> None:
@@ -32,7 +33,7 @@ class Timeline:
         with closing(psycopg2.connect(self.admin)) as conn:
             conn.autocommit = True
             cur = conn.cursor()
-            self._drop(cur, self.copy)
+            self._drop_copies(cur)
             cur.execute(ENDED, (self.name,))
             owner = sql.Identifier("lockstep")
             cur.execute(
@@ -43,14 +44,17 @@ class Timeline:
         self.is_kept = True
 
     def swap(self) -> None:
-        """The older copy takes the database's name; who was connected is cut off and finds the copy."""
+        """The older copy takes the database's name; who was connected is cut off and finds the copy.
+
+        The lost one is dropped later: a drop waits for every session of the server, and one may stand still in a COPY.
+        """
+        self.lost.append(f"{self.name}_lost{len(self.lost)}")
         with closing(psycopg2.connect(self.admin)) as conn:
             conn.autocommit = True
             cur = conn.cursor()
-            self._drop(cur, self.lost)
             cur.execute(sql.SQL("alter database {} allow_connections false").format(sql.Identifier(self.name)))
             cur.execute(ENDED, (self.name,))
-            self._rename(cur, self.name, self.lost)
+            self._rename(cur, self.name, self.lost[-1])
             self._rename(cur, self.copy, self.name)
         self.is_kept = False
 
@@ -58,11 +62,12 @@ class Timeline:
         """Drops what the swaps left."""
         with closing(psycopg2.connect(self.admin)) as conn:
             conn.autocommit = True
-            for name in (self.copy, self.lost):
-                self._drop(conn.cursor(), name)
+            self._drop_copies(conn.cursor())
 
-    def _drop(self, cur, name: str) -> None:
-        cur.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+    def _drop_copies(self, cur) -> None:
+        for name in (self.copy, *self.lost):
+            cur.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+        self.lost = []
 
     def _rename(self, cur, old: str, new: str) -> None:
         cur.execute(sql.SQL("alter database {} rename to {}").format(sql.Identifier(old), sql.Identifier(new)))
