@@ -7,12 +7,13 @@
 create role lockstep login createdb createrole password :'lockstep';
 create role lockstep_run login password :'run';
 create role lockstep_owner nologin;
+create role lockstep_targets nologin;
 create role lockstep_planner nologin;
 create role lockstep_stager nologin;
 create role lockstep_committer nologin;
 create role lockstep_partition nologin;
 create role lockstep_reader nologin;
-grant lockstep_owner, lockstep_planner, lockstep_stager, lockstep_committer, lockstep_partition, lockstep_reader
+grant lockstep_owner, lockstep_targets, lockstep_planner, lockstep_stager, lockstep_committer, lockstep_partition, lockstep_reader
     to lockstep with admin option;
 grant lockstep_planner, lockstep_stager, lockstep_committer, lockstep_partition, lockstep_reader to lockstep_run;
 create database lockstep owner lockstep;

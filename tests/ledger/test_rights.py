@@ -145,7 +145,7 @@ def test_rows_and_nothing_else_are_attached(session, validated):
     with transaction(session, "lockstep_committer") as cur:
         cur.execute("select lockstep.attach_staged('public.mine', '{staged}', {b}, {t})".format(**validated))
         cur.execute("select inhrelid::regclass::text from pg_inherits where inhparent = 'public.mine'::regclass")
-        assert cur.fetchall() == [("mine_1",)]
+        assert cur.fetchall() == [("public.mine_1",)]
 
 
 @pytest.mark.parametrize("role", ["lockstep_stager", "lockstep_committer"])
@@ -182,3 +182,22 @@ def test_a_policy_of_the_committers_does_not_run_as_the_owner(session, ledger, k
     with transaction(session, "lockstep_committer") as cur:
         cur.execute("select lockstep.drop_replaced_partition('lockstep_staging.mine', 'lockstep_staging.part')")
         assert cur.fetchone() == (False,)
+
+
+def test_a_policy_of_a_targets_author_does_not_run_as_the_owner(session, ledger, known):
+    ledger.ask(
+        "update lockstep.attempt set state = 'abandoned', closed_at = now();"
+        "delete from lockstep.claim; update lockstep.batch set state = 'abandoned', closed_at = now() returning 1"
+    )
+    with transaction(session, "lockstep_targets") as cur:
+        cur.execute(EVIL.format(schema="public", role="lockstep_targets"))
+        cur.execute(
+            "create table public.mine (_batch int8) partition by list (_batch);"
+            "create table public.part partition of public.mine for values in ({b}); insert into public.part values ({b});"
+            "alter table public.part enable row level security, force row level security;"
+            "create policy p on public.part using (public.evil());".format(**known)
+        )
+    with pytest.raises(psycopg2.Error) as refused, transaction(session, "lockstep_committer") as cur:
+        cur.execute("select lockstep.drop_replaced_partition('public.mine', 'public.part')")
+    assert "row-level security" in str(refused.value)
+    assert "gained" not in str(refused.value)

@@ -74,8 +74,9 @@ EXTREMES = [
     },
 ]
 FIRST = "where ctid = (select {0}(ctid) from public.drill where {1} is {2})"
-TRIGGER = """create function public.bend() returns trigger language plpgsql as
-    $$ begin new.n := new.n + 1000; return new; end $$;
+BEND = """create function public.bend() returns trigger language plpgsql as
+    $$ begin new.n := new.n + 1000; return new; end $$; select 1"""
+TRIGGER = """
     create trigger bend before insert on public.drill for each row execute function public.bend();"""
 EDITS = {
     "a": "'b'",
@@ -191,6 +192,7 @@ def test_each_pair_of_rows_that_exchange_a_value_is_found(contents):
 
 
 def test_values_that_a_trigger_of_the_table_makes_are_the_committed_ones(contents):
+    contents().sql(BEND)  # the operator's own
     here = contents(target_sql=APPENDED.format(text="text") + TRIGGER)
     here.drain()
     assert here.sql("select count(*) from public.drill where n >= 1000") == [(150,)]

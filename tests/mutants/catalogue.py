@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mutants.of_authors import MUTANTS as AUTHORS
 from mutants.of_chain import MUTANTS as CHAIN
 from mutants.of_constraints import MUTANTS as CONSTRAINTS
 from mutants.of_contents import MUTANTS as CONTENTS
@@ -22,6 +23,7 @@ from mutants.of_totals import MUTANTS as TOTALS
 from mutants.of_verify import MUTANTS as VERIFY
 
 MUTANTS = [
+    *AUTHORS,
     *CONSTRAINTS,
     *CHAIN,
     *CONTENTS,

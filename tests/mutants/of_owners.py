@@ -158,7 +158,9 @@ MUTANTS = [
         "a staging table is compared with the rows of all targets",
         "rows of losing tries would be attached to a target of several",
         (f"{TWO}test_of_two_targets_only_the_winners_rows_become_partitions[one]",),
-        Edit("ledger/migrations/0022_upsert.sql", "to_regclass(p.target) = attach_staged.target", "false"),
+        Edit(
+            "ledger/migrations/0029_targets_have_an_owner.sql", "to_regclass(p.target) = attach_staged.target", "false"
+        ),
         long=True,
     ),
     one(

@@ -9,7 +9,7 @@ KEYS = "tests/house/test_newest_of_a_key.py::"
 PLANNING = "tests/core/test_planning.py::"
 HISTORY = "tests/kafka/test_history.py::"
 BY_BATCH = "tests/ledger/test_by_batch.py::"
-ATTACHING = "ledger/migrations/0016_by_batch.sql"
+ATTACHING = "ledger/migrations/0029_targets_have_an_owner.sql"
 CONSTRAINT = "tests/ledger/test_constraints.py::test_a_constraint_refuses_by_itself"
 
 MUTANTS = [
@@ -208,10 +208,10 @@ MUTANTS = [
         long=True,
     ),
     one(
-        "what was attached stays its stager's",
-        "an executor could write what is committed",
+        "what was attached is not the targets' owner's",
+        "its indexes would be computed as the ledger's owner",
         f"{BY_BATCH}test_nobody_who_stages_may_write_what_was_attached",
-        Edit(ATTACHING, "(select relowner::regrole from pg_class where oid = target)", "'lockstep_stager'"),
+        Edit(ATTACHING, "staged, (select relowner::regrole", "staged, (select 'lockstep_owner'::regrole"),
         long=True,
     ),
     one(
@@ -225,7 +225,7 @@ MUTANTS = [
         "any attempt attaches",
         "a zombie could bring its rows",
         f"{BY_BATCH}test_only_the_newest_attempt_attaches_and_only_what_it_has_staged",
-        Edit(ATTACHING, "and b.token = of_token and", "and"),
+        Edit("ledger/migrations/0016_by_batch.sql", "and b.token = of_token and", "and"),
         long=True,
     ),
     one(

@@ -28,6 +28,7 @@ COMMITTER = "lockstep_committer"
 PARTITION = "lockstep_partition"
 READER = "lockstep_reader"
 OWNER = "lockstep_owner"
+TARGETS = "lockstep_targets"
 LOCK_SECONDS = 10.0
 STAGING_SECONDS = 600
 CONNECT_SECONDS = 10
@@ -92,7 +93,10 @@ def connect_as_is(dsn: str, *, name: str = "lockstep", place: Place = LEDGER) ->
             **_patience("keepalives_"),
             tcp_user_timeout=SILENT_SECONDS * 1000,
         )
-    except psycopg2.OperationalError as error:
+        # A function that others made in a schema of the path would be taken where it fits better than one of Postgres.
+        with conn, conn.cursor() as cur:
+            cur.execute("set search_path = pg_catalog, pg_temp")
+    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
         raise Unreachable(
             f"{place.called} does not answer: {without_secrets(error, parts)}", next_command=place.next_command
         ) from None
@@ -173,7 +177,9 @@ def ensure_database(dsn: str, name: str, **settings: str) -> None:
 
 def staging_dsn(dsn: str, name: str) -> str:
     """How an executor connects: as the stager, and never waiting for ever on a COPY that nobody reads."""
-    options = f"-c role={STAGER} -c statement_timeout={STAGING_SECONDS}s -c timezone=UTC"
+    options = (
+        f"-c role={STAGER} -c statement_timeout={STAGING_SECONDS}s -c timezone=UTC -c search_path=pg_catalog,pg_temp"
+    )
     options += f" -c idle_in_transaction_session_timeout={STAGING_SECONDS}s"  # Kafka is waited for between two copies
     # Without these the server keeps a COPY whose client is gone, and its table, for as long as the system likes: hours.
     options += "".join(f" -c {name}={value}" for name, value in _patience("tcp_keepalives_").items())

@@ -10,7 +10,7 @@ import typer
 from lockstep.adapters import folders
 from lockstep.cli.options import OFFSETS, BatchId, MaybeReason, Name, OneName, OnePartition, Partition, Reason, bound
 from lockstep.cli.output import AsJson, cell, offsets, print_ranges, range_document, say, show
-from lockstep.cli.surroundings import broker, database, dsn, ledger, person, stores
+from lockstep.cli.surroundings import broker, database, dsn, ledger, person, stores, targets_dsn
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
@@ -185,7 +185,7 @@ def _make_targets(conn: connection, folder: PipelineFolder) -> list[str]:
     from lockstep.ledger import migrate as migrations
 
     if folder.pipeline.store is None:
-        migrations.migrate_target(conn, folder)
+        migrations.migrate_target(conn, folder, targets_dsn())
         return [target.table for target in folder.pipeline.targets]
     from lockstep.adapters.postgres import PLANNER, transaction
     from lockstep.ledger.owners import register

@@ -39,6 +39,11 @@ def dsn() -> str:
     return os.environ.get("LOCKSTEP_DSN") or _of_stack("dsn", "LOCKSTEP_DSN", "database")
 
 
+def targets_dsn() -> str | None:
+    """How target.sql reaches the ledger's database, where the operator gives it a login."""
+    return os.environ.get("LOCKSTEP_TARGETS_DSN") or None
+
+
 def kafka() -> str:
     """The broker's bootstrap servers."""
     return os.environ.get("LOCKSTEP_KAFKA") or _of_stack("kafka", "LOCKSTEP_KAFKA", "Kafka broker")

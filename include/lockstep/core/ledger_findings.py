@@ -14,8 +14,8 @@ SUBJECT = "ledger"
 MANY_PARTITIONS = 1_000
 MIGRATE = "lockstep migrate"
 OF_A_RUN = ("lockstep_planner", "lockstep_stager", "lockstep_committer", "lockstep_partition", "lockstep_reader")
-ROLES = ("lockstep_owner", *OF_A_RUN)
 ERASURES = ("erasure_salt", "erasure", "erasure_bound", "erased")
+ROLES = ("lockstep_owner", "lockstep_targets", *OF_A_RUN)
 # Rows that are never changed again; a batch, an attempt and a request are closed once, which a trigger guards.
 HISTORY = (
     "definition",
@@ -137,6 +137,8 @@ class TargetFacts:
     logged: bool
     writable: bool
     partitions: int = 0
+    foreign_code: str = ""  # code of an author's that a run would execute
+    foreign_remedy: str = ""
 
 
 def ledger_findings(facts: LedgerFacts, known: Mapping[int, str]) -> Judged:
@@ -255,6 +257,11 @@ def target_findings(pipeline: str, facts: TargetFacts) -> Judged:
     if not facts.writable:
         why = "lockstep_committer may not select, insert, update and delete, so a commit is refused"
         return [problem(Check.TARGET, subject, "not granted to lockstep_committer", why, again)]
+    if facts.foreign_code:
+        why = (
+            "a run executes it with the ledger's rights, and neither a superuser nor a member of lockstep_owner made it"
+        )
+        return [problem(Check.TARGET, subject, facts.foreign_code, why, facts.foreign_remedy)]
     if not facts.logged:
         why = "a crash empties it, and the offsets that it was filled from count as committed"
         return [problem(Check.TARGET, subject, "unlogged", why, f"alter table {facts.table} set logged")]

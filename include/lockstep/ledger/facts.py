@@ -10,6 +10,7 @@ from lockstep.adapters.postgres import connect_as_is, transaction
 from lockstep.core.database_findings import Backends, DatabaseFacts, Room, Setting
 from lockstep.core.findings import Check
 from lockstep.core.ledger_findings import GRANTS, HISTORY, OF_A_RUN, ROLES, Grant, LedgerFacts, TargetFacts
+from lockstep.ledger.author import foreign_code
 from lockstep.ledger.migrate import Q as MIGRATIONS
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
@@ -92,8 +93,15 @@ def target_facts(cur: cursor, pipeline: Pipeline) -> TargetFacts:
     row = maybe(cur)
     if row is None:
         return TargetFacts(pipeline.first.table, exists=False, logged=False, writable=False)
+    code = foreign_code(cur, [pipeline.first.table])
     return TargetFacts(
-        pipeline.first.table, exists=True, logged=row.logged, writable=row.writable, partitions=row.partitions
+        pipeline.first.table,
+        exists=True,
+        logged=row.logged,
+        writable=row.writable,
+        partitions=row.partitions,
+        foreign_code=str(code or ""),
+        foreign_remedy=code.remedy if code else "",
     )
 
 

@@ -52,8 +52,9 @@ select unnest(array_remove(array[
 from pg_roles where rolname = current_user
 union all
 select 'member of ' || rolname from pg_roles
-where rolname in ('lockstep_owner', 'pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files', 'pg_write_all_data')
+where rolname in ('lockstep_owner', 'lockstep_targets', 'pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files', 'pg_write_all_data')
   and pg_has_role(current_user, oid, 'MEMBER') and not (select rolsuper from pg_roles where rolname = current_user)
+  and (rolname <> 'lockstep_targets' or not pg_has_role(current_user, 'lockstep_owner', 'MEMBER'))  -- said with the owner
 
 -- name: lacking
 -- Which of these grants on tables that exist are not there, and who may not even enter the schema.

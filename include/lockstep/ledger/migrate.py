@@ -14,6 +14,7 @@ from lockstep.adapters.postgres import OWNER, READER, transaction
 from lockstep.adapters.postgres_words import last_line
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.guarantees import EACH_STREAM, commit_unit
+from lockstep.ledger.author import run_as_author, take_over, written_by_runs
 from lockstep.ledger.owners import register
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 Q = queries("lockstep.ledger", "roles")
 ROLES = (
     "lockstep_owner",
+    "lockstep_targets",
     "lockstep_planner",
     "lockstep_stager",
     "lockstep_committer",
@@ -84,19 +86,26 @@ def require_migrated(conn: connection) -> None:
     require_version(found)
 
 
-def migrate_target(conn: connection, folder: PipelineFolder) -> None:
-    """Runs the pipeline's target.sql as the owner and grants the committer what publishing into each target takes."""
+def migrate_target(conn: connection, folder: PipelineFolder, own_login: str | None = None) -> None:
+    """Runs the pipeline's target.sql as the targets' owner, and grants the committer what publishing takes.
+
+    `own_login` is the DSN that target.sql runs over. Without one, a login is made for it.
+    """
     pipeline = folder.pipeline
     if folder.target_sql is None:
         raise BadDefinition(f"{pipeline.name}: {folder.path.name}/target.sql is missing")
     require_migrated(conn)
-    table = pipeline.first.table
+    tables = [target.table for target in pipeline.targets]
     with transaction(conn, OWNER) as cur:
         register(cur, pipeline)
+        for table in tables:
+            take_over(cur, pipeline.name, table)
+        written = sorted(written_by_runs(cur) | set(tables))
+    run_as_author(conn, pipeline.name, folder.target_sql, written, own_login)
+    table = tables[0]
+    with transaction(conn, OWNER) as cur:
         try:
-            cur.execute(folder.target_sql)
-            for target in pipeline.targets:
-                table = target.table
+            for table in tables:
                 identifier = table_name(table)
                 cur.execute(sql.SQL(Q["grant_target"]).format(target=identifier))
                 if commit_unit(pipeline.guarantee) == EACH_STREAM:

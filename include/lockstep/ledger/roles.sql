@@ -18,9 +18,11 @@ grant usage on schema lockstep_staging to lockstep_reader;
 -- What was staged may become a partition of the owner's.
 grant usage, create on schema lockstep_staging to lockstep_owner;
 grant lockstep_stager to lockstep_owner;
+-- Targets have an owner of their own, which owns nothing of the ledger.
+grant lockstep_targets to lockstep_owner;
 alter default privileges for role lockstep_stager in schema lockstep_staging
     grant select on tables to lockstep_committer, lockstep_reader;
-grant create on schema public to lockstep_owner;
+grant create on schema public to lockstep_owner, lockstep_targets;
 create table if not exists lockstep.migration (
     version int primary key,
     name text not null,
