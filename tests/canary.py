@@ -1,4 +1,4 @@
-"""Where a secret would show: command lines, files, the ledger. Facts about places, for any secret."""
+"""Where a secret would show: command lines, environments, files, databases. Facts about places, for any secret."""
 
 from __future__ import annotations
 
@@ -36,6 +36,36 @@ class CommandLines:
         return [line for line in self.seen if secret.encode() in line]
 
 
+class Environments:
+    """The environments of the processes that begin with a mark in theirs while the block runs, by command line."""
+
+    def __init__(self, mark: str) -> None:
+        self.seen: dict[str, bytes] = {}
+        self._mark = mark.encode()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.05):
+            for folder in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    environ = (folder / "environ").read_bytes()
+                    if self._mark in environ:
+                        command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                        self.seen[command] = environ
+
+    def holding(self, secret: str) -> list[str]:
+        return [command for command, environ in self.seen.items() if secret.encode() in environ]
+
+
 def files_holding(secret: str, *folders: Path) -> list[Path]:
     """The files below these folders that have the secret in them."""
     found = []
@@ -59,7 +89,11 @@ def tables_holding(secret: str, dsn: str, *schemas: str) -> list[str]:
         assert tables, schemas
         found = []
         for table in tables:
-            cur.execute(f"select count(*) from {table} t where t::text like %s", (f"%{secret}%",))
+            # Bytes show as hexadecimal digits.
+            cur.execute(
+                f"select count(*) from {table} t where t::text like %s or t::text like %s",
+                (f"%{secret}%", f"%{secret.encode().hex()}%"),
+            )
             if cur.fetchone()[0]:
                 found.append(table)
     conn.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockstep.airflow.job import withheld
+from lockstep.adapters.withheld import withheld
 from lockstep.dev.airflow_settings import Place, environment
 
 

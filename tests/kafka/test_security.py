@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from canary import CommandLines, files_holding, tables_holding
+from canary import CommandLines, Environments, files_holding, tables_holding
 from certificates import Authority
 from checker import at_end, check
 from lockstep.dev import kafka as embedded
@@ -178,8 +178,10 @@ def test_a_bad_option_is_refused_before_anybody_is_asked(secured, database, pipe
     assert "/nowhere cannot be read" in done.stderr
 
 
-def test_no_password_shows_anywhere(secured, database, pipeline):
+def test_no_password_shows_anywhere(secured, database, pipeline, monkeypatch):
     home = pipeline("discreet")
+    monkeypatch.setenv("LOCKSTEP_CANARIES", secrets.token_hex(8))
+    mark = f"LOCKSTEP_CANARIES={os.environ['LOCKSTEP_CANARIES']}"
     admin = psycopg2.connect(database)
     login, own = f"discreet_{os.getpid()}", f"canary-{secrets.token_hex(8)}"
     roles = "lockstep_planner, lockstep_stager, lockstep_committer, lockstep_partition, lockstep_reader"
@@ -190,7 +192,7 @@ def test_no_password_shows_anywhere(secured, database, pipeline):
     shut_out = re.sub(r"//[^@]+@", f"//{login}:{own}-wrong@", database)
     options, said = secured.with_password(), ""
 
-    with CommandLines() as lines:
+    with CommandLines() as lines, Environments(mark) as environments:
         broken = home / "discreet" / "transform.py"
         broken.write_text(
             "def transform(r):\n    return r.selectExpr('_stream', '_offset', 'id', 'raise_error(id) as n')\n"
@@ -213,9 +215,11 @@ def test_no_password_shows_anywhere(secured, database, pipeline):
             said += done.stdout + done.stderr
 
     assert len(lines.seen) > 20
+    assert [command for command in environments.seen if "java" in command and DOOR not in command]
     for secret in (PASSWORD, own):
         assert secret not in said
         assert lines.holding(secret) == []
+        assert [command for command in environments.holding(secret) if DOOR not in command] == []
         assert tables_holding(secret, database, "lockstep", "lockstep_staging", "public") == []
         assert files_holding(secret, home.parent) == []
     with admin, admin.cursor() as cur:

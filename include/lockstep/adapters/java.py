@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.withheld import without
 from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
@@ -84,7 +85,13 @@ def _flaw(java: str) -> str | None:
     """Why this program cannot be our Java; None when it can. Some of that name run nothing, or are too old."""
     try:
         answer = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=_LONGEST_ANSWER, check=False
+            [java, "-version"],
+            env=without(os.environ),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_LONGEST_ANSWER,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"does not run ({type(error).__name__})"

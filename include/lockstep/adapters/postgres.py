@@ -175,6 +175,12 @@ def ensure_database(dsn: str, name: str, **settings: str) -> None:
         conn.close()
 
 
+def way_to(dsn: str) -> tuple[list[str], str]:
+    """Returns the hosts that a DSN names, without sockets, and its sslmode; empty where it names none."""
+    parts = parse_dsn(dsn)
+    return [host for host in parts.get("host", "").split(",") if not host.startswith("/")], parts.get("sslmode", "")
+
+
 def staging_dsn(dsn: str, name: str) -> str:
     """How an executor connects: as the stager, and never waiting for ever on a COPY that nobody reads."""
     options = (

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from lockstep.adapters import java, jvm, shipping, spark_connect
 from lockstep.adapters.connector import class_path, connector_jars
+from lockstep.adapters.withheld import FROM_PROGRAMS, withheld
 from lockstep.core.errors import Unreachable
 from lockstep.faults import ARMED_BY
 
@@ -91,7 +92,8 @@ def _launched() -> SparkSession:
     with _log() as log:
         try:
             conf = SparkConf().setAll(list(settings.items()))
-            gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
+            with withheld(of=FROM_PROGRAMS):  # what a transform runs in has none of our logins
+                gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
         except PySparkException as error:
             raise Unreachable(f"Spark does not start: {_reason(log) or error}", next_command="java -version") from None
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001 - the way to a JVM whose output is ours

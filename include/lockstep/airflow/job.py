@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import runpy
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
@@ -13,16 +11,10 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException
 
+from lockstep.adapters.withheld import withheld
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping
-
     from airflow.sdk import Context
-
-
-SECRETS = re.compile(
-    "AIRFLOW_(CONN|VAR)_.*|AIRFLOW__(API_AUTH__JWT_|API__SECRET_KEY|CORE__FERNET_KEY|DATABASE__SQL_ALCHEMY_CONN|SECRETS__BACKEND"
-    "|CORE__SQL_ALCHEMY_CONN|CELERY__(BROKER_URL|RESULT_BACKEND)|EXECUTION_API__JWT_).*"
-)
 
 
 class SparkJobOperator(SparkSubmitOperator):
@@ -34,7 +26,7 @@ class SparkJobOperator(SparkSubmitOperator):
         """The job's own words go to the task's log; one that fails is tried again."""
         if not is_warm(Connection.get(self._conn_id)):
             self._hook = self._get_hook()  # it reads its connection, which the driver is not given
-            with withheld(os.environ):
+            with withheld():
                 super().execute(context)
             return
         self._runs_here = True
@@ -52,16 +44,6 @@ class SparkJobOperator(SparkSubmitOperator):
 
         if jobs.cache_info().currsize:  # else nothing was begun
             jobs().cancel_all()
-
-
-@contextmanager
-def withheld(environ: MutableMapping[str, str]) -> Iterator[None]:
-    """Takes Airflow's secrets out of the environment for the block: a driver and its transform inherit none of them."""
-    kept = {name: environ.pop(name) for name in list(environ) if SECRETS.fullmatch(name)}
-    try:
-        yield
-    finally:
-        environ.update(kept)
 
 
 def is_warm(connection: Connection) -> bool:

@@ -6,7 +6,7 @@ import shutil
 import textwrap
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,13 +18,19 @@ from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
     from lockstep.adapters.kafka_facts import SurveyedBroker
+    from lockstep.adapters.machine_facts import MachineFacts
     from lockstep.core.definition import Pipeline
     from lockstep.core.findings import Finding, Report
 
 WIDEST = 100
 
 
-def doctor(name: OneName = None, as_json: AsJson = False) -> None:
+Production = Annotated[
+    bool, typer.Option("--production", help="What is missing for production, one line each; exit 1 when something is.")
+]
+
+
+def doctor(name: OneName = None, as_json: AsJson = False, production: Production = False) -> None:
     """Look at what pipelines rest on: broker, topic, database, ledger, versions.
 
     Exit 0 when there is no problem; warnings are allowed.
@@ -35,7 +41,11 @@ def doctor(name: OneName = None, as_json: AsJson = False) -> None:
 
     pipelines, broken = ([folders.load(name).pipeline], []) if name else _all()
     places = Places(surroundings.dsn, _broker)
-    report = examine(pipelines, broken, places, machine_facts(), datetime.now(UTC), named=name is not None)
+    machine = machine_facts()
+    report = examine(pipelines, broken, places, machine, datetime.now(UTC), named=name is not None)
+    if production:
+        _say_missing(report, machine, as_json=as_json)
+        return
     document = {
         "ok": report.ok,
         "pipelines": [pipeline.name for pipeline in pipelines],
@@ -46,6 +56,24 @@ def doctor(name: OneName = None, as_json: AsJson = False) -> None:
     }
     show(document, as_json, lambda: _say(report))
     if not report.ok:
+        raise typer.Exit(1)
+
+
+def _say_missing(report: Report, machine: MachineFacts, *, as_json: bool) -> None:
+    from lockstep.cli.producing import production_facts
+    from lockstep.core.production import Point, missing
+
+    found = missing(production_facts(report, machine))
+    points = {each.point for each in found}
+    document = {"ok": not found, "missing": [asdict(each) for each in found], "met": len(Point) - len(points)}
+
+    def for_people() -> None:
+        for each in found:
+            say(f"missing  {each}")
+        say(f"{len(Point) - len(points)} of {len(Point)} points are met")
+
+    show(document, as_json, for_people)
+    if found:
         raise typer.Exit(1)
 
 

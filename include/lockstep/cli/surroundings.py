@@ -66,7 +66,7 @@ def kafka_options() -> KafkaOptions:
     """
     from lockstep.core.kafka_options import kafka_options
 
-    return kafka_options(_options(KAFKA_OPTIONS)).inlined(partial(_content, KAFKA_OPTIONS))
+    return kafka_options(options_of(KAFKA_OPTIONS)).inlined(partial(_content, KAFKA_OPTIONS))
 
 
 def registry() -> Registry | None:
@@ -74,7 +74,7 @@ def registry() -> Registry | None:
     from lockstep.core.registry import registry
 
     address = os.environ.get("LOCKSTEP_REGISTRY", "").strip()
-    return registry(address, _options(REGISTRY_OPTIONS), partial(_content, REGISTRY_OPTIONS)) if address else None
+    return registry(address, options_of(REGISTRY_OPTIONS), partial(_content, REGISTRY_OPTIONS)) if address else None
 
 
 def broker() -> Broker:
@@ -176,7 +176,7 @@ def _of_stack(field: str, variable: str, what: str) -> str:
     return address
 
 
-def _options(variable: str) -> dict[str, Any]:
+def options_of(variable: str) -> dict[str, Any]:
     """What a variable says: a JSON object, or the path of a file that holds one."""
     given = os.environ.get(variable, "").strip()
     if not given:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.withheld import without
 from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def run(
 
 def surroundings() -> dict[str, str]:
     """Our environment without what would steer Postgres, and with its messages in English."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LOCKSTEP_"))}
+    kept = {name: value for name, value in without(os.environ).items() if not name.startswith(("PG", "LOCKSTEP_"))}
     return kept | {"LC_ALL": "C"}
 
 

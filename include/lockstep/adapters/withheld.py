@@ -1,0 +1,35 @@
+"""What a child process is not given: secrets of this process's environment that it does not need."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, MutableMapping
+
+# Airflow's own, and those of Lockstep that no run needs.
+FROM_RUNS = re.compile(
+    "AIRFLOW_(CONN|VAR)_.*|AIRFLOW__(API_AUTH__JWT_|API__SECRET_KEY|CORE__FERNET_KEY|DATABASE__SQL_ALCHEMY_CONN|SECRETS__BACKEND"
+    "|CORE__SQL_ALCHEMY_CONN|CELERY__(BROKER_URL|RESULT_BACKEND)|EXECUTION_API__JWT_).*"
+    "|LOCKSTEP_(TARGETS_DSN|SIGNING_KEY)|SPARK_REMOTE|SPARK_CONNECT_AUTHENTICATE_TOKEN"
+)
+# What a run needs, and a program that it starts does not: Spark's tasks are given theirs by value.
+FROM_PROGRAMS = re.compile(rf"{FROM_RUNS.pattern}|LOCKSTEP_(DSN|KAFKA_CONFIG|REGISTRY_CONFIG|STORE_.*)|PGPASSWORD")
+
+
+@contextmanager
+def withheld(environ: MutableMapping[str, str] = os.environ, of: re.Pattern[str] = FROM_RUNS) -> Iterator[None]:
+    """Takes these secrets out of the environment for the block: what is started in it inherits none of them."""
+    kept = {name: environ.pop(name) for name in list(environ) if of.fullmatch(name)}
+    try:
+        yield
+    finally:
+        environ.update(kept)
+
+
+def without(environ: Mapping[str, str], of: re.Pattern[str] = FROM_PROGRAMS) -> dict[str, str]:
+    """Returns an environment without these secrets."""
+    return {name: value for name, value in environ.items() if not of.fullmatch(name)}

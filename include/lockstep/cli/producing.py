@@ -1,0 +1,203 @@
+"""`doctor --production`: the deployment as this machine, this environment and the database show it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import socket
+import stat
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from lockstep.adapters import folders
+from lockstep.cli import surroundings
+from lockstep.cli.certifying import SIGNING_KEY
+from lockstep.core.errors import Refusal
+from lockstep.core.production import ProductionFacts, Way
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lockstep.adapters.machine_facts import MachineFacts
+    from lockstep.core.findings import Report
+
+Environ = Mapping[str, str]
+HERE = ("localhost", "127.0.0.1", "::1", "")
+DEFAULT_MODE = "prefer"  # libpq's own
+PATHS = ("LOCKSTEP_KAFKA_CONFIG", "LOCKSTEP_REGISTRY_CONFIG", SIGNING_KEY, "PGPASSFILE", "PGSSLKEY")
+KEYS = ("ssl.key.location", "ssl.keystore.location")
+DAGS_FOR = ("dags_for", "history_dag_for")
+
+
+def production_facts(report: Report, machine: MachineFacts, environ: Environ = os.environ) -> ProductionFacts:
+    """Gathers what can be seen from here; a server that is away is the doctor's finding."""
+    login, excess, standbys, postgres = _of_database()
+    options, kafka = _of_kafka()
+    key = environ.get(SIGNING_KEY)
+    remote = environ.get("SPARK_REMOTE", "")
+    project = _project()
+    return ProductionFacts(
+        problems=report.problems,
+        embedded=_embedded(),
+        excess=excess,
+        login=login,
+        postgres=postgres,
+        kafka=kafka,
+        kafka_verifies=options.get("ssl.endpoint.identification.algorithm", "https") == "https",
+        kafka_login=bool(
+            {"sasl.username", "ssl.certificate.location", "ssl.certificate.pem", "ssl.key.pem"} & options.keys()
+        ),
+        registry=_registry(environ),
+        spark_remote=bool(remote),
+        spark_token=";token=" in remote or bool(environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN")),
+        standbys=standbys,
+        without_approvers=without_approvers(project / "dags"),
+        signing_key=key or None,
+        ledger_is_here=postgres is not None and not postgres.far,
+        open_files=open_files(environ, project),
+        locks_without_hashes=locks_without_hashes(project),
+        jars=machine.jars if isinstance(machine.jars, str) else None,
+        tagged_images=_images(project, environ),
+    )
+
+
+def without_approvers(dags: Path) -> list[str]:
+    """Names the DAG files that make a history DAG whose approvers nobody has named."""
+    found = []
+    for file in sorted(dags.glob("*.py")):
+        with suppress(SyntaxError, UnicodeDecodeError):
+            calls = [
+                node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)
+            ]
+            if any(_name_of(call) in DAGS_FOR and not _names_approvers(call) for call in calls):
+                found.append(f"dags/{file.name}")
+    return found
+
+
+def open_files(environ: Environ, project: Path) -> dict[str, str]:
+    """Lists files with secrets that accounts besides their owner may read, with their modes."""
+    files = {Path(environ[name]) for name in PATHS if environ.get(name) and not environ[name].lstrip().startswith("{")}
+    with suppress(Refusal):
+        files |= {Path(path) for path in _paths_of_keys()}
+    files |= {
+        project / ".env",
+        project / ".lockstep" / "stack.json",
+        project / ".lockstep" / "airflow" / "secrets.json",
+    }
+    found = {}
+    for file in sorted(files):
+        with suppress(OSError):
+            mode = stat.S_IMODE(file.stat().st_mode)
+            if mode & (stat.S_IRWXG | stat.S_IRWXO):
+                found[str(file)] = f"{mode:04o}"
+    return found
+
+
+def locks_without_hashes(project: Path) -> list[str]:
+    """Names the requirement locks in which a package stands without the hash of its files."""
+    found = []
+    for lock in sorted(project.glob("requirements*.txt")):
+        entries = lock.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+        if any("==" in entry and "--hash=sha256:" not in entry for entry in entries if not entry.startswith("#")):
+            found.append(lock.name)
+    return found
+
+
+def _of_database() -> tuple[str, list[str] | None, int | None, Way | None]:
+    from lockstep.adapters.postgres import connect_as_is, way_to
+    from lockstep.core.replication_findings import SYNCHRONOUS
+    from lockstep.ledger.facts import ledger_facts
+    from lockstep.ledger.replication import replication_facts
+
+    try:
+        dsn = surroundings.dsn()
+        with closing(connect_as_is(dsn, name="lockstep doctor")) as conn:
+            ledger, replication = ledger_facts(conn), replication_facts(conn, dsn)
+    except Refusal:
+        return "", None, None, None
+    hosts, mode = way_to(dsn)
+    waits = sum(each.sync_state in SYNCHRONOUS for each in replication.standbys)
+    return (
+        ledger.login,
+        list(ledger.excess),
+        waits,
+        Way(_far(hosts), mode or os.environ.get("PGSSLMODE") or DEFAULT_MODE),
+    )
+
+
+def _of_kafka() -> tuple[dict[str, str], Way | None]:
+    try:
+        hosts = [each.rpartition(":")[0] for each in surroundings.kafka().split(",")]
+        options = surroundings.kafka_options().for_librdkafka()
+    except Refusal:
+        return {}, None
+    return options, Way(_far(hosts), options.get("security.protocol", "plaintext").lower())
+
+
+def _registry(environ: Environ) -> Way | None:
+    addresses = [urlsplit(each.strip()) for each in environ.get("LOCKSTEP_REGISTRY", "").split(",") if each.strip()]
+    if not addresses:
+        return None
+    plain = [each for each in addresses if each.scheme != "https"]
+    return Way(_far(each.hostname or "" for each in plain or addresses), (plain or addresses)[0].scheme)
+
+
+def _embedded() -> list[str]:
+    from lockstep.dev import stack
+
+    known = stack.find()
+    if known is None:
+        return []
+    found = []
+    for what, of_stack, ask in (("Postgres", known.dsn, surroundings.dsn), ("Kafka", known.kafka, surroundings.kafka)):
+        with suppress(Refusal):
+            if of_stack is not None and ask() == of_stack:
+                found.append(what)
+    return found
+
+
+def _far(hosts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({host for host in hosts if host.strip("[]") not in (*HERE, socket.gethostname())}))
+
+
+def _project() -> Path:
+    """The folder that pipelines, DAGs and locks stand in."""
+    with suppress(Refusal):
+        root = folders.root()
+        if root.parent.name == "include":
+            return root.parents[1]
+    return Path.cwd()
+
+
+def _paths_of_keys() -> Iterator[str]:
+    for variable in ("LOCKSTEP_KAFKA_CONFIG", "LOCKSTEP_REGISTRY_CONFIG"):
+        options = surroundings.options_of(variable)
+        yield from (str(options[name]) for name in KEYS if name in options)
+
+
+def _images(project: Path, environ: Environ) -> list[str]:
+    from lockstep.dev.images import named, unpinned
+
+    if not (project / ".env.example").exists():
+        return []
+    images = named(project, environ)
+    return [f"{name}={image}" for name, image in images.items() if unpinned({name: image})]
+
+
+def _name_of(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+
+
+def _names_approvers(call: ast.Call) -> bool:
+    history = next((word.value for word in call.keywords if word.arg == "history"), None)
+    if not isinstance(history, ast.Dict):
+        return False
+    return any(
+        isinstance(key, ast.Constant)
+        and key.value == "approvers"
+        and not (isinstance(value, ast.Tuple) and not value.elts)
+        for key, value in zip(history.keys, history.values, strict=True)
+    )

@@ -1,0 +1,92 @@
+"""What is missing for production: each point by itself, on both sides of the line, and the page that says the same."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lockstep.core.production import Point, ProductionFacts, Way, missing
+
+PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+SOUND = ProductionFacts(
+    problems=0,
+    embedded=(),
+    excess=(),
+    login="lockstep_run",
+    postgres=Way(("db.example",), "verify-full"),
+    kafka=Way(("k1.example", "k2.example"), "sasl_ssl"),
+    kafka_verifies=True,
+    kafka_login=True,
+    registry=Way(("r.example",), "https"),
+    spark_remote=True,
+    spark_token=True,
+    standbys=1,
+    without_approvers=(),
+    signing_key="/keys/sign.pem",
+    ledger_is_here=False,
+    open_files={},
+    locks_without_hashes=(),
+    jars=None,
+    tagged_images=(),
+)
+FOUND = {
+    "the doctor's problems": ({"problems": 2}, Point.DOCTOR, "2 problems"),
+    "the embedded servers": ({"embedded": ("Postgres", "Kafka")}, Point.EMBEDDED, "Postgres and Kafka of"),
+    "a login that makes roles": ({"excess": ("createrole",)}, Point.RUN_LOGIN, "createrole"),
+    "a login that migrates": ({"excess": ("member of lockstep_owner",)}, Point.OWNER, "migrates and runs"),
+    "no TLS": ({"postgres": Way(("db",), "disable")}, Point.POSTGRES_TLS, "db by sslmode=disable"),
+    "TLS to whoever answers": ({"postgres": Way(("db",), "require")}, Point.POSTGRES_TLS, "sslmode=require"),
+    "TLS to whoever has a certificate": ({"postgres": Way(("db",), "verify-ca")}, Point.POSTGRES_TLS, "verify-ca"),
+    "a broker without TLS": ({"kafka": Way(("k",), "plaintext")}, Point.KAFKA_TLS, "k by security.protocol plaintext"),
+    "a password without TLS": ({"kafka": Way(("k",), "sasl_plaintext")}, Point.KAFKA_TLS, "sasl_plaintext"),
+    "a name that nobody compares": ({"kafka_verifies": False}, Point.KAFKA_TLS, "no look at the host's name"),
+    "a broker that lets everybody in": ({"kafka_login": False}, Point.KAFKA_LOGIN, "no sasl.username"),
+    "a registry without TLS": ({"registry": Way(("r",), "http")}, Point.REGISTRY_TLS, "r by http"),
+    "Spark without a token": ({"spark_token": False}, Point.SPARK_TOKEN, "every client"),
+    "one copy": ({"standbys": 0}, Point.STANDBY, "no standby"),
+    "nobody named": ({"without_approvers": ("dags/a.py",)}, Point.APPROVERS, "dags/a.py"),
+    "no key": ({"signing_key": None}, Point.SIGNING_KEY, "names none"),
+    "the key beside the ledger": ({"ledger_is_here": True}, Point.SIGNING_KEY, "/keys/sign.pem lies on"),
+    "a file for everybody": ({"open_files": {"/x/.env": "0644"}}, Point.FILES, "/x/.env is 0644"),
+    "a lock without hashes": ({"locks_without_hashes": ("requirements.txt",)}, Point.HASHES, "requirements.txt"),
+    "jars of others": ({"jars": "kafka-clients.jar has another checksum"}, Point.JARS, "another checksum"),
+    "an image by tag": ({"tagged_images": ("KAFKA_IMAGE=apache/kafka:4",)}, Point.IMAGES, "apache/kafka:4"),
+}
+
+
+def test_a_sound_deployment_misses_nothing():
+    assert missing(SOUND) == []
+
+
+@pytest.mark.parametrize(("change", "point", "words"), FOUND.values(), ids=FOUND)
+def test_a_point_that_is_not_met_is_named_with_the_next_command(change, point, words):
+    (found,) = missing(replace(SOUND, **change))
+    assert found.point is point
+    assert words in found.found
+    assert found.next_command
+    assert "\n" not in str(found)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"postgres": Way((), "disable"), "kafka": Way((), "plaintext"), "kafka_login": False},
+        {"postgres": None, "kafka": None, "kafka_login": False, "excess": None, "standbys": None},
+        {"registry": None},
+        {"registry": Way((), "http")},
+        {"spark_remote": False, "spark_token": False},
+    ],
+    ids=["on this machine", "away", "no registry", "a registry here", "no Spark Connect"],
+)
+def test_what_is_not_there_or_is_this_machine_is_no_finding(change):
+    assert missing(replace(SOUND, **change)) == []
+
+
+def test_every_point_has_a_case_and_the_page_names_every_point_and_no_other():
+    section = PAGE.read_text().partition("## How to run it in production")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+?) \| [^|]+ \|$", section, flags=re.MULTILINE)
+    assert [row for row in rows if row not in ("point", "---")] == [str(point) for point in Point]
+    assert {point for _, point, _ in FOUND.values()} == set(Point)
