@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from lockstep.core.ledger_findings import OF_A_RUN
-from lockstep.dev import kafka
+from lockstep.dev import airflow, kafka
 from lockstep.dev.airflow_settings import SETTINGS, Place, environment
 
 CHECKOUT = Path(__file__).parents[2]
@@ -37,6 +37,36 @@ ELSEWHERE = {
     "JAVA_HOME": "the image has a Java on PATH",
     "PATH": "the image's",
     "SPARK_LOCAL_IP": "executors in other containers call their driver by SPARK_LOCAL_HOSTNAME",
+}
+
+
+# Which part of the embedded Airflow a service is. The command line is none: it needs what Airflow's database does, and less.
+PART = {
+    "airflow-init": "db",
+    "airflow-apiserver": "api-server",
+    "airflow-scheduler": "scheduler",
+    "airflow-dag-processor": "dag-processor",
+    "lockstep": "command line",
+}
+NOBODYS = re.compile("(?!)")
+NOT_FOR = {
+    "api-server": NOBODYS,
+    "scheduler": NOBODYS,
+    **airflow.NOT_FOR,
+    "command line": re.compile(f"{airflow.NOT_FOR['db'].pattern}|AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"),
+}
+# Each secret of .env, and the services that have it.
+RUNS = {"airflow-apiserver", "airflow-scheduler"}
+NEEDED_BY = {
+    "POSTGRES_PASSWORD": {"postgres"},
+    "LOCKSTEP_PG_PASSWORD": {"postgres", "airflow-init", "lockstep"},
+    "LOCKSTEP_RUN_PG_PASSWORD": {"postgres", *RUNS},
+    "AIRFLOW_PG_PASSWORD": {"postgres", "airflow-init", "airflow-dag-processor", *RUNS},
+    "AIRFLOW_FERNET_KEY": {"airflow-dag-processor", *RUNS},
+    "AIRFLOW_JWT_SECRET": RUNS,
+    "AIRFLOW_API_SECRET": RUNS,
+    "AIRFLOW_ADMIN_PASSWORD": {"airflow-apiserver"},
+    "AIRFLOW_REVIEWER_PASSWORD": {"airflow-apiserver"},
 }
 
 
@@ -127,7 +157,8 @@ def test_airflow_is_told_of_its_place_by_the_same_names(tmp_path):
     embedded = set(environment(tmp_path, place, 1, (2, 3)))
 
     for name in AIRFLOWS:
-        assert embedded - set(SERVICES[name]["environment"]) <= set(ELSEWHERE)
+        missing = embedded - set(SERVICES[name]["environment"]) - set(ELSEWHERE)
+        assert missing == {variable for variable in embedded if NOT_FOR[PART[name]].fullmatch(variable)}, name
         assert {own for own in SERVICES[name]["environment"] if own.startswith("AIRFLOW__")} <= embedded
 
 
@@ -159,6 +190,20 @@ def test_airflow_runs_with_a_runs_five_roles_and_only_the_migrating_services_kno
     assert granted == [", ".join(OF_A_RUN)]
     knows = {name for name in AIRFLOWS if "LOCKSTEP_PG_PASSWORD" in str(SERVICES[name]["environment"])}
     assert knows == {"airflow-init", "lockstep"}
+
+
+def test_each_service_has_the_secrets_that_it_needs_and_no_other():
+    has = {
+        secret: {name for name, service in SERVICES.items() if f"${{{secret}:" in str(service)} for secret in NEEDED_BY
+    }
+    assert has == NEEDED_BY
+    assert {name for name in example() if re.search(r"PASSWORD|SECRET|KEY", name)} == set(NEEDED_BY)
+    for name, service in SERVICES.items():
+        assert not {"env_file", "secrets", "configs", "extends"} & service.keys(), name  # by which others would come in
+        assert not (COMPOSE.get("secrets"))
+        assert not (COMPOSE.get("configs"))
+        build = str(service.get("build", ""))
+        assert not [secret for secret in NEEDED_BY if secret in build], "an image keeps its arguments"
 
 
 def test_the_broker_is_set_up_as_the_embedded_one():

@@ -1,4 +1,4 @@
-"""Mutants of what keeps a pipeline's author from the ledger."""
+"""Mutants of what keeps a pipeline's author from the ledger, and secrets from where nobody needs them."""
 
 from __future__ import annotations
 
@@ -95,6 +95,24 @@ MUTANTS = [
         "a policy of an author's would run as the owner",
         "tests/ledger/test_rights.py::test_a_policy_of_a_targets_author_does_not_run_as_the_owner",
         Edit("ledger/migrations/0029_targets_have_an_owner.sql", "set row_security = off", "set row_security = on"),
+        long=True,
+    ),
+    one(
+        "Spark inherits the logins",
+        "a crash report of a Spark program would show them",
+        "tests/spark/test_canaries.py::test_no_secret_shows_where_it_is_not_needed",
+        Edit("adapters/spark_session.py", "with withheld(of=FROM_PROGRAMS):", "with withheld({}):"),
+        long=True,
+    ),
+    one(
+        "an unencrypted way is no finding",
+        "a deployment without TLS would count as ready",
+        "tests/core/test_production.py::test_a_point_that_is_not_met_is_named_with_the_next_command[no TLS]",
+        Edit(
+            "core/production.py",
+            'way.far and way.encryption != "verify-full":',
+            'way.far and way.encryption == "allow":',
+        ),
         long=True,
     ),
 ]

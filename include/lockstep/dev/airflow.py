@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import ensure_database
+from lockstep.adapters.withheld import without
 from lockstep.core.errors import Refusal
 from lockstep.dev import ports, processes
 from lockstep.dev.airflow_api import AirflowApi
@@ -29,8 +31,14 @@ LOGS = 2  # ports for the log servers of workers and triggerer
 ABANDONED = "30s"
 # As the health page calls them; the api-server is who answers.
 HEALTH = {"api-server": "metadatabase", "scheduler": "scheduler", "dag-processor": "dag_processor"}
-# The DAG processor runs the authors' files, and signs no token.
-NOT_FOR = {"dag-processor": ("AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW__API__SECRET_KEY")}
+# The DAG processor runs the authors' files, signs no token and reaches no server of theirs; it decrypts Airflow's variables.
+# What migrates Airflow's database needs its address alone. The containers of docker-compose.yaml have the same.
+NOT_FOR = {
+    "dag-processor": re.compile("AIRFLOW__API_AUTH__JWT_SECRET|AIRFLOW__API__SECRET_KEY|AIRFLOW_CONN_.*"),
+    "db": re.compile(
+        "AIRFLOW__API_AUTH__JWT_SECRET|AIRFLOW__API__SECRET_KEY|AIRFLOW__CORE__FERNET_KEY|AIRFLOW_(CONN|VAR)_.*"
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,7 @@ def start(home: Path, place: Place, port: int | None = None) -> Airflow:
     for part in PARTS:
         if known is None or part not in known.parts:
             pid_file = folder / f"{part}.pid"
-            given = {name: value for name, value in environ.items() if name not in NOT_FOR.get(part, ())}
+            given = without(environ, NOT_FOR[part]) if part in NOT_FOR else environ
             processes.launch([_door(), part], log=folder / f"{part}.log", pid_file=pid_file, environ=given)
     return _ready(home)
 
@@ -139,7 +147,7 @@ def _prepare(folder: Path, place: Place, environ: dict[str, str]) -> None:
         return
     ensure_database(place.dsn, place.metadata, idle_in_transaction_session_timeout=ABANDONED)
     log = folder / "migrate.log"
-    if not processes.run([_door(), "db", "migrate"], log=log, environ=environ):
+    if not processes.run([_door(), "db", "migrate"], log=log, environ=without(environ, NOT_FOR["db"])):
         raise Refusal(f"Airflow's database was not migrated: {processes.last_line(log)}", next_command=f"less {log}")
     mark.write_text(now)
 
