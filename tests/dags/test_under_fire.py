@@ -338,4 +338,5 @@ def test_no_secret_is_where_it_is_not_needed(house):
     }
     assert {name: places for name, places in shown.items() if places} == {}
     assert environments.holding(hidden["jwt"]), "the servers of Airflow have it: the test sees environments"
-    assert not [each for each in environments.holding(hidden["jwt"]) if "dag-processor" in each]
+    for name in ("jwt", "api", "warehouse", "registry"):
+        assert not [each for each in environments.holding(hidden[name]) if "dag-processor" in each], name

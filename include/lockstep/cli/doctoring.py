@@ -18,9 +18,9 @@ from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
     from lockstep.adapters.kafka_facts import SurveyedBroker
-    from lockstep.adapters.machine_facts import MachineFacts
     from lockstep.core.definition import Pipeline
     from lockstep.core.findings import Finding, Report
+    from lockstep.core.machine_findings import MachineFacts
 
 WIDEST = 100
 

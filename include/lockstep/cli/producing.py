@@ -21,8 +21,8 @@ from lockstep.core.production import ProductionFacts, Way
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from lockstep.adapters.machine_facts import MachineFacts
     from lockstep.core.findings import Report
+    from lockstep.core.machine_findings import MachineFacts
 
 Environ = Mapping[str, str]
 HERE = ("localhost", "127.0.0.1", "::1", "")
