@@ -9,7 +9,7 @@ import psycopg2
 import pytest
 
 from here import Here
-from lockstep.adapters.postgres import COMMITTER, READER, connect, staging_dsn, transaction
+from lockstep.adapters.postgres import COMMITTER, READER, STAGER, connect, staging_dsn, transaction
 from lockstep.core.decisions import Caller
 from lockstep.core.errors import Refusal
 from lockstep.core.staging import STAGING_SCHEMA, AttemptId
@@ -249,14 +249,22 @@ def test_only_the_newest_attempt_attaches_and_only_what_it_has_staged(by_batch, 
     here = by_batch()
     attempt = staged(here)
     its = f"{STAGING_SCHEMA}.{attempt.table}"
+    others = f"{STAGING_SCHEMA}.attempt_77_77_x"  # as plain as its own
+    with transaction(here.at.conn, STAGER) as cur:
+        cur.execute(f"create table {others} (like {its})")
     for table, batch, token, why in (
+        (others, attempt.batch_id, attempt.token, "own_staging"),
         (its, attempt.batch_id, attempt.token + 1, "newest_attempt"),
         (its, attempt.batch_id + 1, attempt.token, "newest_attempt"),
         ("public.drill", attempt.batch_id, attempt.token, "own_staging"),
     ):
-        with pytest.raises(psycopg2.DatabaseError) as refused, transaction(here.at.conn, COMMITTER) as cur:
-            cur.execute("select lockstep.attach_staged('public.drill', %s, %s, %s)", (table, batch, token))
-        assert refused.value.diag.constraint_name == why
+        refused = None
+        try:
+            with transaction(here.at.conn, COMMITTER) as cur:
+                cur.execute("select lockstep.attach_staged('public.drill', %s, %s, %s)", (table, batch, token))
+        except psycopg2.DatabaseError as error:
+            refused = error.diag.constraint_name
+        assert refused == why, (table, batch, token)
     assert drill.ask(PARTITIONS) == []
 
 

@@ -20,7 +20,7 @@ MUTANTS = [
         "nobody looks at what target.sql leaves behind",
         "a trigger of the author's would run with a run's rights",
         (f"{LEFT}[a trigger]", f"{LEFT}[a domain]"),
-        Edit(CODE, "            if left:\n", "            if left and not left:\n"),
+        Edit(CODE, "        if left:\n", "        if left and not left:\n"),
     ),
     one(
         "functions of Postgres are let through whatever they do",
@@ -43,14 +43,14 @@ MUTANTS = [
             f"{LEFT}[a trigger on a table of its own that waits for COMMIT]",
             f"{LEFT}[a cursor that waits for COMMIT]",
         ),
-        Edit(CODE, "                _refuse_what_waits(cur, pipeline)\n", ""),
+        Edit(CODE, "            _refuse_what_waits(cur, pipeline)\n", ""),
         long=True,
     ),
     one(
         "the author's names are kept while his work is looked at",
         "a function of his would answer in the place of one of Postgres",
         (f"{LEFT}[names of its own]",),
-        Edit(CODE, '                cur.execute(Q["own_names"])\n', ""),
+        Edit(CODE, '            cur.execute(Q["own_names"])\n', ""),
         long=True,
     ),
     one(
@@ -107,7 +107,7 @@ MUTANTS = [
     one(
         "an unencrypted way is no finding",
         "a deployment without TLS would count as ready",
-        "tests/core/test_production.py::test_a_point_that_is_not_met_is_named_with_the_next_command[no TLS]",
+        ("tests/core/test_production.py::test_a_point_that_is_not_met_is_named_with_the_next_command[no TLS]",),
         Edit(
             "core/production.py",
             'way.far and way.encryption != "verify-full":',

@@ -219,6 +219,7 @@ MUTANTS = [
         "reap would take it for something left behind",
         f"{BY_BATCH}test_the_staged_rows_become_the_batchs_partition",
         Edit(ATTACHING, "execute format('alter table %s set schema", "perform format('alter table %s set schema"),
+        Edit(ATTACHING, "staged, (select relowner::regrole", "staged, (select 'lockstep_owner'::regrole"),
         long=True,
     ),
     one(
