@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
 from lockstep.adapters import spark_short
 from lockstep.adapters.kafka_ranges import KafkaRanges
 from lockstep.adapters.postgres import staging_dsn
 from lockstep.adapters.spark_errors import found_away, told
+from lockstep.adapters.spark_isolation import isolating, newest_task, trial
 from lockstep.adapters.spark_jobs import jobs
+from lockstep.adapters.spark_once import read_once
 from lockstep.adapters.spark_ranges import groups, outcomes, probe, require_no_shuffle, with_end
 from lockstep.adapters.spark_rows import taken_in, typed, with_bytes
 from lockstep.adapters.spark_session import session
 from lockstep.adapters.spark_source import records_of
-from lockstep.core.errors import BadData, Superseded
+from lockstep.core.errors import ReaderDied, Superseded
 from lockstep.core.guarantees import EACH_STREAM, commit_unit
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.staging import Run
 from lockstep.core.tasks import A_COMMIT, tasks_for
 from lockstep.formats import decoded
-from lockstep.staging.plans import cuts, reads, unrepeatable
+from lockstep.staging.plans import reads, unrepeatable
 from lockstep.staging.range_writer import SPARK_OUTCOMES, RangeWriter
 from lockstep.staging.source import kept, source_lines
 from lockstep.staging.tally import SPARK_LINES, lines_of
@@ -36,13 +35,19 @@ from lockstep.staging.transforms import Transforms
 from lockstep.staging.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    from pyspark.sql import DataFrame
 
     from lockstep.core.accounting import ManifestLine
     from lockstep.core.columns import Column
     from lockstep.core.folder import PipelineFolder
+    from lockstep.core.offsets import StreamRange
     from lockstep.core.registry import Registry
     from lockstep.core.staging import RangeOutcome, RangeTask, StageWork
+
+    Made = TypeVar("Made")
 
 
 class SparkEngine:
@@ -108,8 +113,10 @@ class SparkEngine:
         beside = work.raw_table if self._folder.quarantines and not self._folder.is_straight else None
         writer = Writer(dsn, work.table, work.batch_id, work.token, work.from_offsets, tables[0][1], tombs, beside)
 
-        def staged() -> tuple[ManifestLine, ...]:
+        def staged(work: StageWork) -> tuple[ManifestLine, ...]:
             slots = self._tasks(work)
+            if work.after_task is not None:
+                return self._staged(self._decoded(work, slots), writer, work, slots)
             parts = groups(work.ranges, slots)
             lines, left = spark_short.staged(parts, self._folder, self._reader.records, writer)
             if not left:
@@ -128,20 +135,36 @@ class SparkEngine:
         def writer_of(part: StageWork) -> RangeWriter:
             return RangeWriter(task, run, part.from_offsets, names)
 
-        def committed() -> tuple[RangeOutcome, ...]:
+        def long(work: StageWork, parts: Sequence[tuple[StreamRange, ...]]) -> tuple[RangeOutcome, ...]:
+            works = [replace(work, ranges=part) for part in parts]
+            return outcomes([self._committed(part, writer_of(part)) for part in works], len(parts), self._where)
+
+        def committed(work: StageWork) -> tuple[RangeOutcome, ...]:
             parts = groups(work.ranges, self._tasks(work, A_COMMIT))
+            if work.after_task is not None:
+                return long(work, parts)
             done, left = spark_short.committed(parts, self._folder, self._reader.records, writer_of(work))
             if not left:
                 return done
-            if (raw := spark_short.shortened(left, self._folder, self._reader.records, says_end=True)) is not None:
-                records = with_bytes(self._formed(raw), self._folder)
-                frames = [records.mapInArrow(writer_of(work).whole, SPARK_OUTCOMES)]
-            else:
-                works = [replace(work, ranges=part) for part in left]
-                frames = [self._committed(part, writer_of(part)) for part in works]
-            return (*done, *outcomes(frames, len(left), self._where))
+            if (raw := spark_short.shortened(left, self._folder, self._reader.records, says_end=True)) is None:
+                return (*done, *long(work, left))
+            records = with_bytes(self._formed(raw), self._folder)
+            frame = records.mapInArrow(writer_of(work).whole, SPARK_OUTCOMES)
+            return (*done, *outcomes([frame], len(left), self._where))
 
         return self._done(work, committed)
+
+    def _dies(self, work: StageWork) -> bool:
+        """Whether a task dies that reads and decodes these records, and keeps nothing of them."""
+
+        def tried() -> None:
+            trial(self._decoded(work, self._tasks(work)), self._folder, self._transforms, work)
+
+        try:
+            self._asked(work, tried)
+        except ReaderDied:
+            return True
+        return False
 
     def _tasks(self, work: StageWork, per_range: int = 0) -> int:
         return tasks_for([item.offsets.span + per_range for item in work.ranges], jobs().slots)
@@ -154,7 +177,12 @@ class SparkEngine:
     def _formed(self, raw: DataFrame) -> DataFrame:
         return decoded(raw, self._folder.pipeline, decode=self._folder.decode, registry=self._registry)
 
-    def _done(self, work: StageWork, do: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+    def _done(self, work: StageWork, do: Callable[[StageWork], Made]) -> Made:
+        """Does it, without the records that are proved to end their reader."""
+        newest = partial(self._asked, work, newest_task)
+        return isolating(work, lambda its: self._asked(its, partial(do, its)), self._dies, newest)
+
+    def _asked(self, work: StageWork, do: Callable[[], Made]) -> Made:
         """Does it under a name by which it can be cancelled, and tells what went wrong in one line."""
         group = f"{work.table}_{secrets.token_hex(4)}"  # one that is cancelled runs no job any more
         jobs().begin(group, f"{work.pipeline}: batch {work.batch_id}")
@@ -187,7 +215,7 @@ class SparkEngine:
         if sum(map(reads, outs)) == 1:
             lines = lines_of(typed(outs[0], work.columns).mapInArrow(writer.outlet, SPARK_LINES))
             return kept(source_lines(writer.dsn, work, slots), lines)
-        return self._read_once(accepted, outs, writer, work, slots)
+        return read_once(accepted, outs, writer, work, slots, self._deleting())
 
     def _committed(self, work: StageWork, writer: RangeWriter) -> DataFrame:
         """What one task does with its group of ranges."""
@@ -197,27 +225,6 @@ class SparkEngine:
         accepted = taken_in(records, self._folder, writer.intake)
         out = self._transforms.applied(self._folder.pipeline.first, accepted, work.run)
         return with_end(typed(out, work.columns)).mapInArrow(writer.outlet, SPARK_OUTCOMES)
-
-    def _read_once(
-        self, accepted: DataFrame, outs: list[DataFrame], writer: Writer, work: StageWork, slots: int
-    ) -> tuple[ManifestLine, ...]:
-        """The way of records that are used several times, by their targets or within one transform.
-
-        They are read from the log before anything is made of them and kept meanwhile, so that nobody reads it twice.
-        """
-        if what := next(filter(None, map(cuts, outs)), None):
-            raise BadData(
-                f"{self._where}: a transform must not use {what}: the records that it leaves are like lost ones",
-                next_command=f"lockstep check {self._where}",
-            )
-        accepted.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            accepted.write.format("noop").mode("overwrite").save()
-            source = source_lines(writer.dsn, work, slots, self._deleting())
-            outlets = [_outlet(out, writer, work, place) for place, out in enumerate(outs)]
-            return kept(source, lines_of(reduce(DataFrame.unionAll, outlets), len(outs)))
-        finally:
-            accepted.unpersist()
 
     def _deleting(self) -> tuple[int, ...]:
         """For each target, how many of its rows a tombstone is."""
@@ -233,10 +240,3 @@ class SparkEngine:
     @property
     def _where(self) -> str:
         return self._folder.pipeline.name
-
-
-def _outlet(out: DataFrame, writer: Writer, work: StageWork, place: int) -> DataFrame:
-    """The lines of the tasks that stage what one target is to get, each with the target's place."""
-    table, columns = work.tables[place]
-    lines = typed(out, columns).mapInArrow(replace(writer, table=table).outlet, SPARK_LINES)
-    return lines.withColumn("place", F.lit(place))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from lockstep.core.errors import BadData, Refusal, Unreachable, is_away, said_in, spark_lost
+from lockstep.core.errors import BadData, ReaderDied, Refusal, Unreachable, is_away, said_in, spark_lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 # What Spark says when a task's process was killed, crashed, or had no memory left.
-DIED = ("Python worker exited unexpectedly", "java.io.EOFException", "java.lang.OutOfMemoryError")
+DIED = (
+    "Python worker exited unexpectedly",
+    "java.io.EOFException",
+    "java.lang.OutOfMemoryError",
+    "exited caused by one of the running tasks",  # an executor; one that was preempted is said to be unrelated
+)
 RANGES_SHOWN = 10
 
 
@@ -43,7 +48,7 @@ def told(error: Exception, where: str, work: StageWork) -> Exception:
         return Unreachable(f"{where}: batch {work.batch_id} could not be read: {away[:300]}")
     ranges = ", ".join(str(item.offsets) for item in work.ranges[:RANGES_SHOWN])
     if any(died in line for line in lines for died in DIED):
-        return BadData(
+        return ReaderDied(
             f"{where}: batch {work.batch_id} could not be staged: the process of a task died, or had no memory left, while it "
             f"read {ranges}",
             next_command=f"lockstep skip {where} --to PARTITION:OFFSET --reason ... for the record, if one is at fault",

@@ -32,7 +32,8 @@ SIZE = f"{LENGTH} + coalesce(aggregate(headers, 0, (size, h) -> size + {HEADER})
 def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str], most: int) -> DataFrame:
     """The ranges' records as `RAW`, coordinates and all: assigned partitions, numeric offsets, committed records only.
 
-    A record of more than `most` bytes comes without them. `_bytes` is its true size.
+    A record of more than `most` bytes comes without them. `_bytes` is its true size. A hidden record comes without them,
+    too. Its `_bytes` are below zero: the complement of its size.
     """
     topic = work.ranges[0].offsets.topic_partition.topic
     parts = {item.offsets.topic_partition.partition: item for item in work.ranges}
@@ -46,6 +47,10 @@ def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str], mo
         "failOnDataLoss": "true",
         "includeHeaders": "true",
     }
+    hidden = [f"({item.offsets.topic_partition.partition}, {item.offsets.from_offset}L)" for item in work.hidden]
+    size, fits = SIZE, f"size between 0 and {most}"
+    if hidden:
+        size = f"case when (partition, offset) in ({', '.join(hidden)}) then ~({SIZE}) else {SIZE} end"
     streams = ", ".join(f"{partition}, {item.stream_id}" for partition, item in parts.items())
     # As SQL: each call of a function from Python is several round trips to the JVM.
     return (
@@ -53,17 +58,17 @@ def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str], mo
         .read.format("kafka")
         .options(**options)
         .load()
-        .selectExpr("*", f"{SIZE} as size")  # once for each record: it goes through the headers
+        .selectExpr("*", f"{size} as size")  # once for each record: it goes through the headers
         .selectExpr(
             f"element_at(map({streams}), partition) as _stream",
             "offset as _offset",
             "0 as _ordinal",
             f"{MOMENT} as _timestamp",
-            f"case when size <= {most} then key end as _key",
-            f"case when size <= {most} then value end as _value",
-            f"case when size <= {most} then to_json(transform(headers, h -> struct(h.key as key, {BASE64} as value))) end"
+            f"case when {fits} then key end as _key",
+            f"case when {fits} then value end as _value",
+            f"case when {fits} then to_json(transform(headers, h -> struct(h.key as key, {BASE64} as value))) end"
             " as _headers",
-            f"case when size <= {most} then {LENGTH} else size end as _bytes",
+            f"case when {fits} then {LENGTH} else size end as _bytes",
             "partition as _partition",
         )
     )

@@ -37,6 +37,10 @@ class BadData(Refusal):
     """The data or the code that read it made an attempt fail: three of these under the same code block a batch (T8)."""
 
 
+class ReaderDied(BadData):
+    """The process of a task ended while it read: a record that ends it, a machine that did, or no memory left."""
+
+
 class Superseded(Refusal):
     """A newer attempt owns the batch; this one ends without harm and without retry (T2)."""
 
@@ -64,7 +68,8 @@ class Unreachable(Refusal):
 def said_in(line: str) -> Refusal | None:
     """One of our own errors again, from the line by which a traceback in another process names it."""
     head, colon, rest = line.partition(": ")
-    kinds = (BadData, BadDefinition, DefinitionChanged, PositionMoved, Refusal, Superseded, Unreachable, WrongVersion)
+    kinds = (BadData, BadDefinition, DefinitionChanged, PositionMoved, ReaderDied, Refusal, Superseded, Unreachable)
+    kinds = (*kinds, WrongVersion)
     kind = {f"{__name__}.{each.__name__}": each for each in kinds}.get(head)
     if kind is None or not colon:
         return None

@@ -120,6 +120,8 @@ class StageWork:
     """One attempt's reading: these ranges, exactly, into this staging table with these decoded columns.
 
     `beside` has the columns of the targets behind the first, each of which has a staging table of its own.
+    `hidden` are records of one offset each that come without their bytes, for they end their reader. `after_task` is
+    set once a reader has died: of tasks up to this number nothing counts, and no short way is taken.
     """
 
     pipeline: str
@@ -130,6 +132,8 @@ class StageWork:
     beside: tuple[tuple[Column, ...], ...] = ()
     planned_at: datetime = NO_MOMENT
     nonce: str | None = None
+    hidden: tuple[StreamRange, ...] = ()
+    after_task: int | None = None
 
     @property
     def attempt(self) -> AttemptId:

@@ -53,9 +53,9 @@ def decoded_in_python(
         judge = decoder()
         for batch in batches:
             raw = [batch.column(name).to_pylist() for name in ("_key", "_value", "_headers", "_bytes")]
-            # A record that is too large comes without its bytes: no decoder is shown a record that is none.
+            # A record that is too large, or hidden, comes without its bytes: no decoder is shown a record that is none.
             outcomes = [
-                judge(*record) if size is None or size <= most else TOO_LARGE
+                judge(*record) if size is None or 0 <= size <= most else TOO_LARGE
                 for *record, size in zip(*raw, strict=True)
             ]
             yield _with_outcomes(batch, columns, outcomes)

@@ -43,7 +43,7 @@ ESCAPE = re.compile(r"\\(?:u00(..)|.)")
 class Record(NamedTuple):
     """One record as Kafka has it. `stamp` is in milliseconds, below 0 where there is none.
 
-    One that is `too_large` comes without its bytes.
+    One that is `withheld` comes without its bytes: it is too large, or ended its reader, and is a reject.
     """
 
     partition: int
@@ -52,7 +52,11 @@ class Record(NamedTuple):
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]] | None
     stamp: int
-    too_large: bool = False
+    withheld: bool = False
+
+    def without_bytes(self) -> Record:
+        """Returns the record as one that nobody decodes."""
+        return self._replace(key=None, value=None, headers=None, withheld=True)
 
 
 def undecodable(folder: PipelineFolder, registry: Registry | None) -> str | None:
@@ -117,7 +121,7 @@ class SecondReading:
 
     def _judged(self, record: Record) -> tuple[str, dict[str, Any], tuple[str, ...]]:
         names = tuple(column.name for column in self.columns)
-        if record.too_large:
+        if record.withheld:
             return REJECT, {}, ()
         try:
             outcome = self._judge(record.key, record.value, text_of(record.headers))

@@ -1,10 +1,12 @@
-"""Records that are too large: their reader takes the bytes away, and they are rejects whatever their format."""
+"""Records that are too large, or end their reader: they come without their bytes, and are rejects whatever their format."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
+
+from lockstep.core.isolation import FATAL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -13,12 +15,13 @@ if TYPE_CHECKING:
 
 
 def refused(records: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """The decoded records, those of more bytes than the limit being rejects without values."""
+    """Makes rejects without values of records that have more bytes than the limit, or are hidden."""
     most = pipeline.record_limits.bytes
-    fits = F.coalesce(F.col("_bytes") <= most, F.lit(True))  # noqa: FBT003 - a literal; a file's row has no bytes
+    fits = F.coalesce(F.col("_bytes").between(0, most), F.lit(True))  # noqa: FBT003 - a literal; a file's row has no bytes
     marks = {"_deleted": fits & F.col("_deleted")}
     if "_filtered" in records.columns:
         marks["_filtered"] = fits & F.col("_filtered")
     reason = F.format_string(f"is %d bytes after decompression; the limit is {most} (record_limits.bytes)", "_bytes")
+    reason = F.when(F.col("_bytes") < 0, F.lit(FATAL)).otherwise(reason)
     values = {column.name: F.when(fits, F.col(column.name)) for column in pipeline.columns}
     return records.withColumns({**marks, "_reason": F.when(fits, F.col("_reason")).otherwise(reason), **values})

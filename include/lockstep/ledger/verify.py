@@ -9,6 +9,7 @@ from psycopg2 import sql
 
 from lockstep.core.definition import Append, Upsert
 from lockstep.core.guarantees import Delivered
+from lockstep.core.isolation import FATAL
 from lockstep.core.verification import NAMED, Check, Segment, Wrong
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
@@ -145,6 +146,13 @@ def rejected_between(cur: cursor, stream_id: int, from_offset: int, until_offset
     """The rejects of a stretch."""
     stretch = {"stream_id": stream_id, "from_offset": from_offset, "until_offset": until_offset}
     cur.execute(Q["rejected_between"], stretch)
+    return {row.offset for row in every(cur)}
+
+
+def fatal_between(cur: cursor, stream_id: int, from_offset: int, until_offset: int) -> set[int]:
+    """Returns the rejects of a stretch that ended their reader's process: nobody decodes them again."""
+    stretch = {"stream_id": stream_id, "from_offset": from_offset, "until_offset": until_offset}
+    cur.execute(Q["fatal_between"], stretch | {"fatal": FATAL})
     return {row.offset for row in every(cur)}
 
 

@@ -167,6 +167,11 @@ where stream_id = %(stream_id)s and "offset" >= %(from_offset)s and "offset" < %
 -- The offsets of a stream that were rejected.
 select "offset" from lockstep.reject where stream_id = %(stream_id)s
 
+-- name: fatal_between
+-- The offsets of a stretch that were rejected because they ended their reader's process.
+select "offset" from lockstep.reject
+where stream_id = %(stream_id)s and "offset" >= %(from_offset)s and "offset" < %(until_offset)s and reason = %(fatal)s
+
 -- name: rejected_between
 -- The offsets of a stretch that were rejected.
 select "offset" from lockstep.reject

@@ -22,7 +22,7 @@ from lockstep.source_manifest where batch_id = %s and token = %s order by stream
 
 
 def source_lines(dsn: str, work: StageWork, slots: int, deleting: Sequence[int] = (1,)) -> list[ManifestLine]:
-    """What the tasks of this attempt wrote down, tries that lost included.
+    """What the tasks of this attempt wrote down, tries that lost included; none up to the work's `after_task`.
 
     `deleting` says, for each target, how many of its rows a tombstone is.
 
@@ -30,7 +30,8 @@ def source_lines(dsn: str, work: StageWork, slots: int, deleting: Sequence[int] 
     """
     with staging_session(dsn) as cur:
         cur.execute(LINES, (work.batch_id, work.token))
-        rows = cur.fetchall()
+        # An intake goes by a number below zero: the newer, the lower.
+        rows = [row for row in cur.fetchall() if work.after_task is None or row[1] < -1 - work.after_task]
     ended = {row[0] for row in rows}
     if len(ended) != slots:
         raise BadData(

@@ -60,7 +60,7 @@ class Tally:
             line["delivered"] += len(offsets)
             line["digest_sum"] += total
             line["digest_squares"] += squares
-            line["bytes"] += pc.sum(part.column("_bytes")).as_py() or 0
+            line["bytes"] += pc.sum(_sizes(part.column("_bytes"))).as_py() or 0
             times = pc.min_max(part.column("_timestamp")).as_py()
             _widen(line, "first_offset", "last_offset", int(offsets.min()), int(offsets.max()))
             _widen(line, "min_timestamp", "max_timestamp", times["min"], times["max"])
@@ -107,6 +107,11 @@ def _by_stream(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     if (np.diff(streams) < 0).any():
         batch = batch.take(pa.array(np.argsort(streams, kind="stable")))
     return stretches([batch])
+
+
+def _sizes(bytes_: pa.Array) -> pa.Array:
+    """A hidden record's size is below zero: its complement."""
+    return pc.if_else(pc.less(bytes_, 0), pc.bit_wise_not(bytes_), bytes_)
 
 
 def _distinct(offsets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -186,9 +186,11 @@ class _Contents:
         if segment.definition not in self._log.alike:
             self._others.add(segment.batch_id)
             return
+        rejected = ledger.rejected_between(self._log.cur, stream.stream_id, begin, until)
+        if rejected and (fatal := ledger.fatal_between(self._log.cur, stream.stream_id, begin, until)):
+            chunk = [record.without_bytes() if record.offset in fatal else record for record in chunk]
         rows = self._reading(chunk)
         became, unsure = rows.column("_became").to_pylist(), rows.column("_unsure").null_count
-        rejected = ledger.rejected_between(self._log.cur, stream.stream_id, begin, until)
         where = f"{stream.topic}-{stream.partition}"
         if rejected and not segment.quarantined:
             offsets = rows.column("_offset").to_pylist()

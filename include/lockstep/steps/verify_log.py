@@ -71,5 +71,5 @@ class Log:
 def _record(message: Any, most: int) -> Record:
     where, stamp = (message.partition(), message.offset()), message.timestamp()[1]
     if size_of(message) > most:
-        return Record(*where, None, None, None, stamp, too_large=True)
+        return Record(*where, None, None, None, stamp, withheld=True)
     return Record(*where, message.key(), message.value(), message.headers(), stamp)

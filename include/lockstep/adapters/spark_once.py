@@ -1,0 +1,58 @@
+"""Spark, once: records that are used several times, by their targets or within one transform, are read from the log once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
+
+from lockstep.adapters.spark_rows import typed
+from lockstep.core.errors import BadData
+from lockstep.staging.plans import cuts
+from lockstep.staging.source import kept, source_lines
+from lockstep.staging.tally import SPARK_LINES, lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockstep.core.accounting import ManifestLine
+    from lockstep.core.staging import StageWork
+    from lockstep.staging.writer import Writer
+
+
+def read_once(
+    accepted: DataFrame,
+    outs: Sequence[DataFrame],
+    writer: Writer,
+    work: StageWork,
+    slots: int,
+    deleting: Sequence[int],
+) -> tuple[ManifestLine, ...]:
+    """Stages what the targets are to get of records that are kept between their uses.
+
+    They are read from the log before anything is made of them, so that nobody reads it twice.
+    """
+    if what := next(filter(None, map(cuts, outs)), None):
+        raise BadData(
+            f"{work.pipeline}: a transform must not use {what}: the records that it leaves are like lost ones",
+            next_command=f"lockstep check {work.pipeline}",
+        )
+    accepted.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        accepted.write.format("noop").mode("overwrite").save()
+        source = source_lines(writer.dsn, work, slots, deleting)
+        outlets = [_outlet(out, writer, work, place) for place, out in enumerate(outs)]
+        return kept(source, lines_of(reduce(DataFrame.unionAll, outlets), len(outs)))
+    finally:
+        accepted.unpersist()
+
+
+def _outlet(out: DataFrame, writer: Writer, work: StageWork, place: int) -> DataFrame:
+    """The lines of the tasks that stage what one target is to get, each with the target's place."""
+    table, columns = work.tables[place]
+    lines = typed(out, columns).mapInArrow(replace(writer, table=table).outlet, SPARK_LINES)
+    return lines.withColumn("place", F.lit(place))

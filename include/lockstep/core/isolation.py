@@ -1,0 +1,76 @@
+"""Isolation: which one record ends its reader's process, found by halving the ranges that the process died on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lockstep.core.offsets import OffsetRange, StreamRange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Ranges = tuple[StreamRange, ...]
+    Dies = Callable[[Ranges, Ranges], bool]
+
+FATAL = "the reader's process ended, twice, when it read this record alone"
+MOST_FATAL = 10  # records of one batch
+
+
+def halves(ranges: Sequence[StreamRange]) -> tuple[Ranges, Ranges]:
+    """Splits ranges in the middle of their offsets; their order stays."""
+    left = sum(item.offsets.span for item in ranges) // 2
+    first, second = [], []
+    for item in ranges:
+        here = min(left, item.offsets.span)
+        left -= here
+        at = item.offsets.from_offset + here
+        if at > item.offsets.from_offset:
+            first.append(_part(item, item.offsets.from_offset, at))
+        if at < item.offsets.until_offset:
+            second.append(_part(item, at, item.offsets.until_offset))
+    return tuple(first), tuple(second)
+
+
+def fatal_record(ranges: Sequence[StreamRange], hidden: Ranges, dies: Dies) -> StreamRange | None:
+    """Finds one record that ends its reader, as a range of one offset; None where no record is proved to.
+
+    `dies` reads ranges in a process of its own, without the bytes of the records in `hidden`. The proof has three parts:
+    a reader lives on other records, then dies twice on this one alone, then lives on it without its bytes. So no record
+    is blamed while the machine ends every reader.
+    """
+    left, lived, untried = tuple(ranges), False, []
+    while sum(item.offsets.span for item in left) > 1:
+        first, second = halves(left)
+        if dies(first, hidden):
+            left = first
+            untried.append(second)
+        else:
+            left, lived = second, lived or _shows_more(first, hidden)
+    others = [part for part in reversed(untried) if _shows_more(part, hidden)]
+    if not lived and others and all(dies(part, hidden) for part in others):
+        return None
+    (one,) = left
+    if one in hidden or not (dies(left, hidden) and dies(left, hidden)):
+        return None
+    return None if dies(left, (*hidden, one)) else one
+
+
+def _shows_more(part: Ranges, hidden: Ranges) -> bool:
+    """Whether a part has offsets that are not hidden."""
+    offsets = {(item.stream_id, item.offsets.from_offset) for item in hidden}
+    count = sum(
+        item.stream_id == stream and item.offsets.from_offset <= offset < item.offsets.until_offset
+        for item in part
+        for stream, offset in offsets
+    )
+    return count < sum(item.offsets.span for item in part)
+
+
+def names_of(records: Sequence[StreamRange]) -> str:
+    """Names records as a refusal does: `orders-3 offset 17, orders-4 offset 2`."""
+    return ", ".join(f"{item.offsets.topic_partition} offset {item.offsets.from_offset}" for item in sorted(records))
+
+
+def _part(item: StreamRange, begin: int, end: int) -> StreamRange:
+    return replace(item, offsets=OffsetRange(item.offsets.topic_partition, begin, end))

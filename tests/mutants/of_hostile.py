@@ -1,0 +1,36 @@
+"""Mutants of what keeps one record from harming the others, and of what keeps a record from being blamed."""
+
+from __future__ import annotations
+
+from mutants.mutant import Edit, one
+
+ISOLATION = "tests/core/test_isolation.py::test_no_record_is_blamed_"
+REJECT = "tests/spark/test_isolated.py::test_a_record_that_ends_its_readers_process_is_a_reject_and_the_others_are_rows"
+
+MUTANTS = [
+    one(
+        "a record is blamed for one death",
+        "a process that is killed once, for whatever reason, would cost a record",
+        (f"{ISOLATION}that_was_survived_at_its_second_time",),
+        Edit("core/isolation.py", "not (dies(left, hidden) and dies(left, hidden))", "not dies(left, hidden)"),
+    ),
+    one(
+        "a record is blamed though its reader dies without its bytes",
+        "what kills is not in the record",
+        (f"{ISOLATION}where_the_process_dies_without_its_bytes_too",),
+        Edit("core/isolation.py", "return None if dies(left, (*hidden, one)) else one", "return one"),
+    ),
+    one(
+        "a record is blamed where readers live on no other",
+        "a machine without memory would cost the first record of every batch",
+        (f"{ISOLATION}while_the_machine_ends_every_reader_that_is_shown_a_record",),
+        Edit("core/isolation.py", "if not lived and others and all(", "if lived and others and all("),
+    ),
+    one(
+        "what an intake wrote down before a reader died counts",
+        "it has counted the record that is a reject now",
+        (f"{REJECT}[transform]",),
+        Edit("staging/source.py", "or row[1] < -1 - work.after_task", "or row"),
+        long=True,
+    ),
+]

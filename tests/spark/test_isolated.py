@@ -1,0 +1,155 @@
+"""A record that ends its reader's process is found, becomes a reject, and takes no other record with it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from confluent_kafka import Producer
+
+from lockstep.adapters.folders import load
+from lockstep.adapters.kafka import Broker
+from lockstep.adapters.postgres import connect
+from lockstep.core.errors import BadData
+from lockstep.steps.verify import verify
+
+ENDED = "the reader's process ended, twice, when it read this record alone"
+DECODE = """
+import json
+import os
+
+def decode(key, value, headers):
+    made = json.loads(value)
+    if made["n"] < 0:
+        os._exit(9)
+    return made
+"""
+MORTAL = """
+import json
+import os
+
+def decode(key, value, headers):
+    for name in os.listdir("HERE"):
+        try:
+            os.unlink(os.path.join("HERE", name))
+        except FileNotFoundError:
+            continue
+        os._exit(9)
+    return json.loads(value)
+"""
+TRANSFORM = """
+import os
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+
+def transform(records):
+    def survived(batches):
+        for batch in batches:
+            if min(batch.column("n").to_pylist(), default=0) < 0:
+                os._exit(9)
+            yield batch
+
+    return records.mapInArrow(survived, records.schema)
+"""
+KILLERS = {(0, 7), (1, 0), (1, 59)}
+EACH = 60
+
+
+def fill(kafka: str, topic: str, killers: set[tuple[int, int]]) -> list[tuple[str, int]]:
+    """So many records in each of two partitions; returns those that do no harm."""
+    producer = Producer({"bootstrap.servers": kafka})
+    good = []
+    for partition in range(2):
+        for offset in range(EACH):
+            harm = (partition, offset) in killers
+            made = {"id": f"{partition}-{offset}", "n": -1 if harm else offset}
+            producer.produce(topic, json.dumps(made).encode(), b"k", partition)
+            if not harm:
+                good.append((made["id"], made["n"]))
+    assert producer.flush(60) == 0
+    return sorted(good)
+
+
+def rejects(loaded) -> list[tuple]:
+    return loaded.ask(
+        'select s.partition, r."offset", r.reason, r.value from lockstep.reject r join lockstep.stream s using (stream_id) '
+        "order by 1, 2"
+    )
+
+
+def complaints(loaded) -> list:
+    checks = verify(connect(loaded.dsn), Broker(loaded.kafka), load(loaded.name), deep=True)
+    return [check for check in checks if not check.ok]
+
+
+WAYS = {
+    "own code": {"form": 'Custom("id string, n int")'},
+    "own code, by partition": {"form": 'Custom("id string, n int")', "guarantee": "PerPartition()"},
+    "transform, by partition": {"columns": "id string, n int", "transform": TRANSFORM, "guarantee": "PerPartition()"},
+    "transform": {"columns": "id string, n int", "transform": TRANSFORM},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_record_that_ends_its_readers_process_is_a_reject_and_the_others_are_rows(
+    pipeline, topic, kafka, tmp_path, way
+):
+    name = topic(partitions=2)
+    good = fill(kafka, name, KILLERS)
+    loaded = pipeline(name, ddl="id text, n int", **({"columns": ""} | WAYS[way]))
+    (tmp_path / "pipelines" / loaded.name / "decode.py").write_text(DECODE)
+
+    report = loaded.run()
+
+    assert sorted((r.delivered, r.written, r.rejected) for r in report.ranges) == [
+        (EACH, EACH - 2, 2),
+        (EACH, EACH - 1, 1),
+    ]
+    assert rejects(loaded) == [(partition, offset, ENDED, None) for partition, offset in sorted(KILLERS)]
+    assert sorted(loaded.ask(f"select id, n from public.{loaded.name}")) == good
+    assert complaints(loaded) == []
+
+
+@pytest.mark.parametrize("deaths", [3, 40])
+def test_a_machine_that_ends_readers_for_a_while_costs_no_record(pipeline, topic, kafka, tmp_path, deaths):
+    name = topic(partitions=2)
+    good = fill(kafka, name, set())
+    loaded = pipeline(name, "", "id text, n int", form='Custom("id string, n int")')
+    deadly = tmp_path / "deaths"
+    deadly.mkdir()
+    for number in range(deaths):
+        (deadly / str(number)).touch()
+    (tmp_path / "pipelines" / loaded.name / "decode.py").write_text(MORTAL.replace("HERE", str(deadly)))
+
+    said = []
+    while not loaded.ask("select 1 from lockstep.commit"):
+        try:
+            loaded.run()
+        except BadData as error:
+            said.append(str(error))
+        assert len(said) < 3
+
+    assert list(deadly.iterdir()) == []
+    assert rejects(loaded) == []
+    assert sorted(loaded.ask(f"select id, n from public.{loaded.name}")) == good
+
+
+def test_more_of_them_than_a_batch_may_have_are_named_with_the_next_command(
+    pipeline, topic, kafka, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("lockstep.adapters.spark_isolation.MOST_FATAL", 1)
+    name = topic(partitions=2)
+    fill(kafka, name, {(0, 7), (0, 9)})
+    loaded = pipeline(name, "", "id text, n int", form='Custom("id string, n int")')
+    (tmp_path / "pipelines" / loaded.name / "decode.py").write_text(DECODE)
+
+    with pytest.raises(BadData) as refused:
+        loaded.run()
+
+    said = str(refused.value)
+    assert f"{name}-0 offset 7, {name}-0 offset 9" in said
+    assert f"lockstep skip {loaded.name} --to 0:10 --reason" in said
+    assert "\n" not in said
+    assert loaded.ask(f"select * from public.{loaded.name}") == []
