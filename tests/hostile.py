@@ -134,7 +134,43 @@ def avro_records(schema_id: int) -> list[Record]:
     bodies += [b"\x01" + head[1:] + good[5:], *(body for body in BROKEN)]
     bodies += [head + b"\x02a\x02" + struct.pack("<q", n) for n in (-1, 2**62)]
     bodies += [value for value in _values()[:150] if value is not None]
+    bodies += [head + body for body in _odd_and_right()]
     return [(b"k", body, []) for body in bodies]
+
+
+def _odd_and_right() -> list[bytes]:
+    """Bodies of `AVRO` at the edges of what it allows, and one step past them."""
+
+    def body(id_: bytes = b"a", n: int = 1, amount: bytes = b"\x01", x: bytes = b"\x00") -> bytes:
+        return _long(len(id_)) + id_ + _long(n) + _long(len(amount)) + amount + x
+
+    numbers = (0, -1, 2**31 - 1, -(2**31), 2**31, -(2**31) - 1, 2**63 - 1, -(2**63))
+    amounts = (
+        b"",
+        b"\x00" * 9,
+        b"\xff" * 9,
+        b"\x3b\x9a\xc9\xff",
+        b"\x3b\x9a\xca\x00",
+        b"\xc4\x65\x36\x01",
+        b"\x7f" * 300,
+    )
+    made = [body(text.encode(errors="replace")) for text in TEXTS]
+    made += [body(n=n) for n in numbers]
+    made += [body(amount=amount) for amount in amounts]
+    made += [body(x=b"\x04" + b"\x02" * depth + b"\x00") for depth in (0, 1, 50, 97, 98, 99, 100, 101, 5_000)]
+    made += [body(x=b"\x02" + _long(count) + b"\x00") for count in (0, 1, 1_000, 900_000, 1_000_001, 2**40)]
+    made += [body(x=b"\x02" + _long(-count) + _long(0) + b"\x00") for count in (1, 1_000, 900_000, 1_000_001)]
+    made += [body(x=b"\x06" + _long(2) + b"\x02k\x02v\x02k\x00\x00"), body(x=b"\x06" + _long(1) + b"\x02\xff\x00\x00")]
+    return made
+
+
+def _long(number: int) -> bytes:
+    """A number as Avro writes it."""
+    left, out = (number << 1) ^ (number >> 63), bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*out, left])
 
 
 AVRO = {

@@ -85,7 +85,14 @@ def test_any_record_is_read_alike_or_left_open(value):
         (b'{"id": "a\\u0000"}', REJECT, None),
         (b"\xff", REJECT, None),
         (None, REJECT, None),
+        (b'{"' + b"x" * 25_000 + b'": 1, "id": "a"}', ROW, None),
+        (b'{"' + b"x" * 50_001 + b'": 1, "id": "a"}', UNKNOWN, ",id,n,"),
+        (b'{"id": "a", "z": {"' + "\U0001f600".encode() * 25_001 + b'": 1}}', UNKNOWN, ",id,n,"),
+        (b'{"id": "a", "z": ' + b"9" * 1_001 + b"}", UNKNOWN, ",id,n,"),
+        (b'{"id": "a", "z": 1.' + b"0" * 1_001 + b"}", UNKNOWN, ",id,n,"),
+        (b'{"id": "' + b"x" * 20_000_001 + b'"}', UNKNOWN, ",id,"),
     ],
+    ids=lambda value: repr(value)[:40],
 )
 def test_a_record_is_a_row_a_reject_or_left_open(value, became, unsure):
     row = one(folder(Json("id string, n int")), value)

@@ -11,7 +11,10 @@ import hostile
 from lockstep.adapters.folders import load
 from lockstep.adapters.kafka import Broker
 from lockstep.adapters.postgres import connect
+from lockstep.cli.surroundings import registry
 from lockstep.steps.verify import verify
+from plain_decoders import DOUBT, REJECT, avro_row, json_row
+from registry import a_registry
 
 DECODE = """
 import json
@@ -36,6 +39,30 @@ FORMS = {
     ),
     "own code": ('Custom("id string, n int")', {}, "id text, n int", 100),
 }
+COLUMNS = "id string, n int, amount decimal(12,2), at timestamp, ok boolean"
+DDL = "id text, n int, amount numeric(12,2), at timestamptz, ok boolean"
+
+
+def accounted(loaded, kafka: str, name: str, records: list[hostile.Record]) -> dict[int, str]:
+    """Runs the records as one batch that commits, each a row or a reject; returns the reasons of rejects by offset."""
+    producer = Producer({"bootstrap.servers": kafka, "compression.type": "zstd"})
+    for key, value, headers in records:
+        producer.produce(name, value, key, 0, headers=headers, timestamp=1_767_225_600_000)
+    assert producer.flush(60) == 0
+
+    (done,) = loaded.run().ranges
+
+    assert (done.delivered, done.written + done.rejected) == (len(records), len(records))
+    rows = [offset for (offset,) in loaded.ask(f"select _offset from public.{loaded.name}")]
+    rejects = dict(loaded.ask('select "offset", reason from lockstep.reject'))
+    assert sorted([*rows, *rejects]) == list(range(len(records)))
+    assert all(reason.strip() for reason in rejects.values())
+    return rejects
+
+
+def complaints(loaded) -> list:
+    checks = verify(connect(loaded.dsn), Broker(loaded.kafka), load(loaded.name), deep=True, registry=registry())
+    return [check for check in checks if not check.ok]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -45,26 +72,62 @@ def test_every_hostile_record_is_a_row_or_a_reject(pipeline, topic, kafka, tmp_p
     records = hostile.records()
     loaded = pipeline(name, "", ddl, form=format_, max_reject_share="1.0", **more)
     (tmp_path / "pipelines" / loaded.name / "decode.py").write_text(DECODE)
-    producer = Producer({"bootstrap.servers": kafka, "compression.type": "zstd"})
-    for key, value, headers in records:
-        producer.produce(name, value, key, 0, headers=headers, timestamp=1_767_225_600_000)
-    assert producer.flush(60) == 0
 
-    report = loaded.run()
+    rejects = accounted(loaded, kafka, name, records)
 
-    (done,) = report.ranges
-    assert done.delivered == len(records)
-    assert done.written + done.rejected == len(records)
-    assert done.written >= least
     rows = loaded.ask(f"select _offset from public.{loaded.name}")
-    rejects = loaded.ask('select "offset", reason from lockstep.reject')
-    assert sorted([*rows, *((offset,) for offset, _ in rejects)]) == [(n,) for n in range(len(records))]
-    assert all(reason.strip() for _, reason in rejects)
-    checks = verify(connect(loaded.dsn), Broker(loaded.kafka), load(loaded.name), deep=True)
-    assert [check for check in checks if not check.ok] == []
+    assert len(rows) == len(records) - len(rejects) >= least
+    assert complaints(loaded) == []
     if form.startswith("raw"):
         stored = loaded.ask(f"select body, message_key, made, part, place from public.{loaded.name} order by _offset")
         at = datetime(2026, 1, 1, tzinfo=UTC)
         plain = [tuple(bytes(cell) if isinstance(cell, memoryview) else cell for cell in row) for row in stored]
         taken = [offset for (offset,) in sorted(rows)]
         assert plain == [(records[n][1], records[n][0], at, 0, n) for n in taken]
+
+
+@pytest.mark.parametrize("way", ["as it is", "with a transform"])
+def test_every_hostile_record_of_json_is_the_row_that_it_says_or_a_reject(pipeline, topic, kafka, way):
+    name = topic(partitions=1)
+    records = hostile.records()
+    assert len(records) >= 400
+    transform = "def transform(records):\n    return records\n" if way == "with a transform" else None
+    loaded = pipeline(name, COLUMNS, DDL, transform=transform, max_reject_share="1.0")
+
+    rejects = accounted(loaded, kafka, name, records)
+
+    stored = {
+        offset: row for offset, *row in loaded.ask(f"select _offset, id, n, amount, at, ok from public.{loaded.name}")
+    }
+    sure = {offset: said for offset, (_, value, _) in enumerate(records) if (said := json_row(value)) is not DOUBT}
+    assert len(sure) > 350
+    assert {offset for offset, said in sure.items() if said is REJECT} == sure.keys() & rejects.keys()
+    said = {offset: list(row.values()) for offset, row in sure.items() if row is not REJECT}
+    assert {offset: stored[offset] for offset in said} == said
+    assert len(said) > 150
+    assert complaints(loaded) == []
+
+
+def test_every_hostile_record_of_avro_is_the_row_that_it_says_or_a_reject(pipeline, topic, kafka, monkeypatch):
+    name = topic(partitions=1)
+    with a_registry() as server:
+        monkeypatch.setenv("LOCKSTEP_REGISTRY", server.url)
+        schema_id = server.register(name, hostile.AVRO)
+        records = hostile.avro_records(schema_id)
+        assert len(records) >= 400
+        loaded = pipeline(
+            name,
+            "",
+            "id text, n int, amount numeric(9,2)",
+            form='Avro("id string, n int, amount decimal(9,2)")',
+            max_reject_share="1.0",
+        )
+
+        rejects = accounted(loaded, kafka, name, records)
+
+        rows = loaded.ask(f"select _offset, id, n, amount from public.{loaded.name} order by 1")
+        said = {offset: avro_row(body, schema_id) for offset, (_, body, _) in enumerate(records)}
+        assert {offset for offset, row in said.items() if row is REJECT} == rejects.keys()
+        assert rows == [(offset, *row.values()) for offset, row in said.items() if row is not REJECT]
+        assert len(rows) >= 4
+        assert complaints(loaded) == []

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from lockstep.core.formats import Json
 
 UNSURE = object()  # a value that one parser takes and another refuses, or reads otherwise
+# Jackson refuses what is longer: a name or a text by its UTF-16 units, a number by its characters.
+MOST_NAME, MOST_TEXT, MOST_NUMBER = 50_000, 20_000_000, 1_000
+UNITS = 2  # of a character, at most
 WHOLE = re.compile(r"^-?\d{1,18}\Z")
 
 
@@ -98,6 +101,8 @@ class _Object(dict[str, Any]):
 def _object(pairs: list[tuple[str, Any]]) -> _Object:
     made = _Object(pairs)
     made.doubled = len(made) < len(pairs)
+    if any(len(name) * UNITS > MOST_NAME for name in made):
+        raise Unsure
     return made
 
 
@@ -106,13 +111,17 @@ def _no_number(text: str) -> NoReturn:
 
 
 def _integer(text: str) -> int:
-    return _no_number(text) if text == "-0" else int(text)
+    return _no_number(text) if text == "-0" or len(text) > MOST_NUMBER else int(text)
+
+
+def _fraction(text: str) -> Decimal:
+    return _no_number(text) if len(text) > MOST_NUMBER else Decimal(text)
 
 
 def _fields(text: str) -> _Object:
     try:
         found = json.loads(
-            text, parse_float=Decimal, parse_int=_integer, parse_constant=_no_number, object_pairs_hook=_object
+            text, parse_float=_fraction, parse_int=_integer, parse_constant=_no_number, object_pairs_hook=_object
         )
     except (ValueError, ArithmeticError, RecursionError):
         raise Unsure from None
@@ -153,7 +162,7 @@ def _text(column: Column) -> Callable[[Any], Any]:
             return UNSURE  # Spark writes other values out as text
         if NUL in value:
             raise ValueError(f"column {column.name}: {NUL_REASON}")
-        return value if _is_text(value) else UNSURE
+        return value if len(value) * UNITS <= MOST_TEXT and _is_text(value) else UNSURE
 
     return text
 
