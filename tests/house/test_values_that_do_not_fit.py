@@ -36,10 +36,10 @@ def scene(request, database, tmp_path):
     scene.end()
 
 
-def alter(scene: Scene, type_: str) -> None:
+def alter(scene: Scene, type_: str, column: str = "id") -> None:
     with transaction(scene.at.conn, None) as cur:
         for table in scene.tables:
-            cur.execute(f"alter table {table} alter id type {type_}")
+            cur.execute(f"alter table {table} alter {column} type {type_}")
 
 
 @pytest.mark.parametrize(("scene", "narrow"), CASES, indirect=["scene"])
@@ -64,4 +64,29 @@ def test_texts_that_a_narrow_column_holds_are_published_as_they_are(scene):
 
     assert scene.on(scene.plan()) == "committed"
 
+    assert [row[0] for row in scene.rows()] == ["0-1", "0-2", "0-3"]
+
+
+@pytest.mark.parametrize("scene", WAYS, indirect=True)
+def test_a_number_that_the_column_rounds_is_named_and_nothing_is_published(scene):
+    alter(scene, "real", "crc")
+    scene.log.produce(0, 3)
+
+    answer = scene.on(scene.plan())
+
+    assert "BadData" in answer
+    assert "house.crc is real and cannot hold the bigint of the record at house.v1-0 offset 0 as it is" in answer
+    assert "\n" not in answer
+    assert scene.rows() == []
+
+
+@pytest.mark.parametrize("scene", WAYS, indirect=True)
+def test_numbers_that_a_column_of_another_type_holds_are_published_as_they_are(scene):
+    alter(scene, "numeric(20,3)", "crc")
+    scene.log.produce(0, 3)
+    before = scene.ask("select count(*) from public.house")
+
+    assert scene.on(scene.plan()) == "committed"
+
+    assert before == [(0,)]
     assert [row[0] for row in scene.rows()] == ["0-1", "0-2", "0-3"]

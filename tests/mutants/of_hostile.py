@@ -27,6 +27,14 @@ MUTANTS = [
         Edit("core/isolation.py", "if not lived and others and all(", "if lived and others and all("),
     ),
     one(
+        "a value is cast whatever becomes of it",
+        "a cast rounds a number and cuts a text without a word",
+        (
+            "tests/ledger/test_payload.py::test_a_value_reaches_the_target_as_it_was_or_is_refused[double precision as real]",
+        ),
+        Edit("targets/payload.py", "    if odd:\n", "    if odd and not rows.count:\n"),
+    ),
+    one(
         "what an intake wrote down before a reader died counts",
         "it has counted the record that is a reject now",
         (f"{REJECT}[transform]",),

@@ -30,6 +30,7 @@ WIDER = {
     "integer": ("bigint", "numeric"),
     "bigint": ("numeric",),
     "text": ("character varying",),
+    "real": ("double precision",),
 }
 AS_POSTGRES_WRITES = {"timestamptz": "timestamp with time zone"}
 _NUMERIC = re.compile(r"^numeric\((\d+),(\d+)\)$")
@@ -144,7 +145,7 @@ def _require_totals(name: str, target: Accumulate, columns: Sequence[Column], fo
             raise Refusal(
                 f"{name}: target {target.table} has no column {column}; it takes {type_}", next_command=migrate
             )
-        if not _holds_exactly(found[column].type, type_, is_key=column in target.key):
+        if not holds_exactly(found[column].type, type_, is_key=column in target.key):
             raise Refusal(
                 f"{name}: target {target.table}.{column} is {found[column].type}; only {type_} holds it exactly",
                 next_command=f"change target.sql, then {migrate}",
@@ -152,7 +153,7 @@ def _require_totals(name: str, target: Accumulate, columns: Sequence[Column], fo
     return set(wanted)
 
 
-def _holds_exactly(held: str, wanted: str, *, is_key: bool) -> bool:
+def holds_exactly(held: str, wanted: str, *, is_key: bool) -> bool:
     """Whether a column of one type holds every value of the other as it is."""
     if held in {written_alike(wanted), *WIDER.get(wanted, ())} or (is_key and (wanted, held) == ("text", "uuid")):
         return True

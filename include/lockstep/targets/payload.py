@@ -1,4 +1,4 @@
-"""Payload: the decoded columns as the target's types, and a refusal of any text that such a type would cut."""
+"""Payload: the decoded columns as the target's types, and a refusal of any value that such a type would change."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lockstep.core.errors import BadData
 from lockstep.core.staging import RESERVED_COLUMNS
 from lockstep.ledger.digests import TEXT
 from lockstep.ledger.queries import queries
-from lockstep.ledger.rows import every, maybe
-from lockstep.targets.fit import READ_FROM_TEXT, columns_of
+from lockstep.ledger.rows import every, maybe, one
+from lockstep.targets.fit import READ_FROM_TEXT, columns_of, holds_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,31 +49,42 @@ class Payload:
 def payload(cur: cursor, table: str, rows: Rows) -> Payload:
     """The columns of the rows, reserved ones left out, with the target's types for them.
 
-    Raises `BadData` for a text that its column cannot hold as it is: a cast to `varchar(n)` cuts it without an error.
+    Raises `BadData` for a value that its column cannot hold as it is. Casts cut texts and round numbers without an error.
     """
     held = columns_of(cur, table)
     reserved = [name for name, _ in RESERVED_COLUMNS]
     cur.execute(Q["staged_columns"], {"table": rows.table, "reserved": reserved})
     staged = tuple((row.name, row.type) for row in every(cur))
-    narrow = [name for name, type_ in staged if type_ == "text" and held[name] not in {*TEXT, *READ_FROM_TEXT}]
-    if narrow:
-        _require_whole(cur, table, rows, {name: held[name] for name in narrow})
+    odd = {name: (type_, held[name]) for name, type_ in staged if not _is_kept(type_, held[name])}
+    if odd:
+        _require_whole(cur, table, rows, odd)
     return Payload(tuple(name for name, _ in staged), tuple(held[name] for name, _ in staged))
 
 
-def _require_whole(cur: cursor, table: str, rows: Rows, narrow: Mapping[str, str]) -> None:
-    changes = {
-        name: sql.SQL(Q["changes"]).format(column=sql.Identifier(name), held=sql.SQL(held))
-        for name, held in narrow.items()
-    }
+def _is_kept(staged: str, held: str) -> bool:
+    """Whether every value of the staged type is the same in the target's type, or is refused by the cast."""
+    return holds_exactly(held, staged, is_key=False) or (staged == TEXT[0] and held in {*TEXT, *READ_FROM_TEXT})
+
+
+def _require_whole(cur: cursor, table: str, rows: Rows, odd: Mapping[str, tuple[str, str]]) -> None:
+    changes = {name: _change(cur, name, staged, held) for name, (staged, held) in odd.items()}
     named = [sql.SQL("when {} then {}").format(change, sql.Literal(name)) for name, change in changes.items()]
     statement = sql.SQL(Q["first_changed"]).format(
         rows=rows.source, named=sql.SQL(" ").join(named), any_of=sql.SQL(" or ").join(changes.values())
     )
     cur.execute(statement)
     if row := maybe(cur):
+        staged, held = odd[row.name]
         raise BadData(
-            f"{table}.{row.name} is {narrow[row.name]} and cannot hold the text of the record at {row.place} offset "
-            f"{row.offset} as it is",
-            next_command=f"alter table {table} alter column {row.name} type text, the same in target.sql",
+            f"{table}.{row.name} is {held} and cannot hold the {staged} of the record at {row.place} offset {row.offset} "
+            "as it is",
+            next_command=f"alter table {table} alter column {row.name} type {staged}, the same in target.sql",
         )
+
+
+def _change(cur: cursor, name: str, staged: str, held: str) -> Composable:
+    """What is true of a value that the target's type would change; of every value, where none comes back from it."""
+    cur.execute(Q["has_way_back"], {"staged": staged, "held": held})
+    comes_back = staged == TEXT[0] or one(cur).there
+    parts = {"column": sql.Identifier(name), "held": sql.SQL(held), "staged": sql.SQL(staged)}
+    return sql.SQL(Q["changes" if comes_back else "loses"]).format(**parts)
