@@ -14,6 +14,10 @@ EXPECTATION = '{"type": "expect_column_values_to_not_be_null", "kwargs": {"colum
 ACCUMULATE = 'Accumulate("public.orders", key=("id",), totals=(Sum("total", of="n"),))'
 
 
+# One record's limits, which `check` shows: those that the definition says, and the defaults.
+LIMITS = "; one record: 67108864 bytes, depth 100, 1000000 values, 100 schemas (defaults)\n"
+
+
 def suite(*expectations: str) -> str:
     return f'{{"name": "orders", "expectations": [{", ".join(expectations)}]}}'
 
@@ -21,7 +25,27 @@ def suite(*expectations: str) -> str:
 def test_a_sound_definition_is_ok(lockstep):
     lockstep.define(expectations=suite(EXPECTATION))
     said = lockstep("check", "orders")
-    assert (said.code, said.out, said.err) == (0, "orders: ok\n", "")
+    assert (said.code, said.out, said.err) == (0, f"orders: ok{LIMITS}", "")
+
+
+def test_limits_of_one_record_are_shown_with_the_defaults(lockstep):
+    init = DEFINITION.replace("Json, Pipeline", "Json, Pipeline, RecordLimits")
+    lockstep.define(init=init.replace('topic="', 'record_limits=RecordLimits(bytes=1000, depth=7), topic="'))
+
+    assert lockstep("check", "orders").out == (
+        "orders: ok; one record: 1000 bytes, depth 7, 1000000 values (default), 100 schemas (default)\n"
+    )
+    (said,) = lockstep("check", "orders", "--json").document["pipelines"]
+    assert said["record_limits"] == {"bytes": 1000, "depth": 7, "values": 1_000_000, "schemas": 100}
+
+
+def test_a_definition_that_does_not_load_has_no_limits_to_show(lockstep):
+    lockstep.define(init=DEFINITION.replace('topic="', 'record_limits=7, topic="'))
+
+    (said,) = lockstep("check", "orders", "--json").document["pipelines"]
+
+    assert (said["ok"], said["record_limits"]) == (False, None)
+    assert "record_limits is 7" in said["faults"][0]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +115,7 @@ def test_a_decoder_that_cannot_be_used_is_one_line(lockstep, files, fault):
 
 def test_an_own_decoder_that_loads_is_ok(lockstep):
     lockstep.define(init=OWN, decode=DECODER)
-    assert lockstep("check", "orders").out == "orders: ok\n"
+    assert lockstep("check", "orders").out == f"orders: ok{LIMITS}"
 
 
 @pytest.mark.parametrize("table", ['"public"."orders"', "PUBLIC.Orders", "public . orders"])

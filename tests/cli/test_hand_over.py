@@ -88,10 +88,10 @@ def test_check_names_the_other_definition_without_a_ledger(lockstep):
 
 
 def test_check_takes_the_ledgers_word_for_who_owns_the_table(two):
-    assert two("check", "orders").out == "orders: ok\n"
+    assert two("check", "orders").out.startswith("orders: ok;")
     assert "renamed: public.orders belongs to orders" in two("check", "renamed").err
     assert two(*GIVE).code == 0
-    assert two("check", "renamed").out == "renamed: ok\n"
+    assert two("check", "renamed").out.startswith("renamed: ok;")
     assert "orders: public.orders belongs to renamed" in two("check", "orders").err
 
 

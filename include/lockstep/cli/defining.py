@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import textwrap
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,6 +96,7 @@ def check(name: OneName = None, as_json: AsJson = False) -> None:
     known = definitions()
     conflicts = conflicts_of([pipeline for pipeline in known if pipeline.name in names], known)
     found = {each: [*_faults(each), *map(_said, conflicts.get(each, ()))] for each in names}
+    limits = {pipeline.name: pipeline.record_limits for pipeline in known}
     ok = not any(found.values())
     days = {pipeline.name: pipeline.reject_retention for pipeline in known}
     kept = {each: f"; rejects keep their bytes for {count} days" for each, count in days.items() if count}
@@ -102,6 +104,12 @@ def check(name: OneName = None, as_json: AsJson = False) -> None:
         "ok": ok,
         "pipelines": [
             {"pipeline": each, "ok": not faults, "faults": faults, "reject_retention": days.get(each)}
+            {
+                "pipeline": each,
+                "ok": not faults,
+                "faults": faults,
+                "record_limits": asdict(limits[each]) if each in limits else None,
+            }
             for each, faults in found.items()
         ],
     }
@@ -109,6 +117,8 @@ def check(name: OneName = None, as_json: AsJson = False) -> None:
     def for_people() -> None:
         for each, faults in found.items():
             say(f"{each}: ok{kept.get(each, '')}") if not faults else None
+            if not faults:
+                say(f"{each}: ok; one record: {limits[each].shown}")
             for fault in faults:
                 typer.echo(f"{each}: {fault}", err=True)
 

@@ -22,6 +22,16 @@ class RecordLimits:
     values: int = 1_000_000
     schemas: int = 100
 
+    @property
+    def shown(self) -> str:
+        """Says each limit, and which of them are the defaults."""
+        words = {"bytes": "{} bytes", "depth": "depth {}", "values": "{} values", "schemas": "{} schemas"}
+        default = RecordLimits()
+        if self == default:
+            return f"{', '.join(text.format(getattr(self, name)) for name, text in words.items())} (defaults)"
+        marks = {name: " (default)" if getattr(self, name) == getattr(default, name) else "" for name in words}
+        return ", ".join(text.format(getattr(self, name)) + marks[name] for name, text in words.items())
+
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
