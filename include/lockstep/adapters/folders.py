@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.core.columns import IDENTIFIER
 from lockstep.core.definition import Pipeline
-from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.errors import BadDefinition, Refusal, quoted
 from lockstep.core.folder import PipelineFolder
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def load(name: str) -> PipelineFolder:
     if path is None or not path.is_dir():
         known = ", ".join(names()) or "none"
         raise Refusal(
-            f"no pipeline {name!r}; there are: {known}",
+            f"no pipeline {quoted(name)}; there are: {known}",
             next_command=f"lockstep new {name if path else 'NAME'} --topic TOPIC",
         )
     source = path / "__init__.py"

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import Refusal, quoted
 
-_OFFSETS = re.compile(r"^\d+:\d+(,\d+:\d+)*\Z", re.ASCII)
-_BATCH = re.compile(r"^\d+\Z", re.ASCII)
+_OFFSETS = re.compile(r"^\d{1,19}:\d{1,19}(,\d{1,19}:\d{1,19})*\Z", re.ASCII)
+_BATCH = re.compile(r"^\d{1,19}\Z", re.ASCII)
 MOST = 2**63 - 1
 
 
@@ -58,11 +58,14 @@ def parse_bound(text: str, option: str) -> Bound:
 def moment_of(text: str) -> datetime:
     """Returns an ISO 8601 time in UTC. A time without a zone is taken for UTC. Raises `ValueError`."""
     moment = datetime.fromisoformat(text)
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except OverflowError as error:  # in UTC it lies before the year 1, or past 9999
+        raise ValueError(str(error)) from None
 
 
 def _refuse(text: str, option: str) -> Bound:
     raise Refusal(
-        f"{option} {text!r} is no bound: it is PARTITION:OFFSET, such as 0:1200, an ISO 8601 time, or a batch's number",
+        f"{option} {quoted(text)} is no bound: it is PARTITION:OFFSET, such as 0:1200, an ISO 8601 time, or a batch's number",
         next_command="lockstep batches NAME",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lockstep.core.errors import BadDefinition
+from lockstep.core.errors import BadDefinition, quoted
 
 IDENTIFIER = re.compile(r"^[a-z_][a-z0-9_]{0,62}\Z")
 RESERVED = frozenset(
@@ -42,7 +42,7 @@ POSTGRES = {
     "timestamp": "timestamptz",
     "binary": "bytea",
 }
-_DECIMAL = re.compile(r"^decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)$")
+_DECIMAL = re.compile(r"^decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)\Z", re.ASCII)
 _COLUMN = re.compile(r"^\s*(\S+)\s+(\S.*?)\s*$", re.DOTALL)
 
 
@@ -55,12 +55,12 @@ class Column:
 
     def __post_init__(self) -> None:
         if not IDENTIFIER.match(self.name):
-            raise BadDefinition(f"column {self.name!r}: a name is lower case letters, digits and _, 63 at most")
+            raise BadDefinition(f"column {quoted(self.name)}: a name is lower case letters, digits and _, 63 at most")
         if self.name in RESERVED:
             raise BadDefinition(f"column {self.name!r} is reserved: Lockstep fills it")
         if self.type not in POSTGRES and not _is_decimal(self.type):
             raise BadDefinition(
-                f"column {self.name!r}: type {self.type!r} is not one of {', '.join(POSTGRES)}, decimal(p,s)"
+                f"column {self.name!r}: type {quoted(self.type)} is not one of {', '.join(POSTGRES)}, decimal(p,s)"
             )
 
     @property
@@ -75,7 +75,7 @@ def parse_columns(schema: str) -> tuple[Column, ...]:
     for part in re.split(r",(?![^(]*\))", schema):
         match = _COLUMN.match(part)
         if match is None:
-            raise BadDefinition(f"schema: {part.strip()!r} is not `name type`")
+            raise BadDefinition(f"schema: {quoted(part.strip())} is not `name type`")
         columns.append(Column(match[1], re.sub(r"\s+", "", match[2].lower())))
     names = [column.name for column in columns]
     for name in names:

@@ -16,6 +16,13 @@ AWAY = (
     "TimeoutException",
 )
 
+QUOTED = 100  # letters that a message repeats of what it was given
+
+
+def quoted(text: str) -> str:
+    """Returns a text as a message repeats it: in quotes, and not all of a long one."""
+    return repr(text if len(text) <= QUOTED else f"{text[:QUOTED]}…")
+
 
 class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault
     """Lockstep says no: `str()` is one line with the facts and, where there is one, the next command."""
@@ -68,8 +75,8 @@ class Unreachable(Refusal):
 def said_in(line: str) -> Refusal | None:
     """One of our own errors again, from the line by which a traceback in another process names it."""
     head, colon, rest = line.partition(": ")
-    kinds = (BadData, BadDefinition, DefinitionChanged, PositionMoved, ReaderDied, Refusal, Superseded, Unreachable)
-    kinds = (*kinds, WrongVersion)
+    data = (BadData, BadDefinition, DefinitionChanged, PositionMoved, ReaderDied)
+    kinds = (*data, Refusal, Superseded, Unreachable, WrongVersion)
     kind = {f"{__name__}.{each.__name__}": each for each in kinds}.get(head)
     if kind is None or not colon:
         return None

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 NOT_FOUND = {(404, 40401), (404, 40402), (404, 40403)}  # subject, version, schema; a 404 of no registry has no code
 
 
+MOST_REFERENCES = 100  # that one schema may lead to
+
+
 class UnknownSchema(LookupError):  # noqa: N818 - it is an answer, not a fault
     """The registry answers, and has no such Avro schema; `str()` is the reason of a reject."""
 
@@ -48,7 +51,7 @@ class Schemas:
             if (found.schema_type or "AVRO") != "AVRO":
                 raise UnknownSchema(f"schema id {schema_id} is {found.schema_type}, not Avro")
             named: dict[str, str] = {}
-            self._add_references(found.references or (), named, f"schema id {schema_id}")
+            self._add_references(found.references or (), named, f"schema id {schema_id}", set())
             self._known[schema_id] = found.schema_str, named
         return self._known[schema_id]
 
@@ -60,12 +63,16 @@ class Schemas:
         if subject not in self._subjects[schema_id]:
             raise UnknownSchema(f"schema id {schema_id} is not one of subject {subject}")
 
-    def _add_references(self, references: Any, named: dict[str, str], whose: str) -> None:
+    def _add_references(self, references: Any, named: dict[str, str], whose: str, seen: set[str]) -> None:
+        """Adds what is referred to in front of who refers to it. Schemas that refer to each other are asked for once."""
         for each in references:
-            if each.name not in named:
+            if each.name not in seen:
+                seen.add(each.name)
+                if len(seen) > MOST_REFERENCES:
+                    raise UnknownSchema(f"{whose} refers to more than {MOST_REFERENCES} schemas")
                 ask = partial(self._client.get_version, each.subject, each.version)
                 found = self._asked(ask, f"what {whose} refers to")
-                self._add_references(found.schema.references or (), named, whose)
+                self._add_references(found.schema.references or (), named, whose, seen)
                 named[each.name] = found.schema.schema_str
 
     def _asked(self, ask: Callable[[], Any], what: str) -> Any:

@@ -1,0 +1,49 @@
+"""Hostile options of commands: each is a wrong call or a refusal, in few words, without a traceback or an escape."""
+
+from __future__ import annotations
+
+import pytest
+
+from hostile_settings import BOUNDS, COLUMNS
+
+NOWHERE = "host=127.0.0.1 port=1 user=lockstep dbname=lockstep"
+CALLS = {
+    "replay": ("replay", "orders", "--reason", "r", "--from={}"),
+    "fill": ("fill", "orders", "--until={}"),
+    "skip": ("skip", "orders", "--reason", "r", "--to={}"),
+    "loss": ("accept-loss", "orders", "--partition={}", "--from=0", "--until=1", "--reason=r"),
+    "offset": ("lineage", "orders", "--partition=0", "--offset={}"),
+    "key": ("blame", "orders", "--key={}"),
+    "batch": ("batch", "{}"),
+    "name": ("status", "{}"),
+}
+ESCAPES = ("\x1b", "\0", "\u202e")
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_every_hostile_option_is_answered_in_few_words(lockstep, call):
+    assert len(BOUNDS) >= 30
+    lockstep.define()
+    lockstep.environ(LOCKSTEP_DSN=NOWHERE, LOCKSTEP_KAFKA="127.0.0.1:1")
+    for value in BOUNDS:
+        said = lockstep(*(part.replace("{}", value) for part in CALLS[call]))
+        assert said.code in {1, 2}, (value[:50], said)
+        assert "Traceback" not in said.err
+        assert not any(escape in said.out + said.err for escape in ESCAPES), (value[:50], said)
+        assert len(said.err) < 3_000, (value[:50], len(said.err))
+
+
+def test_every_hostile_schema_of_a_new_pipeline_is_answered_in_few_words(lockstep):
+    written = 0
+    for number, columns in enumerate(COLUMNS):
+        said = lockstep("new", f"p{number}", "--topic", "t", f"--columns={columns}")
+        assert said.code in {0, 1, 2}, (columns[:50], said)
+        assert "Traceback" not in said.err
+        assert not any(escape in said.err for escape in ESCAPES), (columns[:50], said)
+        assert len(said.err) < 3_000, (columns[:50], len(said.err))
+        if said.code == 0:
+            written += 1
+            assert lockstep("check", f"p{number}").code == 0, columns[:50]
+        else:
+            assert not (lockstep.pipelines / f"p{number}").exists()
+    assert 0 < written < 10
