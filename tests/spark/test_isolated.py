@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from typer.testing import CliRunner
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.kafka import Broker
 from lockstep.adapters.postgres import connect
+from lockstep.cli.app import app
 from lockstep.core.errors import BadData
+from lockstep.dev import jars, spark_connect
 from lockstep.steps.verify import verify
 
 ENDED = "the reader's process ended, twice, when it read this record alone"
@@ -92,7 +99,9 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=[pytest.mark.long] if way.startswith("transform, ") else []) for way in WAYS]
+)
 def test_a_record_that_ends_its_readers_process_is_a_reject_and_the_others_are_rows(
     pipeline, topic, kafka, tmp_path, way
 ):
@@ -153,3 +162,55 @@ def test_more_of_them_than_a_batch_may_have_are_named_with_the_next_command(
     assert f"lockstep skip {loaded.name} --to 0:10 --reason" in said
     assert "\n" not in said
     assert loaded.ask(f"select * from public.{loaded.name}") == []
+
+
+def test_a_redrive_under_a_decoder_that_was_mended_makes_the_record_a_row(
+    pipeline, topic, kafka, tmp_path, monkeypatch
+):
+    name = topic(partitions=2)
+    good = fill(kafka, name, {(0, 7)})
+    loaded = pipeline(name, "", "id text, n int", form='Custom("id string, n int")')
+    decoder = tmp_path / "pipelines" / loaded.name / "decode.py"
+    decoder.write_text(DECODE)
+    loaded.run()
+    assert [row[:2] for row in rejects(loaded)] == [(0, 7)]
+    decoder.write_text(DECODE.replace("os._exit(9)", "pass"))
+    monkeypatch.setenv("LOCKSTEP_DSN", loaded.dsn)
+    monkeypatch.setenv("LOCKSTEP_KAFKA", loaded.kafka)
+
+    done = CliRunner().invoke(app, ["rejects", loaded.name, "--redrive", "--json"], catch_exceptions=False)
+
+    assert done.exit_code == 0, done.output
+    assert rejects(loaded) == []
+    assert sorted(loaded.ask(f"select id, n from public.{loaded.name}")) == sorted([*good, ("0-7", -1)])
+    assert complaints(loaded) == []
+
+
+@pytest.fixture
+def server(tmp_path):
+    place = tmp_path / "warm"
+    place.mkdir()
+    started = spark_connect.start(place, jar_folder=jars.folder() / "connector")
+    yield started
+    spark_connect.kill(started)
+
+
+def test_a_record_that_ends_a_reader_on_a_server_is_a_reject_too(pipeline, topic, kafka, tmp_path, server):
+    name = topic(partitions=2)
+    good = fill(kafka, name, {(1, 3)})
+    loaded = pipeline(name, "", "id text, n int", form='Custom("id string, n int")')
+    (tmp_path / "pipelines" / loaded.name / "decode.py").write_text(DECODE)
+    environ = os.environ | {"LOCKSTEP_DSN": loaded.dsn, "LOCKSTEP_KAFKA": loaded.kafka, "SPARK_REMOTE": server.remote}
+
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "lockstep"), "run", loaded.name, "--json"],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert rejects(loaded) == [(1, 3, ENDED, None)]
+    assert sorted(loaded.ask(f"select id, n from public.{loaded.name}")) == good
