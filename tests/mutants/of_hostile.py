@@ -41,4 +41,19 @@ MUTANTS = [
         Edit("staging/source.py", "or row[1] < -1 - work.after_task", "or row"),
         long=True,
     ),
+    one(
+        "schemas lead on without end",
+        "one record would ask the registry as often as its owner likes",
+        ("tests/formats/test_hostile_settings.py::test_a_long_chain_of_references_ends",),
+        Edit("formats/schemas.py", "if len(seen) > MOST_REFERENCES:", "if len(seen) > 2 * MOST_REFERENCES:"),
+    ),
+    one(
+        "the second reader of JSON takes names of any length",
+        "verify would raise an alarm over a record that Spark rejects",
+        (
+            "tests/spark/test_hostile.py::test_every_hostile_record_of_json_is_the_row_that_it_says_or_a_reject[as it is]",
+        ),
+        Edit("formats/json_alone.py", "if any(len(name) * UNITS > MOST_NAME for name in made):", "if None in made:"),
+        long=True,
+    ),
 ]
