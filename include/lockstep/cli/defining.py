@@ -96,19 +96,17 @@ def check(name: OneName = None, as_json: AsJson = False) -> None:
     known = definitions()
     conflicts = conflicts_of([pipeline for pipeline in known if pipeline.name in names], known)
     found = {each: [*_faults(each), *map(_said, conflicts.get(each, ()))] for each in names}
-    limits = {pipeline.name: pipeline.record_limits for pipeline in known}
     ok = not any(found.values())
-    days = {pipeline.name: pipeline.reject_retention for pipeline in known}
-    kept = {each: f"; rejects keep their bytes for {count} days" for each, count in days.items() if count}
+    sound = {pipeline.name: pipeline for pipeline in known}
     document = {
         "ok": ok,
         "pipelines": [
-            {"pipeline": each, "ok": not faults, "faults": faults, "reject_retention": days.get(each)}
             {
                 "pipeline": each,
                 "ok": not faults,
                 "faults": faults,
-                "record_limits": asdict(limits[each]) if each in limits else None,
+                "record_limits": asdict(sound[each].record_limits) if each in sound else None,
+                "reject_retention": sound[each].reject_retention if each in sound else None,
             }
             for each, faults in found.items()
         ],
@@ -116,15 +114,21 @@ def check(name: OneName = None, as_json: AsJson = False) -> None:
 
     def for_people() -> None:
         for each, faults in found.items():
-            say(f"{each}: ok{kept.get(each, '')}") if not faults else None
             if not faults:
-                say(f"{each}: ok; one record: {limits[each].shown}")
+                say(f"{each}: ok; {_limits(sound[each])}")
             for fault in faults:
                 typer.echo(f"{each}: {fault}", err=True)
 
     show(document, as_json, for_people)
     if not ok:
         raise typer.Exit(1)
+
+
+def _limits(pipeline: Pipeline) -> str:
+    """Formats what one record may be, and how long rejects keep their bytes."""
+    days = pipeline.reject_retention
+    kept = f"; rejects keep their bytes for {days} days" if days else ""
+    return f"one record: {pipeline.record_limits.shown}{kept}"
 
 
 def _faults(name: str) -> list[str]:
