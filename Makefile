@@ -77,6 +77,10 @@ bench-pages: $(VENV)/.built servers ## every page on a ledger of 100,000 batches
 catalog: $(VENV)/.built-dev servers ## write ledger/catalog.txt anew, after a migration was added
 	@PYTHONPATH=$(CURDIR)/include:$(CURDIR)/tests $(BIN)/python tests/write_catalog.py
 
+.PHONY: schema
+schema: $(VENV)/.built-dev servers ## write ledger/schema.sql anew, the ledger as it is in force, after a migration was added
+	@PYTHONPATH=$(CURDIR)/include:$(CURDIR)/tests $(BIN)/python tests/write_schema.py
+
 .PHONY: screenshots
 screenshots: $(VENV)/.built-dev jars ## take the pictures of the pages in docs/images anew, by a real Airflow in Chromium
 	@LOCKSTEP_SCREENSHOTS=$(CURDIR)/docs/images $(BIN)/python -m pytest -q tests/browser $(ARGS)
