@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lockstep.core.folder import PipelineFolder
 
 Q = queries("lockstep.ledger", "roles")
+LOCK_SECONDS = 60
 ROLES = (
     "lockstep_owner",
     "lockstep_targets",
@@ -118,7 +119,7 @@ def migrate_target(conn: connection, folder: PipelineFolder, own_login: str | No
 
 
 def _migrate(conn: connection) -> list[Migration]:
-    with transaction(conn, None, lock_seconds=60) as cur:
+    with transaction(conn, None, lock_seconds=LOCK_SECONDS) as cur:
         cur.execute(Q["lock_migrations"])
         for role in ROLES:
             cur.execute(sql.SQL(Q["create_role"]).format(role=sql.Identifier(role)))
