@@ -166,7 +166,7 @@ create table decision (
     os_user text,  -- Null: recorded before migration 0024.
     constraint decision_pkey primary key (decision_id),
     constraint decision_kind_check check (kind in ('pause', 'unpause', 'skip', 'accept-loss', 'abandon', 'retire',
-        'approve', 'refuse-approval', 'grow', 'restored', 'hand-over')),
+        'approve', 'refuse-approval', 'grow', 'restored', 'hand-over', 'erase')),
     constraint decision_pipeline_fkey foreign key (pipeline) references pipeline(name)
 );
 
@@ -266,7 +266,9 @@ create table verdict (
     result jsonb not null,
     at timestamptz not null default clock_timestamp(),
     definition_hash text,
+    erased_digest text,  -- The digest of a verdict whose values were erased: the chain has it, and goes on to hold.
     constraint verdict_pkey primary key (batch_id, token),
+    constraint verdict_erased_digest_check check (erased_digest ~ '^[0-9a-f]{64}$'),
     constraint judged_as_staged foreign key (batch_id, token, definition_hash)
         references attempt(batch_id, token, definition_hash),
     constraint verdict_batch_id_token_fkey foreign key (batch_id, token) references attempt(batch_id, token)
@@ -345,10 +347,15 @@ create table reject (
     value bytea,
     headers json,  -- json, not jsonb: a header may hold \u0000
     reason text not null,
+    emptied_at timestamptz,  -- Rejects whose bytes are gone keep offset, reason, and what their digest lost with the bytes.
+    removed_digest numeric,  -- Rejects whose bytes are gone keep offset, reason, and what their digest lost with the bytes.
     constraint reject_pkey primary key (stream_id, "offset"),
+    constraint emptied_is_empty check ((emptied_at is null) = (removed_digest is null)
+        and (emptied_at is null or num_nonnulls(key, value, headers) = 0)),
     constraint reject_batch_id_fkey foreign key (batch_id) references batch(batch_id),
     constraint reject_stream_id_fkey foreign key (stream_id) references stream(stream_id)
 );
+create index reject_with_bytes on reject (stream_id, batch_id) where emptied_at is null;
 
 create table boundary (
     stream_id integer not null,
@@ -573,6 +580,59 @@ create table unsealed (
 );
 create index unsealed_of_pipeline on unsealed (pipeline);
 
+-- Digests of keys are salted, once for each pipeline, so that one look at a record finds every erasure.
+create table erasure_salt (
+    pipeline text not null,
+    salt bytea not null default sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8'::name)),
+    constraint erasure_salt_pkey primary key (pipeline),
+    constraint erasure_salt_salt_check check (length(salt) = 32),
+    constraint erasure_salt_pipeline_fkey foreign key (pipeline) references pipeline(name)
+);
+
+-- One key that was erased: in which column it stood, and its digest. Attempts that were opened before cannot commit.
+create table erasure (
+    erasure_id bigint not null generated always as identity,
+    pipeline text not null,
+    column_name text not null,
+    as_uuid boolean not null,
+    digest text not null,
+    token bigint not null default nextval('token_seq'::regclass),
+    at timestamptz not null default clock_timestamp(),
+    constraint erasure_pkey primary key (erasure_id),
+    constraint erasure_keeps_no_key check (digest ~ '^[0-9a-f]{64}$'),
+    constraint erasure_pipeline_fkey foreign key (pipeline) references erasure_salt(pipeline)
+);
+create index erasure_of_key on erasure (pipeline, column_name, digest);
+
+-- Records below these offsets stay out. Those behind them were produced after the erasure, and are taken.
+create table erasure_bound (
+    erasure_id bigint not null,
+    topic_id text not null,
+    partition integer not null,
+    until_offset bigint not null,
+    constraint erasure_bound_pkey primary key (erasure_id, topic_id, partition),
+    constraint erasure_bound_until_offset_check check (until_offset >= 0),
+    constraint erasure_bound_erasure_id_fkey foreign key (erasure_id) references erasure(erasure_id)
+);
+
+-- What was taken out, by the record it came from. The digest is of appended rows, where they had one.
+create table erased (
+    erasure_id bigint not null,
+    relation text not null,  -- the target, lockstep.contribution or lockstep.reject
+    target text not null,
+    batch_id bigint not null,
+    stream_id integer not null,
+    "offset" bigint not null,
+    rows bigint not null,
+    digest numeric,
+    constraint erased_pkey primary key (erasure_id, relation, target, batch_id, stream_id, "offset"),
+    constraint erased_rows_check check (rows > 0),
+    constraint erased_erasure_id_fkey foreign key (erasure_id) references erasure(erasure_id),
+    constraint erased_stream_id_fkey foreign key (stream_id) references stream(stream_id)
+);
+create index erased_of_batch on erased (batch_id, stream_id);
+create index erased_of_record on erased (stream_id, "offset");
+
 -- From a target row's _stream to where it was read.
 create view origin as
 select stream_id as _stream, pipeline, cluster_id, topic, topic_id, partition, incarnation from stream;
@@ -660,9 +720,12 @@ end $$;
 create trigger closed_once before update on batch
     for each row execute function guard_batch();
 
+-- A closed attempt's error may quote a value. An erasure alone may replace it.
 create function guard_attempt() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-    if old.closed_at is not null then
+    if old.closed_at is not null and (
+            current_user <> 'lockstep_owner' or new.error is distinct from 'erased'
+            or to_jsonb(old) - 'error' <> to_jsonb(new) - 'error') then
         raise exception 'closed_once: attempt % of batch % is %', old.token, old.batch_id, old.state
             using errcode = '23514', constraint = 'closed_once';
     end if;
@@ -987,11 +1050,12 @@ begin
     perform lockstep.guard_target(target);
     execute format('create table %s (like %s including defaults including generated including constraints including storage)',
         called, target);
+    execute format('alter table %s owner to %s', called, (select relowner::regrole from pg_class where oid = target));
     execute format('alter table %s attach partition %s for values in (%s)', target, called, of_batch);
 end $$;
 
--- The staged rows of the tasks that won, without the rejects, as the batch's partition. It is its stager's no longer; what the
--- target does not have its columns lose, and their bytes stay in the rows.
+-- The staged table is the ledger's owner's until it lies beside its target: nobody else may create among the staged rows. It is
+-- the target's owner's before it is attached: whatever then runs for its indexes runs as that one.
 create function attach_staged(target regclass, staged regclass, of_batch bigint, of_token bigint) returns void
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
@@ -1008,7 +1072,7 @@ begin
         raise exception 'own_staging: attempt % of batch % has not staged %', of_token, of_batch, staged
             using errcode = '23514', constraint = 'own_staging';
     end if;
-    execute format('alter table %s owner to %s', staged, (select relowner::regrole from pg_class where oid = target));
+    execute format('alter table %s owner to %I', staged, current_user);
     perform lockstep.guard_plain(staged, target);  -- its stager can change nothing of it any more
     execute format('select count(*) from %s', staged) into staged_rows;
     -- one target has no row in target_rows, and all rows of the result
@@ -1032,6 +1096,7 @@ begin
         staged, changes, of_batch, of_batch);
     execute format('alter table %s set schema %s', staged, (select relnamespace::regnamespace from pg_class where oid = target));
     execute format('alter table %s rename to %I', staged, called);
+    execute format('alter table %s owner to %s', staged, (select relowner::regrole from pg_class where oid = target));
     execute format('alter table %s attach partition %s for values in (%s)', target, staged, of_batch);
     execute format('alter table %s drop constraint its_batch', staged);
 end $$;
@@ -1217,7 +1282,7 @@ create trigger one_version before insert on coverage
 -- long as the caller's lock_timeout says; a partition that holds a row, or several batches' rows, stays.
 create function drop_replaced_partition(target regclass, part regclass) returns boolean
     language plpgsql security definer
-    set search_path = pg_catalog, pg_temp as $$
+    set search_path = pg_catalog, pg_temp set row_security = off as $$
 declare
     of_batch bigint := (select substring(pg_get_expr(c.relpartbound, c.oid) from $re$^FOR VALUES IN \('?(\d+)'?\)$re$)::bigint
         from pg_class c join pg_inherits i on i.inhrelid = c.oid where c.oid = part and i.inhparent = target);
@@ -1455,7 +1520,7 @@ select c.batch_id, c.stream_id, b.pipeline, b.state, c.at, jsonb_build_object(
     'offsets_digest', u.digest_sum::text || ':' || u.digest_squares::text,
     'rows_digest', u.rows_digest::text, 'rejects_digest', u.rejects_digest::text,
     'targets', coalesce(t.targets, '[]'), 'suite', v.suite, 'passed', v.success,
-    'verdict', encode(sha256(convert_to(v.result::text, 'UTF8')), 'hex'),
+    'verdict', coalesce(v.erased_digest, encode(sha256(convert_to(v.result::text, 'UTF8')), 'hex')),
     'at', to_char(c.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text as record
 from commit c
 join batch b on b.batch_id = c.batch_id
@@ -1536,4 +1601,178 @@ begin
         links := links + 1;
     end loop;
     return links;
+end $$;
+
+-- A pipeline and those that have handed a table over to it: their rows are its own now, and so are their erasures.
+create function line_of(of_pipeline text) returns text[] language sql stable set search_path = pg_catalog, pg_temp as $$
+    with recursive line (name) as (
+        select of_pipeline union
+        select d.detail ->> 'from' from line l join lockstep.decision d
+            on d.pipeline = l.name and d.kind = 'hand-over' and d.detail ->> 'to' = l.name)
+    select array_agg(name) from line
+$$;
+
+create function key_digest(salt bytea, key bytea) returns text
+    language sql immutable
+    set search_path = pg_catalog, pg_temp as $$
+    select encode(sha256(salt || key), 'hex')
+$$;
+
+-- All that an erasure took out, as one number: the decision holds it, and the chain holds the decision.
+create function erased_digest(of_erasure bigint) returns text language sql stable set search_path = pg_catalog, pg_temp as $$
+    select encode(sha256(convert_to(coalesce(string_agg(concat_ws(' ', x.relation, x.target, x.batch_id, x.stream_id, x."offset",
+        x.rows, coalesce(x.digest::text, '-')), e'\n'
+        order by x.relation collate "C", x.target collate "C", x.batch_id, x.stream_id, x."offset"), ''), 'UTF8')), 'hex')
+    from lockstep.erased x where x.erasure_id = of_erasure
+$$;
+
+create function erasure_decision(of_erasure bigint) returns bigint
+    language sql stable security definer
+    set search_path = pg_catalog, pg_temp as $$
+    select min(d.decision_id) from lockstep.decision d join lockstep.erasure e using (pipeline)
+    where e.erasure_id = of_erasure and d.kind = 'erase' and d.detail ->> 'erasure' = of_erasure::text
+$$;
+
+-- No erasure without the decision that says what it took out, in one transaction.
+create function guard_erasure() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if not exists (
+        select from lockstep.decision d
+        where d.decision_id = lockstep.erasure_decision(new.erasure_id)
+          and d.detail ->> 'erased' = lockstep.erased_digest(new.erasure_id) and d.detail ->> 'key' = new.digest) then
+        raise exception 'erasure_is_decided: no decision says what erasure % took out', new.erasure_id
+            using errcode = '23514', constraint = 'erasure_is_decided';
+    end if;
+    return null;
+end $$;
+create constraint trigger erasure_is_decided after insert on erasure
+    deferrable initially deferred for each row execute function guard_erasure();
+
+-- What was erased is recorded while the decision is still open, and never later.
+create function guard_undecided(of_erasure bigint) returns void
+    language plpgsql stable security definer
+    set search_path = pg_catalog, pg_temp as $$
+begin
+    if lockstep.erasure_decision(of_erasure) is not null
+            or not exists (select from lockstep.erasure where erasure_id = of_erasure) then
+        raise exception 'erased_once: erasure % is decided, or is not there', of_erasure
+            using errcode = '23514', constraint = 'erased_once';
+    end if;
+end $$;
+
+create function guard_erased() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    perform lockstep.guard_undecided(a.erasure_id) from (select distinct erasure_id from added) a;
+    return null;
+end $$;
+create trigger erased_once after insert on erased referencing new table as added
+    for each statement execute function guard_erased();
+create trigger erased_once after insert on erasure_bound referencing new table as added
+    for each statement execute function guard_erased();
+
+-- An attempt that was opened before an erasure may have staged what was erased.
+create function guard_erased_key() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    early record;
+begin
+    select a.batch_id, a.token into early
+    from added a join lockstep.batch b using (batch_id)
+    where exists (select from lockstep.erasure e where e.pipeline = b.pipeline and e.token > a.token) limit 1;
+    if found then
+        raise exception 'erased_stays_out: attempt % of batch % was opened before a key of its pipeline was erased',
+            early.token, early.batch_id using errcode = '23514', constraint = 'erased_stays_out';
+    end if;
+    return null;
+end $$;
+create trigger erased_stays_out after insert on commit referencing new table as added
+    for each statement execute function guard_erased_key();
+
+create function reject_digest(stream integer, at_offset bigint, stamp timestamptz, key bytea, value bytea, headers text, reason text) returns numeric
+    language sql immutable
+    set search_path = pg_catalog, pg_temp as $$
+    select hashint8extended(hash_record_extended(row(stream, at_offset, stamp, key, value,
+        headers collate "C", reason collate "C"), 0), -1)::numeric
+$$;
+
+-- Rejects older than the newest definition keeps them lose their bytes, at most so many; returns how many.
+create function empty_old_rejects(of_pipeline text, most integer) returns integer
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    days int := (
+        select (d.document ->> 'reject_retention')::int from lockstep.batch b
+        join lockstep.attempt a on a.batch_id = b.batch_id and a.token = b.token join lockstep.definition d using (definition_hash)
+        where b.batch_id = (
+            select batch_id from lockstep.batch where pipeline = of_pipeline and state = 'committed' order by batch_id desc limit 1));
+    emptied int;
+begin
+    if days is null then
+        return 0;
+    end if;
+    update lockstep.reject r set key = null, value = null, headers = null, emptied_at = clock_timestamp(),
+        removed_digest =
+            lockstep.reject_digest(r.stream_id, r."offset", r.timestamp, r.key, r.value, r.headers::text, r.reason)
+            - lockstep.reject_digest(r.stream_id, r."offset", r.timestamp, null, null, null, r.reason)
+    from (
+        select j.stream_id, j."offset" from lockstep.reject j
+        join lockstep.stream s using (stream_id) join lockstep.commit c using (batch_id, stream_id)
+        where s.pipeline = of_pipeline and j.emptied_at is null and c.at < clock_timestamp() - make_interval(days => days)
+        order by j.stream_id, j."offset" limit most) old
+    where r.stream_id = old.stream_id and r."offset" = old."offset" and r.emptied_at is null;
+    get diagnostics emptied = row_count;
+    return emptied;
+end $$;
+
+-- An erasure empties the rejects that hold one of these byte strings; a reason that does is replaced, too.
+create function erase_rejects(of_erasure bigint, needles bytea[]) returns integer
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    emptied int;
+begin
+    perform lockstep.guard_undecided(of_erasure);
+    with held as (
+        select j.*, exists (select from unnest(needles) n where position(n in convert_to(j.reason, 'UTF8')) > 0) as told
+        from lockstep.erasure e join lockstep.stream s on s.pipeline = any(lockstep.line_of(e.pipeline))
+        join lockstep.reject j using (stream_id)
+        where e.erasure_id = of_erasure and exists (
+            select from unnest(needles) n
+            where position(n in j.key) > 0 or position(n in j.value) > 0
+               or position(n in convert_to(j.headers::text, 'UTF8')) > 0 or position(n in convert_to(j.reason, 'UTF8')) > 0)),
+    made as (
+        select h.*, case when h.told then 'erased' else h.reason end as kept from held h),
+    gone as (
+        update lockstep.reject r set key = null, value = null, headers = null, reason = m.kept,
+            emptied_at = coalesce(r.emptied_at, clock_timestamp()),
+            removed_digest = coalesce(r.removed_digest, 0)
+                + lockstep.reject_digest(m.stream_id, m."offset", m.timestamp, m.key, m.value, m.headers::text, m.reason)
+                - lockstep.reject_digest(m.stream_id, m."offset", m.timestamp, null, null, null, m.kept)
+        from made m where r.stream_id = m.stream_id and r."offset" = m."offset"
+        returning r.batch_id, r.stream_id, r."offset")
+    insert into lockstep.erased (erasure_id, relation, target, batch_id, stream_id, "offset", rows)
+    select of_erasure, 'lockstep.reject', 'lockstep.reject', g.batch_id, g.stream_id, g."offset", 1 from gone g;
+    get diagnostics emptied = row_count;
+    return emptied;
+end $$;
+
+-- Errors and verdicts of the pipeline that match the pattern lose what they say; returns how many.
+create function erase_said(of_erasure bigint, pattern text) returns integer
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    errors int;
+    verdicts int;
+    line text[] := (select lockstep.line_of(pipeline) from lockstep.erasure where erasure_id = of_erasure);
+begin
+    perform lockstep.guard_undecided(of_erasure);
+    update lockstep.attempt a set error = 'erased' from lockstep.batch b
+    where b.batch_id = a.batch_id and b.pipeline = any(line) and a.error ~ pattern;
+    get diagnostics errors = row_count;
+    update lockstep.verdict v
+    set erased_digest = coalesce(v.erased_digest, encode(sha256(convert_to(v.result::text, 'UTF8')), 'hex')),
+        result = jsonb_build_object('success', v.success, 'refusals', '[]'::jsonb, 'erased', true,
+            'quarantined', coalesce(v.result -> 'quarantined', '0'))
+    from lockstep.batch b where b.batch_id = v.batch_id and b.pipeline = any(line) and v.result::text ~ pattern;
+    get diagnostics verdicts = row_count;
+    return errors + verdicts;
 end $$;
