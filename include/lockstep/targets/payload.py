@@ -84,7 +84,12 @@ def _require_whole(cur: cursor, table: str, rows: Rows, odd: Mapping[str, tuple[
 
 def _change(cur: cursor, name: str, staged: str, held: str) -> Composable:
     """What is true of a value that the target's type would change; of every value, where none comes back from it."""
-    cur.execute(Q["has_way_back"], {"staged": staged, "held": held})
-    comes_back = staged == TEXT[0] or one(cur).there
-    parts = {"column": sql.Identifier(name), "held": sql.SQL(held), "staged": sql.SQL(staged)}
-    return sql.SQL(Q["changes" if comes_back else "loses"]).format(**parts)
+    cur.execute(Q["way_back"], {"staged": staged, "held": held})
+    over = held if staged == TEXT[0] else one(cur).over
+    parts = {
+        "column": sql.Identifier(name),
+        "held": sql.SQL(held),
+        "staged": sql.SQL(staged),
+        "over": sql.SQL(over or ""),
+    }
+    return sql.SQL(Q["changes" if over else "loses"]).format(**parts)

@@ -4,14 +4,17 @@ select a.attname as name, format_type(a.atttypid, a.atttypmod) as type from pg_a
 where a.attrelid = to_regclass(%(table)s) and a.attnum > 0 and not a.attisdropped and not a.attname = any(%(reserved)s)
 order by a.attnum
 
--- name: has_way_back
--- Whether a value of the target's type can be cast to the staged one.
-select to_regtype(%(held)s) = to_regtype(%(staged)s) or exists (
-    select from pg_cast where castsource = to_regtype(%(held)s) and casttarget = to_regtype(%(staged)s)) as there
+-- name: way_back
+-- The types over which a value of the target's type can be cast to the staged one: at once, or by way of a numeric (money).
+select case when to_regtype(%(held)s) = to_regtype(%(staged)s) or exists (
+        select from pg_cast where castsource = to_regtype(%(held)s) and casttarget = to_regtype(%(staged)s)) then %(held)s
+    when exists (select from pg_cast where castsource = to_regtype(%(held)s) and casttarget = 'numeric'::regtype)
+        and exists (select from pg_cast where castsource = 'numeric'::regtype and casttarget = to_regtype(%(staged)s))
+    then 'numeric' end as over
 
 -- name: changes
 -- A value that does not come back from the target's type as it went in.
-t.{column}::{held}::{staged} is distinct from t.{column}
+t.{column}::{held}::{over}::{staged} is distinct from t.{column}
 
 -- name: loses
 -- A value that does not come back at all.
