@@ -1,1 +1,1 @@
-"""Every statement about progress: functions over a cursor; the transaction, and its role, belong to the caller."""
+"""Reads and writes progress: functions over a cursor. The transaction, and its role, belong to the caller."""

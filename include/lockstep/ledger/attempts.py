@@ -1,4 +1,4 @@
-"""Attempts: opened under the batch's row lock, fenced by token, kept alive by lease, closed once."""
+"""Opens attempts under the batch's row lock, fences them by token, renews their leases and closes each once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Q = queries("lockstep.ledger", "attempts")
 
 
 def lock_batch(cur: cursor, batch_id: int) -> Any:
-    """Takes the batch's row lock and returns the row: everything that follows is decided under it."""
+    """Takes the batch's row lock and returns the row. The lock covers each later decision of the transaction."""
     cur.execute(Q["lock_batch"], {"batch_id": batch_id})
     row = maybe(cur)
     if row is None:
@@ -40,7 +40,7 @@ def lock_batch(cur: cursor, batch_id: int) -> Any:
 
 
 def require_newest(cur: cursor, attempt: AttemptId) -> None:
-    """The fence (T1): goes on only while the batch is planned, and this attempt's token and nonce are the batch's."""
+    """Fences (T1): raises `Superseded` unless the batch is planned and has this attempt's token and nonce."""
     batch = lock_batch(cur, attempt.batch_id)
     if batch.state != "planned":
         raise Superseded(f"batch {attempt.batch_id} is already {batch.state}")
@@ -50,7 +50,7 @@ def require_newest(cur: cursor, attempt: AttemptId) -> None:
 
 
 def require_same_timeline(attempt: AttemptId, nonce: str | None) -> None:
-    """Refuses an attempt whose number was drawn again: the ledger went back in time since it was opened."""
+    """Raises `Superseded` if the nonce is not the attempt's: the ledger was restored after the attempt was opened."""
     if nonce != attempt.nonce:
         raise Superseded(
             f"attempt {attempt.token} of batch {attempt.batch_id} was opened in another timeline: the ledger was restored"
@@ -58,7 +58,7 @@ def require_same_timeline(attempt: AttemptId, nonce: str | None) -> None:
 
 
 def newest_attempt(cur: cursor, batch_id: int) -> Any:
-    """The attempt whose token is the batch's; None before the first was opened."""
+    """Returns the attempt that has the batch's token, or None before the first attempt."""
     cur.execute(Q["newest_attempt"], {"batch_id": batch_id})
     return maybe(cur)
 
@@ -72,7 +72,7 @@ def open_attempt(
     code_version: str,
     unit: str = WHOLE_BATCH,
 ) -> AttemptId:
-    """Draws token and nonce and fences out older attempts; `unit` says what one commit of the new one moves."""
+    """Draws token and nonce and fences out older attempts. `unit` is what one commit of the new one moves."""
     cur.execute(Q["draw_token"])
     attempt = AttemptId(batch_id, one(cur).token, str(uuid4()))
     facts = {
@@ -99,49 +99,49 @@ def open_attempt(
 
 
 def ranges(cur: cursor, batch_id: int) -> tuple[StreamRange, ...]:
-    """Everything the batch still has to read: what no commit row stands for."""
+    """Returns the ranges that the batch still has to read: those without a commit row."""
     return stream_ranges(uncommitted(cur, batch_id))
 
 
 def lane_of(cur: cursor, batch_id: int) -> str:
-    """Why the batch exists; that never changes."""
+    """Returns the batch's lane, which never changes."""
     cur.execute(Q["lane_of"], {"batch_id": batch_id})
     return str(one(cur).lane)
 
 
 def logs(cur: cursor, batch_id: int) -> set[tuple[str, str]]:
-    """The (cluster id, topic id) pairs of the streams that a batch still has to read: one, unless the ledger is wrong."""
+    """Returns the (cluster id, topic id) of each uncommitted stream of a batch: one, unless the ledger is wrong."""
     return {(row.cluster_id, row.topic_id) for row in uncommitted(cur, batch_id)}
 
 
 def renew_lease(cur: cursor, attempt: AttemptId) -> bool:
-    """The holder is alive; False when the batch is not this attempt's any more."""
+    """Renews the holder's lease. Returns False if this attempt no longer holds the batch."""
     cur.execute(Q["renew_lease"], asdict(attempt) | {"lease": LEASE_SECONDS})
     return bool(cur.rowcount)
 
 
 def wait_for_no_standby(cur: cursor) -> None:
-    """From now on this session's commits do not wait for a standby: for leases alone."""
+    """Makes this session's commits independent of any standby. Use it for leases alone."""
     cur.execute(Q["wait_for_no_standby"])
 
 
 def free_lease(cur: cursor, attempt: AttemptId) -> None:
-    """The holder lets go, so that the next run need not wait."""
+    """Frees the lease, so that the next run need not wait."""
     cur.execute(Q["free_lease"], asdict(attempt))
 
 
 def hand_over(cur: cursor, attempt: AttemptId) -> None:
-    """The holder ends and the run's next task is to pick up: nobody else may, for a while (T2)."""
+    """Keeps the batch for the run's next task: for a while, no other owner may take it (T2)."""
     cur.execute(Q["hand_over"], asdict(attempt) | {"lease": HAND_OVER_SECONDS, "doublings": DOUBLINGS})
 
 
 def free_batch_lease(cur: cursor, batch_id: int, owner: str) -> None:
-    """The planner lets go of a batch that it opened no attempt for."""
+    """Frees the planner's lease on a batch without an attempt."""
     cur.execute(Q["free_batch_lease"], {"batch_id": batch_id, "owner": owner})
 
 
 def name_application(cur: cursor, attempt: AttemptId, application_id: str | None) -> None:
-    """How the engine's own pages call this attempt."""
+    """Records the attempt's application id, its name on the engine's own pages."""
     cur.execute(Q["name_application"], asdict(attempt) | {"application_id": application_id})
 
 
@@ -151,7 +151,7 @@ def insert_manifest(
     lines: Sequence[ManifestLine],
     contents: Mapping[tuple[int, int], tuple[int, int]],
 ) -> None:
-    """Keeps the lines of the tasks that won, with the digests of their rows and rejects by (task, stream)."""
+    """Records the manifest lines of winning tasks, with the digests of their rows and rejects by (task, stream)."""
     rows = [
         (
             *(attempt.batch_id, attempt.token, line.task, line.stream_id, line.delivered, line.written, line.rejected),
@@ -165,28 +165,28 @@ def insert_manifest(
 
 
 def mark_staged(cur: cursor, attempt: AttemptId) -> None:
-    """Everything is read and staged."""
+    """Marks the attempt as staged: every record is read. Raises `Superseded` if it was closed meanwhile."""
     _must_move(cur, "mark_staged", attempt)
 
 
 def seconds_staging(cur: cursor, attempt: AttemptId) -> float:
-    """How long the attempt took from its opening until everything was staged."""
+    """Returns the seconds from the attempt's opening until it was staged."""
     cur.execute(Q["seconds_staging"], asdict(attempt))
     return float(one(cur).seconds)
 
 
 def mark_validated(cur: cursor, attempt: AttemptId) -> None:
-    """The attempt may be committed."""
+    """Marks the attempt as validated: it may be committed. Raises `Superseded` if it was closed meanwhile."""
     _must_move(cur, "mark_validated", attempt)
 
 
 def close_failed(cur: cursor, attempt: AttemptId, error: str, *, by_data: bool) -> None:
-    """The attempt ends without a commit; only failures by data or code count towards blocking the batch (T8)."""
+    """Closes the attempt without a commit. Only failures by data or code count towards blocking the batch (T8)."""
     cur.execute(Q["close_failed"], asdict(attempt) | {"error": error, "fault": "data" if by_data else "surroundings"})
 
 
 def stream_totals(cur: cursor, attempt: AttemptId) -> list[Any]:
-    """The kept manifests added up per stream, streams that delivered nothing included."""
+    """Adds up the kept manifests per stream. Includes streams that delivered nothing."""
     cur.execute(Q["stream_totals"], asdict(attempt))
     return every(cur)
 
@@ -194,7 +194,7 @@ def stream_totals(cur: cursor, attempt: AttemptId) -> list[Any]:
 def insert_results(
     cur: cursor, attempt: AttemptId, totals: Sequence[Any], starts: Mapping[int, tuple[int, int]]
 ) -> None:
-    """What the attempt read of each stream, reconciled; `starts` are log starts before and after the read."""
+    """Records the reconciled counts of each stream. `starts` are log starts before and after the read."""
     rows = [
         (
             *(
@@ -231,7 +231,7 @@ def insert_verdict(
     success: bool,
     result: Mapping[str, Any],
 ) -> None:
-    """The verdict is kept whether it passes or not, with the definition that it was found under."""
+    """Records the verdict, passed or not, with the definition that it was found under."""
     facts = {"suite": suite, "success": success, "result": Json(result), "definition_hash": folder.content_hash()}
     cur.execute(Q["insert_verdict"], asdict(attempt) | facts)
 

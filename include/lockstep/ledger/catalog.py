@@ -1,4 +1,4 @@
-"""The database's own account of the ledger, beside the one that was kept when the migrations were written."""
+"""Compares the database's objects with those that the migrations make."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def deviating(cur: cursor) -> list[Deviation]:
 
 
 def found(cur: cursor) -> dict[Object, str]:
-    """Every object of the ledger that a promise rests on: what it is, by kind and name."""
+    """Returns the definition of every ledger object that a promise rests on, by kind and name."""
     # Else names are qualified by what a session happens to see; the caller's path comes back.
     cur.execute("savepoint own_path; set local search_path = pg_catalog")
     cur.execute(Q["catalog"], {"roles": list(ROLES)})
@@ -46,6 +46,6 @@ def made() -> Mapping[Object, str]:
 
 
 def written(catalog: Mapping[Object, str]) -> str:
-    """The text of `catalog.txt`."""
+    """Returns the text of `catalog.txt`."""
     head = "# What the migrations make: kind, name, what it is. Written by `make catalog`; a test holds it to a fresh ledger."
     return "\n".join([head, *(BETWEEN.join([*each, what]) for each, what in sorted(catalog.items()))]) + "\n"

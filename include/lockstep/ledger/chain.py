@@ -1,4 +1,4 @@
-"""The chain of a pipeline: sealed after each run, walked by verify, shown by certificates."""
+"""Links commits and decisions of a pipeline into its chain. Runs seal it, verify checks it, certificates show it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def head(cur: cursor, pipeline: str) -> Any:
 
 
 def chain_check(cur: cursor, pipeline: str) -> Check:
-    """Each link fits its record and the link before it, and each commit and decision is in a link or waits for one."""
+    """Checks each link against its record and its predecessor. Each commit and decision must be linked or waiting."""
     wrong = first_wrong(cur, sql.SQL(Q["links_broken"]), {"pipeline": pipeline})
     found = head(cur, pipeline)
     detail = f"{found.number or 0} links, {found.waiting} records wait for the next run"
@@ -43,12 +43,12 @@ def chain_check(cur: cursor, pipeline: str) -> Check:
 
 
 def links_of(cur: cursor, pipeline: str, batches: Iterable[int]) -> list[Link]:
-    """The links of the commits of these batches, in the order of the chain."""
+    """Returns the links of the commits of these batches, in the order of the chain."""
     cur.execute(Q["links_of_batches"], {"pipeline": pipeline, "batches": list(batches)})
     return [Link(row.number, row.previous, row.record, row.digest) for row in every(cur)]
 
 
 def digests(cur: cursor, pipeline: str, numbers: Iterable[int]) -> dict[int, str]:
-    """Number → digest of the links that are there."""
+    """Returns the digest of each of these links by its number. Omits links that do not exist."""
     cur.execute(Q["digests"], {"pipeline": pipeline, "numbers": list(numbers)})
     return {row.number: row.digest for row in every(cur)}

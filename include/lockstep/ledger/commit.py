@@ -1,4 +1,4 @@
-"""What one commit reads and writes, in the order in which locks are taken (T16)."""
+"""Runs the statements of one commit, in the order of its locks (T16)."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ Q = queries("lockstep.ledger", "commit")
 
 
 def my_backend(cur: cursor) -> Any:
-    """This connection's process and its start; must be asked as the login itself."""
+    """Returns process id and start time of this connection's backend. Call it as the login itself."""
     cur.execute(Q["my_backend"])
     return one(cur)
 
 
 def record_backend(cur: cursor, attempt: AttemptId, backend: Any) -> None:
-    """Which connection is about to commit, for a resolver to find."""
+    """Records the connection that is about to commit, so that a resolver can find it."""
     facts = {"pid": backend.pid, "backend_start": backend.backend_start}
     cur.execute(Q["record_backend"], asdict(attempt) | facts)
 
 
 def committed_by(cur: cursor, batch_id: int) -> AttemptId | None:
-    """The witness: the attempt that committed this batch, or None."""
+    """Returns the attempt that committed this batch, or None. It is the witness of a commit."""
     cur.execute(Q["committed_by"], {"batch_id": batch_id})
     row = maybe(cur)
     return AttemptId(batch_id, row.token, row.nonce) if row else None
 
 
 def require_validated(cur: cursor, attempt: AttemptId) -> None:
-    """Only what this attempt's own verdict let pass is committed."""
+    """Raises `Refusal` unless the attempt is validated and its own verdict is a success."""
     cur.execute(Q["attempt_to_commit"], asdict(attempt))
     row = maybe(cur)
     if row is None or row.state != "validated" or not row.success:
@@ -53,7 +53,7 @@ def require_validated(cur: cursor, attempt: AttemptId) -> None:
 
 
 def require_positions(cur: cursor, attempt: AttemptId) -> None:
-    """Locks the streams in order; a live batch begins where every position stands."""
+    """Locks the streams in order. Raises `PositionMoved` unless a live batch begins at every position."""
     cur.execute(Q["lock_streams"], asdict(attempt))
     for row in every(cur):
         if row.retired or row.position != row.from_offset:
@@ -64,9 +64,10 @@ def require_positions(cur: cursor, attempt: AttemptId) -> None:
 
 
 def give_way(cur: cursor, attempt: AttemptId, stream_id: int | None = None) -> None:
-    """The coverage that a fill or replay was planned to replace makes room, and not a row more; what it leaves of a skip stays.
+    """Removes the coverage that a fill or replay was planned to replace, and not a row more.
 
-    With `stream_id` only what lies under that stream's claims. Raises `CoverageMoved` when anything else lies under them.
+    Keeps the rest of a skip that is cut. `stream_id` limits this to the claims of one stream. Raises `CoverageMoved` if
+    other coverage lies under the claims.
     """
     gone = 0
     for _ in range(2):  # a neighbour's commit may have cut the same skipped stretch while the first look waited for it
@@ -88,21 +89,25 @@ def give_way(cur: cursor, attempt: AttemptId, stream_id: int | None = None) -> N
 
 
 def publish_rejects(cur: cursor, attempt: AttemptId) -> int:
-    """Rejects travel in the same transaction, those of replaced segments first out; returns how many come in."""
+    """Publishes the rejects in the same transaction, after those of replaced segments are removed.
+
+    Returns their number.
+    """
     remove_replaced_rejects(cur, attempt)
     cur.execute(sql.SQL(Q["publish_rejects"]).format(table=staging(attempt)), asdict(attempt))
     return cur.rowcount
 
 
 def remove_replaced_rejects(cur: cursor, attempt: AttemptId, stream_id: int | None = None) -> None:
-    """A replay judges its records again: what it replaces takes its rejects along."""
+    """Removes the rejects of the segments that a replay replaces: it judges their records again."""
     cur.execute(Q["remove_replaced_rejects"], asdict(attempt) | {"stream_id": stream_id})
 
 
 def write_ledger(cur: cursor, attempt: AttemptId, lane: str, effect: Mapping[str, Any], definition_hash: str) -> None:
-    """Commit rows, coverage, in the live lane positions by compare-and-set, claims released, attempt and batch closed.
+    """Writes commit rows and coverage, releases claims, closes attempt and batch. The live lane moves its positions.
 
-    `definition_hash` names the folder that published; a foreign key holds it to be the attempt's.
+    Moves positions by compare-and-set. `definition_hash` names the published folder: a foreign key holds it to be the
+    attempt's.
     """
     cur.execute(Q["insert_commits"], asdict(attempt) | {"definition_hash": definition_hash})
     ranges = cur.rowcount
@@ -120,7 +125,7 @@ def write_ledger(cur: cursor, attempt: AttemptId, lane: str, effect: Mapping[str
 
 
 def close(cur: cursor, attempt: AttemptId, effect: Mapping[str, int]) -> None:
-    """Attempt and batch are closed as committed, and no offsets are claimed any more."""
+    """Closes attempt and batch as committed, and releases the batch's claims."""
     cur.execute(Q["close_attempt"], asdict(attempt) | {"effect": Json(dict(effect))})
     if cur.rowcount != 1:
         raise BadData(f"attempt {attempt.token} of batch {attempt.batch_id} could not be closed as committed")
@@ -134,33 +139,33 @@ def end_backend(cur: cursor, attempt: AttemptId) -> None:
 
 
 def committed_ranges(cur: cursor, batch_id: int) -> list[Any]:
-    """The batch's ranges with what the ledger says was read of each."""
+    """Returns the batch's ranges, each with its recorded counts."""
     cur.execute(Q["committed_ranges"], {"batch_id": batch_id})
     return every(cur)
 
 
 def staging_left(cur: cursor) -> list[sql.Identifier]:
-    """Staging tables of attempts that cannot commit any more."""
+    """Returns the staging tables of attempts that cannot commit any more."""
     cur.execute(Q["staging_left"])
     return [sql.Identifier(STAGING_SCHEMA, row.table_name) for row in every(cur)]
 
 
 def staging_of(cur: cursor, attempt: AttemptId) -> list[sql.Identifier]:
-    """Every table that the attempt has staged into."""
+    """Returns every staging table of the attempt."""
     cur.execute(Q["staging_of"], {"table": attempt.table})
     return [sql.Identifier(STAGING_SCHEMA, row.table_name) for row in every(cur)]
 
 
 def end_stagers(cur: cursor, stager: str) -> None:
-    """Ends the sessions of this name, which stage for one attempt; must be asked as the login itself."""
+    """Ends the sessions of this name, which stage for one attempt. Call it as the login itself."""
     cur.execute(Q["end_stagers"], {"name": stager})
 
 
 def wait_for_no_standby(cur: cursor) -> None:
-    """The COMMIT of this transaction does not wait for a standby: for what may be done again as well."""
+    """Makes this transaction's COMMIT independent of any standby. Use it only for work that may be repeated."""
     cur.execute(Q["wait_for_no_standby"])
 
 
 def drop_staging(cur: cursor, table: sql.Identifier) -> None:
-    """Drops a staging table that has done its work."""
+    """Drops a staging table that is no longer needed."""
     cur.execute(sql.SQL(Q["drop_staging"]).format(table=table))

@@ -1,4 +1,4 @@
-"""Contents: digests of staged rows and rejects, compared before a commit publishes them and kept with the commit."""
+"""Compares digests of staged rows and rejects before a commit publishes them, and keeps them with the commit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Digests(NamedTuple):
     rejects: int = 0
 
     def plus(self, other: Digests) -> Digests:
-        """The digests of both sets of rows together."""
+        """Returns the digests of both sets of rows together."""
         return Digests(self.rows + other.rows, self.rejects + other.rejects)
 
 
@@ -43,7 +43,7 @@ NOTHING = Digests()
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Rows and rejects as they stand in staging: how many, from which offset to which, and their digests."""
+    """The rows and rejects in staging: their numbers, first and last offset, and digests."""
 
     rows: int
     rejected: int
@@ -52,7 +52,7 @@ class Staged:
     digests: Digests
 
     def plus(self, other: Staged) -> Staged:
-        """Both sets of rows together."""
+        """Returns both sets of rows as one."""
         return Staged(
             self.rows + other.rows,
             self.rejected + other.rejected,
@@ -64,7 +64,7 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a committing transaction found in staging: `rows` in all, digests by (place, stream), columns by place."""
+    """The staged contents in a committing transaction: `rows` in all, digests by (place, stream), columns by place."""
 
     rows: int
     by_place: Mapping[tuple[int, int], Digests]
@@ -102,7 +102,10 @@ def staged_by_stream(found: Mapping[tuple[int, int], Staged], tasks: Collection[
 
 
 def require_staged(cur: cursor, attempt: AttemptId) -> Found:
-    """The staged rows and rejects are still those that were validated, by count and by digest, stream by stream."""
+    """Compares staged rows and rejects with the validated ones, by count and by digest, stream by stream.
+
+    Returns what it found in staging. Raises `Refusal` on a difference.
+    """
     cur.execute(Q["expected"], asdict(attempt))
     expected = every(cur)
     places = places_of(cur, attempt)
@@ -129,7 +132,7 @@ def require_staged(cur: cursor, attempt: AttemptId) -> Found:
 def keep(
     cur: cursor, attempt: AttemptId, found: Mapping[tuple[int, int], Digests], published: Mapping[int, Published]
 ) -> None:
-    """Records what was found in staging and, by place, what an appended target has been given."""
+    """Records the digests found in staging and, by place, those of the rows published into appended targets."""
     shapes = {place: _shape(cur, one) for place, one in published.items()}
     rows = [
         (
@@ -156,7 +159,7 @@ def _each(cur: cursor, query: str, attempt: AttemptId, place: int, columns: dige
 
 
 def require_counts(attempt: AttemptId, row: Any, found: tuple[int, int]) -> None:
-    """The staged rows and rejects of a stream are as many as were validated."""
+    """Raises `Refusal` unless a stream has as many staged rows and rejects as were validated."""
     if found != (row.rows, row.rejected):
         raise Refusal(
             f"stream {row.stream_id} of batch {attempt.batch_id}: staged are (rows, rejects) {found}, "
@@ -165,7 +168,7 @@ def require_counts(attempt: AttemptId, row: Any, found: tuple[int, int]) -> None
 
 
 def require_digests(attempt: AttemptId, row: Any, found: Digests) -> None:
-    """The staged rows and rejects of a stream are by their digests those that were staged."""
+    """Raises `Refusal` unless a stream's staged rows and rejects still have the digests of their staging."""
     where = f"{row.topic}-{row.partition}: batch {attempt.batch_id}, stream {row.stream_id}"
     if row.rows_digest is None or row.rejects_digest is None:
         raise Refusal(
@@ -184,7 +187,7 @@ def require_digests(attempt: AttemptId, row: Any, found: Digests) -> None:
 
 
 def _shape(cur: cursor, published: Published) -> int:
-    """The number of these columns of this target; a list that is new gets one."""
+    """Returns the number of this target's column list. Adds the list if it is new."""
     columns = [list(column) for column in published.columns]
     facts = {
         "hash": sha256(repr((published.target, published.columns)).encode()).hexdigest(),

@@ -1,4 +1,4 @@
-"""Digests: SQL that turns a row into one number. The sum over rows changes when a value changes, moves, comes or goes."""
+"""Builds the SQL that hashes a row to one number. The sum changes when a value changes, moves, comes or goes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NUMERIC = re.compile(r"^numeric\((\d+),(\d+)\)$")
 
 
 def row_digest(columns: Columns, place: int, *, staged: bool) -> Composable:
-    """The number of a target's row `t`, or of a staged row: both give the same where the columns' types hash alike."""
+    """Returns the SQL that hashes a target's row `t`, or a staged one. Both agree if the columns' types hash alike."""
     return sql.SQL(Q["row_digest"]).format(
         deleted=sql.SQL("coalesce(t._deleted, false)" if staged else "false"),
         values=sql.SQL("").join(_value(name, type_) for name, type_ in columns),
@@ -41,28 +41,28 @@ def row_digest(columns: Columns, place: int, *, staged: bool) -> Composable:
 
 
 def staged_reject() -> Composable:
-    """The number of a reject `t` in a staging table."""
+    """Returns the SQL that hashes a reject `t` in a staging table."""
     return sql.SQL(Q["staged_reject"])
 
 
 def kept_reject() -> Composable:
-    """The number of a reject `t` in the ledger: the staged reject's."""
+    """Returns the SQL that hashes a reject `t` in the ledger, to the same number as in staging."""
     return sql.SQL(Q["kept_reject"])
 
 
 def columns_of(cur: cursor, table: str) -> Columns:
-    """The table's columns with their types, without those that Lockstep fills."""
+    """Returns the table's columns with their types, without those that Lockstep fills."""
     cur.execute(Q["columns_of"], {"table": table, "reserved": [*(name for name, _ in RESERVED_COLUMNS), "_batch"]})
     return tuple((row.name, row.type) for row in every(cur))
 
 
 def is_hashable(type_: str) -> bool:
-    """Whether a column of this type counts in a digest: its values look alike in every session."""
+    """Tells if a digest covers a column of this type: its values have the same text in every session."""
     return _SIZE.sub("", type_) in HASHED | READ_AS_TEXT
 
 
 def hash_alike(one: str, other: str) -> bool:
-    """Whether a value that is assigned from one type to the other keeps its number."""
+    """Tells if a value keeps its hash when it is assigned from one type to the other."""
     if one == other or {one, other} <= {*WHOLE} or {one, other} <= {*TEXT} or (one, other) == FLOAT:
         return True
     digits, room = _NUMERIC.match(one), _NUMERIC.match(other)
@@ -70,7 +70,7 @@ def hash_alike(one: str, other: str) -> bool:
 
 
 def are_alike(staged: Columns, held: Sequence[tuple[str, str]]) -> bool:
-    """Whether a row keeps its number from the staging table to the target."""
+    """Tells if a row keeps its hash from the staging table to the target."""
     types = dict(held)
     return all(name in types and hash_alike(type_, types[name]) for name, type_ in staged)
 

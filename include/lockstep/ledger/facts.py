@@ -1,4 +1,4 @@
-"""How the database and the ledger are set up, as facts that the core judges; nothing here needs a role that may be missing."""
+"""Reads the settings of the database and the ledger for the core to judge. Needs no role that may be missing."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ SHORTEST_PACE = 60.0  # seconds of log: what was sent in one go says nothing abo
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What the newest batches read: how large a record is, and what the fastest stream brings; None where none tells."""
+    """The size of a record and the pace of the fastest stream in the newest batches. None means unknown."""
 
     bytes_per_record: float | None
     bytes_per_second: float | None
 
 
 def database_facts(conn: connection, dsn: str) -> DatabaseFacts:
-    """The server as this connection meets it; a second connection tells whether backends are shared."""
+    """Reads the server's settings over this connection. A second connection tells if a pooler shares backends."""
     with transaction(conn, None) as cur:
         cur.execute(Q["server"])
         server = one(cur)
@@ -68,7 +68,7 @@ def database_facts(conn: connection, dsn: str) -> DatabaseFacts:
 
 
 def ledger_facts(conn: connection) -> LedgerFacts:
-    """The ledger's migrations, roles and grants."""
+    """Reads the ledger's migrations, roles and grants."""
     with transaction(conn, None) as cur:
         cur.execute(Q["server"])
         login = one(cur).login
@@ -87,7 +87,7 @@ def ledger_facts(conn: connection) -> LedgerFacts:
 
 
 def target_facts(cur: cursor, pipeline: Pipeline) -> TargetFacts:
-    """The pipeline's table, the first of several."""
+    """Reads the state of the pipeline's table, the first of several."""
     schema, name = pipeline.first.table.split(".")
     cur.execute(Q["target"], {"schema": schema, "name": name})
     row = maybe(cur)
@@ -106,7 +106,7 @@ def target_facts(cur: cursor, pipeline: Pipeline) -> TargetFacts:
 
 
 def flow(cur: cursor, pipeline: str) -> Flow:
-    """What the newest batches of the live lane read."""
+    """Reads the volume and pace of the newest batches of the live lane."""
     cur.execute(Q["flow"], {"pipeline": pipeline})
     rows = every(cur)
     records = sum(row.records for row in rows)
@@ -115,7 +115,10 @@ def flow(cur: cursor, pipeline: str) -> Flow:
 
 
 def _backends(conn: connection, dsn: str) -> Backends:
-    """The other connection asks while ours is idle: a pooler that shares backends gives it ours."""
+    """Asks a second connection for its backend while the first is idle.
+
+    A pooler that shares backends answers twice alike.
+    """
     first = _backend(conn)
     other = connect_as_is(dsn, name="lockstep doctor")
     try:

@@ -1,4 +1,4 @@
-"""Which run has asked for which request, what a reviewer was shown of it, and what a run has decided."""
+"""Records the requests of a run, the rehearsal shown to a reviewer, and the decisions of a run."""
 
 from __future__ import annotations
 
@@ -18,42 +18,45 @@ Q = queries("lockstep.ledger", "history")
 
 
 def insert_request_call(cur: cursor, pipeline: str, key: str, request_id: int) -> None:
-    """A run has asked for this request; asked again under the same key it is found."""
+    """Records that a run has opened this request, to be found again under the same key."""
     cur.execute(Q["insert_request_call"], {"pipeline": pipeline, "key": key, "request_id": request_id})
 
 
 def requests_of_call(cur: cursor, pipeline: str, key: str) -> list[Any]:
-    """What a run has asked for, as rows (request_id, lane, preview, closed, who, why), the oldest first."""
+    """Returns a run's requests as rows (request_id, lane, preview, closed, who, why), the oldest first."""
     cur.execute(Q["requests_of_call"], {"pipeline": pipeline, "key": key})
     return every(cur)
 
 
 def committed_by_requests(cur: cursor, requests: Sequence[int]) -> list[Any]:
-    """The batches that have committed for these requests, as rows (batch_id, token)."""
+    """Returns the committed batches of these requests, as rows (batch_id, token)."""
     cur.execute(Q["committed_by_requests"], {"requests": list(requests)})
     return every(cur)
 
 
 def insert_rehearsal(cur: cursor, request_id: int, content_hash: str, difference: dict[str, Any]) -> None:
-    """Keeps what a preview has found, and under which code; the ledger refuses it for anything but a preview."""
+    """Records the difference that a preview found, with its code's hash.
+
+    The ledger refuses other requests than previews.
+    """
     facts = {"request_id": request_id, "content_hash": content_hash, "difference": Json(difference)}
     cur.execute(Q["insert_rehearsal"], facts)
 
 
 def rehearsal(cur: cursor, request_id: int) -> Any | None:
-    """What a preview has found, as a row (content_hash, difference, at); None before it went through to the end."""
+    """Returns a preview's difference as a row (content_hash, difference, at), or None before the preview has ended."""
     cur.execute(Q["rehearsal"], {"request_id": request_id})
     return maybe(cur)
 
 
 def committed_since(cur: cursor, request_id: int) -> list[int]:
-    """The batches that have committed offsets of a request's windows after it was opened."""
+    """Returns the batches that have committed offsets of a request's windows after it was opened."""
     cur.execute(Q["committed_since"], {"request_id": request_id})
     return [row.batch_id for row in every(cur)]
 
 
 def decided_by_run(cur: cursor, pipeline: str, kind: str, run: str) -> bool:
-    """Whether a run has taken this decision already, so that a later try of its task does not take it twice."""
+    """Tells if a run has already taken this decision, so that a retry of its task does not repeat it."""
     cur.execute(Q["decided_by_run"], {"pipeline": pipeline, "kind": kind, "run": run})
     found: bool = one(cur).decided
     return found

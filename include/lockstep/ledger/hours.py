@@ -1,4 +1,4 @@
-"""Hours: how far they have come, what is kept of each, and what is still to be told."""
+"""Reads and records hours: the newest complete one, the offsets and proof of each, and those not yet announced."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def clock(cur: cursor) -> datetime:
 
 
 def complete_through(cur: cursor, pipeline: str) -> datetime | None:
-    """The end of the newest hour that is complete; None before the first."""
+    """Returns the end of the newest complete hour, or None before the first."""
     cur.execute(Q["last_hour"], {"pipeline": pipeline})
     row = maybe(cur)
     return row.until if row else None
 
 
 def begun(cur: cursor, pipeline: str, start: datetime | None) -> datetime | None:
-    """Since when a pipeline takes in its topic: the time it starts at, else when its streams were opened; None without any."""
+    """Returns the pipeline's start time, else the opening of its streams, or None without either."""
     cur.execute(Q["begun"], {"pipeline": pipeline, "start": start})
     row = one(cur)
     found: datetime | None = row.starts_at or row.opened_at
@@ -46,7 +46,7 @@ def begun(cur: cursor, pipeline: str, start: datetime | None) -> datetime | None
 
 
 def reached(cur: cursor, pipeline: str) -> tuple[tuple[Reached, ...], set[tuple[str, str]]]:
-    """How far the hours have come in each stream, and the logs, as (cluster id, topic id), that are read on."""
+    """Returns the end of the hours in each stream, and the logs, as (cluster id, topic id), still read."""
     cur.execute(Q["reached"], {"pipeline": pipeline})
     rows = every(cur)
     return tuple(
@@ -65,26 +65,26 @@ def reached(cur: cursor, pipeline: str) -> tuple[tuple[Reached, ...], set[tuple[
 
 
 def boundaries(cur: cursor, pipeline: str, at: datetime) -> dict[int, int]:
-    """Partition → offset, where a time was resolved before."""
+    """Returns, per partition, the offset that a time was resolved to. Omits partitions without one."""
     cur.execute(Q["boundaries"], {"pipeline": pipeline, "at": at})
     return {row.partition: row.offset for row in every(cur)}
 
 
 def keep_boundaries(cur: cursor, pipeline: str, view: TopicView, at: datetime, found: Mapping[int, int]) -> None:
-    """A time's offsets by partition, as this log has them, for everybody who asks later."""
+    """Records a time's offsets by partition in this log, for later callers."""
     known = {"partitions": list(found), "offsets": list(found.values())}
     log = {"cluster_id": view.cluster_id, "topic_id": view.topic_id}
     cur.execute(Q["keep_boundaries"], {"pipeline": pipeline, "at": at} | known | log)
 
 
 def covered(cur: cursor, offsets: Sequence[HourOffsets]) -> list[Covered]:
-    """What covers an hour's offsets, with the stretch right below those of each stream."""
+    """Returns the coverage of an hour's offsets, with the stretch right below those of each stream."""
     cur.execute(Q["covered"], _columns(offsets))
     return [Covered(*row) for row in every(cur)]
 
 
 def insert_hour(cur: cursor, pipeline: str, hour: Complete) -> None:
-    """Keeps a complete hour with its proof."""
+    """Records a complete hour with its proof."""
     where = {part.stream_id: part.topic_partition for part in hour.offsets}
     losses = [
         {
@@ -102,25 +102,25 @@ def insert_hour(cur: cursor, pipeline: str, hour: Complete) -> None:
 
 
 def hours(cur: cursor, pipeline: str, last: int | None) -> list[Document]:
-    """The newest complete hours with their proofs, the oldest of them first."""
+    """Returns the newest complete hours with their proofs, the oldest of them first."""
     cur.execute(Q["hours"], {"pipeline": pipeline, "last": last})
     return _documents(cur, pipeline, every(cur))
 
 
 def hour(cur: cursor, pipeline: str, until: datetime) -> Document | None:
-    """One complete hour with its proof; None where it is not complete."""
+    """Returns one complete hour with its proof, or None if it is not complete."""
     cur.execute(Q["hour"], {"pipeline": pipeline, "until": until})
     return next(iter(_documents(cur, pipeline, every(cur))), None)
 
 
 def to_tell(cur: cursor, pipeline: str, told_by: str) -> list[datetime]:
-    """The hours that nobody but the caller himself has told, the oldest first, at most `MOST`."""
+    """Returns at most `MOST` hours that only this caller, or no caller, has announced, the oldest first."""
     cur.execute(Q["hours_to_tell"], {"pipeline": pipeline, "told_by": told_by, "most": MOST})
     return [row.until for row in every(cur)]
 
 
 def insert_told(cur: cursor, pipeline: str, until: datetime, told_by: str) -> None:
-    """An hour is told; telling it again changes nothing."""
+    """Records that an hour is announced. A second call changes nothing."""
     cur.execute(Q["insert_told"], {"pipeline": pipeline, "until": until, "told_by": told_by})
 
 

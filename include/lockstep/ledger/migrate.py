@@ -1,4 +1,4 @@
-"""The ledger's migrations: numbered, checksummed, applied once each under one lock."""
+"""Applies the ledger's migrations: numbered, checksummed, each once, all under one lock."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        """Changes when the file changes; an applied file never may."""
+        """Returns the hash of the statements. An applied file must never change it."""
         return hashlib.sha256(self.statements.encode()).hexdigest()
 
 
 def known() -> list[Migration]:
-    """The migrations this code comes with, in order."""
+    """Returns the migrations of this code, in order."""
     folder = files("lockstep.ledger").joinpath("migrations")
     return sorted(
         Migration(int(file.name[:4]), file.name[5:].removesuffix(".sql"), file.read_text(encoding="utf-8"))
@@ -64,7 +64,7 @@ def known() -> list[Migration]:
 
 
 def migrate(conn: connection) -> list[Migration]:
-    """Brings the ledger to this code's version and returns what was applied; a second call applies nothing."""
+    """Brings the ledger to this code's version and returns the applied migrations. A second call applies nothing."""
     try:
         return _migrate(conn)
     except errors.InsufficientPrivilege as error:

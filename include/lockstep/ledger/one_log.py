@@ -1,4 +1,4 @@
-"""What is kept of a log besides offsets: the leader epoch it was seen under, and the newest record that was committed."""
+"""Records a log's leader epoch, and reads its newest committed record. Both reveal a log that was replaced."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Q = queries("lockstep.ledger", "one_log")
 
 
 def last_records(cur: cursor, streams: Sequence[int]) -> dict[int, Any]:
-    """Stream to (last_offset, min_timestamp, max_timestamp); omits streams that no record was delivered of."""
+    """Returns, per stream, (last_offset, min_timestamp, max_timestamp). Omits streams without delivered records."""
     cur.execute(Q["last_records"], {"streams": list(streams)})
     return {row.stream_id: row for row in every(cur)}
 
 
 def keep_leader_epochs(cur: cursor, seen: Sequence[tuple[int, int, int]]) -> None:
-    """Keeps (stream, position, leader epoch): the log was seen whole up to that position under that epoch.
+    """Records (stream, position, leader epoch): the log was seen whole up to that position under that epoch.
 
     Leaves streams alone that a live batch reads past their position.
     """
@@ -31,20 +31,20 @@ def keep_leader_epochs(cur: cursor, seen: Sequence[tuple[int, int, int]]) -> Non
 
 
 def keep_resumed_epochs(cur: cursor, batch_id: int, seen: Sequence[tuple[int, int, int]]) -> None:
-    """Keeps the same while this batch is resumed, and takes the batch from every attempt that is open."""
+    """Records leader epochs in this way for a batch that is being resumed, and fences out its open attempts."""
     if seen:
         cur.execute(Q["outdate_attempts"], {"batch_id": batch_id})
         cur.execute(Q["keep_resumed_epochs"], _columns(seen))
 
 
 def planned_epochs(cur: cursor, batch_id: int) -> dict[int, int]:
-    """Stream to the leader epoch that a batch was planned under; omits streams without one."""
+    """Returns, per stream, the leader epoch that a batch was planned under. Omits streams without one."""
     cur.execute(Q["planned_epochs"], {"batch_id": batch_id})
     return {row.stream_id: row.leader_epoch for row in every(cur)}
 
 
 def shared_until(cur: cursor, pipeline: str) -> dict[int, int | None]:
-    """Stream to the offset below which today's log still holds the stream's records; None: all of them."""
+    """Returns, per stream, the offset below which today's log still holds its records, or None for all."""
     cur.execute(Q["shared_until"], {"pipeline": pipeline})
     return {row.stream_id: row.shared_until for row in every(cur)}
 

@@ -1,4 +1,4 @@
-"""All pipelines at one glance, as far as the ledger knows them."""
+"""Reads the ledger's summary of all pipelines."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ RECENT = 40  # batches
 
 
 def pipelines(cur: cursor, names: Collection[str]) -> list[Any]:
-    """A row for each of these that was ever planned: paused, streams, last batch, what is unfinished, requests, hours."""
+    """Returns a row for each named pipeline: paused, streams, last batch, unfinished batches, requests, hours.
+
+    Omits pipelines that were never planned.
+    """
     cur.execute(Q["pipelines"], {"names": list(names)})
     return every(cur)
 
 
 def recent(cur: cursor, names: Collection[str]) -> dict[str, list[Any]]:
-    """The newest committed batches of each, the oldest first: `batch_id, closed_at, written`."""
+    """Returns `batch_id, closed_at, written` of each pipeline's newest committed batches, the oldest first."""
     cur.execute(Q["recent"], {"names": list(names), "most": RECENT})
     found: dict[str, list[Any]] = {name: [] for name in names}
     for row in every(cur):
@@ -32,13 +35,13 @@ def recent(cur: cursor, names: Collection[str]) -> dict[str, list[Any]]:
 
 
 def batches_before(cur: cursor, pipeline: str, lane: str | None, before: int | None, most: int) -> list[int]:
-    """The ids of the newest batches older than `before`, the newest first."""
+    """Returns the ids of the newest batches older than `before`, the newest first."""
     cur.execute(Q["batches_before"], {"pipeline": pipeline, "lane": lane, "before": before, "most": most})
     return [row.batch_id for row in every(cur)]
 
 
 def count_rejects(cur: cursor, pipeline: str) -> int:
-    """How many records of a pipeline are rejects now; takes as long as there are many."""
+    """Counts a pipeline's rejects. Takes longer the more there are."""
     cur.execute(Q["count_rejects"], {"pipeline": pipeline})
     found: int = one(cur).rejects
     return found
@@ -52,19 +55,19 @@ def newest_definition(cur: cursor, pipeline: str) -> dict[str, Any] | None:
 
 
 def history(cur: cursor, batch_ids: Sequence[int]) -> list[Any]:
-    """These batches, the newest first, with counts over all ranges; `runs` are pairs of DAG and run."""
+    """Returns these batches, the newest first, with counts over all ranges. `runs` are pairs of DAG and run."""
     cur.execute(Q["history"], {"batches": list(batch_ids)})
     return every(cur)
 
 
 def batches_of_run(cur: cursor, pipeline: str, dag_id: str, run_id: str) -> list[int]:
-    """Every batch that a DAG run has tried, the newest first."""
+    """Returns the batches that a DAG run has tried, the newest first."""
     cur.execute(Q["batches_of_run"], {"pipeline": pipeline, "dag_id": dag_id, "run_id": run_id})
     return [row.batch_id for row in every(cur)]
 
 
 def batch_of_run(cur: cursor, pipeline: str, dag_id: str, run_id: str) -> int | None:
-    """The batch that a DAG run stands for; None where it planned none."""
+    """Returns the batch of a DAG run, or None if it planned none."""
     owner = f"{dag_id} run {run_id}"
     cur.execute(Q["batch_of_run"], {"pipeline": pipeline, "run_id": run_id, "owner": owner})
     found: int | None = one(cur).batch_id

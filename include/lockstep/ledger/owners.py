@@ -1,4 +1,4 @@
-"""The owners of tables: read by plan, check, doctor and verify, written by plan, migrate and hand-over."""
+"""Reads and writes the owners of tables."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def own(cur: cursor, pipeline: Pipeline) -> Conflict | None:
 
 
 def register(cur: cursor, pipeline: Pipeline) -> None:
-    """Does the same for a pipeline that is being set up. Raises `Refusal` on a conflict."""
+    """Records a pipeline that is being set up as the owner of its tables. Raises `Refusal` on a conflict."""
     lock_pipeline(cur, pipeline.name)
     found = own(cur, pipeline)
     if found:
@@ -75,17 +75,17 @@ def lock(cur: cursor, table: Table) -> None:
 
 
 def put(cur: cursor, table: Table, owner: Owner) -> None:
-    """Records an owner; the constraints refuse a second one that is not named by both."""
+    """Records an owner. The constraints refuse a second one unless each names the other."""
     cur.execute(Q["put_owner"], asdict(table) | {"pipeline": owner.pipeline, "shared_with": list(owner.shared_with)})
 
 
 def remove(cur: cursor, table: Table, pipeline: str) -> None:
-    """Takes a pipeline's ownership away."""
+    """Removes a pipeline's ownership of a table."""
     cur.execute(Q["remove_owner"], asdict(table) | {"pipeline": pipeline})
 
 
 def handed_over_to(cur: cursor, table: Table, pipeline: str) -> str | None:
-    """Reads which pipeline a decision gave this one's table to."""
+    """Returns the pipeline that a decision handed this one's table over to, or None."""
     cur.execute(Q["handed_over"], asdict(table) | {"pipeline": pipeline})
     row = maybe(cur)
     return row.receiver if row else None

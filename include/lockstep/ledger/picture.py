@@ -1,4 +1,4 @@
-"""What a picture of the coverage is drawn from: exact where there is room, looked at place by place where there is not."""
+"""Reads the blocks of a coverage picture: exact for few segments, sampled place by place for many."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ PARTS = 24  # what is looked at in places is drawn in about so many parts
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A stretch of one stream with one owner; `batch_id` is None of losses and skips.
+    """A stretch of one stream with one owner. `batch_id` is None for losses and skips.
 
-    Dense: more batches of its lane lie within it, and `batch_id` is the last of them.
+    A dense block stands for more batches of its lane, and `batch_id` is the last of them.
     """
 
     stream_id: int
@@ -42,7 +42,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The streams and the half-open stretch of offsets that a picture shows."""
+    """The streams and the half-open offset range that a picture shows."""
 
     streams: tuple[int, ...]
     from_offset: int
@@ -50,13 +50,13 @@ class View:
 
     @property
     def step(self) -> int:
-        """How many offsets one place of the picture stands for."""
+        """Returns the number of offsets that one place of the picture stands for."""
         places = min(PLACES, MOST_LOOKS // max(1, len(self.streams)))
         return max(1, -(-(self.until_offset - self.from_offset) // places))
 
 
 def streams(cur: cursor, pipeline: str, after: int, most: int) -> tuple[list[Any], int]:
-    """So many open streams after the first `after`, and how many there are in all."""
+    """Returns at most `most` open streams after the first `after`, and the number of all open streams."""
     cur.execute(Q["streams_of_picture"], {"pipeline": pipeline, "after": after, "most": most})
     found = every(cur)
     cur.execute(Q["count_streams"], {"pipeline": pipeline})
@@ -64,14 +64,14 @@ def streams(cur: cursor, pipeline: str, after: int, most: int) -> tuple[list[Any
 
 
 def first_covered(cur: cursor, stream_ids: Sequence[int]) -> int | None:
-    """The first offset that anybody ever covered of these streams."""
+    """Returns the first offset ever covered of these streams, or None."""
     cur.execute(Q["first_covered"], {"streams": list(stream_ids)})
     first: int | None = one(cur).first
     return first
 
 
 def blocks(cur: cursor, view: View) -> list[Block]:
-    """Which batch owns what in the view, at most some hundred blocks of each stream, by stream and offset."""
+    """Returns the batches' blocks in the view by stream and offset, at most some hundred of each stream."""
     most = min(MOST_SEGMENTS, max(PARTS, MOST_BLOCKS // max(1, len(view.streams))))
     cur.execute(Q["segments"], _named(view) | {"most": most})
     by_stream = {stream: list(rows) for stream, rows in groupby(every(cur), key=lambda row: row.stream_id)}
@@ -85,7 +85,7 @@ def blocks(cur: cursor, view: View) -> list[Block]:
 
 
 def uncovered(cur: cursor, view: View, logs: Mapping[int, tuple[int, int]]) -> list[Block]:
-    """The holes in the view, every one; `logs` are log start and position by stream."""
+    """Returns every hole in the view. `logs` are log start and position by stream."""
     starts, positions = zip(*logs.values(), strict=True) if logs else ((), ())
     known = {"streams": list(logs), "starts": list(starts), "positions": list(positions)}
     cur.execute(Q["uncovered"], _named(view) | known)
@@ -93,20 +93,20 @@ def uncovered(cur: cursor, view: View, logs: Mapping[int, tuple[int, int]]) -> l
 
 
 def decided(cur: cursor, view: View) -> list[Block]:
-    """The losses and skips in the view, every one."""
+    """Returns every loss and skip in the view."""
     cur.execute(Q["decided"], _named(view))
     return [_block(row) for row in every(cur)]
 
 
 def rejects(cur: cursor, view: View) -> list[Any]:
-    """`stream_id, place, rejects, first`: where rejects lie, counted by place."""
+    """Counts rejects by place, as rows `stream_id, place, rejects, first`."""
     step = max(1, -(-(view.until_offset - view.from_offset) // REJECT_PLACES))
     cur.execute(Q["rejects_of_picture"], _named(view) | {"step": step})
     return every(cur)
 
 
 def _places(rows: list[Any], view: View) -> list[Block]:
-    """What was found at each place, as wide as the place."""
+    """Returns a dense block, as wide as a place, for each sampled row."""
     return [
         Block(r.stream_id, r.place, min(r.place + view.step, view.until_offset), r.kind, r.batch_id, dense=True)
         for r in rows
@@ -114,7 +114,7 @@ def _places(rows: list[Any], view: View) -> list[Block]:
 
 
 def _merged(found: list[Block], view: View) -> list[Block]:
-    """Neighbouring places of one lane are one block, no wider than a part of the view."""
+    """Merges neighbouring places of one lane into blocks no wider than a part of the view."""
     widest = (view.until_offset - view.from_offset) // PARTS
     merged: list[Block] = []
     for block in found:
@@ -134,7 +134,7 @@ def _merged(found: list[Block], view: View) -> list[Block]:
 
 
 def with_batches(cur: cursor, found: Sequence[Block]) -> list[Block]:
-    """The same blocks, with why each batch exists and when it was committed."""
+    """Returns the same blocks, with lane and commit time of each batch."""
     cur.execute(Q["batches_of_picture"], {"batches": list({b.batch_id for b in found if b.batch_id is not None})})
     known = {row.batch_id: row for row in every(cur)}
     return [

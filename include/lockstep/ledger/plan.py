@@ -1,4 +1,4 @@
-"""What plan reads and writes, all under the pipeline's row lock."""
+"""Reads and writes the ledger for a plan, all under the pipeline's row lock."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DOUBLINGS = 6
 
 
 def lock_pipeline(cur: cursor, pipeline: str) -> bool:
-    """Takes the pipeline's row lock, writing the row at the very first plan; returns whether it is paused."""
+    """Takes the pipeline's row lock and returns whether it is paused. Writes the row at the very first plan."""
     cur.execute(Q["create_pipeline"], {"pipeline": pipeline})
     cur.execute(Q["lock_pipeline"], {"pipeline": pipeline})
     row = one(cur)
@@ -35,14 +35,14 @@ def lock_pipeline(cur: cursor, pipeline: str) -> bool:
 
 
 def called(cur: cursor, pipeline: str, key: str | None) -> Call | None:
-    """The batch that the caller's key stands for."""
+    """Returns the batch that was planned under the caller's key, or None."""
     cur.execute(Q["called_batch"], {"pipeline": pipeline, "key": key})
     row = maybe(cur)
     return Call(row.batch_id, row.state) if row else None
 
 
 def unfinished(cur: cursor, pipeline: str, key: str | None) -> list[Unfinished]:
-    """The batches of every lane that are planned and not closed."""
+    """Returns the planned batches of every lane that are not closed."""
     cur.execute(Q["unfinished"], {"pipeline": pipeline, "key": key})
     return [_unfinished(cur, row) for row in every(cur)]
 
@@ -64,19 +64,19 @@ def _unfinished(cur: cursor, row: Any) -> Unfinished:
 
 
 def uncommitted(cur: cursor, batch_id: int) -> list[Any]:
-    """The ranges of a batch that no commit row stands for, with the log that they were planned on."""
+    """Returns the ranges of a batch without a commit row, with the log that they were planned on."""
     cur.execute(Q["uncommitted_ranges"], {"batch_id": batch_id})
     return every(cur)
 
 
 def open_streams(cur: cursor, pipeline: str) -> tuple[Stream, ...]:
-    """The open streams and their positions; read after the unfinished batch, each in a statement of its own (T6)."""
+    """Returns the open streams and their positions. Call it after `unfinished`, in a statement of its own (T6)."""
     cur.execute(Q["open_streams"], {"pipeline": pipeline})
     return streams_of(every(cur))
 
 
 def open_new_streams(cur: cursor, pipeline: str, view: TopicView, starts: Mapping[int, int], *, same_log: bool) -> None:
-    """Opens a stream for each partition of `starts`, all in one new epoch; a new incarnation where the log is another one.
+    """Opens a stream for each partition of `starts`, all in one new epoch. Another log means a new incarnation.
 
     A partition that was gone and came back is of another log, also where growth brings it back.
     """
@@ -98,23 +98,23 @@ def open_new_streams(cur: cursor, pipeline: str, view: TopicView, starts: Mappin
 
 
 def insert_boundary(cur: cursor, stream_id: int, at: datetime, offset: int) -> None:
-    """The offset that a time was resolved to, once, for everybody who asks later."""
+    """Records the offset that a time was resolved to, once, for later callers."""
     cur.execute(Q["insert_boundary"], {"stream_id": stream_id, "at": at, "offset": offset})
 
 
 def insert_growth(cur: cursor, pipeline: str, who: str, partitions: Sequence[int]) -> None:
-    """The topic has grown: recorded, because from here on a key may live in another partition."""
+    """Records the topic's growth, because from here on a key may live in another partition."""
     why = f"the topic has new partitions: {', '.join(map(str, partitions))}"
     cur.execute(Q["insert_growth"], {"pipeline": pipeline, "who": who, "why": why})
 
 
 def retire_stream(cur: cursor, stream_id: int) -> None:
-    """Closes a stream for good; what it covered stays covered."""
+    """Closes a stream for good. Its coverage stays."""
     cur.execute(Q["retire_stream"], {"stream_id": stream_id})
 
 
 def insert_live_batch(cur: cursor, pipeline: str, caller: Caller, ranges: Sequence[StreamRange]) -> int | None:
-    """Writes the batch, its ranges and its claims; None when an offset of it turns out to be taken (the caller rolls back)."""
+    """Writes the batch, its ranges and its claims. Returns None if an offset is taken: the caller rolls back."""
     batch_id = insert_batch(cur, pipeline, caller, ranges)
     cur.execute(Q["claim_ranges"], {"batch_id": batch_id})
     return batch_id if cur.rowcount == len(ranges) and found_as_expected(cur, batch_id) else None
@@ -128,7 +128,7 @@ def insert_batch(
     lane: str = "live",
     request_id: int | None = None,
 ) -> int:
-    """Writes a batch and its ranges, held by the caller; its claims come next."""
+    """Writes a batch and its ranges, held by the caller. Its claims come next."""
     cur.execute(
         Q["insert_batch"], {"pipeline": pipeline, "lane": lane, "request_id": request_id, "owner": caller.owner}
     )
@@ -139,25 +139,25 @@ def insert_batch(
 
 
 def found_as_expected(cur: cursor, batch_id: int) -> bool:
-    """The second look (T4), a statement of its own: under every claim lies what it expects, and nothing else."""
+    """Checks, in a statement of its own (T4), that each claim lies over what it expects and nothing else."""
     cur.execute(Q["surprised_claims"], {"batch_id": batch_id})
     return not every(cur)
 
 
 def insert_call(cur: cursor, pipeline: str, key: str, batch_id: int) -> None:
-    """From now on the key stands for this batch."""
+    """Binds the key to this batch."""
     cur.execute(Q["insert_call"], {"pipeline": pipeline, "key": key, "batch_id": batch_id})
 
 
 def take_lease(cur: cursor, batch_id: int, caller: Caller) -> None:
-    """The caller holds the batch until it opens an attempt; longer where another process is to open it (T2)."""
+    """Gives the caller the batch's lease until it opens an attempt: longer if another process opens it (T2)."""
     lease = HAND_OVER_SECONDS if caller.hands_over else LEASE_SECONDS
     facts = {"batch_id": batch_id, "owner": caller.owner, "lease": lease, "doublings": caller.hands_over * DOUBLINGS}
     cur.execute(Q["take_lease"], facts)
 
 
 def recent_pace(cur: cursor, pipeline: str, limits: Limits) -> Pace:
-    """How the last few committed batches went, where the limits go by it.
+    """Returns the pace of the last few committed batches if the limits depend on it.
 
     The rate is the best among them, so that one tiny batch does not slow the next.
     """
@@ -172,14 +172,14 @@ def recent_pace(cur: cursor, pipeline: str, limits: Limits) -> Pace:
 
 
 def data_failures(cur: cursor, batch_id: int | None, definition_hash: str) -> tuple[int, str | None]:
-    """How often data or code made this batch fail under this definition, and how it said so last."""
+    """Counts the batch's failures by data or code under this definition, and returns the last error."""
     cur.execute(Q["data_failures"], {"batch_id": batch_id, "definition_hash": definition_hash})
     row = one(cur)
     return row.times, row.error
 
 
 def last_documents(cur: cursor, pipeline: str, batch_id: int | None) -> list[dict[str, Any]]:
-    """The definitions that bind this plan: the last commit's, and the unfinished batch's newest attempt's."""
+    """Returns the definitions that bind this plan: the last commit's, and the unfinished batch's newest attempt's."""
     cur.execute(Q["last_definition"], {"pipeline": pipeline})
     rows = every(cur)
     cur.execute(Q["batch_definition"], {"batch_id": batch_id})
@@ -187,14 +187,14 @@ def last_documents(cur: cursor, pipeline: str, batch_id: int | None) -> list[dic
 
 
 def pause_reason(cur: cursor, pipeline: str) -> str:
-    """Who paused the pipeline, and why."""
+    """Says who paused the pipeline, and why."""
     cur.execute(Q["pause_reason"], {"pipeline": pipeline})
     row = maybe(cur)
     return f"paused by {row.who}: {row.why}" if row else "paused"
 
 
 def stream_ranges(rows: Sequence[Any]) -> tuple[StreamRange, ...]:
-    """Rows of (stream_id, topic, partition, from_offset, until_offset) as values."""
+    """Converts rows of (stream_id, topic, partition, from_offset, until_offset) to values."""
     return tuple(
         StreamRange(
             row.stream_id, OffsetRange(TopicPartition(row.topic, row.partition), row.from_offset, row.until_offset)
@@ -204,7 +204,7 @@ def stream_ranges(rows: Sequence[Any]) -> tuple[StreamRange, ...]:
 
 
 def streams_of(rows: Sequence[Any]) -> tuple[Stream, ...]:
-    """Rows of streams as values."""
+    """Converts rows of streams to values."""
     return tuple(
         Stream(
             row.stream_id,
@@ -222,7 +222,7 @@ def streams_of(rows: Sequence[Any]) -> tuple[Stream, ...]:
 
 
 def columns_of(ranges: Sequence[StreamRange]) -> dict[str, list[int]]:
-    """Ranges as three arrays, for one statement."""
+    """Converts ranges to three arrays, for one statement."""
     return {
         "streams": [r.stream_id for r in ranges],
         "froms": [r.offsets.from_offset for r in ranges],

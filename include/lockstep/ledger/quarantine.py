@@ -1,4 +1,4 @@
-"""Quarantine: staged records that an expectation turns away become rejects, before anything of them is published."""
+"""Turns staged records that break an expectation into rejects, before any of their rows is published."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Q = queries("lockstep.ledger", "quarantine")
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """How many records of a stream were put aside, how many staged rows went with them, and the digests of both sides."""
+    """The records of a stream that were put aside: their number, their staged rows, and the digests of both sides."""
 
     records: int
     rows: int
@@ -35,16 +35,16 @@ class Aside:
 
 
 def create_raw(cur: cursor, attempt: AttemptId) -> None:
-    """Makes the table that a transform's source keeps its records' bytes in."""
+    """Creates the table in which a transform's source keeps its records' bytes."""
     cur.execute(sql.SQL(Q["create_raw"]).format(table=_raw(attempt), columns=typed_columns(RAW_COLUMNS)))
 
 
 def put_aside(
     cur: cursor, attempt: AttemptId, violators: Mapping[tuple[int, int], str], *, beside: bool
 ) -> dict[int, Aside]:
-    """Makes rejects of these records, (stream, offset) to reason, in the staging table; returns by stream what has gone.
+    """Turns these records, (stream, offset) to reason, into rejects in the staging table. Returns the counts by stream.
 
-    `beside`: their bytes stand in a table of their own, for a transform has dropped them.
+    `beside`: their bytes are in a table of their own, because a transform has dropped them.
     """
     raw = sql.SQL(Q["bytes_beside"]).format(beside=_raw(attempt)) if beside else sql.Identifier("gone")
     coordinates = {

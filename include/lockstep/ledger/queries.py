@@ -1,4 +1,4 @@
-"""SQL lives in .sql files: named queries, each with a line that says what it is for."""
+"""Loads named queries from .sql files, each with a line that states its purpose."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMED = re.compile(r"^-- name: (\w+)\n-- (.+)\n", re.MULTILINE)
 
 @cache
 def queries(package: str, subject: str) -> Mapping[str, str]:
-    """The named queries of `package`'s `subject.sql`; a query without a purpose line is no query."""
+    """Returns the named queries of `package`'s `subject.sql`. A query needs a purpose line to have a name."""
     text = files(package).joinpath(f"{subject}.sql").read_text(encoding="utf-8")
     marks = list(_NAMED.finditer(text))
     ends = [mark.start() for mark in marks[1:]] + [len(text)]

@@ -1,4 +1,4 @@
-"""Names in statements that are put together: quoted, whatever stands in them."""
+"""Quotes names for statements that are put together."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def table_name(table: str) -> sql.Identifier:
-    """`schema.table` of a definition."""
+    """Quotes the `schema.table` of a definition."""
     return sql.Identifier(*table.split("."))
 
 
 def typed_columns(columns: Iterable[tuple[str, str]]) -> sql.Composed:
-    """Names with their Postgres types, as `create table` takes them."""
+    """Returns names with their Postgres types, as `create table` takes them."""
     return sql.SQL(", ").join(sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in columns)

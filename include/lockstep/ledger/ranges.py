@@ -1,4 +1,4 @@
-"""What the commit of one range reads and writes; the batch it belongs to is only shared, and closed by the driver."""
+"""Commits one range of a batch. The batch is locked in share mode, and the driver closes it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STATEMENT_SECONDS = 600
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The digests of a range's rows and rejects, and what an appended target was given of them."""
+    """The digests of a range's rows and rejects, and the shape and digest of the rows for an appended target."""
 
     digests: Digests = NOTHING
     published: Published | None = None
@@ -44,7 +44,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class RangeRead:
-    """One range as a task read it: its manifest line, the log's starts before and after the read, and its contents."""
+    """One range after its read: the manifest line, the log's starts before and after the read, and the contents."""
 
     line: ManifestLine
     log_starts: tuple[int, int]
@@ -52,7 +52,7 @@ class RangeRead:
 
 
 def record_task(cur: cursor, attempt: AttemptId, backend: Any) -> None:
-    """Writes down which connection a task commits over, and gives its statements an end."""
+    """Records the connection that a task commits over, and limits the duration of its statements."""
     cur.execute(Q["limit_statements"], {"milliseconds": str(STATEMENT_SECONDS * 1000)})
     facts = {"pid": backend.pid, "backend_start": backend.backend_start}
     cur.execute(Q["record_task"], asdict(attempt) | facts)
@@ -61,17 +61,17 @@ def record_task(cur: cursor, attempt: AttemptId, backend: Any) -> None:
 
 
 def end_older_tasks(cur: cursor, batch_id: int) -> None:
-    """Ends every recorded task of the batch that still runs; must be asked as the login itself (T16)."""
+    """Ends every recorded task of the batch that still runs. Call it as the login itself (T16)."""
     cur.execute(Q["end_older_tasks"], {"batch_id": batch_id})
 
 
 def rows_of(stream_id: int) -> sql.Identifier:
-    """The temporary table that holds one range's rows."""
+    """Returns the name of the temporary table for one range's rows."""
     return sql.Identifier("pg_temp", f"range_{stream_id}")
 
 
 def create_rows(cur: cursor, stream_id: int, columns: Sequence[Column]) -> None:
-    """Makes the table that a range's rows are copied to, with the columns of a staging table."""
+    """Creates the table for a range's rows, with the columns of a staging table."""
     typed = typed_columns([*RESERVED_COLUMNS, *((column.name, column.postgres_type) for column in columns)])
     cur.execute(sql.SQL(Q["create_rows"]).format(rows=rows_of(stream_id), columns=typed))
 
@@ -83,12 +83,12 @@ def copy_rows(cur: cursor, stream_id: int, names: Sequence[str], rows: BinaryIO)
 
 
 def drop_rows(cur: cursor, stream_id: int) -> None:
-    """The range's rows are published, or not wanted."""
+    """Drops the range's table, after its rows are published or not wanted."""
     cur.execute(sql.SQL(Q["drop_rows"]).format(rows=rows_of(stream_id)))
 
 
 def count_rows(cur: cursor, stream_id: int, columns: digests.Columns | None) -> Any:
-    """What the range's table really holds: counts, and the digests of its rejects and, with `columns`, of its rows."""
+    """Counts the rows in the range's table, with the digests of rejects and, given `columns`, of rows."""
     row = sql.SQL("0") if columns is None else digests.row_digest(columns, 0, staged=True)
     parts = {"row": row, "reject": digests.staged_reject()}
     cur.execute(sql.SQL(Q["count_rows"]).format(rows=rows_of(stream_id), **parts), {"stream_id": stream_id})
@@ -101,20 +101,23 @@ def lock_range(cur: cursor, attempt: AttemptId, stream_id: int) -> None:
 
 
 def committed_streams(cur: cursor, batch_id: int) -> frozenset[int]:
-    """The streams whose range of this batch has its commit row."""
+    """Returns the streams whose range of this batch has its commit row."""
     cur.execute(Q["committed_streams"], {"batch_id": batch_id})
     return frozenset(row.stream_id for row in every(cur))
 
 
 def committed_by(cur: cursor, batch_id: int, stream_id: int) -> int | None:
-    """The token that committed this range, or None."""
+    """Returns the token that committed this range, or None."""
     cur.execute(Q["range_committed"], {"batch_id": batch_id, "stream_id": stream_id})
     row = maybe(cur)
     return row.token if row else None
 
 
 def require_newest(cur: cursor, attempt: AttemptId) -> None:
-    """The fence (T1, T15): goes on only while the batch is planned and its token this attempt's, and keeps it so."""
+    """Fences (T1, T15): raises `Superseded` unless the batch is planned and has this attempt's token and nonce.
+
+    Its share lock keeps that true until the transaction ends.
+    """
     cur.execute(Q["share_batch"], asdict(attempt))
     batch = maybe(cur)
     if batch is not None:
@@ -126,7 +129,7 @@ def require_newest(cur: cursor, attempt: AttemptId) -> None:
 
 
 def publish_rejects(cur: cursor, attempt: AttemptId, stream_id: int) -> int:
-    """The range's rejects travel in its transaction; returns how many."""
+    """Publishes the range's rejects in its transaction. Returns their number."""
     cur.execute(sql.SQL(Q["publish_range_rejects"]).format(rows=rows_of(stream_id)), asdict(attempt))
     return cur.rowcount
 
@@ -139,7 +142,10 @@ def write_ledger(
     lane: str,
     definition_hash: str,
 ) -> None:
-    """What was read, its digests, commit row, coverage, in the live lane the position by compare-and-set; the claim goes."""
+    """Writes manifest, counts, digests, commit row and coverage, and releases the claim.
+
+    The live lane moves its position by compare-and-set.
+    """
     named = asdict(attempt) | {"stream_id": item.stream_id, "definition_hash": definition_hash}
     line, contents = read.line, read.contents
     if line.delivered:
@@ -160,7 +166,7 @@ def write_ledger(
 
 
 def require_whole(cur: cursor, batch_id: int) -> None:
-    """Every range of the batch is committed; raises `Refusal`, naming the first that is not."""
+    """Raises `Refusal` unless every range of the batch is committed. Names the first one that is not."""
     cur.execute(Q["ranges_not_committed"], {"batch_id": batch_id})
     left = every(cur)
     if left:
@@ -173,7 +179,7 @@ def require_whole(cur: cursor, batch_id: int) -> None:
 
 
 def recorded(cur: cursor, batch_id: int) -> list[Any]:
-    """What was recorded of each committed range, and how many of its rejects are kept."""
+    """Returns the recorded counts of each committed range, and the number of its rejects in the ledger."""
     cur.execute(Q["recorded_ranges"], {"batch_id": batch_id})
     return every(cur)
 

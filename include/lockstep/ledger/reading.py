@@ -1,4 +1,4 @@
-"""What the ledger answers about progress and history; every answer is a document, ready to be shown or sent as JSON."""
+"""Reads progress and history from the ledger, mostly as documents that can be shown or sent as JSON."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ PREVIEW_BYTES = 200
 
 
 def is_paused(cur: cursor, pipeline: str) -> bool:
-    """Whether a person has paused the pipeline."""
+    """Tells if the pipeline is paused."""
     cur.execute(Q["paused"], {"pipeline": pipeline})
     row = maybe(cur)
     return bool(row and row.paused)
 
 
 def unfinished(cur: cursor, pipeline: str) -> list[int]:
-    """The batches, of every lane, that are planned and not closed."""
+    """Returns the planned batches of every lane that are not closed."""
     cur.execute(Q["unfinished"], {"pipeline": pipeline})
     return [row.batch_id for row in every(cur)]
 
 
 def progress(cur: cursor, pipeline: str) -> list[Any]:
-    """The open streams as rows: identity, start, position, and the newest timestamp that was committed."""
+    """Returns the open streams as rows: identity, start, position, and the newest timestamp of the last records."""
     cur.execute(Q["progress"], {"pipeline": pipeline})
     return every(cur)
 
 
 def holes(cur: cursor, pipeline: str, log_starts: Mapping[int, int]) -> list[Document]:
-    """What no batch covers of the open streams' logs: `uncovered`, `skipped` and, also below log start, `loss`.
+    """Returns the offsets of open streams that no batch covers, as `uncovered`, `skipped` or `loss`.
 
-    `log_starts` is by stream; a stream that is not in it is looked at from its own start.
+    Includes losses below log start. `log_starts` is by stream. A stream without one is searched from its own start.
     """
     known = {"streams": list(log_starts), "log_starts": list(log_starts.values())}
     cur.execute(Q["holes"], {"pipeline": pipeline} | known)
@@ -51,7 +51,7 @@ def holes(cur: cursor, pipeline: str, log_starts: Mapping[int, int]) -> list[Doc
 def rejects(
     cur: cursor, pipeline: str, partition: int | None, batch_id: int | None, limit: int
 ) -> tuple[list[Document], list[Document]]:
-    """The first `limit` rejects, with the beginnings of their bytes, and the count of each reason over all of them."""
+    """Returns the first `limit` rejects with the beginnings of their bytes, and the count of each reason over all."""
     asked = {"pipeline": pipeline, "partition": partition, "batch": batch_id}
     cur.execute(Q["rejects"], asked | {"limit": limit, "bytes": PREVIEW_BYTES})
     found = documents(every(cur))
@@ -60,13 +60,13 @@ def rejects(
 
 
 def batches(cur: cursor, pipeline: str, last: int | None = None) -> list[Document]:
-    """A pipeline's history, the oldest batch first; `last` keeps the newest so many."""
+    """Returns a pipeline's batches, the oldest first. `last` limits them to the newest ones."""
     cur.execute(Q["batch_ids"], {"pipeline": pipeline, "last": last})
     return batches_of(cur, [row.batch_id for row in every(cur)])
 
 
 def batch(cur: cursor, batch_id: int) -> Document | None:
-    """One batch with everything that was tried for it; None when the ledger has no such batch."""
+    """Returns one batch with its attempts, verdict and delivery, or None if the ledger has no such batch."""
     found = batches_of(cur, [batch_id])
     if not found:
         return None
@@ -89,12 +89,12 @@ def batch(cur: cursor, batch_id: int) -> Document | None:
 
 
 def documents(rows: Iterable[Any], renamed: Mapping[str, str] = MappingProxyType({})) -> list[Document]:
-    """Rows as documents, with some columns called as the outside calls them."""
+    """Converts rows to documents. `renamed` maps columns to their public names."""
     return [{renamed.get(name, name): value for name, value in row._asdict().items()} for row in rows]
 
 
 def batches_of(cur: cursor, ids: Sequence[int]) -> list[Document]:
-    """These batches, the oldest first, each with its ranges and counts."""
+    """Returns these batches, the oldest first, each with its ranges and counts."""
     cur.execute(Q["batches"], {"batches": list(ids)})
     found = documents(every(cur), {"batch_id": "batch"})
     cur.execute(Q["ranges"], {"batches": list(ids)})
@@ -113,7 +113,7 @@ def batches_of(cur: cursor, ids: Sequence[int]) -> list[Document]:
 
 
 def _seconds(batch: Document, attempt: Document) -> dict[str, float | None]:
-    """How long the newest attempt's steps took, and the batch from plan to close."""
+    """Returns the seconds of the newest attempt's steps, and of the batch from plan to close."""
     return {
         "stage": _between(attempt["opened_at"], attempt["staged_at"]),
         "validate": _between(attempt["staged_at"], attempt["validated_at"]),

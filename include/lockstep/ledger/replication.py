@@ -1,4 +1,4 @@
-"""The standbys of the ledger's server, as facts that the core judges."""
+"""Reads the standbys of the ledger's server for the core to judge."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Q = queries("lockstep.ledger", "replication")
 
 
 def replication_facts(conn: connection, dsn: str) -> ReplicationFacts:
-    """Who streams from this server, and how many servers the DSN names."""
+    """Returns the standbys that stream from this server, and the number of servers that the DSN names."""
     with transaction(conn, None) as cur:
         cur.execute(Q["names"])
         server = one(cur)

@@ -1,4 +1,4 @@
-"""Requests: fills and replays that somebody asked for, what is left of each, and the batches that do it."""
+"""Reads and writes requests: the fills and replays that were asked for, what is left of each, and their batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SEGMENTS_AT_ONCE = 1_000
 def insert_request(
     cur: cursor, pipeline: str, lane: str, windows: Sequence[StreamRange], person: Person, *, preview: bool
 ) -> int:
-    """Writes down what somebody asked for, and returns its number."""
+    """Writes a request with its windows and returns its number."""
     facts = {"pipeline": pipeline, "lane": lane, "who": person.who, "why": person.why, "preview": preview}
     cur.execute(Q["insert_request"], facts)
     request_id: int = one(cur).request_id
@@ -38,68 +38,68 @@ def insert_request(
 
 
 def same_request(cur: cursor, pipeline: str, lane: str, windows: Sequence[StreamRange]) -> int | None:
-    """The open request for the very same offsets, which the same call goes on with."""
+    """Returns the open request for exactly these offsets, or None. The same call continues it."""
     cur.execute(Q["same_request"], {"pipeline": pipeline, "lane": lane} | columns_of(windows))
     row = maybe(cur)
     return row.request_id if row else None
 
 
 def request(cur: cursor, request_id: int) -> Request | None:
-    """One request; None when the ledger has no such."""
+    """Returns one request, or None if the ledger has no such request."""
     cur.execute(Q["request"], {"request_id": request_id})
     row = maybe(cur)
     return Request(row.request_id, row.pipeline, row.lane, row.token, row.preview, row.closed) if row else None
 
 
 def open_requests(cur: cursor, pipeline: str) -> list[Any]:
-    """The requests that are not complete, as rows."""
+    """Returns the requests that are not complete, as rows."""
     cur.execute(Q["open_requests"], {"pipeline": pipeline})
     return every(cur)
 
 
 def windows(cur: cursor, request_id: int) -> tuple[StreamRange, ...]:
-    """The offsets a request is about."""
+    """Returns the offset ranges of a request."""
     cur.execute(Q["windows"], {"request_id": request_id})
     return stream_ranges(every(cur))
 
 
 def close_request(cur: cursor, request_id: int) -> None:
-    """Nothing of it is left, or nothing more is wanted."""
+    """Closes a request that has nothing left, or is not wanted any more."""
     cur.execute(Q["close_request"], {"request_id": request_id})
 
 
 def close_requests_of(cur: cursor, *, streams: Sequence[int] = (), batches: Sequence[int] = ()) -> None:
-    """Requests end with the streams they are about, and with a batch that a person abandons."""
+    """Closes the requests of these streams, and of batches that a person abandons."""
     cur.execute(Q["close_requests_of"], {"streams": list(streams), "batches": list(batches)})
 
 
 def log_streams(cur: cursor, pipeline: str, view: TopicView) -> tuple[Stream, ...]:
-    """Every stream of today's log, by partition, the oldest first."""
+    """Returns every stream of today's log, by partition, the oldest first."""
     cur.execute(Q["log_streams"], {"pipeline": pipeline, "cluster_id": view.cluster_id, "topic_id": view.topic_id})
     return streams_of(every(cur))
 
 
 def request_streams(cur: cursor, request_id: int) -> tuple[Stream, ...]:
-    """The streams that a request is about."""
+    """Returns the streams of a request."""
     cur.execute(Q["streams_of"], {"request_id": request_id})
     return streams_of(every(cur))
 
 
 def segments_within(cur: cursor, item: StreamRange) -> list[Any]:
-    """What batches own of a stretch, as rows (from_offset, until_offset, batch_id)."""
+    """Returns the segments of batches in a stretch, as rows (from_offset, until_offset, batch_id)."""
     (begin,), (end,), (stream,) = columns_of([item])["froms"], columns_of([item])["untils"], [item.stream_id]
     cur.execute(Q["segments_within"], {"stream_id": stream, "from_offset": begin, "until_offset": end})
     return every(cur)
 
 
 def segments_of(cur: cursor, batches: Iterable[int]) -> list[Any]:
-    """Everything that batches own today, as rows (stream_id, from_offset, until_offset, batch_id)."""
+    """Returns the current segments of these batches, as rows (stream_id, from_offset, until_offset, batch_id)."""
     cur.execute(Q["segments_of"], {"batches": list(batches)})
     return every(cur)
 
 
 def rejected_segments(cur: cursor, streams: Sequence[int], batch_id: int | None = None) -> list[Any]:
-    """The segments with rejects in them, all or one batch's, as rows (stream_id, offsets, batch_id, rejects)."""
+    """Returns the segments with rejects, all or one batch's, as rows (stream_id, offsets, batch_id, rejects)."""
     cur.execute(Q["rejected_segments"], {"streams": list(streams), "batch_id": batch_id})
     return every(cur)
 
@@ -107,27 +107,30 @@ def rejected_segments(cur: cursor, streams: Sequence[int], batch_id: int | None 
 def rejects_elsewhere(
     cur: cursor, pipeline: str, streams: Sequence[int], partition: int | None, batch_id: int | None
 ) -> list[Any]:
-    """Rejects of streams that are none of these, as rows (topic, partition, from_offset, until_offset, rejects)."""
+    """Returns rejects outside these streams, as rows (topic, partition, from_offset, until_offset, rejects)."""
     asked = {"pipeline": pipeline, "streams": list(streams), "partition": partition, "batch_id": batch_id}
     cur.execute(Q["rejects_elsewhere"], asked)
     return every(cur)
 
 
 def rejects_within(cur: cursor, windows: Sequence[StreamRange]) -> list[Any]:
-    """Why records of these stretches are rejects now, as rows (reason, count), the most frequent first."""
+    """Counts the current rejects of these stretches, as rows (reason, count), the most frequent first."""
     known = columns_of(windows)
     cur.execute(Q["rejects_within"], known)
     return every(cur)
 
 
 def due(cur: cursor, request_id: int) -> tuple[Piece, ...]:
-    """The next segments that a replay still has to redo."""
+    """Returns the next segments that a replay still has to redo."""
     cur.execute(Q["due_segments"], {"request_id": request_id, "most": SEGMENTS_AT_ONCE})
     return tuple(_piece(row, row.from_offset, row.until_offset, "batch", row.batch_id) for row in every(cur))
 
 
 def due_whole(cur: cursor, request_id: int) -> tuple[Piece, ...]:
-    """The same, of owners that are all there: one with a segment behind the last ones looked at is left for the next plan."""
+    """Returns the next segments that a replay still has to redo, without owners that are cut off.
+
+    An owner with a segment behind the last ones waits for the next plan.
+    """
     most = SEGMENTS_AT_ONCE
     while True:
         cur.execute(Q["due_segments"], {"request_id": request_id, "most": most})
@@ -144,7 +147,10 @@ def due_whole(cur: cursor, request_id: int) -> tuple[Piece, ...]:
 
 
 def free(cur: cursor, request_id: int, log_starts: Mapping[int, int]) -> tuple[Piece, ...]:
-    """What a fill still has to read; `log_starts` is by stream. Skipped offsets and those without any row are apart."""
+    """Returns the pieces that a fill still has to read. `log_starts` is by stream.
+
+    Skipped offsets and uncovered ones are pieces of their own.
+    """
     known = {"streams": list(log_starts), "log_starts": list(log_starts.values())}
     cur.execute(Q["free_offsets"], {"request_id": request_id} | known)
     rows = every(cur)
@@ -164,7 +170,7 @@ def free(cur: cursor, request_id: int, log_starts: Mapping[int, int]) -> tuple[P
 
 
 def taken(cur: cursor, request_id: int) -> list[Taken]:
-    """The offsets of a request that unfinished batches work on, and those that a preview has been through."""
+    """Returns the offsets of a request that unfinished batches claim, and those that a preview has finished."""
     cur.execute(Q["claims_within"], {"request_id": request_id})
     claims = [Taken(row.stream_id, row.from_offset, row.until_offset, row.batch_id) for row in every(cur)]
     cur.execute(Q["previewed"], {"request_id": request_id})
@@ -172,20 +178,20 @@ def taken(cur: cursor, request_id: int) -> list[Taken]:
 
 
 def given_up(cur: cursor, request_id: int) -> tuple[int, str | None]:
-    """How often a batch of the request was abandoned by itself, and why last."""
+    """Counts the request's batches that were abandoned automatically, and returns the last reason."""
     cur.execute(Q["given_up"], {"request_id": request_id})
     row = one(cur)
     return row.times, row.error
 
 
 def unfinished_of(cur: cursor, request_id: int) -> list[int]:
-    """The batches of a request that are planned and not closed."""
+    """Returns the planned batches of a request that are not closed."""
     cur.execute(Q["unfinished_of"], {"request_id": request_id})
     return [row.batch_id for row in every(cur)]
 
 
 def abandoned_previews(cur: cursor) -> list[Any]:
-    """The open previews that nobody holds any more, as rows (request_id, batch_id or None)."""
+    """Returns the open previews without a holder, as rows (request_id, batch_id or None)."""
     cur.execute(Q["abandoned_previews"])
     return every(cur)
 
@@ -193,7 +199,7 @@ def abandoned_previews(cur: cursor) -> list[Any]:
 def insert_request_batch(
     cur: cursor, asked: Request, caller: Caller, ranges: Sequence[StreamRange], pieces: Sequence[Piece]
 ) -> int | None:
-    """Writes a fill's or replay's batch and what it replaces; None when the second look finds something else (T4)."""
+    """Writes a fill's or replay's batch and the coverage it replaces. Returns None if that has changed (T4)."""
     batch_id = insert_batch(cur, asked.pipeline, caller, ranges, asked.lane, asked.request_id)
     expected = {"expects": [p.expects for p in pieces], "owners": [p.owner for p in pieces]}
     cur.execute(Q["claim_pieces"], {"batch_id": batch_id} | expected | columns_of([p.item for p in pieces]))
@@ -201,14 +207,14 @@ def insert_request_batch(
 
 
 def boundary(cur: cursor, stream_id: int, at: datetime) -> int | None:
-    """The offset that a time was resolved to before, in the log of this stream."""
+    """Returns the offset in this stream's log that a time was resolved to before, or None."""
     cur.execute(Q["boundary"], {"stream_id": stream_id, "at": at})
     row = maybe(cur)
     return row.offset if row else None
 
 
 def ranges_of_batches(cur: cursor, pipeline: str, batches: Iterable[int]) -> list[Any]:
-    """What batches of a pipeline were planned to read."""
+    """Returns the planned ranges of these batches of a pipeline."""
     cur.execute(Q["ranges_of_batches"], {"pipeline": pipeline, "batches": list(batches)})
     return every(cur)
 

@@ -1,4 +1,4 @@
-"""What the ledger says about things that other places remember, and how it draws past them."""
+"""Compares the ledger with the evidence in other places, and moves its sequences past them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Q = queries("lockstep.ledger", "restored")
 
 
 def is_standby(cur: cursor) -> bool:
-    """Whether this server only repeats what its primary does."""
+    """Tells if this server is a standby."""
     cur.execute(Q["is_standby"])
     return bool(one(cur).yes)
 
 
 def unknown(cur: cursor, seen: Sequence[Seen]) -> tuple[Seen, ...]:
-    """The ones of these that this ledger does not know."""
+    """Returns those of the seen batches and attempts that this ledger does not know."""
     columns = {
         "streams": [each.stream_id for each in seen],
         "froms": [each.from_offset for each in seen],
@@ -38,18 +38,18 @@ def unknown(cur: cursor, seen: Sequence[Seen]) -> tuple[Seen, ...]:
 
 
 def streams_of_others(cur: cursor, pipeline: str) -> frozenset[int]:
-    """The streams of every other pipeline."""
+    """Returns the streams of every other pipeline."""
     cur.execute(Q["of_others"], {"pipeline": pipeline})
     return frozenset(row.stream_id for row in every(cur))
 
 
 def knows_attempt(cur: cursor, batch_id: int, token: int) -> bool:
-    """Whether this ledger has opened the attempt."""
+    """Tells if this ledger has opened the attempt."""
     cur.execute(Q["knows_attempt"], {"batch_id": batch_id, "token": token})
     return bool(one(cur).yes)
 
 
 def pass_over(cur: cursor, evidence: Evidence) -> None:
-    """Draws tokens, batch ids and stream ids past everything that was seen; never goes back."""
+    """Moves the sequences of tokens, batch ids and stream ids past the evidence, never back."""
     seen = {"token": evidence.past_token, "batch": evidence.past_batch, "stream": evidence.past_stream}
     cur.execute(Q["pass_over"], seen)

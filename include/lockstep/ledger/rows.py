@@ -1,4 +1,4 @@
-"""What a cursor gives back: named rows, whose names are the query's."""
+"""Fetches named rows from a cursor. The names are the query's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def one(cur: cursor) -> Any:
-    """The row that must be there."""
+    """Returns the next row. Raises `LookupError` if there is none."""
     row = cur.fetchone()
     if row is None:
         raise LookupError("a row that the ledger always has is missing")
@@ -17,10 +17,10 @@ def one(cur: cursor) -> Any:
 
 
 def maybe(cur: cursor) -> Any:
-    """The row, or None."""
+    """Returns the next row, or None."""
     return cur.fetchone()
 
 
 def every(cur: cursor) -> list[Any]:
-    """All rows."""
+    """Returns all rows."""
     return cur.fetchall()

@@ -1,4 +1,4 @@
-"""The definition of an attempt: rows staged under one state of the folder are never judged or committed under another."""
+"""Compares an attempt's definition with the folder: rows are never judged or committed under another definition."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Q = queries("lockstep.ledger", "same_definition")
 
 
 def require_same_definition(cur: cursor, attempt: AttemptId, folder: PipelineFolder) -> None:
-    """Goes on only with the folder that the attempt was opened with; call it under the batch's row lock.
+    """Raises `DefinitionChanged` unless the folder is the attempt's. Call it under the batch's row lock.
 
-    Raises `DefinitionChanged`, which ends the attempt: the next plan resumes its batch under the new definition.
+    The error ends the attempt: the next plan resumes its batch under the new definition.
     """
     cur.execute(Q["definition_of"], asdict(attempt) | {"definition_hash": folder.content_hash()})
     other: Any = maybe(cur)

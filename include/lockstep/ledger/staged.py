@@ -1,4 +1,4 @@
-"""Staging tables: one for each target of an attempt, made with it, and counted by the database."""
+"""Creates the staging tables of an attempt, one for each target, and counts their rows."""
 
 from __future__ import annotations
 
@@ -24,25 +24,28 @@ Q = queries("lockstep.ledger", "staged")
 
 
 def create_staging(cur: cursor, attempt: AttemptId, place: int, columns: Sequence[Column]) -> None:
-    """A target's staging table, in the transaction that opens the attempt: one made later could outlive `reap` (T3)."""
+    """Creates a target's staging table, in the transaction that opens the attempt.
+
+    A table that is made later could outlive `reap` (T3).
+    """
     typed = typed_columns([*RESERVED_COLUMNS, *((column.name, column.postgres_type) for column in columns)])
     cur.execute(sql.SQL(Q["create_staging"]).format(table=staging(attempt, place), columns=typed))
 
 
 def analyze(cur: cursor, columns: sql.Composable) -> None:
-    """The database looks at some rows of a new table, or of columns of it, and from then on plans for as many as there are."""
+    """Analyzes a new table, or columns of it, so that Postgres plans its queries for its size."""
     cur.execute(sql.SQL(Q["analyze"]).format(columns=columns))
 
 
 def staged_totals(cur: cursor, attempt: AttemptId) -> dict[int, Any]:
-    """What the winners' staged rows really are, per stream: counted by the database, not reported by tasks."""
+    """Counts the winners' staged rows per stream. The database counts them, independent of the tasks' reports."""
     tables = _together(attempt, places_of(cur, attempt))
     cur.execute(sql.SQL(Q["staged_totals"]).format(table=tables), asdict(attempt))
     return {row.stream_id: row for row in every(cur)}
 
 
 def places_of(cur: cursor, attempt: AttemptId) -> range:
-    """The places of the targets that the attempt was staged for."""
+    """Returns the places of the targets that the attempt was staged for."""
     cur.execute(Q["staging_tables"], asdict(attempt))
     return range(one(cur).tables)
 
@@ -50,21 +53,21 @@ def places_of(cur: cursor, attempt: AttemptId) -> range:
 def staged_records(
     cur: cursor, attempt: AttemptId, tasks: Sequence[int], places: Sequence[int] = (0,)
 ) -> dict[int, int]:
-    """How many records have rows among these tasks', per stream; tombstones, which no transform sees, are not counted.
+    """Counts the records with rows of these tasks, per stream. Omits tombstones, which no transform sees.
 
-    A record that has rows for several of the targets at these places is one.
+    A record with rows for several of the targets at these places counts once.
     """
     cur.execute(sql.SQL(Q["staged_records"]).format(table=_together(attempt, places)), {"tasks": list(tasks)})
     return {row.stream_id: row.written for row in every(cur)}
 
 
 def staging(attempt: AttemptId, place: int = 0) -> sql.Identifier:
-    """The attempt's staging table for the target at this place, quoted."""
+    """Returns the attempt's staging table for the target at this place, quoted."""
     return sql.Identifier(STAGING_SCHEMA, attempt.beside(place))
 
 
 def _together(attempt: AttemptId, places: Sequence[int]) -> sql.Composable:
-    """The staging tables of these places as one, for a FROM clause."""
+    """Returns the staging tables of these places as one, for a FROM clause."""
     if len(places) == 1:
         return staging(attempt, places[0])
     each = [sql.SQL(Q["staged_in"]).format(table=staging(attempt, place)) for place in places]

@@ -1,4 +1,4 @@
-"""What an attempt has staged for each of several targets: told by its tasks, counted by the database before it is published."""
+"""Records the rows staged for each of several targets, and compares them with the database's count before a commit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def insert_target_rows(
     streams: Iterable[int],
     lines: Sequence[ManifestLine],
 ) -> None:
-    """Keeps what the tasks that won say they staged for each target, stream by stream; of one target nothing is kept."""
+    """Records the winning tasks' counts for each target, stream by stream. Records nothing for a single target."""
     if len(targets) == 1:
         return
     tasks = [line.task for line in lines]
@@ -51,10 +51,10 @@ def insert_target_rows(
 def require_target_rows(
     cur: cursor, attempt: AttemptId, targets: Sequence[Target], rows: int, fault: type[Refusal] = Refusal
 ) -> tuple[int, ...]:
-    """How many rows each target is to be given: each staging table holds what was told of it, stream by stream.
+    """Returns the number of rows for each target, after comparing its staging table with the recorded counts.
 
-    `rows` are those of all targets together, already proved. Raises `fault` where a table holds something else, `Refusal` where
-    the attempt was staged for other targets.
+    `rows` are those of all targets together, already proved. Raises `fault` where a table holds other rows than
+    recorded. Raises `Refusal` where the attempt was staged for other targets.
     """
     expected: dict[int, dict[int, Any]] = {}
     tables: dict[int, str] = {}

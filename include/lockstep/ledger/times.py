@@ -1,4 +1,4 @@
-"""What a picture of the coverage along time is drawn from: each segment from its first record's time to its last one's."""
+"""Reads the blocks of a coverage picture along time. A segment lasts from its first record's time to its last one's."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Span:
 
     @property
     def step(self) -> timedelta:
-        """How long one place of the picture stands for."""
+        """Returns the time that one place of the picture stands for."""
         return max(timedelta(milliseconds=1), (self.until - self.since) / PLACES)
 
     def shows(self, since: datetime | None, until: datetime | None) -> bool:
-        """Whether anything of a stretch is in it; None is open."""
+        """Tells if any part of a stretch is in the span. None means an open end."""
         return (since is None or since < self.until) and (until is None or until >= self.since)
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A block of coverage and when its records were made; an end that nobody knows is None."""
+    """A block of coverage with the times of its records. An unknown end is None."""
 
     block: Block
     since: datetime | None
@@ -48,13 +48,13 @@ class Timed:
 
 
 def extents(cur: cursor, streams: Sequence[int]) -> dict[int, Window]:
-    """Per stream where what is known of it begins and ends, in offsets."""
+    """Returns, per stream, its first known offset and its position."""
     cur.execute(Q["extents"], {"streams": list(streams)})
     return {row.stream_id: (row.from_offset, row.until_offset) for row in every(cur)}
 
 
 def whole(cur: cursor, windows: Mapping[int, Window]) -> Span | None:
-    """From the first record's time to the last one's, as some segments of each stream have it; None without any."""
+    """Returns the span from the first record's time to the last one's, by sampled segments, or None without any."""
     rows = [row for own in _stamps(cur, windows, GLANCES).values() for row in own]
     first = min((row.min_timestamp for row in rows if row.min_timestamp), default=None)
     last = max((row.max_timestamp for row in rows if row.max_timestamp), default=None)
@@ -62,7 +62,10 @@ def whole(cur: cursor, windows: Mapping[int, Window]) -> Span | None:
 
 
 def within(cur: cursor, windows: Mapping[int, Window], span: Span) -> dict[int, Window]:
-    """The offsets of each stream that a stretch of time may be about: more than it is, never less, where time goes forward."""
+    """Returns, per stream, the offsets that a span of time may include.
+
+    The windows may be too wide, but never too narrow, where time goes forward.
+    """
     for _ in range(LOOKS):
         found = {
             stream: _narrowed(rows, windows[stream], span) for stream, rows in _stamps(cur, windows, GLANCES).items()
@@ -74,7 +77,7 @@ def within(cur: cursor, windows: Mapping[int, Window], span: Span) -> dict[int, 
 
 
 def blocks(cur: cursor, windows: Mapping[int, Window], span: Span) -> list[Timed]:
-    """Which batch's records were made when, at most some hundred blocks of each stream, by stream and offset."""
+    """Returns the batches' blocks with their records' times by stream and offset, at most some hundred per stream."""
     cur.execute(Q["segments_with_stamps"], _columns(windows) | {"most": MOST_SEGMENTS})
     by_stream = {stream: list(rows) for stream, rows in groupby(every(cur), key=lambda row: row.stream_id)}
     crowded = {stream: windows[stream] for stream, rows in by_stream.items() if len(rows) > MOST_SEGMENTS}
@@ -90,7 +93,7 @@ def blocks(cur: cursor, windows: Mapping[int, Window], span: Span) -> list[Timed
 
 
 def around(cur: cursor, stretches: Sequence[Block], span: Span) -> list[Timed]:
-    """Stretches without records, between the times of their neighbours."""
+    """Returns stretches without records, each between the times of its neighbours."""
     if not stretches:
         return []
     known = {
@@ -105,7 +108,7 @@ def around(cur: cursor, stretches: Sequence[Block], span: Span) -> list[Timed]:
 
 
 def rejects(cur: cursor, windows: Mapping[int, Window], span: Span) -> list[Any]:
-    """`stream_id, place, rejects, first, at`: when rejects were made, counted by place."""
+    """Counts rejects by place in time, as rows `stream_id, place, rejects, first, at`."""
     asked = {"since": span.since, "until": span.until, "step": span.step.total_seconds()}
     cur.execute(Q["rejects_by_time"], _columns(windows) | asked)
     return every(cur)
@@ -117,7 +120,7 @@ def _stamps(cur: cursor, windows: Mapping[int, Window], places: int) -> dict[int
 
 
 def _narrowed(rows: Sequence[Any], window: Window, span: Span) -> Window:
-    """From the segment before the first that reaches the span to the segment behind the last that does."""
+    """Returns the window from one segment before the span to one segment after it."""
     reaching = [i for i, row in enumerate(rows) if row.max_timestamp and row.max_timestamp >= span.since]
     begun = [i for i, row in enumerate(rows) if row.min_timestamp and row.min_timestamp < span.until]
     first = max(0, (reaching[0] if reaching else len(rows) - 1) - 1)
@@ -131,7 +134,10 @@ def _narrowed(rows: Sequence[Any], window: Window, span: Span) -> Window:
 
 
 def _exact(rows: Sequence[Any]) -> list[Timed]:
-    """What delivered nothing lies where the segment before it has ended; there begins, too, what upkeep has merged."""
+    """Converts segments to blocks. One without records lies at the end of the segment before it.
+
+    A segment that upkeep has merged begins there, too.
+    """
     found, at = [], None
     for row in rows:
         since = row.min_timestamp or at
@@ -141,7 +147,7 @@ def _exact(rows: Sequence[Any]) -> list[Timed]:
 
 
 def _dense(rows: Sequence[Any]) -> list[Timed]:
-    """Each segment that was looked at stands for all up to the next one."""
+    """Converts sampled segments to dense blocks. Each stands for all up to the next one."""
     stamped = [row for row in rows if row.min_timestamp]
     found = [
         Timed(_look(row, behind.from_offset), row.min_timestamp, behind.min_timestamp)
@@ -156,7 +162,7 @@ def _look(row: Any, until_offset: int) -> Block:
 
 
 def _merged(found: Sequence[Timed], span: Span) -> list[Timed]:
-    """Neighbouring looks of one lane are one block, no wider than a part of the span."""
+    """Merges neighbouring samples of one lane into blocks no wider than a part of the span."""
     widest = (span.until - span.since) / PARTS
     merged: list[Timed] = []
     for timed in found:

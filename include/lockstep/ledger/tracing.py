@@ -1,4 +1,4 @@
-"""From an offset to its batch and rows, and from a row back to its offset."""
+"""Traces an offset to its batch and rows, and a row back to its offset."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ def lineage(
     offset: int,
     look: Callable[[int, int], list[Document]] | None = None,
 ) -> Document:
-    """Who owns an offset, and what became of its record; its rows in several targets say each which it is in.
+    """Returns the owner of an offset and the outcome of its record. With several targets, each row names its own.
 
-    `look` finds its rows where they live in another store.
-
-    `coverage` is batch, loss, skipped, uncovered, or `gap in the log` where the batch that covers it is known to have
-    found no record there.
+    `look` finds its rows if they are in another store.
+    `coverage` is batch, loss, skipped, uncovered, or `gap in the log`: the batch that covers the offset is known to
+    have found no record there.
     """
     cur.execute(Q["owner_of_offset"], {"pipeline": pipeline.name, "partition": partition, "offset": offset})
     owner = maybe(cur)
@@ -70,15 +69,15 @@ def _rows(cur: cursor, pipeline: Pipeline, coordinates: Mapping[str, int]) -> li
 
 
 def keyed(pipeline: Pipeline) -> Pipeline | None:
-    """The pipeline as its first target with a key sees it; None where no target has one."""
+    """Returns the pipeline with only its first target with a key, or None if no target has one."""
     return next((one for one in pipeline.each() if not isinstance(one.first, Append)), None)
 
 
 def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cur: cursor | None = None) -> Document:
-    """The row of a key and the record and attempt it comes from; without a row, the tombstone that deleted it.
+    """Returns a key's row with its record and attempt. Without a row, returns the tombstone that deleted it.
 
-    Of an accumulated row it is the newest record that counts, and `contributions` are all that add up to it, newest first.
-    `target_cur` asks the store that the rows live in, where it is another.
+    The origin of an accumulated row is the newest record that counts. `contributions` are all that add up to it, newest
+    first. `target_cur` queries the store of the rows, if it is another.
     """
     target = pipeline.first
     if isinstance(target, Append):
@@ -118,7 +117,7 @@ def blame(cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cur: curso
 
 
 def _contributions(cur: cursor, pipeline: Pipeline, key: Mapping[str, str]) -> list[Any]:
-    """What segments have added to an accumulated key; nothing for other targets."""
+    """Returns the contributions of segments to an accumulated key, or nothing for other targets."""
     target = pipeline.first
     if not isinstance(target, Accumulate):
         return []
@@ -146,7 +145,7 @@ def _told(contribution: Any) -> Document:
 
 
 def _find_tombstone(cur: cursor, table: str, key: Sequence[str], target_cur: cursor | None) -> None:
-    """The store of the rows says which record the tombstone was, the ledger what is known of that record."""
+    """Finds a key's tombstone in the store of the rows, then its record in the ledger."""
     where = target_cur or cur
     where.execute(Q["tombstone_of_key"], {"target": table, "key": list(key)})
     found = maybe(where)
@@ -167,7 +166,7 @@ def _named(origin: Any) -> Document:
 
 
 def _no_record(pipeline: Pipeline, owner: Any, offset: int) -> bool:
-    """Whether the counts alone say that no record stands at this offset.
+    """Tells if the counts alone prove that no record is at this offset.
 
     Where they do not, a transform, a tombstone or a newer record may have taken its row.
     """

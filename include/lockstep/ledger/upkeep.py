@@ -1,4 +1,4 @@
-"""Upkeep: coverage below log start cannot be replayed any more, so neighbours become one row."""
+"""Merges neighbouring coverage below log start, which cannot be replayed any more, and forgets old deletions."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Q = queries("lockstep.ledger", "upkeep")
 
 
 def crowded(cur: cursor, least: int) -> list[Any]:
-    """The streams with at least so many rows of batches, as rows, by topic."""
+    """Returns the streams with at least `least` coverage rows of batches, by topic."""
     cur.execute(Q["crowded"], {"least": least})
     return every(cur)
 
 
 def below_log_start(cur: cursor, log_starts: Mapping[int, int], least: int) -> list[int]:
-    """Those streams, of log starts by stream, with at least so many rows of batches below it."""
+    """Returns the streams with at least `least` coverage rows of batches below their log start."""
     known = {"streams": list(log_starts), "log_starts": list(log_starts.values())}
     cur.execute(Q["below_log_start"], known | {"least": least})
     return [row.stream_id for row in every(cur)]
 
 
 def merge(cur: cursor, stream_id: int, begin: int, log_start: int, most: int) -> Any:
-    """Merges what it finds among the next rows from `begin` on; the row says how many were seen, went and were made.
+    """Merges coverage among the next rows from `begin` on. Returns a row with `seen`, `gone`, `made`, `last_begin`.
 
     The caller holds the pipeline's lock, under which alone claims and requests are written.
     """
@@ -64,7 +64,7 @@ def streams_of(cur: cursor, pipeline: str) -> list[LoggedStream]:
 
 
 def forget_deletions(cur: cursor, stream: LoggedStream, pipeline: str, below: int, most: int) -> int:
-    """Forgets deletions of a stream below an offset, at most so many; returns how many.
+    """Forgets at most `most` deletions of a stream below an offset. Returns their number.
 
     The caller holds the pipeline's lock, under which alone claims are written.
     """

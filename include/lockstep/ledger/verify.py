@@ -1,4 +1,4 @@
-"""The questions that verify asks of the ledger and the target; an empty answer is a kept promise."""
+"""Queries ledger and target for `verify`. An empty answer is a kept promise."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ ROWS_AT_ONCE = 10_000
 
 
 def ledger_checks(cur: cursor, pipeline: Pipeline) -> list[Check]:
-    """The ledger against itself, each target of records against the ledger; each check names its first offences."""
+    """Checks the ledger against itself, and each target of records against the ledger.
+
+    Each check names its first offences.
+    """
     checks = [_check(cur, pipeline, name, query) for name, query in LEDGER.items()]
     if isinstance(pipeline.guarantee, Delivered):
         return checks  # results move apart from the offsets: who verifies asks the store that they live in
@@ -67,7 +70,7 @@ def _owned(cur: cursor, pipeline: Pipeline) -> Check:
 
 
 def _counted(cur: cursor, pipeline: Pipeline) -> Check:
-    """An upserted table holds as many rows as the effects of its commits add up to, where all of them are recorded."""
+    """Compares the rows of an upserted table with the recorded effects of its commits, if all are recorded."""
     name, table = "rows are all there", pipeline.first.table
     cur.execute(sql.SQL(Q["keys_counted"]).format(target=table_name(table)), {"target": table})
     row = one(cur)
@@ -80,18 +83,18 @@ def _counted(cur: cursor, pipeline: Pipeline) -> Check:
 
 
 def name_of(pipeline: Pipeline, target: Target, name: str) -> str:
-    """A check's name, with the table where there are several."""
+    """Returns a check's name, with the table if there are several."""
     return f"{name}: {target.table}" if len(pipeline.targets) > 1 else name
 
 
 def streams(cur: cursor, pipeline: str) -> list[Any]:
-    """Every stream the pipeline ever had."""
+    """Returns every stream of the pipeline, closed ones too."""
     cur.execute(Q["verified_streams"], {"pipeline": pipeline})
     return every(cur)
 
 
 def segments(cur: cursor, stream_id: int, target: Target | None = None) -> list[Segment]:
-    """What batches own of a stream, in order; the digest is of distances from the segment's beginning.
+    """Returns the segments of batches of a stream, in order. Digests are of distances from the segment's beginning.
 
     For one target of several, `filtered` are the records that have no row there, nor a reject.
     """
@@ -113,13 +116,13 @@ def segments(cur: cursor, stream_id: int, target: Target | None = None) -> list[
 
 
 def definitions(cur: cursor, pipeline: str) -> dict[str, dict[str, Any]]:
-    """Hash → definition of every attempt of the pipeline that has committed."""
+    """Returns, by hash, the definition of every attempt of the pipeline that has committed."""
     cur.execute(Q["committed_definitions"], {"pipeline": pipeline})
     return {row.definition_hash: row.document for row in every(cur)}
 
 
 def accounted_offsets(conn: connection, pipeline: Pipeline, stream_id: int) -> Iterator[tuple[int, int]]:
-    """Offset and ordinal of every row, -1 for a reject, in order, through a server-side cursor: memory stays flat."""
+    """Yields offset and ordinal of every row, -1 for a reject, in order. A server-side cursor keeps memory flat."""
     with conn.cursor(name="accounted") as cur:
         cur.itersize = ROWS_AT_ONCE
         cur.execute(
@@ -130,20 +133,20 @@ def accounted_offsets(conn: connection, pipeline: Pipeline, stream_id: int) -> I
 
 
 def accounted_between(cur: cursor, pipeline: Pipeline, stream_id: int, from_offset: int, until_offset: int) -> set[int]:
-    """Offsets of a stretch that have a row or a reject."""
+    """Returns the offsets of a stretch that have a row or a reject."""
     stretch = {"stream_id": stream_id, "from_offset": from_offset, "until_offset": until_offset}
     cur.execute(sql.SQL(Q["accounted_between"]).format(target=table_name(pipeline.first.table)), stretch)
     return {row.offset for row in every(cur)}
 
 
 def rejected_offsets(cur: cursor, stream_id: int) -> set[int]:
-    """The rejects of a stream."""
+    """Returns the offsets of a stream's rejects."""
     cur.execute(Q["rejected_offsets"], {"stream_id": stream_id})
     return {row.offset for row in every(cur)}
 
 
 def rejected_between(cur: cursor, stream_id: int, from_offset: int, until_offset: int) -> set[int]:
-    """The rejects of a stretch."""
+    """Returns the offsets of a stretch's rejects."""
     stretch = {"stream_id": stream_id, "from_offset": from_offset, "until_offset": until_offset}
     cur.execute(Q["rejected_between"], stretch)
     return {row.offset for row in every(cur)}
@@ -157,7 +160,7 @@ def fatal_between(cur: cursor, stream_id: int, from_offset: int, until_offset: i
 
 
 def first_wrong(cur: cursor, statement: sql.Composable, values: Mapping[str, Any]) -> Wrong:
-    """All that a query finds, counted; the first of it, named."""
+    """Counts all rows that a query finds, and names the first ones."""
     wrong = Wrong()
     cur.execute(sql.SQL(Q["first_wrong"]).format(query=statement), {**values, "first": NAMED})
     found = every(cur)

@@ -1,4 +1,4 @@
-"""The check of contents: rows of appended targets, and rejects, are by their digests those that batches committed."""
+"""Checks rows of appended targets, and rejects, against the digests of their commits."""
 
 from __future__ import annotations
 

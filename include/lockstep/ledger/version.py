@@ -1,4 +1,4 @@
-"""The ledger's version, compared with this code's: at a command's start, and again under each lock that decides."""
+"""Compares the ledger's version with this code's: at a command's start, and again under each lock that decides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MIGRATE = "lockstep migrate"
 
 
 def require_version(found: int) -> None:
-    """Refuses a ledger that is older or newer than this code, naming both versions and what to do."""
+    """Refuses a ledger that is older or newer than this code. Names both versions and the next command."""
     made_for = ledger_version()
     if found < made_for:
         raise WrongVersion(f"the ledger is at version {found}, this code needs {made_for}", next_command=MIGRATE)
