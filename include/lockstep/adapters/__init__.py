@@ -1,1 +1,1 @@
-"""One file per outside system."""
+"""Holds one file per outside system."""

@@ -1,4 +1,4 @@
-"""Spark's Kafka connector and what stands before pyspark's own jars, found without starting Spark."""
+"""Finds Spark's Kafka connector, and the jars that precede pyspark's own, without starting Spark."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def connector_jars(environ: Mapping[str, str] = os.environ) -> list[str]:
 def class_path(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Returns the settings that put fixed codecs before pyspark's own. Refuses codecs that are not the locked ones.
 
-    Executors on other machines use them where the jars lie in the same folder. A path that is not there does no harm.
+    Executors on other machines use them if the jars are in the same folder. A missing path does no harm.
     """
     ahead = os.pathsep.join(jar_lock.checked_jars(jars_folder(environ), jar_lock.AHEAD))
     return {"spark.driver.extraClassPath": ahead, "spark.executor.extraClassPath": ahead}
 
 
 def jars_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where they lie: `LOCKSTEP_JARS`, else the nearest `.lockstep/jars`."""
+    """Returns the folder of the jars: `LOCKSTEP_JARS`, else the nearest `.lockstep/jars`."""
     places = [Path(environ["LOCKSTEP_JARS"])] if environ.get("LOCKSTEP_JARS") else []
     places += [folder / ".lockstep" / "jars" for folder in (Path.cwd(), *Path.cwd().parents)]
     for place in places:

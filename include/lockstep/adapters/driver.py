@@ -1,4 +1,4 @@
-"""The driver's own reading: one process from Kafka to Postgres, by the code that Spark's tasks run on the short way."""
+"""Reads in the driver: one process from Kafka to Postgres, with the code of Spark's tasks on the short way."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 
 class Driver:
-    """Reads what is decoded by columns. Raises `LeftToSpark` for a record that is not, and whatever `go_on` raises."""
+    """The driver as a reader of records that decode by columns.
+
+    Raises `LeftToSpark` for any other record, and passes on errors of `go_on`.
+    """
 
     def __init__(self, folder: PipelineFolder, reader: KafkaRanges, dsn: str) -> None:
         self._folder = folder
@@ -43,7 +46,7 @@ class Driver:
 
     @property
     def can_read(self) -> bool:
-        """Whether any record of this pipeline may be decoded here."""
+        """Tells if any record of this pipeline may be decoded here."""
         return self._decode is not None
 
     def read(self, work: StageWork, go_on: GoOn) -> tuple[ManifestLine, ...]:
@@ -55,7 +58,7 @@ class Driver:
         return tuple(map(manifest_line, lines.to_pylist()))
 
     def commit_ranges(self, work: StageWork, task: RangeTask, go_on: GoOn) -> tuple[RangeOutcome, ...]:
-        """Commits range after range, up to the one that is left, if any."""
+        """Commits range after range. Stops at a range that is left to Spark."""
         names = tuple(column.name for column in work.columns)
         writer = RangeWriter(task, secrets.token_hex(8), work.from_offsets, names)
         with _told(work, go_on):
@@ -71,7 +74,7 @@ class Driver:
 
 @contextmanager
 def _told(work: StageWork, go_on: GoOn) -> Iterator[None]:
-    """What goes wrong between Kafka and Postgres, in one line."""
+    """Turns errors between Kafka and Postgres into one line."""
     what = f"{work.pipeline}: batch {work.batch_id}"
     try:
         yield

@@ -1,4 +1,4 @@
-"""The driver first: a small batch is read where the run is, and Spark is asked for what is larger or takes more than that."""
+"""Reads a small batch in the driver. Starts Spark for larger batches, and for records that the driver cannot decode."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ RANGES = 64  # that are committed each by itself
 
 
 class DriverFirst:
-    """Has batches of at most `offsets` read by the `driver`, where it can, and others by `spark`, each made on first need.
+    """An engine that reads batches of at most `offsets` with `driver`, if it can, and all others with `spark`.
 
-    Importing PySpark alone takes longer than planning. A batch with a record that the driver cannot decode leaves nothing of
-    it behind; Spark then reads it whole, and what comes after it.
+    Makes each on first need, because importing PySpark alone takes longer than planning. A batch with a record that the
+    driver cannot decode leaves nothing behind. Spark then reads that whole batch, and all later ones.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class DriverFirst:
         self._cancelled = False
 
     def application_id(self, work: StageWork) -> str | None:
-        """How Spark's own pages call this run; None where Spark has no part in it."""
+        """Returns the run's name on Spark's own pages, or None if Spark takes no part in it."""
         return None if self._reader(work) else self._engine().application_id(work)
 
     def columns(self, place: int = 0) -> tuple[Column, ...]:
-        """The columns that reach the target at this place."""
+        """Returns the columns that reach the target at this place."""
         if not place:  # an attempt begins: what cancelled the one before does not concern it
             self._cancelled = False
         if self._spark is None and self._folder.is_straight:
@@ -62,7 +62,7 @@ class DriverFirst:
         return self._engine().read(work)
 
     def commit_ranges(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
-        """Reads the ranges in tasks that commit them; Spark finds what the driver has committed before it left the rest."""
+        """Reads the ranges in tasks that commit them. Spark finds the ranges that the driver has committed before."""
         if driver := self._reader(work):
             try:
                 return driver.commit_ranges(work, task, partial(self._require_wanted, work))
@@ -71,7 +71,7 @@ class DriverFirst:
         return self._engine().commit_ranges(work, task)
 
     def cancel(self) -> None:
-        """Stops the read that is under way, and one that has not begun yet."""
+        """Stops the current read, and one that has not begun yet."""
         self._cancelled = True
         if self._spark is not None:
             self._spark.cancel()
@@ -81,7 +81,7 @@ class DriverFirst:
             raise Superseded(f"batch {work.batch_id} was taken over while it was being read")
 
     def _reader(self, work: StageWork) -> Driver | None:
-        """The driver, where it can read this work and should."""
+        """Returns the driver, if it can read this work and the work is small enough."""
         most = RANGES if commit_unit(self._folder.pipeline.guarantee) == EACH_STREAM else len(work.ranges)
         if len(work.ranges) > most or sum(item.offsets.span for item in work.ranges) > self._offsets:
             return None

@@ -1,4 +1,4 @@
-"""Pipelines as they lie on disk: one folder each, loaded as it stands, every mistake named by file, line and field."""
+"""Loads pipelines from disk, one folder each. Every mistake is named by file, line and field."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ VARIABLE = "LOCKSTEP_PIPELINES"
 
 
 class _AsItStands(SourceFileLoader):
-    """Compiles the source itself: cached bytecode may be older than an edit of the same second."""
+    """A loader that compiles the source itself: cached bytecode may be older than an edit of the same second."""
 
     def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - the signature is the import system's
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def root(environ: Mapping[str, str] = os.environ) -> Path:
-    """The folder of folders: LOCKSTEP_PIPELINES, else include/pipelines in or above here, else the installed ones."""
+    """Returns the folder of all pipelines.
+
+    That is LOCKSTEP_PIPELINES, else include/pipelines in or above the current folder, else the installed package.
+    """
     if given := environ.get(VARIABLE):
         if not Path(given).is_dir():
             raise Refusal(f"{VARIABLE} is {given}, which is no folder", next_command=f"unset {VARIABLE}")
@@ -49,20 +52,20 @@ def root(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def dags() -> Path | None:
-    """The project's folder of DAG files, beside include/pipelines; None where the pipelines lie elsewhere."""
+    """Returns the project's folder of DAG files, beside include/pipelines, or None if the pipelines are elsewhere."""
     place = root().parent.parent / "dags"
     return place if place.is_dir() and root().parts[-2:] == ("include", "pipelines") else None
 
 
 def names() -> list[str]:
-    """The names of all pipelines, in order, whether or not their definitions load."""
+    """Returns the names of all pipelines, in order. Includes those with a broken definition."""
     return sorted(
         place.name for place in root().iterdir() if IDENTIFIER.match(place.name) and (place / "__init__.py").is_file()
     )
 
 
 def load(name: str) -> PipelineFolder:
-    """The pipeline of this name with the files beside it; a broken definition is one line with file, line and field."""
+    """Loads a pipeline with the files beside it. Raises `BadDefinition`, in one line with file, line and field."""
     path = root() / name if IDENTIFIER.match(name) else None
     if path is None or not path.is_dir():
         known = ", ".join(names()) or "none"
@@ -89,7 +92,7 @@ def load(name: str) -> PipelineFolder:
 
 
 def shown(path: Path) -> str:
-    """A path as a person would type it from here."""
+    """Returns a path as a person would type it in the current folder."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
@@ -157,7 +160,7 @@ def _broken(name: str, path: Path, line: int | None, what: str) -> BadDefinition
 
 
 def _line(error: BaseException, source: Path) -> int | None:
-    """The last line of the definition's own file that the error passed through."""
+    """Returns the last line of the definition's own file that the error passed through."""
     return next(reversed(list(_lines(error, source))), None)
 
 

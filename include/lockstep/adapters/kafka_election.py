@@ -1,4 +1,4 @@
-"""Leaders: a partition may be without one for a moment, and is asked again then."""
+"""Repeats questions to partitions that are without a leader for a moment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ SECONDS, PAUSE = 5.0, 0.2
 
 
 def settled(ask: Callable[[], list[dict[int, Any]]]) -> list[dict[int, Any]]:
-    """Each partition's answers, all with an offset; raises `KafkaException` when one has no leader for `SECONDS`."""
+    """Returns each partition's answers, all with an offset.
+
+    Raises `KafkaException` if a partition has no leader for `SECONDS`.
+    """
     until = time.monotonic() + SECONDS
     while True:
         try:

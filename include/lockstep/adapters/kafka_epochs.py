@@ -1,4 +1,4 @@
-"""Leader epochs and timestamps as Kafka's client tells them; None in place of its numbers for "there is none"."""
+"""Converts leader epochs and timestamps of Kafka's client. Its numbers for "there is none" become None."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ LAST_STAMP = 253_402_214_400_000  # in milliseconds: Python's calendar ends with
 
 
 def epoch_of(leader_epoch: int | None) -> int | None:
-    """A leader epoch; old record formats and old brokers have none."""
+    """Returns a leader epoch, or None: old record formats and old brokers have none."""
     return leader_epoch if leader_epoch is not None and leader_epoch >= 0 else None
 
 
 def milliseconds_of(record: Any) -> int | None:
-    """A record's timestamp, as far as Python's calendar reaches."""
+    """Returns a record's timestamp, or None if it has none within Python's calendar."""
     kind, stamp = record.timestamp()
     return None if kind == TIMESTAMP_NOT_AVAILABLE or not 0 <= stamp <= LAST_STAMP else int(stamp)

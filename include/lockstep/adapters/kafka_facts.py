@@ -1,4 +1,4 @@
-"""Kafka's surroundings of a pipeline: how a topic is kept, what waits in it, and which transactions are open."""
+"""Reads a topic's settings, its replicas and its open transactions."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ OF_BROKER = ("transaction.max.timeout.ms",)
 
 
 class SurveyedBroker(Broker):
-    """A broker that also tells how it keeps a topic."""
+    """A broker that also reports the settings of a topic."""
 
     def answers(self) -> None:
-        """Raises `Unreachable` when nobody answers within a few seconds."""
+        """Raises `Unreachable` if the broker does not answer within a few seconds."""
         try:
             self._client().describe_cluster(request_timeout=PATIENCE).result(PATIENCE + GRACE)
         except KafkaException as error:
             raise self._away(error) from None
 
     def topic_facts(self, topic: str) -> TopicFacts:
-        """How the topic is kept; raises `Refusal` when it is not there."""
+        """Returns the topic's settings, replicas and partitions. Raises `Refusal` if it does not exist."""
         try:
             described = self._describe(topic)
             cluster = self._client().describe_cluster(request_timeout=SECONDS).result(SECONDS + GRACE)
@@ -48,7 +48,7 @@ class SurveyedBroker(Broker):
         return TopicFacts(self.bootstrap, topic, len(cluster.nodes), len(described.partitions), copies, settings)
 
     def open_transactions(self, topic: str) -> list[OpenTransaction]:
-        """The partitions whose last stable offset lies below the high watermark, with the timestamp of what stands there."""
+        """Returns the partitions whose last stable offset is below the high watermark, with the time of the record."""
         try:
             parts = [part.id for part in self._describe(topic).partitions]
             # In this order: what is appended in between must not look like an open transaction.
@@ -62,5 +62,5 @@ class SurveyedBroker(Broker):
 
 
 def _wanted(settings: dict[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """Without those that this broker does not know."""
+    """Returns the named settings. Omits those that this broker does not know."""
     return {name: settings[name] for name in names if settings.get(name) is not None}

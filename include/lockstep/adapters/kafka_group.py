@@ -1,4 +1,4 @@
-"""A pipeline's consumer group: what it was shown, and how it is shown something earlier again after a restore."""
+"""Reads and sets a pipeline's consumer group: its mirrored offsets, also backwards after a restore."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ SECONDS = 10.0
 
 
 def mirrored(broker: Broker, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
-    """Per partition the offset that the group was shown; partitions that it was never shown are left out."""
+    """Returns, per partition, the group's offset. Omits partitions without one."""
     found = _asked(broker, group, [TopicPartition(topic, partition) for partition in partitions])
     return {part.partition: part.offset for part in found if part.offset >= 0}
 
 
 def set_back(broker: Broker, group: str, topic: str, positions: Mapping[int, int]) -> None:
-    """Shows the group these positions, also where it was shown later ones; raises `Unreachable` when it is in use."""
+    """Commits these positions for the group, even backwards. Raises `Unreachable` if the group is in use."""
     _asked(broker, group, [TopicPartition(topic, *each) for each in positions.items()], commits=True)
 
 
 def show_forward(
     options: Mapping[str, Any], group: str, topic: str, positions: Mapping[int, int], seconds: float
 ) -> None:
-    """Commits, for the group, the positions past its committed ones. Raises `KafkaException` where it may not."""
+    """Commits the positions past the group's committed ones. Raises `KafkaException` if it may not."""
     # A member to be, not an admin client: that one crashes where a coordinator has just moved (librdkafka#5040).
     # It connects to its coordinator before it knows where that is, and then pauses: 40 milliseconds less so.
     at_once = {"reconnect.backoff.ms": 1}

@@ -1,4 +1,4 @@
-"""Ranges of a log, read by the task that works on them: exactly these records, in the log's order, as Arrow."""
+"""Reads ranges of a log in the task that works on them: exactly their records, in the log's order, as Arrow."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ class KafkaRanges:
     def records(
         self, ranges: Sequence[StreamRange], go_on: Callable[[], None] = lambda: None
     ) -> Iterator[pa.RecordBatch]:
-        """Every committed record of ranges of one topic as raw records, one stream after another.
+        """Yields every committed record of ranges of one topic as raw records, one stream after another.
 
-        Returns when each range is known to be read to its end. Raises `BadData` for a batch that cannot be read,
-        `Unreachable` when the log does not give an offset of a range, or nothing for a minute, and whatever `go_on`
-        raises. `go_on` is called several times a second.
+        Returns when each range is read to its end. Raises `BadData` for a batch that cannot be read. Raises
+        `Unreachable` if the log lacks an offset of a range, or gives nothing for a minute. Calls `go_on` several times
+        a second, and passes on its errors.
         """
         fetched = Fetched()
         settings = TUNING | self.options.for_librdkafka() | SETTINGS | {"bootstrap.servers": self.bootstrap}
@@ -92,7 +92,7 @@ class KafkaRanges:
     def _read(
         self, consumer: Consumer, fetched: Fetched, ranges: Sequence[StreamRange], go_on: Callable[[], None]
     ) -> Iterator[pa.RecordBatch]:
-        """One range as its records come, or several together when all of them are there."""
+        """Yields one range as its records come, or several together when they are complete."""
         waiting = {item.offsets.topic_partition.partition: item for item in ranges}
         held: Held = {partition: [] for partition in waiting}
         cut: Cut = {}
@@ -118,7 +118,10 @@ class KafkaRanges:
         yield from _raw(held, ranges, cut)
 
     def _taken(self, found: Sequence[Message], waiting: dict[int, StreamRange], held: Held, cut: Cut) -> bool:
-        """Puts records where they belong, and takes from the waiting who is at the end; whether there was any news."""
+        """Adds records to their ranges, and removes ranges at their end from `waiting`.
+
+        Returns whether records came.
+        """
         news = False
         for partition, all_ in _by_partition(found):
             item = waiting.get(partition)
@@ -142,7 +145,7 @@ class KafkaRanges:
         return news
 
     def _cut(self, messages: Sequence[Message], cut: Cut) -> None:
-        """Takes the bytes of records that have too many, at once: the next may have as many."""
+        """Removes the bytes of records with too many, at once: the next may have as many."""
         # Headers are looked at where there are any; lengths alone cost next to nothing.
         if (
             max(map(len, messages), default=0) <= self.most // 2
@@ -158,7 +161,7 @@ class KafkaRanges:
                 message.set_headers([])
 
     def _require_bearable(self, error: KafkaError, item: StreamRange | None) -> None:
-        """Lets pass the log's end, and errors of a broker that comes and goes."""
+        """Ignores the log's end, and errors of a broker that comes and goes. Raises `Unreachable` for others."""
         if error.code() in FATAL or error.fatal():
             raise self._away(error.str(), item)
 
@@ -175,14 +178,14 @@ def _drop_passed(consumer: Consumer, waiting: dict[int, StreamRange]) -> None:
 
 
 def _position(consumer: Consumer, item: StreamRange) -> int:
-    """Returns the offset behind the last one that was handed out, markers included; negative before the first."""
+    """Returns the offset behind the last consumed one, markers included. Negative before the first."""
     where = item.offsets.topic_partition
     return int(consumer.position([TopicPartition(where.topic, where.partition)])[0].offset)
 
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """Python looks for cycles among what was made since it last looked, and messages, which are in none, would be all of it."""
+    """Collects garbage less often. Python would search all new messages for cycles, and they are in none."""
     usual = gc.get_threshold()
     gc.set_threshold(10 * AT_ONCE, *usual[1:])
     try:
@@ -192,7 +195,7 @@ def _seldom_collected() -> Iterator[None]:
 
 
 def _together(ranges: Sequence[StreamRange]) -> Iterator[list[StreamRange]]:
-    """Small ranges side by side, for each alone would cost a way to the broker and back; a big one by itself."""
+    """Groups small ranges, because each alone costs a round trip to the broker. Leaves a big one by itself."""
     some: list[StreamRange] = []
     for item in ranges:
         if some and sum(each.offsets.span for each in some) + item.offsets.span > FEW:
@@ -204,7 +207,7 @@ def _together(ranges: Sequence[StreamRange]) -> Iterator[list[StreamRange]]:
 
 
 def _by_partition(messages: Sequence[Message]) -> Iterable[tuple[int, Sequence[Message]]]:
-    """Each partition's messages, as they came."""
+    """Groups messages by partition, in their order."""
     where = list(map(Message.partition, messages))
     if len(set(where)) == 1:
         return [(where[0], messages)]
@@ -215,7 +218,7 @@ def _by_partition(messages: Sequence[Message]) -> Iterable[tuple[int, Sequence[M
 
 
 def _raw(held: Held, ranges: Sequence[StreamRange], cut: Cut) -> Iterator[pa.RecordBatch]:
-    """What is held of these ranges, one behind the other, with its coordinates as Spark's source has them."""
+    """Yields the held records of these ranges, one range after another, with coordinates as in Spark's source."""
     parts = [(item, held[item.offsets.topic_partition.partition]) for item in ranges]
     messages = list(chain.from_iterable(part for _, part in parts))
     if not messages:

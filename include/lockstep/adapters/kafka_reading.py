@@ -1,4 +1,4 @@
-"""The readers' common parts: a consumer's progress, first timestamps, and batches that cannot be read."""
+"""Holds the common parts of the readers: a consumer's progress, first timestamps, and unreadable batches."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ MALFORMED = {
 
 
 class Fetched:
-    """Follows a consumer's next offset to fetch, by librdkafka's statistics.
+    """The next offsets that a consumer fetches, by librdkafka's statistics.
 
-    Records alone do not tell it: an aborted or compacted stretch of a log shows none.
+    Records alone do not tell them: an aborted or compacted stretch of a log shows none.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Fetched:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings of the consumer to follow; the statistics come while it polls."""
+        """Returns settings for the consumer to follow. Its statistics come while it polls."""
         return {"statistics.interval.ms": INTERVAL_MS, "stats_cb": self._take}
 
     def has_moved(self) -> bool:
@@ -55,13 +55,13 @@ class Fetched:
 
 
 def size_of(message: Message) -> int:
-    """The bytes of a record after decompression: value, key and headers."""
+    """Returns the bytes of a record after decompression: value, key and headers."""
     headers = sum(len(name.encode(errors="replace")) + len(value or b"") for name, value in message.headers() or ())
     return len(message) + len(message.key() or b"") + headers
 
 
 def refuse_malformed(message: Message, bootstrap: str, most: int = MOST_BYTES) -> None:
-    """Raises `BadData`, with partition and offset, where a message stands for a batch that cannot be read."""
+    """Raises `BadData`, with partition and offset, if a message stands for a batch that cannot be read."""
     error = message.error()
     if error is not None and error.code() in MALFORMED:
         raise BadData(
@@ -73,7 +73,10 @@ def refuse_malformed(message: Message, bootstrap: str, most: int = MOST_BYTES) -
 
 
 def first_stamps(consumer: Consumer, topic: str, at: Mapping[int, int], seconds: float) -> dict[int, int]:
-    """Returns, per partition, the time in milliseconds of the first record at or after an offset. Omits late answers."""
+    """Returns, per partition, the time of the first record at or after an offset, in milliseconds.
+
+    Omits late answers.
+    """
     found, waited_for = {}, set(at)
     consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in at.items()])
     until = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""This machine and its Python: versions of packages, Java, jars, cores and memory, without starting any of them."""
+"""Reads versions of packages, Java, jars, cores and memory of this machine, without starting any of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 
 def machine_facts(environ: Mapping[str, str] = os.environ) -> MachineFacts:
-    """What a run would find here; on a Spark cluster of its own, cores and memory are not ours to see."""
+    """Returns the machine's facts for a run. Omits cores and memory of a Spark cluster, which are not visible here."""
     local = _LOCAL.match(environ.get("SPARK_MASTER", "local[*]"))
     return MachineFacts(
         versions={name: _version(name) for name in (*map(str, FITTING), CLIENT)},

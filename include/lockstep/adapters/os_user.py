@@ -1,4 +1,4 @@
-"""The user of this process as the kernel knows it: no environment variable can change it."""
+"""Reads the process's user from the kernel. No environment variable can change it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SETTING = "lockstep.os_user"  # each session says it, and the ledger keeps it wi
 
 @cache
 def os_user() -> str:
-    """Returns `name@host` of the process's user, or `uid-N@host` where the machine has no name for it."""
+    """Returns `name@host` of the process's user, or `uid-N@host` if the machine has no name for it."""
     uid = os.getuid()
     try:
         name = pwd.getpwuid(uid).pw_name

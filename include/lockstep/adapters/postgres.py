@@ -1,4 +1,4 @@
-"""Postgres: connections that assert what the promises rest on, and transactions under a role."""
+"""Opens connections that assert the settings that the promises rest on, and runs transactions under a role."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SILENT_SECONDS = 30  # what was sent is acknowledged by then, or the connection 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which database is meant, for whoever reads a message: its name, where its address stands, and what to look at."""
+    """The database that a message names: its name, the variable with its address, and the next command."""
 
     called: str = "the ledger's database"
     variable: str = "LOCKSTEP_DSN"
@@ -52,13 +52,13 @@ LEDGER = Place()
 
 
 class LockTimeout(Refusal):
-    """Another transaction stood in the way, by a lock or a deadlock; nothing was done, and trying again is right."""
+    """Another transaction was in the way, by a lock or a deadlock. Nothing was done, and a retry is right."""
 
 
 def connect(dsn: str, *, name: str = "lockstep", place: Place = LEDGER) -> connection:
-    """A direct connection whose commits are durable and whose transactions see what was committed before each statement.
+    """Opens a direct connection with durable commits and read committed isolation.
 
-    Raises `Unreachable` when Postgres is away and `Refusal` when it would forget commits or read old rows.
+    Raises `Unreachable` if Postgres is away, and `Refusal` if it could lose commits or read old rows.
     """
     conn = connect_as_is(dsn, name=name, place=place)
     try:
@@ -73,9 +73,9 @@ def connect(dsn: str, *, name: str = "lockstep", place: Place = LEDGER) -> conne
 
 
 def connect_as_is(dsn: str, *, name: str = "lockstep", place: Place = LEDGER) -> connection:
-    """A direct connection, whatever its settings are worth: for who looks at them; work is done over `connect`.
+    """Opens a direct connection without checking its settings, to inspect them. Work needs `connect`.
 
-    Raises `Unreachable` when Postgres is away and `Refusal` when the DSN cannot be read; neither says a secret again.
+    Raises `Unreachable` if Postgres is away, and `Refusal` if the DSN cannot be read. Neither repeats a secret.
     """
     try:
         parts = parse_dsn(dsn)
@@ -107,10 +107,11 @@ def connect_as_is(dsn: str, *, name: str = "lockstep", place: Place = LEDGER) ->
 def transaction(
     conn: connection, role: str | None, *, lock_seconds: float = LOCK_SECONDS, place: Place = LEDGER
 ) -> Iterator[Any]:
-    """One transaction under one role: commits when the block ends, rolls back when it raises.
+    """Runs one transaction under one role: commits at the end of the block, rolls back if it raises.
 
-    Raises `LockTimeout` when another transaction stood in the way, `Unreachable` when the connection is lost, or when
-    the server gave up waiting for a synchronous standby: it calls that a COMMIT with a warning, and a failover may undo it.
+    Raises `LockTimeout` if another transaction was in the way, and `Unreachable` if the connection is lost. Also raises
+    `Unreachable` if the server stopped waiting for a synchronous standby. The server calls that a COMMIT with a
+    warning, and a failover may undo it.
     """
     try:
         with conn, conn.cursor() as cur:
@@ -146,7 +147,7 @@ def transaction(
 
 @contextmanager
 def snapshot(conn: connection, role: str | None) -> Iterator[Any]:
-    """One transaction under one role in which every statement sees the rows that the first one saw, and no commit since."""
+    """Runs one transaction under one role in which every statement sees the snapshot of the first one."""
     conn.isolation_level = ISOLATION_LEVEL_REPEATABLE_READ
     try:
         with transaction(conn, role) as cur:
@@ -158,7 +159,7 @@ def snapshot(conn: connection, role: str | None) -> Iterator[Any]:
 
 
 def ensure_database(dsn: str, name: str, **settings: str) -> None:
-    """A database of this name on the same server, of the login's own; one that is there keeps what is in it."""
+    """Creates a database of this name on the same server, owned by the login. Keeps the contents of an existing one."""
     conn = connect(dsn)
     conn.autocommit = True
     try:
@@ -201,7 +202,7 @@ def staging_dsn(dsn: str, name: str) -> str:
 
 
 def _patience(prefix: str) -> dict[str, Any]:
-    """How either end finds out that the other is gone: questions that stay unanswered for `SILENT_SECONDS`."""
+    """Returns keepalive settings, by which either end detects a peer that is silent for `SILENT_SECONDS`."""
     idle, interval = max(1, SILENT_SECONDS // 3), max(1, SILENT_SECONDS // 6)
     return {f"{prefix}idle": idle, f"{prefix}interval": interval, f"{prefix}count": 3}
 

@@ -1,4 +1,4 @@
-"""Errors of Postgres and its driver, in one line and without a password."""
+"""Shortens errors of Postgres and its driver to one line, without a password."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def last_line(error: Exception) -> str:
 
 
 def without_secrets(error: Exception, parts: dict[str, str]) -> str:
-    """Returns a driver's last line, unless it repeats a password, or a piece of one that was not escaped."""
+    """Returns a driver's last line, unless it repeats a password, or an unescaped piece of one."""
     said, secret = last_line(error), parts.get("password")
     open_anyway = {parts.get(name) for name in ("user", "host", "dbname")}
     odd = (

@@ -1,4 +1,4 @@
-"""Processes of this machine: who we are to a lease, and whether the process that held one is gone."""
+"""Names this process as the holder of a lease, and tells if the process that held one is gone."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FIELDS_BEFORE_START = 19  # of /proc/PID/stat, counted behind the command's clos
 
 
 def this_owner() -> str:
-    """The name under which this process holds leases: host, pid, start, and which kernel's pids these are."""
+    """Returns this process's name as a holder of leases: host, pid, start, boot and pid namespace."""
     return f"{socket.gethostname()}/{os.getpid()}/{_started(os.getpid())}/{_boot()}/{_pid_namespace()}"
 
 
 def is_gone(owner: str) -> bool:
-    """Whether the owner was a process of this host and has ended; False whenever that cannot be known.
+    """Tells if the owner was a process of this host and has ended. False if that cannot be known.
 
-    Two containers may share a host name: a pid is looked up only where boot and pid namespace are the owner's.
+    Two containers may share a host name, so a pid counts only in the owner's boot and pid namespace.
     """
     parts = owner.split("/")
     if len(parts) not in {PARTS_OF_AN_OWNER, PARTS_OF_AN_OWNER_WITH_PLACE} or not parts[1].isdigit():
@@ -35,7 +35,7 @@ def is_gone(owner: str) -> bool:
 
 
 def end_with(holder: str, seconds: float = 1.0) -> None:
-    """From now on this process lives no longer than its holder, which may die without a chance to end us."""
+    """Ends this process as soon as its holder is gone, even if the holder was killed."""
 
     def watch() -> None:
         while not is_gone(holder):
@@ -55,7 +55,7 @@ def _started(pid: int) -> str | None:
 
 
 def _boot() -> str:
-    """Names the running kernel until its next boot; all of its containers share it."""
+    """Returns the id of the kernel's current boot. All containers of the kernel share it."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -63,7 +63,7 @@ def _boot() -> str:
 
 
 def _pid_namespace() -> str:
-    """Names the namespace in which this process's pids mean something."""
+    """Returns the id of the namespace of this process's pids."""
     try:
         return str(Path("/proc/self/ns/pid").stat().st_ino)
     except OSError:

@@ -1,4 +1,4 @@
-"""The code as a zip: what executors on other machines import, so that nobody installs it there."""
+"""Packs the code as a zip for executors on other machines, so that it need not be installed there."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)  # of every file in the zip: equal code gives e
 
 
 def archive(folder: Path | None = None) -> str:
-    """The path of a zip that holds this very code and the pipelines, made once per content.
+    """Returns the path of a zip with this very code and the pipelines, made once per content.
 
-    It lies in `folder`, else in one that only we can write.
+    It is in `folder`, else in a folder that only this user can write.
     """
     sources = {"pipelines/__init__.py": b""} | _sources(folders.root(), "pipelines") | _sources(PACKAGE, "lockstep")
     digest = hashlib.sha256()
@@ -44,7 +44,7 @@ def _sources(folder: Path, name: str) -> dict[str, bytes]:
 
 
 def _folder() -> Path:
-    """Ours alone: what executors import must not be somebody else's."""
+    """Returns a folder that only this user can write, because executors import its files."""
     place = Path(tempfile.gettempdir()) / f"lockstep-{os.getuid()}"
     place.mkdir(mode=0o700, exist_ok=True)
     found = place.stat()

@@ -1,4 +1,4 @@
-"""Ed25519 keys in PEM files, which sign certificates and prove them. `openssl` makes and reads the same files."""
+"""Reads Ed25519 keys from PEM files, signs certificates and verifies them. `openssl` makes and reads the same files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAKE_PUBLIC = "openssl pkey -in signing.pem -pubout -out public.pem"
 
 
 def private_key(path: str) -> Ed25519PrivateKey:
-    """Returns the private key of a PEM file. Raises `Refusal` where it holds none."""
+    """Returns the private key of a PEM file. Raises `Refusal` if it holds none."""
     key = _read(path, lambda content: load_pem_private_key(content, None), MAKE)
     if not isinstance(key, Ed25519PrivateKey):
         raise Refusal(f"{path} holds a key of another kind than {ALGORITHM}", next_command=MAKE)
@@ -36,7 +36,7 @@ def private_key(path: str) -> Ed25519PrivateKey:
 
 
 def public_key(path: str) -> Ed25519PublicKey:
-    """Returns the public key of a PEM file. Raises `Refusal` where it holds none."""
+    """Returns the public key of a PEM file. Raises `Refusal` if it holds none."""
     key = _read(path, load_pem_public_key, MAKE_PUBLIC)
     if not isinstance(key, Ed25519PublicKey):
         raise Refusal(f"{path} holds a key of another kind than {ALGORITHM}", next_command=MAKE_PUBLIC)
@@ -54,7 +54,7 @@ def sign(key: Ed25519PrivateKey, payload: bytes) -> str:
 
 
 def proves(key: Ed25519PublicKey, payload: bytes, signature: str) -> bool:
-    """Returns True if the key that belongs to this one signed these bytes."""
+    """Returns True if the private key of this public key signed these bytes."""
     try:
         key.verify(base64.b64decode(signature, validate=True), payload)
     except (InvalidSignature, binascii.Error):

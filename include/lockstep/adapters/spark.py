@@ -1,4 +1,4 @@
-"""Spark: reads exactly the ranges it is told, decodes, transforms and stages; what it returns are the winners' lines."""
+"""Reads exactly the given ranges with Spark, decodes, transforms and stages them. Returns the winners' lines."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class SparkEngine:
-    """One pipeline's reading by the process's Spark session; nothing is started before the first read needs it."""
+    """The reader of one pipeline over the process's Spark session. Starts nothing before the first read."""
 
     def __init__(
         self,
@@ -72,14 +72,14 @@ class SparkEngine:
         self._transforms = Transforms(folder)
 
     def application_id(self, _work: StageWork) -> str | None:
-        """How Spark's own pages call this run."""
+        """Returns the run's name on Spark's own pages."""
         with found_away(self._where):
             return jobs().application_id()
 
     def columns(self, place: int = 0) -> tuple[Column, ...]:
-        """The columns that reach the target at this place; with a transform, found by running it on an empty frame.
+        """Returns the target's columns at this place. With a transform, runs it on an empty frame.
 
-        An attempt begins by asking for the first target's: what cancelled the one before does not concern it.
+        An attempt begins with the first target's columns: that clears an earlier cancel.
         """
         if not place:
             self._group, self._cancelled = "", False
@@ -97,7 +97,7 @@ class SparkEngine:
         return self._transforms.columns(target, session())
 
     def unrepeatable(self) -> dict[str, tuple[str, ...]]:
-        """What each target's function takes from the clock, from chance or from where it runs, as its plan tells."""
+        """Returns the non-deterministic expressions of each target's function, by its plan: clock, random, host."""
         found: dict[str, tuple[str, ...]] = {}
         for target in self._folder.pipeline.targets:
             if self._transforms.function(target) is not None:
@@ -106,7 +106,7 @@ class SparkEngine:
         return found
 
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
-        """Stages every visible record of the ranges; raises `BadData` when data or code is at fault."""
+        """Stages every visible record of the ranges. Raises `BadData` if data or code is at fault."""
         dsn = staging_dsn(self._dsn, work.stager)
         tables = [(table, tuple(column.name for column in columns)) for table, columns in work.tables]
         tombs = tuple(each for each, deletes in zip(tables, self._deleting(), strict=True) if deletes)
@@ -128,7 +128,7 @@ class SparkEngine:
         return self._done(work, staged)
 
     def commit_ranges(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
-        """Reads the ranges in tasks that commit each by themselves; raises `BadData` when data or code is at fault."""
+        """Reads the ranges in tasks that commit each by itself. Raises `BadData` if data or code is at fault."""
         names = tuple(column.name for column in work.columns)
         run = secrets.token_hex(8)
 
@@ -170,7 +170,7 @@ class SparkEngine:
         return tasks_for([item.offsets.span + per_range for item in work.ranges], jobs().slots)
 
     def _decoded(self, work: StageWork, tasks: int | None = None) -> DataFrame:
-        """Records by Spark's source."""
+        """Returns the records, read by Spark's source and decoded."""
         raw = records_of(work, self._kafka, self._kafka_options, self._folder.pipeline.record_limits.bytes)
         return self._formed(raw.coalesce(tasks) if tasks else raw)
 
@@ -202,7 +202,7 @@ class SparkEngine:
             raise Superseded(f"batch {work.batch_id} was taken over before it was read")
 
     def cancel(self) -> None:
-        """Stops the read that is under way, and one that has not begun yet."""
+        """Stops the current read, and one that has not begun yet."""
         self._cancelled = True
         if self._group:
             jobs().cancel(self._group)
@@ -218,7 +218,7 @@ class SparkEngine:
         return read_once(accepted, outs, writer, work, slots, self._deleting())
 
     def _committed(self, work: StageWork, writer: RangeWriter) -> DataFrame:
-        """What one task does with its group of ranges."""
+        """Returns the plan of one task with its group of ranges."""
         records = self._decoded(work)
         if self._folder.is_straight:
             return with_end(with_bytes(records, self._folder)).mapInArrow(writer.whole, SPARK_OUTCOMES)
@@ -227,12 +227,12 @@ class SparkEngine:
         return with_end(typed(out, work.columns)).mapInArrow(writer.outlet, SPARK_OUTCOMES)
 
     def _deleting(self) -> tuple[int, ...]:
-        """For each target, how many of its rows a tombstone is."""
+        """Returns, for each target, the number of rows of a tombstone: 1 or 0."""
         pipeline = self._folder.pipeline
         return tuple(int(target in pipeline.tombstone_targets) for target in pipeline.targets)
 
     def _told(self, error: Exception, work: StageWork) -> Exception:
-        """What the JVM's many lines come down to, as one of our own errors."""
+        """Converts the JVM's many lines to one of our own errors."""
         if self._cancelled:
             return Superseded(f"batch {work.batch_id} was taken over while it was being read")
         return told(error, self._where, work)

@@ -1,4 +1,4 @@
-"""Spark Connect: a session on a server that is warm already, so that a run starts no JVM of its own."""
+"""Opens sessions on a running Spark Connect server, so that a run starts no JVM of its own."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ SECONDS_TO_ANSWER = 5
 
 
 def is_wanted(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether a server is to be used; a driver that was submitted has a JVM of its own."""
+    """Tells if a server is configured. A submitted driver has a JVM of its own."""
     return bool(environ.get(REMOTE)) and SUBMITTED not in environ
 
 
 def connected(settings: Mapping[str, str]) -> SparkSession:
-    """A session on the server of SPARK_REMOTE, whose workers run this very code; raises `Unreachable` when it is away."""
+    """Returns a session on SPARK_REMOTE's server with this very code. Raises `Unreachable` if it is away."""
     address = os.environ[REMOTE]
     _require_an_answer(address)
     warnings.filterwarnings("ignore", message=".*RETRIES_EXCEEDED")  # it is said in one line, by us
@@ -59,7 +59,10 @@ def connected(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _attached(address: str) -> tuple[Any, str]:
-    """The session of an address, the server's own choice where it names none, and for which code it is ready."""
+    """Returns the session of an address, and the code that it is ready for.
+
+    Without a session id the server picks one.
+    """
     from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415 - gRPC, only where it is used
 
     session: Any = SparkSession.builder.remote(address).create()
@@ -68,10 +71,9 @@ def _attached(address: str) -> tuple[Any, str]:
 
 
 def shared(address: str, code: str, now: float) -> str:
-    """The address of the session that all runs of this code share: its workers, and what it has compiled, are warm, too.
+    """Returns the address of the session that all runs of this code share, with warm workers and compiled code.
 
-    Another each hour, for a server closes one that was idle for so long, and closes it for good. An address that names
-    a session stays as it is.
+    It changes each hour, because a server closes an idle session for good. An address with a session id stays as it is.
     """
     if "session_id=" in address:
         return address
@@ -80,7 +82,7 @@ def shared(address: str, code: str, now: float) -> str:
 
 
 class RemoteJobs:
-    """Work on a server, known there by a tag."""
+    """The jobs on a server, each with a tag."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session: Any = session
@@ -88,28 +90,28 @@ class RemoteJobs:
         self._begun: set[str] = set()
 
     def application_id(self) -> str | None:
-        """The server's application, which several clients share."""
+        """Returns the server's application id, which several clients share."""
         return str(self._session.conf.get("spark.app.id"))
 
     def slots(self) -> int:
-        """How many tasks run side by side: into so many parts Spark cuts what has no parts of its own."""
+        """Returns the number of tasks that run side by side: Spark's default number of parts."""
         if self._slots is None:
             parts = self._session.range(0, 1 << 20).select(F.spark_partition_id().alias("part"))
             self._slots = parts.distinct().count()
         return self._slots
 
     def begin(self, name: str, _about: str) -> None:
-        """What follows in this thread can be cancelled by this name."""
+        """Tags the jobs of this thread from here on, so that the name can cancel them."""
         self._begun.add(name)
         self._session.clearTags()
         self._session.addTag(name)
 
     def cancel(self, name: str) -> None:
-        """Stops what runs under the name."""
+        """Stops the jobs under the name."""
         self._session.interruptTag(name)
 
     def cancel_all(self) -> None:
-        """Others may be at work in the session: what was begun here stops."""
+        """Stops the jobs of this client only: other clients may use the session."""
         for name in self._begun:
             self.cancel(name)
 

@@ -1,4 +1,4 @@
-"""Spark's errors: what went wrong in the JVM, or in a task, as one of our own errors, in one line."""
+"""Converts errors of the JVM, or of a task, to one of our own errors in one line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RANGES_SHOWN = 10
 
 @contextmanager
 def found_away(where: str) -> Iterator[None]:
-    """Spark is asked before there is anything to read: a server that is away is told as such."""
+    """Converts a lost server to one of our own errors, while Spark is asked before a read."""
     try:
         yield
     except PySparkException as error:
@@ -37,7 +37,7 @@ def found_away(where: str) -> Iterator[None]:
 
 
 def told(error: Exception, where: str, work: StageWork) -> Exception:
-    """What the JVM's many lines about this pipeline's read come down to."""
+    """Converts the JVM's many lines about this pipeline's read to one of our own errors."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if any("Failed to find data source: kafka" in line for line in lines):
         return Refusal(f"{where}: Spark was started without its Kafka connector", next_command="make jars")

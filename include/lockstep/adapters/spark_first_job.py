@@ -1,4 +1,4 @@
-"""A small job that leads Spark over the way of a batch: read, decode, through Python and back."""
+"""Runs a small job along the way of a batch: read, decode, through Python and back."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def passed_on(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What comes in."""
+    """Yields the batches unchanged."""
     yield from batches
 
 
 def main() -> None:
-    """Runs it once."""
+    """Runs the job once."""
     session = SparkSession.builder.getOrCreate()
     text = F.to_json(F.struct("id", F.current_timestamp().alias("at")))
     records = session.range(100).select(F.from_json(text, "id bigint, at timestamp").alias("record"))

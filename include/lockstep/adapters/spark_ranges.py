@@ -1,4 +1,4 @@
-"""Spark, per partition: whole ranges to each task, an end that a task can believe, and no shuffle in between."""
+"""Plans commits per partition in Spark: whole ranges to each task, a certain end of each task, and no shuffle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def groups(ranges: Sequence[StreamRange], number: int) -> list[tuple[StreamRange, ...]]:
-    """At most so many groups of whole ranges, neighbours together and about as many offsets in each; none is empty."""
+    """Groups neighbouring whole ranges, with about as many offsets in each group. Returns at most `number` groups.
+
+    No group is empty.
+    """
     whole = sum(item.offsets.span for item in ranges)
     made: dict[int, list[StreamRange]] = {}
     begun = 0
@@ -35,21 +38,21 @@ def groups(ranges: Sequence[StreamRange], number: int) -> list[tuple[StreamRange
 
 
 def with_end(rows: DataFrame) -> DataFrame:
-    """The rows in one task, and behind them one that says that all of them were read and made."""
+    """Returns the rows in one task, followed by a row that says that all of them were read and made."""
     fields = rows.schema.fields
     columns = [F.lit(END if f.name == "_stream" else None).cast(f.dataType).alias(f.name) for f in fields]
     return rows.union(rows.sparkSession.range(1, numPartitions=1).select(*columns)).coalesce(1)
 
 
 def outcomes(frames: Sequence[DataFrame], tasks: int, pipeline: str) -> tuple[RangeOutcome, ...]:
-    """What became of the ranges in so many tasks; raises `BadData` unless every task came to its end."""
+    """Collects the outcomes of all tasks. Raises `BadData` unless every task came to its end."""
     whole = reduce(DataFrame.union, frames)
     require_no_shuffle(whole, pipeline)
     return told(whole.collect(), tasks, pipeline)
 
 
 def told(rows: Sequence[Row], tasks: int, pipeline: str) -> tuple[RangeOutcome, ...]:
-    """What so many tasks say of their ranges; raises `BadData` unless each came to its end, or left the rest."""
+    """Converts the tasks' rows to outcomes. Raises `BadData` unless each task came to its end, or left the rest."""
     ended = {row.slot for row in rows if row.stream_id in (END, LEFT)}
     if len(ended) != tasks:
         raise BadData(f"{pipeline}: only {len(ended)} of {tasks} tasks came to the end of their ranges")
@@ -57,13 +60,13 @@ def told(rows: Sequence[Row], tasks: int, pipeline: str) -> tuple[RangeOutcome, 
 
 
 def probe(session: SparkSession, schema: str) -> DataFrame:
-    """Rows without end in two partitions, of values that no optimizer knows: what runs over them is planned as over records."""
+    """Returns endless rows in two partitions, with values unknown to the optimizer. Spark plans them like records."""
     record = F.from_json(F.col("id").cast("string"), schema)
     return session.range(0, 2**60, 1, 2).select(record.alias("_record")).select("_record.*")
 
 
 def require_no_shuffle(frame: DataFrame, pipeline: str) -> None:
-    """Looks at the plan that Spark will run: a shuffle would hand a range's rows to other tasks than the one that read it."""
+    """Raises `BadDefinition` if Spark's plan shuffles: rows would leave the task that read their range."""
     if shuffles(frame):
         raise BadDefinition(
             f"{pipeline}: transform.py shuffles (a join, a grouping, a sort or a repartition), and guarantee PerPartition "

@@ -1,4 +1,4 @@
-"""Spark, row by row: what of a record a transform is given, which bytes are staged, and what comes back as what types."""
+"""Selects the columns of records for transforms and staging, and casts the results to the target's types."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ BYTES = ("_key", "_value", "_headers")
 
 
 def with_bytes(records: DataFrame, folder: PipelineFolder) -> DataFrame:
-    """The records as they are staged: bytes of rejects only, unless an expectation may yet put a record aside."""
+    """Returns the records with bytes only for rejects, or for all if an expectation may put a record aside."""
     return records.withColumns({name: _kept(name, folder) for name in BYTES})
 
 
 def taken_in(records: DataFrame, folder: PipelineFolder, intake: Any) -> DataFrame:
-    """What a transform is given: the records that the intake lets pass, without what is none of its business."""
+    """Returns the transform's input: the records that the intake accepts, without Lockstep's own columns."""
     aside = records.withColumn("_value", _kept("_value", folder))
     return aside.mapInArrow(intake, aside.drop(*HIDDEN).schema)
 
 
 def typed(out: DataFrame, columns: Sequence[Column]) -> DataFrame:
-    """What a transform has made, with the types that the target is to get."""
+    """Casts a transform's output to the target's types."""
     reserved = {"_stream": "int", "_offset": "bigint"} | ({"_ordinal": "int"} if "_ordinal" in out.columns else {})
     casts = [F.col(name).cast(type_).alias(name) for name, type_ in reserved.items()]
     casts += [F.col(column.name).cast(column.type).alias(column.name) for column in columns]

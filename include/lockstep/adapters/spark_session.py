@@ -1,4 +1,4 @@
-"""The Spark session: made on first need, kept for the process, quiet, and gone with it."""
+"""Creates the quiet Spark session on first need. It lives as long as the process."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ LOG = "LOCKSTEP_SPARK_LOG"
 
 @cache
 def session() -> SparkSession:
-    """The one session of this process: the submitted one, else one on SPARK_REMOTE's server, else SPARK_MASTER's, or local.
+    """Returns the one session of this process.
 
-    It is made in a thread of its own, because in the main one PySpark would take Ctrl-C away from us.
-    Raises `Unreachable` when Spark does not start.
+    That is the submitted one, else one on SPARK_REMOTE's server, else SPARK_MASTER's, or local. Makes it in a thread of
+    its own, because in the main one PySpark would take over Ctrl-C. Raises `Unreachable` if Spark does not start.
     """
     made: list[SparkSession | Exception] = []
     thread = threading.Thread(target=_make, args=(made,), name="spark", daemon=True)
@@ -59,7 +59,7 @@ def _begun() -> SparkSession:
 
 
 def _submitted() -> SparkSession:
-    """What was submitted has settings of its own, which win."""
+    """Returns the submitted session. Its own settings win."""
     SparkContext._ensure_initialized()  # noqa: SLF001 - else SparkConf would not know what was submitted
     given = SparkConf()
     settings = jvm.SETTINGS | {"spark.log.level": "OFF"} | _daemon(given.get("spark.master") or "")
@@ -101,7 +101,7 @@ def _launched() -> SparkSession:
 
 
 def _daemon(master: str) -> dict[str, str]:
-    """Workers that have imported what they need, where the code is installed and nobody ships it."""
+    """Returns the setting for workers with warm imports, if the code is installed and need not be shipped."""
     return {"spark.python.daemon.module": "lockstep.worker_daemon"} if master.startswith("local") else {}
 
 
@@ -119,6 +119,6 @@ def _reason(log: IO[bytes]) -> str | None:
 
 
 def _log() -> IO[bytes]:
-    """Where a JVM writes what nobody reads while all is well; without LOCKSTEP_SPARK_LOG it goes when the JVM does."""
+    """Opens the JVM's log file. Without LOCKSTEP_SPARK_LOG it is temporary and ends with the JVM."""
     place = os.environ.get(LOG)
     return Path(place).open("a+b") if place else TemporaryFile()

@@ -1,4 +1,4 @@
-"""Spark, the short ways: tasks read and decode their ranges themselves, and Spark is given only what they cannot decode."""
+"""Runs the short ways: tasks read and decode their ranges themselves, and Spark decodes only the rest."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def staged(
     parts: Parts, folder: PipelineFolder, records: Read, writer: Writer
 ) -> tuple[tuple[ManifestLine, ...], Parts]:
-    """Stages each part in one worker that reads and decodes it, too: their lines, and the parts that are left."""
+    """Stages each part in one worker that reads and decodes it, too. Returns lines, and the parts that are left."""
     if (straight := _straight(parts, folder, records)) is None:
         return (), parts
     rows = _numbers(len(parts)).mapInArrow(partial(straight.stage, writer), SPARK_LINES).collect()
@@ -45,7 +45,10 @@ def staged(
 def committed(
     parts: Parts, folder: PipelineFolder, records: Read, writer: RangeWriter
 ) -> tuple[tuple[RangeOutcome, ...], Parts]:
-    """The same of ranges that are committed one by one: what became of them, and the parts of which some are left."""
+    """Commits the ranges of each part in one worker that reads and decodes them, too.
+
+    Returns outcomes, and the parts with ranges that are left.
+    """
     if (straight := _straight(parts, folder, records)) is None:
         return (), parts
     rows = _numbers(len(parts)).mapInArrow(partial(straight.commit, writer), SPARK_OUTCOMES).collect()
@@ -54,9 +57,9 @@ def committed(
 
 
 def shortened(parts: Parts, folder: PipelineFolder, records: Read, *, says_end: bool = False) -> DataFrame | None:
-    """The raw records of ranges, each part read by a task; names of files stand for those that were decoded by columns.
+    """Returns the raw records of ranges, each part read by a task. File names replace records decoded by columns.
 
-    Where it `says_end` a row of `END` is each task's last. None where the way must be long.
+    With `says_end`, each task's last row is `END`. Returns None if only the long way is possible.
     """
     if (decode := straight_columns(folder)) is None:
         return None
@@ -75,5 +78,5 @@ def _left(parts: Parts, numbers: set[int]) -> Parts:
 
 
 def _numbers(parts: int) -> DataFrame:
-    """A task for each part, with its number."""
+    """Returns a frame with one task for each part, holding its number."""
     return session().range(0, parts, 1, parts)

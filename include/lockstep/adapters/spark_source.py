@@ -1,4 +1,4 @@
-"""Spark's source: the raw records of a batch's ranges, these and no others, with their coordinates."""
+"""Reads exactly the raw records of a batch's ranges with Spark's source, with their coordinates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIZE = f"{LENGTH} + coalesce(aggregate(headers, 0, (size, h) -> size + {HEADER})
 
 
 def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str], most: int) -> DataFrame:
-    """The ranges' records as `RAW`, coordinates and all: assigned partitions, numeric offsets, committed records only.
+    """Returns the ranges' records as `RAW`: assigned partitions, numeric offsets, committed records only.
 
     A record of more than `most` bytes comes without them. `_bytes` is its true size. A hidden record comes without them,
     too. Its `_bytes` are below zero: the complement of its size.
