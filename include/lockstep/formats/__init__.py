@@ -1,4 +1,4 @@
-"""Formats: bytes to columns, and the reason where that fails."""
+"""Decodes bytes to columns, with the reason of each failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def decoded(
     records: DataFrame, pipeline: Pipeline, *, decode: str | None = None, registry: Registry | None = None
 ) -> DataFrame:
-    """Adds the pipeline's columns, `_deleted` and `_reason` to raw records; a reject has only nulls.
+    """Adds the pipeline's columns, `_deleted` and `_reason` to raw records. A reject has only nulls.
 
     A format may add `_filtered`, too. `decode` is the source of the pipeline's own decoder.
     """

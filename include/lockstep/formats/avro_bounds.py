@@ -1,4 +1,4 @@
-"""Bounds of Avro: counts depth and values of a record before the decoder, which is C, recurses or allocates."""
+"""Bounds Avro records: counts depth and values before the decoder, which is C, recurses or allocates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VALUES_A_BYTE = 4  # of an ordinary schema: a field that may be null is a union 
 
 
 def kind_of(type_: Any) -> str:
-    """The kind of a parsed type: a primitive, a complex type or a union."""
+    """Returns the kind of a parsed type: a primitive, a complex type or a union."""
     if isinstance(type_, list):
         return UNION
     while isinstance(type_, dict) and isinstance(type_["type"], dict | list):
@@ -39,7 +39,8 @@ def nesting(document: Any) -> int:
 def is_open(schema: Any, named: Mapping[str, Any], limits: RecordLimits) -> bool:
     """Returns True if few bytes of this schema may decode to more depth or values than the limits allow.
 
-    Such are recursive schemas, arrays and maps whose items may take no bytes, and records that unfold into too many fields.
+    Such are recursive schemas, and arrays and maps whose items may take no bytes. So are records that unfold into too
+    many fields.
     """
     return _Shape(named, limits).is_open(schema)
 
@@ -113,7 +114,7 @@ class _OpenError(Exception):
 
 
 class Walk:
-    """Steps over one record's bytes by its schema. Raises `ValueError` at a limit, before anything is decoded."""
+    """A walk over one record's bytes by its schema. Raises `ValueError` at a limit, before anything is decoded."""
 
     def __init__(self, body: bytes, named: Mapping[str, Any], limits: RecordLimits) -> None:
         self._body, self._named, self._limits = body, named, limits

@@ -1,4 +1,4 @@
-"""Avro, record by record: Confluent's wire format, decoded by the schema that the record was written with."""
+"""Decodes Avro record by record: Confluent's wire format, by the schema that the record was written with."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Writer:
     is_open: bool
 
     def read(self, record: bytes) -> Any:
-        """The value behind the head of a record; raises `ValueError` with the reason when it does not decode."""
+        """Decodes a record behind its head. Raises `ValueError` with the reason if it does not decode."""
         body = BytesIO(record[HEAD:])
         try:
             # The decoder is C: it does not come back from what is nested too deep.
@@ -62,14 +62,14 @@ class Writer:
 
     @property
     def fields(self) -> dict[str, Any] | None:
-        """The fields' types by name; None when this is no record's schema."""
+        """Returns the fields' types by name, or None if this is no record's schema."""
         if not isinstance(self.schema, dict) or self.schema.get("type") not in {"record", "error"}:
             return None
         return {field["name"]: field["type"] for field in self.schema["fields"]}
 
 
 class Decoder:
-    """Judges the records of one task; what a writer's schema means for the columns is decided once per id."""
+    """The judge of one task's records. It matches each writer's schema with the columns once per id."""
 
     def __init__(self, pipeline: Pipeline, format_: Avro, schemas: Schemas) -> None:
         self._pipeline = pipeline
@@ -82,7 +82,7 @@ class Decoder:
         self._key = next((column for column in format_.columns if column.name == format_.key), None)
 
     def __call__(self, key: bytes | None, value: bytes | None, _headers: str | None) -> Outcome:
-        """What a record comes to; a deletion without values is one whose key is plain text."""
+        """Returns the outcome of a record. A deletion without values has a key of plain text."""
         try:
             if value is not None:
                 return Outcome(self._values(value))
@@ -125,7 +125,10 @@ class Decoder:
         return writer
 
     def _reader(self, writer: Writer) -> Callable[[dict[str, Any]], dict[str, Any]]:
-        """What makes a record of this writer's a row; raises `BadData` when a column cannot take what it writes."""
+        """Returns a function from this writer's record to a row.
+
+        Raises `BadData` if a column cannot take the writer's type.
+        """
         fields = writer.fields
         if fields is None:
             raise ValueError(f"schema id {writer.schema_id} is {name_of(writer.schema)}, not a record")
@@ -170,7 +173,7 @@ class Decoder:
         return taken
 
     def _key_values(self, key: bytes | None) -> dict[str, Any]:
-        """The key column of a tombstone whose key is Avro; nothing when it is plain text."""
+        """Returns the key column of a tombstone with an Avro key, or nothing for a key of plain text."""
         if self._key is None or key is None or len(key) < HEAD or key[:1] != MAGIC:
             return {}
         try:
@@ -188,7 +191,7 @@ class Decoder:
 
 
 def parsed(schema_id: int, text: str, references: Mapping[str, str], limits: RecordLimits) -> Writer:
-    """A schema's text, parsed behind what it refers to; raises `UnknownSchema` when it is no Avro schema."""
+    """Parses a schema after its references. Raises `UnknownSchema` if it is no Avro schema."""
     named: dict[str, Any] = {}
     try:
         for each in references.values():
@@ -202,7 +205,7 @@ def parsed(schema_id: int, text: str, references: Mapping[str, str], limits: Rec
 
 
 def _shallow(text: str, limits: RecordLimits) -> Any:
-    """Reads the JSON of a schema. Raises `ValueError` where it is nested deeper than its records may be."""
+    """Reads the JSON of a schema. Raises `ValueError` if it is nested deeper than its records may be."""
     document = json.loads(text)
     if nesting(document) > JSON_A_LEVEL * limits.depth:
         raise ValueError(f"is nested deeper than {limits.depth} records, which is the limit")
@@ -214,7 +217,7 @@ def _told(error: Exception) -> str:
 
 
 def _decimal(data: bytes, writer_schema: Any = None, _reader_schema: Any = None) -> Decimal:
-    """To the digit: fastavro's own reader rounds what has more digits than its schema allows."""
+    """Reads a decimal to the digit. fastavro's own reader rounds digits beyond its schema's precision."""
     precision = writer_schema["precision"]
     # The length before the number: to make one of 200 kB takes half a minute.
     needed = len(data.lstrip(b"\xff" if data[:1] >= b"\x80" else b"\x00"))

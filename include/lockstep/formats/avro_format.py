@@ -1,4 +1,4 @@
-"""Avro: decoded by the executors' Python, each record by the schema that its writer had."""
+"""Decodes Avro in the executors' Python, each record by its writer's schema."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def decoded(records: DataFrame, pipeline: Pipeline, format_: Avro, registry: Registry | None) -> DataFrame:
-    """Adds the declared columns, `_deleted`, `_reason` and `_filtered` to raw records (`_key`, `_value`, `_headers`)."""
+    """Adds the declared columns, `_deleted`, `_reason` and `_filtered` to raw records.
+
+    Reads their `_key`, `_value` and `_headers`. Raises `BadDefinition` without a registry.
+    """
     if registry is None:
         raise BadDefinition(
             f"{pipeline.name}: its format is Avro, and LOCKSTEP_REGISTRY is not set",

@@ -1,4 +1,4 @@
-"""Which writer's type a column may take: only one that neither loses a digit nor bends a value."""
+"""Decides if a column may take a writer's type: only one that neither loses a digit nor changes a value."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ WHOLE_DIGITS = {"int": 10, "long": 19}
 
 
 def branches(type_: Any, named: Mapping[str, Any]) -> list[Any]:
-    """The types of a union, null left out and names looked up; a type that is no union is its own only branch."""
+    """Returns the types of a union without null, names resolved. A type that is no union is its own only branch."""
     types = type_ if isinstance(type_, list) else [type_]
     whole = [named.get(each, each) if isinstance(each, str) else each for each in types]
     return [each for each in whole if each != "null"]
 
 
 def name_of(type_: Any) -> str:
-    """A type as a person would say it: `long timestamp-millis`, `decimal(12,2)`, `record Address`, `[int, string]`."""
+    """Returns a type in readable form: `long timestamp-millis`, `decimal(12,2)`, `record Address`, `[int, string]`."""
     if isinstance(type_, list):
         return f"[{', '.join(map(name_of, type_))}]"
     if not isinstance(type_, dict):
@@ -60,7 +60,7 @@ def name_of(type_: Any) -> str:
 
 
 def converter(type_: Any, named: Mapping[str, Any], column: Column) -> Callable[[Any], Any] | None:
-    """What makes a decoded value of the writer's type ready for the column; None when the column cannot take the type.
+    """Returns a function from the writer's decoded values to the column's, or None if the column cannot take the type.
 
     `named` has the schema's named types, as fastavro has parsed them.
     """
@@ -88,7 +88,7 @@ def _fits(type_: Any, column: Column) -> bool:
 
 
 def _writers_digits(type_: Any, kind: str, logical: str | None) -> tuple[int, int] | None:
-    """Precision and scale that hold every value of an exact number."""
+    """Returns precision and scale that hold every value of an exact number, or None for other types."""
     if logical == "decimal" and kind in {"bytes", "fixed"}:
         return int(type_["precision"]), int(type_.get("scale", 0))
     return (WHOLE_DIGITS[kind], 0) if kind in WHOLE_DIGITS and logical is None else None
@@ -100,10 +100,10 @@ def _kind(type_: Any) -> str:
 
 
 def unchanged(value: Any) -> Any:
-    """What a decoded value becomes where it is the column's already."""
+    """Returns a decoded value that needs no conversion."""
     return value
 
 
 def _in_words(value: Any) -> Any:
-    """Times as ISO 8601; text is text."""
+    """Formats times as ISO 8601. Returns text unchanged."""
     return value.isoformat() if hasattr(value, "isoformat") else value

@@ -1,4 +1,4 @@
-"""Custom: the pipeline's own decoder, run by the executors' Python from the very source that the definition's hash names."""
+"""Decodes with the pipeline's own function, in the executors' Python, from the source in the definition's hash."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def decoded(records: DataFrame, pipeline: Pipeline, format_: Custom, source: str | None) -> DataFrame:
-    """Adds the declared columns, `_deleted`, `_reason` and `_filtered` to raw records (`_key`, `_value`, `_headers`)."""
+    """Adds the declared columns, `_deleted`, `_reason` and `_filtered` to raw records.
+
+    Reads their `_key`, `_value` and `_headers`. Raises `BadDefinition` if the decoder does not load.
+    """
     try:
         function_of(format_.function, source)  # here first: a decoder that cannot be loaded starts no task
     except BadDefinition as fault:

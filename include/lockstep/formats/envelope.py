@@ -1,4 +1,4 @@
-"""What holds for every format: the envelope's columns, and the columns that a target cannot do without."""
+"""Adds the envelope's columns, and rejects records without a column that the target needs, for every format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADERS = "array<struct<key string, value string>>"
 
 
 def finished(records: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Adds the envelope's columns and rejects what lacks a column that the target needs; a reject has only nulls."""
+    """Adds the envelope's columns. Rejects records without a column that the target needs. A reject has only nulls."""
     frame = records.withColumns(_columns(pipeline.envelope)) if pipeline.envelope else records
     faults = [*(_faults(pipeline.envelope) if pipeline.envelope else ()), *_nulls(pipeline)]
     if faults:
@@ -54,7 +54,7 @@ def _headers() -> Column:
 
 
 def _header(header: Column) -> Column:
-    """As text where the bytes are text that Postgres can hold, else in base64; a header without a value has neither."""
+    """Returns a header as text if Postgres can hold it, else as base64. A header without a value has neither."""
     raw = F.unbase64(header["value"])
     text = raw.cast("string")
     is_text = F.is_valid_utf8(text) & ~F.contains(text, F.lit(NUL))

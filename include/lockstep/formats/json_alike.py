@@ -1,4 +1,4 @@
-"""What Arrow and Spark read alike: which bytes of JSON, and which values of which types; tried, and held by a property test."""
+"""Selects the JSON bytes, and the values by type, that Arrow and Spark read alike. A property test proves it."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ MOMENTS = {
 
 
 def read_alike(column: Column) -> bool:
-    """Whether values of this column's type are read alike, or can be seen not to be."""
+    """Tells if values of this column's type are read alike, or if different ones can be detected."""
     if column.type.startswith("decimal"):
         return sum(digits(column.type)) <= MAX_PRECISION  # beyond it, Arrow may shift digits out without a word
     return column.type in PLAIN and column.type != "binary"
 
 
 def parsed_type(column: Column) -> pa.DataType:
-    """The type by which Arrow's parser is to read the column."""
+    """Returns the type by which Arrow's parser reads the column."""
     return pa.string() if column.type in MOMENTS else arrow_type(column)
 
 
 def plain(values: pa.Array) -> Places:
-    """The places of the `binary` values that hold nothing over which the two could differ: a line of UTF-8 within braces."""
+    """Returns the places of `binary` values that both read alike: one line of UTF-8 within braces."""
     _, offsets_at, data_at = values.buffers()
     if not len(values) or data_at is None:
         return np.array([], np.int64)
@@ -68,9 +68,9 @@ def plain(values: pa.Array) -> Places:
 
 
 def exact(array: pa.Array, column: Column) -> tuple[pa.Array, Flags | None]:
-    """What Arrow parsed, as the column's type; and which values Spark would, or might, make something else of.
+    """Converts Arrow's values to the column's type. Flags those that Spark would, or might, read differently.
 
-    Raises `pa.ArrowInvalid` where a value looks right and is not: there is no 30th of February.
+    Raises `pa.ArrowInvalid` for a value that only looks right, such as a 30th of February.
     """
     if column.type in MOMENTS:
         pattern, first, last = MOMENTS[column.type]
@@ -91,13 +91,13 @@ def exact(array: pa.Array, column: Column) -> tuple[pa.Array, Flags | None]:
 
 
 def _no(answers: pa.Array) -> Flags | None:
-    """Where the answer is no; None where it is nowhere."""
+    """Returns flags of the negative answers, or None if there are none."""
     no = pc.invert(answers).fill_null(False)  # noqa: FBT003 - a value
     return no.to_numpy(zero_copy_only=False) if pc.any(no).as_py() else None
 
 
 def _texts(values: pa.Array, places: Places) -> Places:
-    """Those that are UTF-8."""
+    """Returns the places whose values are UTF-8."""
     chosen = values.take(pa.array(places)) if len(places) < len(values) else values
     try:
         chosen.cast(pa.string())
@@ -115,7 +115,7 @@ def _is_text(value: bytes) -> bool:
 
 
 def _odd(data: Bytes) -> Places:
-    """Where control characters are, numbers that are none (NaN, Infinity), and escapes of NUL or of half a surrogate pair."""
+    """Returns the places of control characters, of NaN and Infinity, and of escapes of NUL or half a surrogate pair."""
     controls = np.flatnonzero(data < FIRST_PLAIN)
     escapes = _found(data, b"\\u")
     next_ones = data[np.minimum(escapes[:, None] + np.arange(2, 6), len(data) - 1)]
@@ -125,7 +125,7 @@ def _odd(data: Bytes) -> Places:
 
 
 def _found(data: Bytes, text: bytes) -> Places:
-    """Where the text begins; its first letter should be a rare one."""
+    """Returns the places where the text begins. Its first letter should be a rare one."""
     places = np.flatnonzero(data[: max(len(data) - len(text) + 1, 0)] == text[0])
     for further, letter in enumerate(text[1:], 1):
         places = places[data[places + further] == letter]
@@ -133,7 +133,7 @@ def _found(data: Bytes, text: bytes) -> Places:
 
 
 def _extreme(data: Bytes, ends: Places) -> Flags:
-    """Which values are nested so deep, or have so many digits on end, that one of the two may not take them."""
+    """Flags values with so deep nesting, or so many digits on end, that a parser may refuse them."""
     opening = np.flatnonzero((data == ord("[")) | (data == BRACE))
     extreme: Flags = np.bincount(np.searchsorted(ends, opening, "right"), minlength=len(ends)) > DEEP
     sample = data[::STEP]

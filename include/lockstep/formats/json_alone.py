@@ -1,4 +1,4 @@
-"""JSON, record by record, in plain Python: each value that every parser must read so, and the columns where parsers differ."""
+"""Decodes JSON record by record in plain Python, and marks the columns over which parsers may differ."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ WHOLE = re.compile(r"^-?\d{1,18}\Z")
 
 
 class Unsure(Exception):  # noqa: N818 - it is an answer, not a fault
-    """Parsers may differ over the whole record."""
+    """No column of the record is certain: parsers may differ over all of it."""
 
 
 class JsonAlone:
-    """Judges JSON records of one pipeline; a value of `UNSURE` stands where this parser may not speak for Spark's."""
+    """The judge of one pipeline's JSON records. `UNSURE` marks a value that Spark's parser may read differently."""
 
     def __init__(self, pipeline: Pipeline, format_: Json) -> None:
         self._deletes = pipeline.takes_tombstones
@@ -46,7 +46,7 @@ class JsonAlone:
         self._key = next((column for column in format_.columns if column.name == format_.key), None)
 
     def __call__(self, key: bytes | None, value: bytes | None, _headers: str | None) -> Outcome:
-        """What a record comes to. Raises `Unsure` where nothing can be said of any column."""
+        """Returns the outcome of a record. Raises `Unsure` if no column of it is certain."""
         if value is None:
             return self._tombstone(key) if self._deletes else Outcome(reason="null value")
         try:
@@ -76,7 +76,7 @@ class JsonAlone:
 
 
 def tombstone(key: bytes | None, column: Column | None) -> Outcome:
-    """A deletion by a Kafka key of plain text. Raises `Unsure` where the text may or may not be the column's."""
+    """Returns the deletion by a Kafka key of plain text. Raises `Unsure` if the key may or may not fit the column."""
     if column is None:
         return Outcome(deleted=True)
     try:
@@ -93,7 +93,7 @@ def tombstone(key: bytes | None, column: Column | None) -> Outcome:
 
 
 class _Object(dict[str, Any]):
-    """An object's fields; `doubled` where a name stands there twice, and parsers take one or the other."""
+    """An object's fields. `doubled` if a name occurs twice: parsers then take one or the other."""
 
     doubled = False
 
@@ -131,7 +131,7 @@ def _fields(text: str) -> _Object:
 
 
 def _taker(column: Column) -> Callable[[Any], Any]:
-    """What makes a parsed value the column's; raises `ValueError` for one that no parser takes."""
+    """Returns a function from a parsed value to the column's. It raises `ValueError` if no parser takes the value."""
     kinds = {"string": _text, "boolean": _truth, "float": _real, "double": _real, "date": _moment, "timestamp": _moment}
     take = kinds.get(column.type, _exact if column.type != "binary" else _never)(column)
     return lambda value: None if value is None else take(value)
@@ -142,7 +142,7 @@ def _never(_column: Column) -> Callable[[Any], Any]:
 
 
 def _exact(column: Column) -> Callable[[Any], Any]:
-    """Whole numbers and decimals: those that fit are read alike, the others are left to Spark."""
+    """Returns a function for whole numbers and decimals. It takes those that fit and leaves the others to Spark."""
     exact = taker(column)
 
     def number(value: Any) -> Any:

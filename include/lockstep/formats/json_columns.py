@@ -1,6 +1,6 @@
-"""JSON by columns: many records are parsed at once, by Arrow, where that gives what Spark makes of each alone.
+"""Parses many JSON records at once with Arrow, if the result is what Spark makes of each alone.
 
-What the two might read otherwise is left to Spark, which takes it or rejects it with the reason.
+Records that the two might read differently are left to Spark. Spark takes them or rejects them with the reason.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SEARCHES = 64  # so often, of one parse's records, some are parsed in vain
 
 
 def columnar(pipeline: Pipeline) -> JsonColumns | None:
-    """What takes this pipeline's records by columns; None where its format, or a column of it, does not allow that."""
+    """Returns a decoder by columns for the pipeline, or None if its format, or a column, does not allow that."""
     format_ = pipeline.format
     if not isinstance(format_, Json) or format_.strict or format_.rest is not None or pipeline.envelope is not None:
         return None
@@ -42,19 +42,22 @@ def columnar(pipeline: Pipeline) -> JsonColumns | None:
 
 
 def straight_columns(folder: PipelineFolder) -> JsonColumns | None:
-    """The same, where decoded columns also go straight through to the target: then a record may take the short way."""
+    """Returns `columnar`'s decoder if decoded columns go straight to the target, else None.
+
+    Records may then take the short way.
+    """
     return columnar(folder.pipeline) if folder.is_straight else None
 
 
 @dataclass(frozen=True, slots=True)
 class JsonColumns:
-    """Takes records of these columns; none that has null where a column is `needed`."""
+    """The decoder of records to these columns. It leaves a record with null where a column is `needed`."""
 
     columns: tuple[Column, ...]
     needed: frozenset[str] = frozenset()
 
     def __call__(self, values: pa.Array) -> tuple[Places, pa.RecordBatch]:
-        """Which of these `binary` values are taken, by their places and in order, and their columns; the others are left."""
+        """Returns the places of the decoded `binary` values, in order, and their columns. The other values are left."""
         places, parsed = [np.array([], np.int64)], []
         for begin in range(0, len(values), AT_ONCE):
             piece = values.slice(begin, AT_ONCE)
@@ -66,7 +69,7 @@ class JsonColumns:
         return np.concatenate(places), pa.concat_batches(parsed)
 
     def _halved(self, values: pa.Array, places: Places, left: list[int]) -> Iterator[tuple[Places, pa.RecordBatch]]:
-        """What can be taken of the values at these places: all, or of either half what can be."""
+        """Decodes the values at these places: all together, or by halves if that fails."""
         if not len(places) or not left[0]:
             return
         taken = self._parsed(values.take(pa.array(places)) if len(places) < len(values) else values)
@@ -80,10 +83,10 @@ class JsonColumns:
                 yield from self._halved(values, half, left)
 
     def _parsed(self, values: pa.Array) -> tuple[Flags | None, pa.RecordBatch] | None:
-        """Which of the values are taken, None being all, and their columns; None where one of them is no record.
+        """Returns flags of the decoded values, None for all, and their columns. Returns None if a value is no record.
 
-        Each value is a line that begins with a brace and ends with one, so in none is less than an object: where there are as
-        many objects as values, each is one.
+        Each value is a line that begins and ends with a brace, so it holds at least one object. If there are as many
+        objects as values, each value is one.
         """
         lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), b"\n")
         text = pa.py_buffer(lines.buffers()[2])

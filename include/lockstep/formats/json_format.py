@@ -1,4 +1,7 @@
-"""JSON: one object per record, decoded by Spark; what is no such object, or would lose a digit, is a reject with a reason."""
+"""Decodes JSON with Spark, one object per record.
+
+A record that is no such object, or would lose a digit, is a reject.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,9 @@ FIRST_MOMENT, LAST_MOMENT = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z
 
 
 def decoded(records: DataFrame, pipeline: Pipeline, format_: Json) -> DataFrame:
-    """Adds the declared columns, `_deleted` and `_reason` to raw records (`_key`, `_value`); a reject has only nulls.
+    """Adds the declared columns, `_deleted` and `_reason` to raw records (`_key`, `_value`). A reject has only nulls.
 
-    Wide numbers are parsed wide and then narrowed, so that a digit too many is a reject and never a rounding.
+    Parses wide numbers wide and then narrows them: a digit too many is a reject and never a rounding.
     """
     schema = ", ".join(f"`{c.name}` {_parsed_type(c)}" for c in format_.declared)
     raw = records.withColumn("_text", F.col("_value").cast("string"))
@@ -65,7 +68,7 @@ def _reason(pipeline: Pipeline, format_: Json) -> Column:
 
 
 def _other_fields(format_: Json) -> list[tuple[Column, Column]]:
-    """What a strict schema does not allow, and what cannot be kept of the rest."""
+    """Returns the faults of a strict schema's fields, and of a rest that cannot be stored, with their reasons."""
     if format_.rest is not None:
         fault = F.col("_gathered.fault")
         return [(fault.isNotNull(), F.concat(F.lit(f"column {format_.rest}: "), fault))]
@@ -83,7 +86,7 @@ def _other_fields(format_: Json) -> list[tuple[Column, Column]]:
 
 
 def _why_corrupt(format_: Json) -> Column:
-    """Names the first column whose value is not of its type; asked of rejects only, so it may cost."""
+    """Names the first column whose value is not of its type. Runs for rejects only, so it may be slow."""
     text = F.col("_text")
 
     def alone(schema: str) -> Column:
@@ -98,9 +101,10 @@ def _why_corrupt(format_: Json) -> Column:
 
 
 def _ends_once(text: Column) -> Column:
-    """The first closing brace is the last character, or the whole text is the one element in front of our own.
+    """Tells if one object is the whole text.
 
-    Our own is drawn anew each time: a text with brackets that close ours early cannot know what must follow it.
+    It is if the first closing brace is the last character, or if the text is one element before ours. Our own is
+    random: a text that closes our brackets early cannot know what must follow.
     """
     trimmed = F.expr(f"trim(trailing '{WHITESPACE}' from _text)")
     own = secrets.token_hex(8)

@@ -1,4 +1,4 @@
-"""The fields of a JSON object that a schema does not name, as they were written, digit for digit."""
+"""Gathers the fields of a JSON object that a schema does not name, digit for digit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def gatherer(declared: frozenset[str]) -> Callable[[str | None], tuple[str | None, str | None]]:
-    """A function of a record's text: its other fields as one JSON object, or null; and why they cannot be kept."""
+    """Returns a function from a record's text to its other fields as a JSON object, or null, and a fault."""
 
     def gather(text: str | None) -> tuple[str | None, str | None]:
         if text is None:
@@ -31,7 +31,7 @@ def gatherer(declared: frozenset[str]) -> Callable[[str | None], tuple[str | Non
 
 
 def _fields(text: str) -> Iterator[tuple[str, str, str]]:
-    """Each field of the object: its name, the name as it was written, the value as it was written."""
+    """Yields each field of the object: its name, the name's original text, the value's original text."""
     at = _past(text, 0) + 1  # behind the opening brace
     at = _past(text, at)
     while text[at] != "}":

@@ -1,4 +1,4 @@
-"""The source text of a pipeline's `decode.py`, and the function in it that the definition names."""
+"""Loads the function that the definition names from a pipeline's `decode.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def function_of(function: str, source: str | None) -> Callable[..., Any]:
-    """The decoder that the source defines; raises `BadDefinition` in one line when it does not."""
+    """Returns the decoder that the source defines. Raises `BadDefinition`, in one line, if there is none."""
     if source is None:
         raise BadDefinition(f"decode.py: missing; it holds {function}(key, value, headers)")
     module: dict[str, Any] = {"__name__": "decode"}

@@ -1,4 +1,4 @@
-"""A pipeline's own decoder, run where records are read."""
+"""Runs a pipeline's own decoder in the process that reads the records."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class OwnDecoder:
-    """Judges records by the pipeline's own function: a dict is a row, None is filtered, a `ValueError` is a reject.
+    """The judge that calls the pipeline's own function: a dict is a row, None is filtered, a `ValueError` is a reject.
 
-    What else it raises is the code's fault, and ends the task.
+    Any other exception is the code's fault, and ends the task.
     """
 
     def __init__(self, format_: Custom, source: str | None) -> None:
@@ -23,7 +23,7 @@ class OwnDecoder:
         self._takers = {column.name: taker(column) for column in format_.columns}
 
     def __call__(self, key: bytes | None, value: bytes | None, headers: str | None) -> Outcome:
-        """What a record comes to."""
+        """Returns the outcome of a record."""
         try:
             made = self._function(key, value, headers_of(headers))
         except ValueError as error:

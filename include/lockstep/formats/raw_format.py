@@ -1,4 +1,4 @@
-"""Raw: the value's bytes, untouched; there is nothing that could be wrong with them."""
+"""Takes the value's bytes untouched. No record of this format is a reject."""
 
 from __future__ import annotations
 

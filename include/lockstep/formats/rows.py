@@ -1,4 +1,4 @@
-"""Decoding in Python: a function judges one record after another, and its outcomes become Arrow beside what was read."""
+"""Decodes in Python: a function judges one record after another, and its outcomes become Arrow columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REASON_LENGTH = 500
 
 
 class Outcome(NamedTuple):
-    """What one record came to: its values by column name, or the reason why it is a reject."""
+    """The outcome of one record: its values by column name, or the reason why it is a reject."""
 
     values: dict[str, Any] = {}  # noqa: RUF012 - nobody writes to it
     reason: str | None = None
@@ -41,9 +41,10 @@ def decoded_in_python(
     decoder: Callable[[], Callable[[bytes | None, bytes | None, str | None], Outcome]],
     most: int,
 ) -> DataFrame:
-    """Adds `_deleted`, `_reason`, `_filtered` and the columns; `decoder` makes, once per task, what judges a record.
+    """Adds `_deleted`, `_reason`, `_filtered` and the columns. `decoder` makes the judge of records once per task.
 
-    That is given the key, the value and the headers as the JSON text that rejects keep, of records of up to `most` bytes.
+    The judge takes key, value and headers, the latter as the JSON text that rejects keep. It sees only records of up to
+    `most` bytes.
     """
     names = ", ".join(f"`{column.name}` {column.type}" for column in columns)
     added = records.sparkSession.createDataFrame([], f"{MARKS}, {names}").schema
@@ -64,7 +65,7 @@ def decoded_in_python(
 
 
 def text_of(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
-    """The JSON text that Spark's source makes of headers, and that rejects keep: objects without what is null."""
+    """Returns headers as the JSON text that Spark's source makes and rejects keep: objects without nulls."""
     if not headers:
         return None
     said = [
@@ -74,7 +75,7 @@ def text_of(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
 
 
 def headers_of(text: str | None) -> Headers:
-    """The headers again, from the JSON text that rejects keep."""
+    """Returns the headers from the JSON text that rejects keep."""
     return [
         (header["key"], b64decode(header["value"]) if "value" in header else None)
         for header in json.loads(text or "[]")
@@ -92,7 +93,7 @@ def _with_outcomes(batch: pa.RecordBatch, columns: Sequence[Column], outcomes: S
 
 
 def _short(reason: str | None) -> str | None:
-    """One line that Postgres can store, whatever a record or a user's code made of it."""
+    """Shortens a reason to one line that Postgres can store."""
     if reason is None:
         return None
     line = " ".join(reason.replace("\x00", "\\u0000").encode(errors="replace").decode().split())

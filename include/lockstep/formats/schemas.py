@@ -1,4 +1,4 @@
-"""Writer schemas by id, asked of the registry once per worker process: what an id means never changes."""
+"""Fetches writer schemas by id from the registry, once per worker process: an id's meaning never changes."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ MOST_REFERENCES = 100  # that one schema may lead to
 
 
 class UnknownSchema(LookupError):  # noqa: N818 - it is an answer, not a fault
-    """The registry answers, and has no such Avro schema; `str()` is the reason of a reject."""
+    """The registry answers, and has no such Avro schema. `str()` is the reason of a reject."""
 
 
 @cache
 def schemas(registry: Registry) -> Schemas:
-    """The one client of this process for a registry."""
+    """Returns this process's one client of a registry."""
     return Schemas(registry)
 
 
 class Schemas:
-    """Schemas by id, as JSON text with the texts of what they refer to."""
+    """The schemas by id, as JSON text with the texts of their references."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -42,9 +42,9 @@ class Schemas:
         self._subjects: dict[int, frozenset[str]] = {}
 
     def writer(self, schema_id: int) -> tuple[str, dict[str, str]]:
-        """The Avro schema of an id, and the named schemas that it refers to, in the order of their use.
+        """Returns the Avro schema of an id, and the named schemas it refers to, in the order of their use.
 
-        Raises `UnknownSchema`, or `Unreachable` when the registry does not answer or does not let us in.
+        Raises `UnknownSchema`, or `Unreachable` if the registry does not answer or denies access.
         """
         if schema_id not in self._known:
             found = self._asked(lambda: self._client.get_schema(schema_id), f"schema id {schema_id}")
@@ -88,7 +88,7 @@ class Schemas:
 
 
 def require_client(registry: Registry) -> None:
-    """Raises `BadDefinition` when the options make no client; the registry is not asked anything."""
+    """Raises `BadDefinition` if the options make no client. Sends no request to the registry."""
     _client(registry)
 
 

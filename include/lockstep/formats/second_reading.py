@@ -1,4 +1,4 @@
-"""Second reading: what records become, decoded without Spark, for a comparison with the rows that they became."""
+"""Decodes records a second time, without Spark, for a comparison with their rows."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Record(NamedTuple):
 
 
 def undecodable(folder: PipelineFolder, registry: Registry | None) -> str | None:
-    """Why the contents of the folder's target cannot be decoded a second time; None where they can."""
+    """Says why the folder's target cannot be decoded a second time, or returns None if it can."""
     if folder.transform is not None:
         return "transform.py makes the rows"
     if isinstance(folder.pipeline.format, Avro) and registry is None:
@@ -70,7 +70,7 @@ def undecodable(folder: PipelineFolder, registry: Registry | None) -> str | None
 
 @dataclass(slots=True)
 class SecondReading:
-    """Decodes chunks of records: Arrow takes what it provably reads as Spark does, plain Python the others.
+    """The second decoder of records: Arrow for those that it provably reads as Spark does, plain Python for the others.
 
     A column that the two may read differently is named as unsure and never compared.
     """
@@ -87,7 +87,7 @@ class SecondReading:
         self._judge = _judge(self.folder, self.registry)
 
     def __call__(self, records: Sequence[Record]) -> pa.RecordBatch:
-        """One row per record: `_offset`, `_became`, `_unsure` (`,a,b,`, or null) and the pipeline's columns."""
+        """Returns one row per record: `_offset`, `_became`, `_unsure` (`,a,b,`, or null) and the pipeline's columns."""
         left, parts = records, []
         if self._by_columns is not None and records:
             places, columns = self._by_columns(pa.array([record.value for record in records], pa.binary()))
@@ -139,7 +139,7 @@ class SecondReading:
         return became, values, unsure
 
     def _finished(self, record: Record, outcome: Outcome) -> Outcome:
-        """With the envelope's columns; a record that lacks a column which its target needs is a reject."""
+        """Adds the envelope's columns. A record without a column that its target needs is a reject."""
         values = outcome.values | self._envelope(record)
         declared = {column.name for column in self.columns}
         for name in needed_columns(self.folder.pipeline.targets):
@@ -148,7 +148,7 @@ class SecondReading:
         return Outcome(values, reason=self._misfit(record))
 
     def _misfit(self, record: Record) -> str | None:
-        """Why the envelope makes the record a reject."""
+        """Says why the envelope rejects the record, or returns None."""
         envelope = self.folder.pipeline.envelope
         if envelope is None:
             return None
@@ -178,7 +178,7 @@ class SecondReading:
 
 
 def headers_text(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
-    """Headers as the envelope's column has them, letter by letter as Spark writes JSON."""
+    """Returns headers as in the envelope's column, letter by letter as Spark writes JSON."""
     if not headers:
         return None
     said = []
@@ -232,7 +232,7 @@ def _avro(folder: PipelineFolder, format_: Avro, registry: Registry | None) -> J
 
 
 def _text(value: bytes) -> str | None:
-    """The bytes as text that Postgres can hold; None where they are none."""
+    """Returns the bytes as text that Postgres can hold, or None if they are no such text."""
     try:
         text = value.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Tombstones: the Kafka key as plain text becomes the key column of what is deleted."""
+"""Reads a tombstone's Kafka key, as plain text, into the key column."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def key_as(type_: str) -> Column:
-    """The Kafka key's text as the key column's type, null where it is none."""
+    """Returns the Kafka key's text as the key column's type, or null if it is none."""
     return F.col("_key").cast("string").try_cast(type_)
 
 
 def why_no_key(pipeline: Pipeline) -> Column:
-    """The reason why a tombstone's key names no row; null where it does."""
+    """Returns the reason why a tombstone's key names no row, or null if it does."""
     if pipeline.format.key is None:
         return F.lit(None).cast("string")
     key = F.col("_key").cast("string")

@@ -1,4 +1,4 @@
-"""Values on their way into Arrow: each is of its column's type to the digit, or is refused with the reason."""
+"""Converts values for Arrow: each is of its column's type to the digit, or is refused with the reason."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ PLAIN = {
 
 
 def arrow_type(column: Column) -> pa.DataType:
-    """The Arrow type that Spark and the staging table take for this column."""
+    """Returns the Arrow type of this column for Spark and the staging table."""
     return PLAIN.get(column.type) or pa.decimal128(*digits(column.type))
 
 
 def taker(column: Column) -> Callable[[Any], Any]:
-    """What makes a value the column's, null included; it raises `ValueError` with the reason, column and all."""
+    """Returns a function from a value, or null, to the column's. It raises `ValueError` with column and reason."""
     take: Callable[[Any], Any]
     if column.type.startswith("decimal"):
         take = _decimal(column)
@@ -71,16 +71,19 @@ def taker(column: Column) -> Callable[[Any], Any]:
 
 
 def json_text(value: Any) -> str:
-    """A nested value as JSON: decimals, dates and times as text, bytes in base64.
+    """Returns a nested value as JSON: decimals, dates and times as text, bytes in base64.
 
-    Raises `ValueError` for what JSON or Postgres cannot hold.
+    Raises `ValueError` for values that JSON or Postgres cannot hold.
     """
     text = json.dumps(value, default=_json_of, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return storable(text)
 
 
 def storable(text: str) -> str:
-    r"""The JSON text itself, unless it is one that Postgres could not store as jsonb: `\u0000` or half a surrogate pair."""
+    r"""Returns the JSON text itself. Raises `ValueError` if Postgres could not store it as jsonb.
+
+    Such a text holds `\u0000` or half a surrogate pair.
+    """
     if "\\u" in text:
         try:
             plain = json.dumps(json.loads(text, parse_float=str, parse_int=str), ensure_ascii=False)
