@@ -1,1 +1,1 @@
-"""The pages inside Airflow: what the ledger knows, for people who are logged in and may see the DAG."""
+"""Shows the ledger's contents on pages inside Airflow, for users who are logged in and may see the DAG."""

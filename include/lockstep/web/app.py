@@ -1,4 +1,7 @@
-"""The app that Airflow serves under /lockstep; every route asks for Airflow's login and the right to read that DAG."""
+"""Builds the app that Airflow serves under /lockstep.
+
+Every route requires Airflow's login and read access to the DAG.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ Small = Annotated[Annotated[int, Field(ge=0, lt=2**31)] | None, Empty, Query()]
 
 
 def _require_storable(request: Request) -> None:
-    """Refuses NUL, which no text of Postgres holds, in any part of the address."""
+    """Refuses NUL in any part of the address, because no text of Postgres holds it."""
     given = [*request.path_params.items(), *request.query_params.multi_items()]
     for name, value in given:
         if "\0" in name or "\0" in str(value):
@@ -37,7 +40,7 @@ def _require_storable(request: Request) -> None:
 
 
 def app() -> FastAPI:
-    """The routes, without the documentation that FastAPI would serve to everybody."""
+    """Returns the routes, without the documentation that FastAPI would serve to everybody."""
     storable = [Depends(_require_storable)]  # before anything asks a database
     made = FastAPI(title="Lockstep", docs_url=None, redoc_url=None, openapi_url=None, dependencies=storable)
     # Airflow's filter looks for the manager on the app that answers, which is this one.
@@ -89,7 +92,7 @@ def _record(
 
 
 def _run(dag_id: str, run_id: str) -> Response:
-    """The tab of a run or task leads to its batch, or to its batches; a run that planned none says so."""
+    """Redirects the tab of a run or task to its batch, or to its batches. Says so if the run planned none."""
     found = batches_of_run(dag_id, run_id)
     if not found:
         return HTMLResponse(page("nothing.html.jinja", dag_id=dag_id, run_id=run_id))

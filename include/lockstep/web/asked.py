@@ -1,4 +1,4 @@
-"""What a reader of the coverage wants to see, and of which streams."""
+"""Holds a reader's choices for the coverage, and the streams of the page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALONG = ("offsets", "time")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a reader wants to see: a stretch (all of it without), a page of partitions, what is along, and by what to colour."""
+    """The choices of a reader: a stretch, or all of it, the first partition, the axis, and the colours."""
 
     from_: str | None = None
     until: str | None = None
@@ -29,7 +29,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """The streams on a page, what Kafka says of their logs, and how many there are in all."""
+    """The streams on a page, their logs' bounds in Kafka, and the number of all streams."""
 
     rows: list[Any]
     bounds: dict[int, Bounds]
@@ -37,7 +37,10 @@ class Streams:
     count: int
 
     def logs(self) -> dict[int, tuple[int, int]]:
-        """Log start and position by stream; where the log is not known, its stream's start."""
+        """Returns log start and position by stream.
+
+        Without known bounds, the stream's start stands for the log start.
+        """
         known = self.bounds
         return {
             r.stream_id: (b.log_start if (b := known.get(r.stream_id)) else r.start_offset, r.position)
@@ -46,7 +49,7 @@ class Streams:
 
 
 def told(blocks: Iterable[Block], dots: Iterable[Any]) -> dict[str, int]:
-    """How much of what nobody should overlook is in the picture."""
+    """Counts the holes, skips, losses and rejects in the picture."""
     kinds = Counter(block.kind for block in blocks)
     return {
         "holes": kinds["hole"],

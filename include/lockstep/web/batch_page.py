@@ -1,4 +1,4 @@
-"""One batch: what it reads, what was tried for it, how long that took, and what became of it."""
+"""Renders one batch: its ranges, its attempts, their durations, and the outcome."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPEN = {"open", "staged", "validated"}
 
 
 def batch_page(dag_id: str, batch_id: int) -> str:
-    """One batch of the DAG's pipeline: its ranges, what was tried for it, and what became of it."""
+    """Renders one batch of the DAG's pipeline: its ranges, its attempts and its outcome."""
     name = pipeline_of(dag_id)
     with ledger() as cur:
         found = reading.batch(cur, batch_id)
@@ -50,7 +50,7 @@ def batch_page(dag_id: str, batch_id: int) -> str:
 
 
 def _attempt(row: Document, code: dict[str, str], now: datetime) -> dict[str, Any]:
-    """An attempt with the code that it ran, its lease in words, and the way to its log."""
+    """Returns an attempt with its code version, its lease in words, and the link to its log."""
     until, seconds = row["lease_until"], (row["lease_until"] - now).total_seconds()
     open_ = row["state"] in OPEN
     return row | {
@@ -70,7 +70,7 @@ def _run(row: Document) -> str | None:
 
 
 def _log(row: Document) -> str | None:
-    """The log of the try that read for this attempt."""
+    """Returns the link to the log of the try that read for this attempt."""
     if (run := _run(row)) is None:
         return None
     task = "work" if row["dag_id"].endswith(SUFFIX) else "stage"
@@ -78,7 +78,7 @@ def _log(row: Document) -> str | None:
 
 
 def _spans(batch: Document, now: datetime) -> list[dict[str, Any]]:
-    """Each attempt's steps along the time from the plan to the end."""
+    """Returns each attempt's steps, placed along the time from the plan to the end."""
     attempts, begin = batch["attempts"], batch["planned_at"]
     if not attempts:
         return []
@@ -115,6 +115,6 @@ def _spans(batch: Document, now: datetime) -> list[dict[str, Any]]:
 
 
 def _effect(effect: Document) -> str:
-    """What the target did, in words."""
+    """Describes the target's effect in words."""
     said = [f"{count:,} {what}" for what, count in effect.items() if isinstance(count, int) and count]
     return f"The target: {', '.join(said)}." if said else "The target was left as it was."

@@ -1,4 +1,4 @@
-"""A pipeline's history, the newest batch first."""
+"""Renders a pipeline's history, the newest batch first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 50
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which batches a reader wants to see: of a lane, older than one of them, of one DAG run."""
+    """The batches that a reader chooses: of a lane, older than a batch, of one DAG run."""
 
     lane: str = LANES[0]
     before: int | None = None
@@ -23,7 +23,7 @@ class Wanted:
 
 
 def batches_page(dag_id: str, wanted: Wanted) -> str:
-    """So many of the batches that are wanted, with a way to older ones."""
+    """Renders one page of the chosen batches, with a link to older ones."""
     name = pipeline_of(dag_id)
     lane = wanted.lane if wanted.lane in LANES else LANES[0]
     with ledger() as cur:
@@ -46,7 +46,7 @@ def batches_page(dag_id: str, wanted: Wanted) -> str:
 
 
 def batches_of_run(dag_id: str, run_id: str) -> list[int]:
-    """The batches of a DAG run, the newest first: of a live run the one that it stands for, of a history's run all."""
+    """Returns the batches of a DAG run, the newest first: the planned one of a live run, all of a history's run."""
     name = pipeline_of(dag_id)
     with ledger() as cur:
         if dag_id.endswith(SUFFIX) and (found := overview.batches_of_run(cur, name, dag_id, run_id)):

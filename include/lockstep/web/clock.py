@@ -1,4 +1,4 @@
-"""Times to places along a picture, and round times to write along its axis; all of it in UTC."""
+"""Converts times to places along a picture, and chooses round times for its axis, all in UTC."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ class Clock:
     until: datetime
 
     def at(self, moment: datetime) -> float:
-        """Where a moment is; what lies outside is at the edge."""
+        """Returns the place of a moment. A moment outside is at the edge."""
         share = (moment - self.since) / max(self.until - self.since, timedelta(microseconds=1))
         return round(WIDTH * min(max(share, 0.0), 1.0), 2)
 
     def box(self, since: datetime | None, until: datetime | None) -> tuple[float, float]:
-        """Left edge and width, from edge to edge where an end is not known; nothing is too narrow to be seen."""
+        """Returns left edge and width. An unknown end is at the picture's edge. Nothing is too narrow to be seen."""
         left = self.at(since or self.since)
         return left, max(round(self.at(until or self.until) - left, 2), NARROW)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Round times to write along the axis."""
+        """Returns round times for the axis, with their places."""
         step = next((s for s in STEPS if (self.until - self.since) / s <= TICKS), (self.until - self.since) / TICKS)
         return [(self.at(moment), _written(moment, step)) for moment in self._round(step)]
 
     def hours(self) -> list[float]:
-        """Where whole hours begin, unless there are too many of them."""
+        """Returns the places of whole hours, or none if there are too many."""
         hour = timedelta(hours=1)
         return [self.at(moment) for moment in self._round(hour)] if (self.until - self.since) / hour <= HOURS else []
 
     def zooms(self) -> dict[str, tuple[datetime, datetime]]:
-        """Half as long, twice as long, and the half before and behind."""
+        """Returns half and twice the stretch, and the stretches half a length earlier and later."""
         quarter = (self.until - self.since) / 4
         return {
             "in": (self.since + quarter, self.until - quarter),

@@ -1,4 +1,4 @@
-"""Coverage with offsets along: where each segment lies in its stream."""
+"""Draws the coverage along offsets: each segment at its place in its stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIGITS = 19  # of the largest offset; Python refuses to read some thousands
 
 
 def along_offsets(streams: Streams, asked: Asked) -> dict[str, Any]:
-    """Where each segment lies among the offsets of its stream."""
+    """Returns the picture's values, with each segment at its offsets."""
     rows, bounds = streams.rows, streams.bounds
     with ledger() as cur:
         view = _view(rows, bounds, picture.first_covered(cur, [row.stream_id for row in rows]), asked)

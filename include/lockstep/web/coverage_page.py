@@ -1,4 +1,4 @@
-"""Coverage: partitions as lanes, offsets or time along, every segment a block that leads to its batch."""
+"""Renders the coverage: a lane per partition, along offsets or time, with a linked block for every segment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LANES = 40  # on one page
 
 
 def coverage_page(dag_id: str, asked: Asked) -> str:
-    """The picture of a pipeline's coverage, with what it says in words below."""
+    """Renders the picture of a pipeline's coverage, with its contents in words below."""
     name = pipeline_of(dag_id)
     with ledger() as cur:
         rows, count = picture.streams(cur, name, asked.first, LANES)

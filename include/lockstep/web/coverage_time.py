@@ -1,4 +1,4 @@
-"""Coverage with time along: when the records of each segment were made, and through when all of them are there."""
+"""Draws the coverage along time: when the records of each segment were made, and the end of the complete hours."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ MILLISECONDS = 1000
 
 
 def along_time(streams: Streams, asked: Asked, through: datetime | None) -> dict[str, Any]:
-    """Each segment from the time of its first record to that of its last; what holds none lies between its neighbours."""
+    """Returns the picture's values, with each segment from its first record's time to its last one's.
+
+    A segment without records is between its neighbours.
+    """
     with ledger() as cur:
         known = times.extents(cur, [row.stream_id for row in streams.rows])
         span = _span(cur, known, through, asked)
@@ -58,7 +61,7 @@ def along_time(streams: Streams, asked: Asked, through: datetime | None) -> dict
 
 
 def written(moment: datetime) -> str:
-    """A moment as it stands in an address and in its field."""
+    """Formats a moment for an address and its field."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 

@@ -1,6 +1,6 @@
-"""Where things stand in a picture: lanes down, offsets along; the templates draw, this counts.
+"""Places the parts of a picture along offsets, with lanes from top to bottom. The templates draw them.
 
-Times along are `clock`'s.
+`clock` places them along time.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ NARROW = 0.8  # of a unit: what is narrower cannot be seen
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Offsets to places along."""
+    """The scale from offsets to places along the picture."""
 
     from_offset: int
     until_offset: int
 
     def at(self, offset: int) -> float:
-        """Where an offset begins; what lies outside is at the edge."""
+        """Returns the place of an offset. An offset outside is at the edge."""
         span = max(1, self.until_offset - self.from_offset)
         return round(WIDTH * min(max(offset - self.from_offset, 0), span) / span, 2)
 
     def box(self, from_offset: int, until_offset: int) -> tuple[float, float]:
-        """Left edge and width; nothing is too narrow to be seen."""
+        """Returns left edge and width. Nothing is too narrow to be seen."""
         left = self.at(from_offset)
         return left, max(round(self.at(until_offset) - left, 2), NARROW)
 
     def ticks(self) -> list[tuple[float, int]]:
-        """Round offsets to write along the axis."""
+        """Returns round offsets for the axis, with their places."""
         span = max(1, self.until_offset - self.from_offset)
         step = next(s for e in range(20) for s in (10**e, 2 * 10**e, 5 * 10**e) if span / s <= TICKS)
         first = -(-self.from_offset // step) * step
@@ -48,7 +48,7 @@ class Scale:
 
 
 def lane(number: int, row: Any, own: Bounds | None) -> dict[str, Any]:
-    """What is told of a stream beside its lane; `own` is what Kafka says of its log."""
+    """Returns the facts of a stream beside its lane. `own` are its log's bounds in Kafka."""
     return {
         "partition": row.partition,
         "topic": row.topic,
@@ -65,7 +65,7 @@ def lane(number: int, row: Any, own: Bounds | None) -> dict[str, Any]:
 def lanes(
     view: View, rows: Iterable[Any], bounds: dict[int, Bounds], blocks: list[Block], dots: list[Any]
 ) -> list[dict[str, Any]]:
-    """One document a stream, top to bottom: its blocks, holes, rejects and marks, placed among its offsets."""
+    """Returns one document a stream, top to bottom: its blocks, holes, rejects and marks, placed by offset."""
     scale, shades = Scale(view.from_offset, view.until_offset), Shades.of(blocks)
     drawn = []
     for number, row in enumerate(rows):
@@ -93,25 +93,25 @@ def lanes(
 
 
 def height(lanes_drawn: list[Any]) -> int:
-    """Of all lanes together."""
+    """Returns the height of all lanes together."""
     return max(1, len(lanes_drawn)) * (LANE + GAP)
 
 
 @dataclass(frozen=True, slots=True)
 class Shades:
-    """When the blocks of a picture were committed, the first and the last of them."""
+    """The first and the last commit time of a picture's blocks."""
 
     oldest: datetime | None
     newest: datetime | None
 
     @classmethod
     def of(cls, blocks: Iterable[Block]) -> Shades:
-        """Those of these blocks."""
+        """Returns the first and the last commit time of these blocks."""
         times = [block.committed_at for block in blocks if block.committed_at]
         return cls(min(times, default=None), max(times, default=None))
 
     def age(self, at: datetime | None) -> int:
-        """0 is the newest shade."""
+        """Returns the shade of a commit time, 0 for the newest."""
         if at is None or self.oldest is None or self.newest is None or self.newest == self.oldest:
             return 0
         return round((AGES - 1) * (self.newest - at).total_seconds() / (self.newest - self.oldest).total_seconds())
@@ -120,7 +120,7 @@ class Shades:
 def placed(
     block: Block, box: tuple[float, float], edges: tuple[Any, Any], shades: Shades, times: str = ""
 ) -> dict[str, Any]:
-    """A block with its left edge and width, and what it is between, for who looks closer."""
+    """Returns a block with its left edge and width, and its exact edges for a tooltip."""
     age = shades.age(block.committed_at)
     return {"block": block, "x": box[0], "width": box[1], "age": age, "edges": edges, "times": times}
 

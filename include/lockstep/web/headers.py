@@ -1,4 +1,4 @@
-"""Headers of every answer: the browser runs no script but ours, keeps nothing, and lets Airflow alone frame the page."""
+"""Sets the headers of every answer: no foreign script, no cache, and frames only inside Airflow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def nonce() -> str:
 def headers() -> dict[str, str]:
     """Returns the headers of the request's answer.
 
-    Styles stay free, for bars and axes carry their lengths as attributes.
+    Allows any style, because bars and axes carry their lengths as attributes.
     """
     policy = {
         "default-src": "'none'",
@@ -47,7 +47,10 @@ def headers() -> dict[str, str]:
 
 
 class Guarded:
-    """Adds the headers to each answer. An error page brings its own, because it is made further out."""
+    """The middleware that adds the headers to each answer.
+
+    An error page brings its own, because it is made further out.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

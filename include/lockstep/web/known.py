@@ -1,4 +1,4 @@
-"""What the broker said a moment ago: asked beside the pages, so that none of them waits for it longer than a moment."""
+"""Caches the broker's answers and asks beside the pages, so that none of them waits long."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESTS = 10  # times as long as an answer took it is kept, so that watching costs
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was told, when, and how many seconds it took."""
+    """An answer, its time, and its duration in seconds."""
 
     at: float
     took: float
@@ -33,7 +33,7 @@ NEVER = Answer(-math.inf, 0.0, None)
 
 @dataclass(slots=True)
 class Remembered:
-    """Answers of some seconds ago: what is older is shown once more while it is asked for anew."""
+    """A cache of recent answers. An older answer is shown once more while a new one is fetched."""
 
     seconds: float = SECONDS_KEPT
     _kept: dict[str, Answer] = field(default_factory=dict)
@@ -42,11 +42,11 @@ class Remembered:
     _turn: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(AT_ONCE))
 
     def get(self, name: str, ask: Callable[[], Any], patience: float = PATIENCE) -> Any | None:
-        """The answer of that name; where there is none yet, what comes within `patience` seconds, else None."""
+        """Returns the answer of that name. Without one, waits at most `patience` seconds for it, then returns None."""
         return self.all({name: ask}, patience)[name]
 
     def all(self, asks: dict[str, Callable[[], Any]], patience: float = PATIENCE) -> dict[str, Any | None]:
-        """The same for several questions that are asked side by side, with one patience for them all."""
+        """Returns the answers of several questions, fetched side by side, with one patience for them all."""
         until = time.monotonic() + patience
         found = {name: self._start(name, ask) for name, ask in asks.items()}
         return {
@@ -54,7 +54,7 @@ class Remembered:
         }
 
     def _start(self, name: str, ask: Callable[[], Any]) -> Any:
-        """What is kept, or else the future of what is asked now."""
+        """Returns the cached answer, or the future of one that is being fetched."""
         with self._lock:
             asked, kept = self._asked.get(name), self._kept.get(name, NEVER)
             age = time.monotonic() - kept.at

@@ -1,4 +1,4 @@
-"""All pipelines at one glance: how far behind, how fast, how well."""
+"""Renders all pipelines: their lag, their rate and their health."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BARS = (160, 26)  # width and height of the picture of recent batches
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One pipeline on the page; counts are None where the broker does not say."""
+    """One pipeline on the page. Counts are None if the broker does not answer."""
 
     name: str
     dag_id: str
@@ -37,7 +37,7 @@ class Line:
 
 
 def pipelines_page(dag_ids: Collection[str]) -> str:
-    """The pipelines of the DAGs that the reader may see, those of them that were ever planned."""
+    """Renders the pipelines of the DAGs that the reader may see. Omits pipelines that were never planned."""
     # A reader may be let to a pipeline by either of its DAGs; the live one has its name and comes first.
     doors = {pipeline_of(dag_id): dag_id for dag_id in sorted(dag_ids, reverse=True)}
     with ledger() as cur:
@@ -76,7 +76,7 @@ def _line(
 
 
 def _health(row: Any, found: Document | None, unknown: str | None) -> tuple[str, str]:
-    """One word and, where it is not well, the reason in one line; the worst comes first."""
+    """Returns the health in one word, and the reason in one line if it is not well. The worst reason comes first."""
     streams = found["streams"] if found else []
     said = [
         ("failing", row.failing and "data or code was refused, and the batch waits"),
@@ -90,13 +90,13 @@ def _health(row: Any, found: Document | None, unknown: str | None) -> tuple[str,
 
 
 def _also(row: Any, health: str) -> tuple[str, ...]:
-    """What else there is to know, where a worse thing is said first."""
+    """Returns further facts that a worse one has covered: a pause, and open requests."""
     asked = f"{row.requests} request{'s' if row.requests > 1 else ''} under way" if row.requests else ""
     return ("paused" if row.paused and health != "paused" else "", asked)
 
 
 def _rate(recent: list[Any]) -> float | None:
-    """Records a second over the newest batches, from the first of them to the last."""
+    """Returns records a second over the newest batches, from the first of them to the last."""
     if len(recent) < 2:  # noqa: PLR2004 - one batch has no duration
         return None
     seconds = (recent[-1].closed_at - recent[0].closed_at).total_seconds()
@@ -104,7 +104,7 @@ def _rate(recent: list[Any]) -> float | None:
 
 
 def _bars(recent: list[Any]) -> tuple[tuple[float, float, float, int, int], ...]:
-    """x, y, height, batch and records written of each recent batch, the newest at the right edge."""
+    """Returns x, y, height, batch and written records of each recent batch, the newest at the right edge."""
     width, height = BARS
     step = width / overview.RECENT
     most = max((row.written for row in recent), default=0) or 1

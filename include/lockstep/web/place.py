@@ -1,4 +1,4 @@
-"""What a page works with: the ledger, read only, the broker, and what it said a moment ago."""
+"""Connects pages to the ledger, read only, and to the broker and its recent answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LOOKED_AT: set[str] = set()  # ledgers that are of this code's version
 
 @contextmanager
 def ledger() -> Iterator[cursor]:
-    """A reader's transaction on the ledger; raises `Refusal` where it is away or of another version."""
+    """Opens a reader's transaction on the ledger. Raises `Refusal` if it is away or of another version."""
     where = dsn(POSTGRES)
     with closing(connect(where, name="lockstep pages")) as conn:
         if where not in LOOKED_AT:
@@ -49,7 +49,7 @@ def ledger() -> Iterator[cursor]:
 
 
 def broker() -> Broker:
-    """The broker, with Airflow's connection behind it; not asked anything yet."""
+    """Returns the broker of Airflow's connection. Sends no request yet."""
     from lockstep.cli import surroundings
 
     with SURROUNDINGS, led(environment(POSTGRES, KAFKA)):
@@ -57,7 +57,7 @@ def broker() -> Broker:
 
 
 def recorded_pipeline(name: str) -> Pipeline:
-    """The pipeline as the ledger records it: its author's code runs in tasks, and never in the server of these pages."""
+    """Returns the pipeline as the ledger records it. Its author's code runs in tasks, never in this server."""
     with ledger() as cur:
         document = overview.newest_definition(cur, name)
     if document is None:
@@ -69,7 +69,7 @@ def recorded_pipeline(name: str) -> Pipeline:
 
 
 def results_elsewhere(pipeline: Pipeline) -> Results | None:
-    """The place of results that live in another store, with Airflow's connection behind it; None of all others."""
+    """Returns the store of results elsewhere, by Airflow's connection, or None if they are in the ledger's database."""
     from lockstep.cli import surroundings
 
     with SURROUNDINGS, led(environment(POSTGRES, KAFKA, store=pipeline.store)):
@@ -77,24 +77,24 @@ def results_elsewhere(pipeline: Pipeline) -> Results | None:
 
 
 def pipeline_of(dag_id: str) -> str:
-    """The pipeline that a DAG runs: its live DAG has its name, its history one the same with `_history`."""
+    """Returns the pipeline of a DAG: the live DAG has its name, the history DAG its name and `_history`."""
     return dag_id.removesuffix(SUFFIX)
 
 
 def view_of(topic: str) -> tuple[TopicView | None, str | None]:
-    """A topic's bounds as of some seconds ago, or why nobody knows them."""
+    """Returns a topic's bounds as of some seconds ago, or the reason why they are unknown."""
     found: tuple[TopicView | None, str | None] | None = KNOWN.get(f"topic {topic}", partial(_view, topic))
     return found or (None, ASKING)
 
 
 def statuses(names: Iterable[str]) -> dict[str, tuple[Document | None, str | None]]:
-    """What `lockstep status` says of each pipeline as of some seconds ago, or why it cannot."""
+    """Returns `lockstep status` of each pipeline as of some seconds ago, or the reason why it fails."""
     found = KNOWN.all({f"status {name}": partial(_status, name) for name in names})
     return {name.removeprefix("status "): told or (None, ASKING) for name, told in found.items()}
 
 
 def count_rejects(names: Iterable[str]) -> dict[str, int | None]:
-    """How many rejects each pipeline has, as of some seconds ago; None while they are being counted."""
+    """Counts each pipeline's rejects, as of some seconds ago. None while the first count runs."""
     found = KNOWN.all({f"rejects {name}": partial(_rejects, name) for name in names})
     return {name.removeprefix("rejects "): count for name, count in found.items()}
 
@@ -126,5 +126,5 @@ def _status(name: str) -> tuple[Document | None, str | None]:
 
 
 def waits(told: tuple[Any, str | None]) -> bool:
-    """Whether the broker has not answered yet."""
+    """Tells if the broker has not answered yet."""
     return told[1] == ASKING

@@ -1,4 +1,4 @@
-"""One record: from its offset or a row's key to batch and rows, and what Kafka still has of it."""
+"""Renders one record, found by its offset or a row's key: its batch, its rows, and its bytes in Kafka."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_NESTED = 50  # brackets that stand open in JSON that is set out
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A record as Kafka has it, readable: JSON is set out, bytes that are no text are written in hexadecimal."""
+    """A readable record from Kafka: JSON is indented, bytes that are no text are in hexadecimal."""
 
     timestamp: datetime | None
     key: str
@@ -44,7 +44,7 @@ class Raw:
 
 
 def record_page(dag_id: str, partition: int | None, offset: int | None, key: Sequence[str]) -> str:
-    """The way of one record, found by its place or by its row's key; what cannot be found is said in one line."""
+    """Renders one record, found by its offset or its row's key. A failure is one line on the page."""
     name = pipeline_of(dag_id)
     values: dict[str, Any] = {"found": None, "rows": [], "raw": None, "no_raw": None, "outcome": "", "refused": None}
     values["adds_up"] = []
@@ -79,7 +79,7 @@ def record_page(dag_id: str, partition: int | None, offset: int | None, key: Seq
 
 
 def _blamed(keyed: Pipeline, results: Results | None, key: Sequence[str]) -> Document:
-    """The record that a key's row comes from, wherever the row lives."""
+    """Returns the record behind a key's row, whichever store holds the row."""
     if isinstance(results, Warehouse):
         with ledger() as cur, results.reading() as target_cur:
             return tracing.blame(cur, keyed, key, target_cur)
@@ -134,7 +134,7 @@ def _shown(value: bytes | None) -> str:
 
 
 def is_shallow(text: str) -> bool:
-    """Returns True if at most `MOST_NESTED` brackets stand open at once. Brackets within strings count, too."""
+    """Returns True if at most `MOST_NESTED` brackets are open at once. Brackets within strings count, too."""
     depth = 0
     for bracket in BRACKETS.findall(text):
         depth += 1 if bracket in "{[" else -1

@@ -1,4 +1,4 @@
-"""What a reader sees instead of a page: why, in one line, and what to do next."""
+"""Renders refusals as pages: the reason in one line, and the next command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TITLES = {
 
 
 def tell_people(app: FastAPI) -> None:
-    """Refusals of every kind become pages with their own status; nothing of the code is shown."""
+    """Turns refusals of every kind into pages with their own status. Shows nothing of the code."""
     app.add_exception_handler(HTTPException, _said)  # type: ignore[arg-type]  # Starlette's handlers take any error
     app.add_exception_handler(RequestValidationError, _misread)  # type: ignore[arg-type]
     app.add_exception_handler(Refusal, _refused)  # type: ignore[arg-type]

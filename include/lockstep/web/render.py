@@ -1,4 +1,4 @@
-"""Pages from templates, with the few ways in which numbers and times are written."""
+"""Renders pages from templates, and formats numbers and times."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ TEMPLATES = Environment(
 
 
 def page(template: str, **values: Any) -> str:
-    """A whole page."""
+    """Renders a whole page."""
     return writable(TEMPLATES.get_template(template).render(**values))
 
 
 def writable(text: str) -> str:
-    """Text that UTF-8 can hold: half a surrogate pair is written out."""
+    """Escapes half surrogate pairs, so that UTF-8 can hold the text."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def number(value: int | None) -> str:
-    """`1,234,567`; a dash where nothing is known."""
+    """Formats as `1,234,567`, or as a dash if unknown."""
     return NOTHING if value is None else f"{value:,}"
 
 
 def moment(at: datetime | None) -> str:
-    """In UTC, to the second."""
+    """Formats a time in UTC, to the second."""
     return f"{at.astimezone(UTC).isoformat(' ', 'seconds')[:19]} UTC" if at else "not yet"
 
 
 def minute(at: datetime | None) -> str:
-    """In UTC, to the minute; a dash where nothing is known."""
+    """Formats a time in UTC, to the minute, or as a dash if unknown."""
     return at.strftime("%Y-%m-%d %H:%M UTC") if at else NOTHING
 
 
 def seconds(value: float | None) -> str:
-    """`0.4 s`, `12 s`, `3 min`, `5 h`, `2 d`."""
+    """Formats as `0.4 s`, `12 s`, `3 min`, `5 h` or `2 d`."""
     if value is None:
         return NOTHING
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):

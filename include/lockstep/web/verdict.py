@@ -1,4 +1,4 @@
-"""What validation said of a batch, in the order in which a reader needs it."""
+"""Formats a batch's verdict for a reader, the most urgent results first."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PLACES = 8  # of violating rows, per expectation
 
 
 def refusals(verdict: Document | None) -> list[str]:
-    """Why the attempt was not to be committed."""
+    """Returns the reasons why the attempt must not be committed."""
     return list(_result(verdict).get("refusals") or [])
 
 
 def expectations(verdict: Document | None, partitions: Mapping[int, int]) -> list[dict[str, Any]]:
-    """What each expectation of the suite found, failed ones first; `places` are (partition, offset) of rows that break it."""
+    """Returns the result of each expectation, failed ones first. `places` are (partition, offset) of violating rows."""
     told = [_told(result, partitions) for result in _result(verdict).get("results") or []]
     return sorted(told, key=lambda each: ("fails", "warns", "quarantines", "holds").index(each["says"]))
 
