@@ -1,1 +1,1 @@
-"""The embedded stack: a Postgres and a Kafka broker of one's own, started from binaries and jars, no containers."""
+"""Runs the embedded stack: a Postgres and a Kafka broker of its own, from binaries and jars, without containers."""

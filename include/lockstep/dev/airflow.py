@@ -1,4 +1,4 @@
-"""The embedded Airflow: api-server, scheduler and dag-processor of one's own, below a folder, from this very Python."""
+"""Runs the embedded Airflow below a folder, with this very Python: api-server, scheduler and dag-processor."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NOT_FOR = {
 
 @dataclass(frozen=True, slots=True)
 class Airflow:
-    """A running Airflow, whole or in part, and how to reach it."""
+    """A running Airflow, whole or in part, with its address."""
 
     folder: Path
     parts: dict[str, Process]
@@ -52,25 +52,25 @@ class Airflow:
 
     @property
     def address(self) -> str:
-        """Where its UI and its API are."""
+        """Returns the address of its UI and its API."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def user(self) -> str:
-        """Who may log in there."""
+        """Returns the user who may log in."""
         return USER
 
     def api(self) -> AirflowApi:
-        """Its API, logged in."""
+        """Returns its API for the first user."""
         return AirflowApi(self.address, self.user, self.password)
 
     def reviewer(self) -> AirflowApi:
-        """Its API, logged in as the second user, who approves what the first one asks for."""
+        """Returns its API for the second user, who approves the requests of the first."""
         return AirflowApi(self.address, REVIEWER, secrets_of(self.folder).reviewer)
 
 
 def start(home: Path, place: Place, port: int | None = None) -> Airflow:
-    """The Airflow below this folder, healthy: what runs is left alone, what is missing is started."""
+    """Returns the healthy Airflow below this folder. Starts the parts that do not run yet."""
     folder = _folder(home)
     private_folder(folder)
     known = running(home)
@@ -93,7 +93,7 @@ def start(home: Path, place: Place, port: int | None = None) -> Airflow:
 
 
 def running(home: Path) -> Airflow | None:
-    """The Airflow below this folder if any of its processes lives, whoever started it."""
+    """Returns the Airflow below this folder if any of its processes lives. Any command may have started it."""
     folder, parts = _folder(home), {}
     for part in PARTS:
         with suppress(FileNotFoundError, ValueError):
@@ -107,7 +107,7 @@ def running(home: Path) -> Airflow | None:
 
 
 def stop(airflow: Airflow, patience: float = 15.0) -> None:
-    """Ends it with everything that it has started: running tasks and their Spark drivers, too."""
+    """Ends all its processes, running tasks and their Spark drivers, too."""
     for process in airflow.parts.values():
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGTERM)
@@ -118,14 +118,17 @@ def stop(airflow: Airflow, patience: float = 15.0) -> None:
 
 
 def kill(airflow: Airflow, part: str) -> None:
-    """Ends one part as a crash would, and waits until it is gone; what it has started lives on."""
+    """Ends one part as a crash would, and waits until it is gone. Its child processes live on."""
     os.kill(airflow.parts[part].pid, signal.SIGKILL)
     while processes.alive(airflow.parts[part]):
         time.sleep(0.02)
 
 
 def _clear_the_wreck(folder: Path) -> None:
-    """A killed scheduler leaves workers, tasks and a log server behind: whatever has our folder in its environment goes."""
+    """Kills every process with our folder in its environment.
+
+    A killed scheduler leaves workers, tasks and a log server behind.
+    """
     deadline = time.monotonic() + 10.0
     while left := _ours(folder):
         if time.monotonic() > deadline:
@@ -141,7 +144,7 @@ def _ours(folder: Path) -> list[int]:
 
 
 def _prepare(folder: Path, place: Place, environ: dict[str, str]) -> None:
-    """Airflow's own database, brought to the version of its code; asked for again only when that changes."""
+    """Creates Airflow's own database and migrates it to the version of its code. Does nothing if it is current."""
     mark, now = folder / "migrated", f"{version('apache-airflow')} {place.metadata_dsn.rpartition('@')[2]}"
     if mark.exists() and mark.read_text() == now:
         return

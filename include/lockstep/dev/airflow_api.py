@@ -1,4 +1,4 @@
-"""Airflow's own API, as much of it as the demo and the tests need."""
+"""Calls Airflow's own API, as far as the demo and the tests need it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SECONDS = 30.0
 
 
 class AirflowApi:
-    """One Airflow's REST API for one user; logs in with the first call that needs it."""
+    """One Airflow's REST API for one user. Logs in with the first call that needs it."""
 
     def __init__(self, address: str, user: str, password: str) -> None:
         self._address, self._user, self._password = address, user, password
 
     def health(self) -> dict[str, str]:
-        """Status by component; empty while nobody answers."""
+        """Returns the status by component. Empty while the server does not answer."""
         try:
             answer = httpx.get(f"{self._address}/api/v2/monitor/health", timeout=2.0)
             return {name: part["status"] for name, part in answer.json().items() if part}
@@ -28,65 +28,65 @@ class AirflowApi:
             return {}
 
     def unpause(self, dag_id: str, *, paused: bool = False) -> None:
-        """Lets the scheduler run a DAG, or keeps it from it."""
+        """Unpauses a DAG, or pauses it."""
         self.call("PATCH", f"dags/{dag_id}", {"is_paused": paused})
 
     def dags(self) -> dict[str, Any]:
-        """The DAGs that Airflow knows, by id."""
+        """Returns the DAGs that Airflow knows, by id."""
         return {dag["dag_id"]: dag for dag in self.call("GET", "dags?limit=100")["dags"]}
 
     def import_errors(self) -> list[str]:
-        """What is wrong with DAG files."""
+        """Returns the errors of DAG files."""
         return [error["stack_trace"] for error in self.call("GET", "importErrors")["import_errors"]]
 
     def trigger(self, dag_id: str, **conf: Any) -> str:
-        """Asks for a run by hand; returns its id."""
+        """Triggers a run and returns its id."""
         run = self.call("POST", f"dags/{dag_id}/dagRuns", {"logical_date": None, "conf": conf})
         return str(run["dag_run_id"])
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
-        """The runs of a DAG, oldest first."""
+        """Returns the runs of a DAG, oldest first."""
         found: list[dict[str, Any]] = self.call("GET", f"dags/{dag_id}/dagRuns?limit=100&order_by=id")["dag_runs"]
         return found
 
     def tasks(self, dag_id: str, run_id: str) -> dict[str, Any]:
-        """The task instances of a run, by task."""
+        """Returns the task instances of a run, by task."""
         found = self.call("GET", f"dags/{dag_id}/dagRuns/{_quoted(run_id)}/taskInstances")
         return {task["task_id"]: task for task in found["task_instances"]}
 
     def clear(self, dag_id: str, run_id: str, *tasks: str) -> None:
-        """Has a run, or some of its tasks, done again."""
+        """Clears a run, or some of its tasks."""
         what: dict[str, Any] = {"dry_run": False, "dag_run_id": run_id, "only_failed": False, "reset_dag_runs": True}
         self.call("POST", f"dags/{dag_id}/clearTaskInstances", what | ({"task_ids": list(tasks)} if tasks else {}))
 
     def mark(self, dag_id: str, run_id: str, task: str, state: str) -> None:
-        """Says by hand what state a task is in."""
+        """Sets a task's state by hand."""
         path = f"dags/{dag_id}/dagRuns/{_quoted(run_id)}/taskInstances/{task}"
         self.call("PATCH", path, {"new_state": state, "include_downstream": False})
 
     def xcom(self, dag_id: str, run_id: str, task: str, key: str = "return_value") -> Any:
-        """What a task has left under a key."""
+        """Returns a task's XCom under a key."""
         path = f"dags/{dag_id}/dagRuns/{_quoted(run_id)}/taskInstances/{task}/xcomEntries/{key}?deserialize=true"
         return self.call("GET", path)["value"]
 
     def log(self, dag_id: str, run_id: str, task: str, try_number: int) -> str:
-        """The log of one try, a line an event."""
+        """Returns the log of one try, a line an event."""
         path = f"dags/{dag_id}/dagRuns/{_quoted(run_id)}/taskInstances/{task}/logs/{try_number}?full_content=true"
         content = self.call("GET", path)["content"]
         return "\n".join(_line(event) for event in content)
 
     def links(self, dag_id: str, run_id: str, task: str) -> dict[str, str]:
-        """The links on a task's page, by name."""
+        """Returns the links on a task's page, by name."""
         path = f"dags/{dag_id}/dagRuns/{_quoted(run_id)}/taskInstances/{task}/links"
         found: dict[str, str] = self.call("GET", path)["extra_links"]
         return found
 
     def page(self, path: str) -> httpx.Response:
-        """Any page of this Airflow, as the user who is logged in sees it."""
+        """Returns any page of this Airflow, as the logged-in user sees it."""
         return self._session.get(f"{self._address}{path}")
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """Any other call below /api/v2; raises `Refusal` with Airflow's own words when it says no."""
+        """Calls anything else below /api/v2. Raises `Refusal` with Airflow's own words if it fails."""
         answer = self._session.request(method, f"{self._address}/api/v2/{path}", json=body)
         if answer.is_error:
             raise Refusal(f"Airflow: {method} {path}: {answer.status_code} {answer.text[:300]}")
@@ -102,7 +102,7 @@ class AirflowApi:
 
 
 def _line(event: Any) -> str:
-    """One event of a log; an exception is worth what it says."""
+    """Formats one event of a log, with the messages of its exceptions."""
     if not isinstance(event, dict):
         return str(event)
     errors = [f"{error['exc_type']}: {error['exc_value']}" for error in event.get("error_detail") or []]

@@ -1,4 +1,4 @@
-"""How the embedded Airflow is set up: what holds anywhere, what hangs on the place, and its secrets, drawn once."""
+"""Builds the embedded Airflow's environment: common settings, settings of the place, and its secrets, drawn once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """The passwords of the UI, the key of its tokens, the key of its log links, and what encrypts Airflow's connections."""
+    """The passwords of the UI, the keys of its tokens and its log links, and the key for Airflow's connections."""
 
     password: str = field(repr=False)
     reviewer: str = field(repr=False)
@@ -53,7 +53,7 @@ class Secrets:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What an Airflow works with: the ledger's database (and beside it its own), Kafka, and the folders it reads."""
+    """The surroundings of an Airflow: the ledger's database, with Airflow's own beside it, Kafka, and its folders."""
 
     dsn: str = field(repr=False)
     kafka: str
@@ -69,7 +69,7 @@ class Place:
 
     @property
     def metadata_dsn(self) -> str:
-        """Airflow's own database, on the same server."""
+        """Returns the DSN of Airflow's own database, on the same server."""
         return urlsplit(self.dsn)._replace(path=f"/{self.metadata}").geturl()
 
 
@@ -90,7 +90,7 @@ def secrets_of(folder: Path) -> Secrets:
 
 
 def environment(folder: Path, place: Place, port: int, log_ports: tuple[int, int]) -> dict[str, str]:
-    """The environment of every process of this Airflow: secrets go here and nowhere else."""
+    """Returns the environment of every process of this Airflow. Secrets are nowhere else."""
     known = secrets_of(folder)
     write_privately(folder / "passwords.json", json.dumps({USER: known.password, REVIEWER: known.reviewer}))
     url = f"http://127.0.0.1:{port}"
@@ -127,7 +127,7 @@ def environment(folder: Path, place: Place, port: int, log_ports: tuple[int, int
 
 
 def _spark(place: Place) -> dict[str, str]:
-    """The way to Spark: to a server that is warm, where there is one, else to a driver for each run."""
+    """Returns the connection to Spark: to a running server if there is one, else to a driver for each run."""
     cold = {"conn_type": "spark", "host": place.spark_master, "extra": {"deploy-mode": "client"}}
     if place.spark_remote is None:
         return {"AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(cold)}

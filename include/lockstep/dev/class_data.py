@@ -1,4 +1,4 @@
-"""The archive of Spark's classes, made once for each Java and Spark by running one small job to its end."""
+"""Creates the archive of Spark's classes, once for each Java and Spark, by running one small job to its end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST_JOB = Path(jvm.__file__).with_name("spark_first_job.py")
 
 
 def ensure(say: Callable[[str], None]) -> None:
-    """Makes the archive unless it is there; a Java that cannot make one is left without."""
+    """Creates the archive if it is missing. Continues without one if this Java cannot create it."""
     environ = dict(os.environ) | {"LOCKSTEP_JARS": str(jars.folder())} | java.exports()
     place = jvm.archive(environ)
     with lock.held(place.with_suffix(".lock"), say):
@@ -44,7 +44,7 @@ def ensure(say: Callable[[str], None]) -> None:
 
 
 def main() -> int:
-    """The door for make; a Spark that starts slowly is no reason to end a build."""
+    """Runs the module for make. A Spark that starts slowly does not end a build."""
     try:
         ensure(_say)
     except Refusal as refusal:

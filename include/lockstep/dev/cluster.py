@@ -1,4 +1,4 @@
-"""A Postgres cluster on disk: as whom it is made, where it may lie, and what it holds at birth."""
+"""Creates a Postgres cluster on disk: its owner, its place, and its first contents."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Secret:
 
 
 def account() -> Account | None:
-    """Whom Postgres is to run as: us, or somebody harmless when we are root, whom it refuses."""
+    """Returns the account for Postgres, or None for our own. Postgres refuses to run as root."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -52,13 +52,13 @@ def account() -> Account | None:
 
 
 def find(folder: Path) -> Path | None:
-    """The data directory below the folder, by its real path; None when there is no whole one."""
+    """Returns the real path of the data directory below the folder, or None if there is no complete one."""
     data = (folder / "cluster" / "data").resolve()
     return data if (data / "PG_VERSION").is_file() else None
 
 
 def create(folder: Path, programs: Path, owner: Account | None, log: Path) -> Path:
-    """A new data directory with its logins and its database; an interrupted creation leaves none."""
+    """Creates a data directory with its logins and its database. An interrupted creation leaves none."""
     place = site(folder, owner)
     fresh = place / "data.new"
     shutil.rmtree(fresh, ignore_errors=True)
@@ -73,7 +73,7 @@ def create(folder: Path, programs: Path, owner: Account | None, log: Path) -> Pa
 
 
 def secret(folder: Path) -> Secret:
-    """The passwords kept in the folder; drawn and written down, for the owner's eyes only, when there are none yet."""
+    """Returns the passwords in the folder. Draws and writes them, for the owner alone, if there are none yet."""
     file = folder / "secret.json"
     if not file.exists():
         drawn = {"superuser": secrets.token_hex(16), "lockstep": secrets.token_hex(16)}
@@ -82,13 +82,16 @@ def secret(folder: Path) -> Secret:
 
 
 def remove(folder: Path) -> None:
-    """Deletes the cluster and its passwords, wherever the data lie."""
+    """Deletes the cluster and its passwords, wherever the data are."""
     shutil.rmtree((folder / "cluster").resolve(), ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def site(folder: Path, owner: Account | None) -> Path:
-    """The folder that holds the data: `cluster`, or what a link of that name leads to, where its owner can reach it."""
+    """Returns the folder for the data: `cluster`, or the target of a link of that name.
+
+    Creates a folder elsewhere, with a link, if the owner could not reach it.
+    """
     place = folder / "cluster"
     if place.is_symlink() and not place.exists():
         place.unlink()
@@ -111,7 +114,7 @@ def _reaches(owner: Account, place: Path) -> bool:
 
 
 def _birth(passwords: Secret) -> str:
-    """The statements of cluster.sql as single-user mode wants them: one a line, without comments."""
+    """Returns the statements of cluster.sql for single-user mode: one a line, without comments."""
     # Its input is no session, so there are no parameters to bind; the passwords are hexadecimal digits of our own.
     text = Template(files("lockstep.dev").joinpath("cluster.sql").read_text())
     filled = text.substitute(superuser=passwords.superuser, lockstep=passwords.lockstep)

@@ -1,4 +1,4 @@
-"""The demo: the commands a newcomer would type, typed for him, and Airflow's scheduler doing the work between them."""
+"""Runs the demo: the commands that a newcomer would type, with Airflow's scheduler at work between them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CommandFailed(Exception):  # noqa: N818 - the command has said why already
 
 
 def demo() -> airflow.Airflow:
-    """Starts the stack, lets the scheduler load both pipelines, and shows what happened and the proof of it."""
+    """Starts the stack, lets the scheduler load both pipelines, and shows the results and their proof."""
     _type("dev", "up", "--airflow")
     _type("migrate")
     for name in PIPELINES:
@@ -76,7 +76,7 @@ def _scheduled() -> airflow.Airflow:
 
 
 def _type(*command: str) -> None:
-    """Runs one command with its words going straight to the screen."""
+    """Runs one command with its output on the screen."""
     _print(f"\n$ lockstep {' '.join(command)}")
     began = time.monotonic()
     code = subprocess.run([_door(), *command], check=False).returncode
@@ -86,7 +86,7 @@ def _type(*command: str) -> None:
 
 
 def _newest(name: str) -> dict[str, Any]:
-    """The newest batch of a pipeline, as `batches --json` tells it."""
+    """Returns the newest batch of a pipeline, by `batches --json`."""
     answer = subprocess.run([_door(), "batches", name, "--json"], check=False, stdout=subprocess.PIPE)
     if answer.returncode != 0:
         raise CommandFailed(answer.returncode)
@@ -108,7 +108,7 @@ def _print(text: str) -> None:
 
 
 def main() -> int:
-    """The door for make: 0, or the code of the command that failed."""
+    """Runs the demo for make. Returns 0, or the code of the command that failed."""
     began = time.monotonic()
     try:
         scheduled = demo()

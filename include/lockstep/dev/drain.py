@@ -1,4 +1,4 @@
-"""The scheduler drains the topics: DAGs are let loose, and one line says what their newest runs are doing."""
+"""Lets the scheduler drain the topics, and shows the state of the DAGs' newest runs in one line."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ STEPS = ("plan", "stage", "validate", "commit", "announce")
 
 
 def drain(api: AirflowApi, names: Sequence[str], seconds: float = SECONDS) -> dict[str, list[str]]:
-    """Lets the scheduler run these pipelines' DAGs until nothing is left to commit; returns the runs that committed.
+    """Lets the scheduler run these pipelines' DAGs until nothing is left to commit. Returns the runs that committed.
 
-    Raises `Refusal` with the failing task's last words, or with what is still left when time is up.
+    Raises `Refusal` with the failing task's last lines, or with the lag that is left when time is up.
     """
     _wait_until_parsed(api, names)
     before = {name: {run["dag_run_id"] for run in api.runs(name)} for name in names}
@@ -57,7 +57,7 @@ def _wait_until_parsed(api: AirflowApi, names: Sequence[str], seconds: float = 6
 
 
 def _lag(name: str) -> int:
-    """How many offsets are not committed, by the command that a user would ask."""
+    """Returns the number of uncommitted offsets, by the user's own command."""
     door = str(Path(sys.executable).with_name("lockstep"))
     answer = subprocess.run([door, "status", name, "--json"], check=False, capture_output=True, text=True)
     if answer.returncode != 0:
@@ -68,7 +68,7 @@ def _lag(name: str) -> int:
 
 
 def _at_work(api: AirflowApi, names: Sequence[str]) -> bool:
-    """Whether a run goes on: what is committed is still to be announced."""
+    """Tells if a run is queued or running: a commit may still wait for its announcement."""
     return any(run["state"] in {"queued", "running"} for name in names for run in api.runs(name))
 
 

@@ -36,7 +36,7 @@ def unpinned(images: Mapping[str, str]) -> list[str]:
 
 
 def main() -> int:
-    """The door for make: fails while one image is named by a tag alone."""
+    """Runs the check for make. Fails if an image has a tag alone."""
     lines = unpinned(named())
     sys.stderr.write("".join(f"{line}\n" for line in lines))
     return 1 if lines else 0

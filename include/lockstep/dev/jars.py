@@ -1,4 +1,4 @@
-"""The jars that pip cannot bring: Spark's connectors and the Kafka broker, resolved once by the Ivy inside pyspark."""
+"""Resolves the jars that pip cannot install, once, with pyspark's Ivy: Spark's connectors and the Kafka broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHECKOUT = Path(__file__).parents[3]
 
 
 def folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where the jars of this checkout are: `LOCKSTEP_JARS`, else `.lockstep/jars` beside `ivy.xml`."""
+    """Returns the folder of this checkout's jars: `LOCKSTEP_JARS`, else `.lockstep/jars` beside `ivy.xml`."""
     return Path(environ.get("LOCKSTEP_JARS") or CHECKOUT / ".lockstep" / "jars")
 
 
@@ -46,7 +46,7 @@ def check(target: Path) -> None:
 
 
 def ensure(target: Path, say: Callable[[str], None]) -> None:
-    """Resolves the jars unless they are complete; the folder appears at once and whole, or not at all."""
+    """Resolves the jars unless they are complete. The folder appears at once and whole, or not at all."""
     if complete(target):
         return
     with lock.held(target.with_name(f"{target.name}.lock"), say) as descriptor:
@@ -75,7 +75,7 @@ def _resolve(target: Path, lock_held: int) -> None:
 
 
 def retrieve(pattern: Path, cache: Path, log: Path, lock_held: int | None = None) -> None:
-    """Has Ivy fetch what ivy.xml asks for into files that are named by `pattern`."""
+    """Lets Ivy fetch the jars of ivy.xml into files that are named by `pattern`."""
     ivy = next(pyspark_jars().glob("ivy-*.jar"), None)
     if ivy is None:
         raise Refusal(f"no Ivy among the jars of pyspark in {pyspark_jars()}.", next_command="make clean demo")
@@ -92,7 +92,7 @@ def retrieve(pattern: Path, cache: Path, log: Path, lock_held: int | None = None
 
 
 def pyspark_jars() -> Path:
-    """The folder with the jars that pyspark brings itself."""
+    """Returns the folder with the jars that pyspark brings itself."""
     # Asked of the import system without importing: pyspark takes half a second.
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
@@ -101,7 +101,7 @@ def pyspark_jars() -> Path:
 
 
 def main() -> int:
-    """The door for make: resolves what is missing, or says in one line why it cannot."""
+    """Runs the module for make: resolves missing jars, or says in one line why it cannot."""
     try:
         ensure(folder(), _say)
     except Refusal as refusal:

@@ -1,4 +1,4 @@
-"""The embedded Kafka: one KRaft node, broker and controller, below a folder."""
+"""Runs the embedded Kafka: one KRaft node, broker and controller, below a folder."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A running broker and how to reach it."""
+    """A running broker with its address."""
 
     process: Process
     port: int
@@ -64,7 +64,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """The address that clients are given."""
+        """Returns the address for clients."""
         return f"127.0.0.1:{self.port}"
 
 
@@ -76,7 +76,7 @@ def start(
     doors: Mapping[str, int] = MappingProxyType({}),
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> Broker:
-    """The broker below this folder, answering: the running one, or started on the port (a free one by default).
+    """Returns the answering broker below this folder. Starts it, on the port or a free one, if none runs.
 
     `doors` are further listeners by their protocol, `more` the settings that they, or a test, need.
     """
@@ -94,7 +94,7 @@ def start(
 
 
 def running(home: Path) -> Broker | None:
-    """The broker below this folder if its process lives, whoever started it."""
+    """Returns the broker below this folder if its process lives. Any command may have started it."""
     folder = _folder(home)
     try:
         process = processes.observe(int((folder / "pid").read_text()))
@@ -108,7 +108,7 @@ def running(home: Path) -> Broker | None:
 
 
 def stop(broker: Broker, patience: float = 20.0) -> None:
-    """Ends that very run of the broker, by SIGKILL when it does not end by itself, and waits until it is gone."""
+    """Ends exactly this run of the broker and waits until it is gone. Uses SIGKILL if it does not end by itself."""
     processes.stop(broker.process, signal.SIGTERM, patience)
 
 
@@ -118,7 +118,7 @@ def kill(broker: Broker) -> None:
 
 
 def answering_cluster(bootstrap: str, seconds: float) -> str | None:
-    """The cluster id of who answers at this address; None when nobody does in time."""
+    """Returns the cluster id at this address, or None if no broker answers in time."""
     settings = {
         "bootstrap.servers": bootstrap,
         "log_level": 0,
@@ -160,7 +160,7 @@ def _program(jar_folder: Path, folder: Path) -> list[str]:
 
 
 def _format_once(folder: Path, program: list[str]) -> None:
-    """Gives the storage its cluster id; the data folder appears whole, or not at all."""
+    """Gives the storage its cluster id. The data folder appears whole, or not at all."""
     if (folder / "data").is_dir():
         return
     fresh = folder / "data.new"

@@ -1,4 +1,4 @@
-"""One at a time: a lock on a file, which dies with its holder."""
+"""Locks a file, so that one process works at a time. The lock ends with its holder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def held(file: Path, say: Callable[[str], None], patience: float = 600.0) -> Iterator[int]:
-    """Holds the lock for the block, waiting for another holder and saying so; a child given its descriptor holds it too."""
+    """Holds the lock for the block. Waits for another holder and says so.
+
+    A child that inherits the descriptor holds the lock, too.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + patience
     with file.open("a") as opened:

@@ -1,4 +1,4 @@
-"""Makes the lock of the jars anew: resolves what ivy.xml asks for, and writes down each jar with its SHA-256."""
+"""Writes the lock of the jars anew: resolves ivy.xml, and records each jar with its SHA-256."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _locked(jar: Path, configuration: str, organisation: str, module: str, revis
 
 
 def main() -> int:
-    """The door for make: fetches all jars without a cache, and says which ones are other than before."""
+    """Runs the module for make: fetches all jars without a cache, and names those that have changed."""
     with TemporaryDirectory(prefix="lockstep-jars-") as scratch:
         place = Path(scratch)
         pattern = place / "jars" / "[conf]" / "[organisation]" / "[artifact]" / "[revision].[ext]"

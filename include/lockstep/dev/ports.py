@@ -1,4 +1,4 @@
-"""Ports on 127.0.0.1: kept where they can be, chosen anew where they cannot."""
+"""Chooses ports on 127.0.0.1: the last one if it is free, else a new one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ END = 65_536
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody listens there now."""
+    """Tells if no process listens on the port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -29,7 +29,7 @@ def is_free(port: int) -> bool:
 
 
 def choose(home: Path, *, wanted: int | None = None, taken: Collection[int] = ()) -> int:
-    """The wanted port if it is free; else a free one from a place in the range that the folder decides."""
+    """Returns the wanted port if it is free. Else searches the range, from a place that the folder decides."""
     if wanted is not None and wanted not in taken and is_free(wanted):
         return wanted
     span = _HIGHEST - _LOWEST
@@ -43,14 +43,14 @@ def choose(home: Path, *, wanted: int | None = None, taken: Collection[int] = ()
 
 
 def demand(port: int, variable: str) -> int:
-    """The port that the environment names, or a refusal when somebody else has it."""
+    """Returns the port that the environment names. Raises `Refusal` if it is taken."""
     if not is_free(port):
         raise Refusal(f"port {port} of {variable} is taken on 127.0.0.1.", next_command=f"unset {variable} or free it")
     return port
 
 
 def answers(port: int, seconds: float = 1.0) -> bool:
-    """Whether somebody accepts connections there."""
+    """Tells if a process accepts connections on the port."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=seconds):
             return True

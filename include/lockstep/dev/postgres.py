@@ -1,4 +1,4 @@
-"""The embedded Postgres: one cluster below a folder, on TCP alone, as safe on disk as any other."""
+"""Runs the embedded Postgres: one cluster below a folder, on TCP alone, with full durability."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PORT_LINE, _STATUS_LINE = 3, 7
 
 
 class Mode(Enum):
-    """How a server is told to stop."""
+    """The signal that stops a server."""
 
     FAST = signal.SIGINT  # roll back, write out, end
     IMMEDIATE = signal.SIGQUIT  # end at once, recover at the next start
@@ -33,7 +33,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running Postgres and how to reach it."""
+    """A running Postgres with its address."""
 
     process: Process
     port: int
@@ -43,7 +43,7 @@ class Server:
 
 
 def start(home: Path, port: int | None = None, *, environ: Mapping[str, str] = os.environ) -> Server:
-    """The server below this folder, ready: the running one, or started on the port (a free one by default)."""
+    """Returns the ready server below this folder. Starts it, on the port or a free one, if none runs."""
     folder, log = _folder(home), _folder(home) / "server.log"
     folder.mkdir(parents=True, exist_ok=True)
     if server := running(home):
@@ -58,7 +58,7 @@ def start(home: Path, port: int | None = None, *, environ: Mapping[str, str] = o
 
 
 def running(home: Path) -> Server | None:
-    """The server below this folder if its process lives, whoever started it."""
+    """Returns the server below this folder if its process lives. Any command may have started it."""
     data = cluster.find(_folder(home))
     if data is None or len(lines := _pid_file(data)) <= _PORT_LINE:
         return None
@@ -77,19 +77,19 @@ def running(home: Path) -> Server | None:
 
 
 def stop(server: Server, mode: Mode = Mode.FAST) -> None:
-    """Ends that very run of the server and waits until it is gone."""
+    """Ends exactly this run of the server and waits until it is gone."""
     processes.stop(server.process, mode.value, patience=30.0)
 
 
 def remove(home: Path) -> None:
-    """Ends the server below this folder, if one runs, and deletes its data, wherever they lie."""
+    """Ends the server below this folder, if one runs, and deletes its data, wherever they are."""
     if server := running(home):
         stop(server, Mode.IMMEDIATE)
     cluster.remove(_folder(home))
 
 
 def _ready(home: Path, process: Process, patience: float = 120.0) -> Server:
-    """Waits until the server says in its own pid file that it accepts connections."""
+    """Waits until the server's own pid file says that it accepts connections."""
     deadline = time.monotonic() + patience
     log = _folder(home) / "server.log"
     while time.monotonic() < deadline:
@@ -103,7 +103,7 @@ def _ready(home: Path, process: Process, patience: float = 120.0) -> Server:
 
 
 def _clear_the_wreck(data: Path) -> None:
-    """Makes way for a start after a crash: ends orphaned backends, and takes the dead server's pid out of its file."""
+    """Prepares a start after a crash: ends orphaned backends, and removes the dead server's pid from its file."""
     deadline = time.monotonic() + 10.0
     while (orphans := list(processes.working_in(data, "postgres"))) and time.monotonic() < deadline:
         for pid in orphans:

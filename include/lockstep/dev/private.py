@@ -1,4 +1,4 @@
-"""Files and folders that only their owner may read."""
+"""Writes files and folders that only their owner may read."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def write_privately(file: Path, text: str) -> None:
 
 
 def private_folder(folder: Path, mode: int = 0o700) -> None:
-    """Makes a folder that only its owner may list. Closes one that an earlier version left open."""
+    """Creates a folder that only its owner may list. Closes one that an earlier version left open."""
     folder.mkdir(parents=True, exist_ok=True, mode=mode)
     folder.chmod(mode)

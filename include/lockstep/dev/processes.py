@@ -1,4 +1,4 @@
-"""Programs that outlive the command that started them: known by pid and start time, stopped only as such."""
+"""Starts programs that outlive their command. Identifies them by pid and start time, and stops only those."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One run of one program: a pid can come again, a pid with its start time cannot."""
+    """One run of one program. A pid may be used again, but not with the same start time."""
 
     pid: int
     started: str
@@ -34,7 +34,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The operating system's user that a program is to run as."""
+    """The operating system's user for a program."""
 
     uid: int
     gid: int
@@ -48,7 +48,7 @@ def launch(
     account: Account | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Process:
-    """The program in a session of its own, without our terminal, its output appended to the log."""
+    """Starts the program in a session of its own, without a terminal, its output appended to the log."""
     # The child writes its own pid before it becomes the program: no kill of ours can come between the two.
     note_pid = ("/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(pid_file)) if pid_file else ()
     with log.open("ab") as out:
@@ -77,7 +77,10 @@ def run(
     holding: Sequence[int] = (),
     environ: Mapping[str, str] | None = None,
 ) -> bool:
-    """Runs a program to its end on an input, its output to the log, descriptors held; whether it exited 0."""
+    """Runs a program to its end on an input, with its output in the log. Returns whether it exited with 0.
+
+    The program inherits the descriptors in `holding`.
+    """
     with log.open("ab") as out:
         done = subprocess.run(
             command,
@@ -102,7 +105,7 @@ def surroundings() -> dict[str, str]:
 
 
 def observe(pid: int) -> Process | None:
-    """Who has this pid now; None when nobody does, or only a zombie."""
+    """Returns the process that has this pid now, or None if there is none, or only a zombie."""
     if child := _children.get(pid):
         child.poll()
     state, started = by_proc(pid) if _PROC.is_dir() else by_ps(pid)
@@ -110,7 +113,10 @@ def observe(pid: int) -> Process | None:
 
 
 def by_proc(pid: int) -> tuple[str, str]:
-    """State letter and start time (boot and clock ticks since) from Linux's own files; empty when there is none."""
+    """Returns state letter and start time (boot and clock ticks since) from /proc.
+
+    Empty if there is no such process.
+    """
     try:
         # The name stands in parentheses and may hold anything, so count the fields from its end.
         fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -121,18 +127,21 @@ def by_proc(pid: int) -> tuple[str, str]:
 
 
 def by_ps(pid: int) -> tuple[str, str]:
-    """The same from `ps`, for systems without /proc; the start time is in seconds there."""
+    """Returns state letter and start time (in seconds) from `ps`, for systems without /proc.
+
+    Empty without a process.
+    """
     state, _, started = _ps("state=,lstart=", pid).partition(" ")
     return state[:1], started.strip()
 
 
 def alive(process: Process) -> bool:
-    """Whether that very run is still going on."""
+    """Tells if exactly this run still goes on."""
     return observe(process.pid) == process
 
 
 def command_line(pid: int) -> str:
-    """The arguments a process was started with; empty when it is gone or hidden from us."""
+    """Returns the arguments of a process. Empty if it is gone or hidden from us."""
     if not _PROC.is_dir():
         return _ps("args=", pid)
     try:
@@ -142,7 +151,7 @@ def command_line(pid: int) -> str:
 
 
 def working_in(folder: Path, name: str) -> Iterator[int]:
-    """The processes of that name whose working directory is the folder; none on systems without /proc."""
+    """Yields the processes of that name whose working directory is the folder. None on systems without /proc."""
     for entry in _PROC.glob("[0-9]*"):
         with suppress(OSError):
             if (entry / "comm").read_text().strip() == name and (entry / "cwd").readlink() == folder:
@@ -150,7 +159,10 @@ def working_in(folder: Path, name: str) -> Iterator[int]:
 
 
 def having(variable: str) -> Iterator[int]:
-    """The processes that were started with this very `NAME=value` in their environment; none on systems without /proc."""
+    """Yields the processes that were started with this `NAME=value` in their environment.
+
+    None on systems without /proc.
+    """
     wanted = variable.encode()
     for entry in _PROC.glob("[0-9]*"):
         with suppress(OSError):
@@ -159,7 +171,7 @@ def having(variable: str) -> Iterator[int]:
 
 
 def stop(process: Process, polite: signal.Signals, patience: float) -> None:
-    """Ends the process and its group: politely, and after `patience` seconds by SIGKILL."""
+    """Ends the process and its group: by the polite signal, and after `patience` seconds by SIGKILL."""
     for number, seconds in ((polite, patience), (signal.SIGKILL, 5.0)):
         deadline = time.monotonic() + seconds
         if alive(process):
@@ -187,6 +199,6 @@ def _ps(columns: str, pid: int) -> str:
 
 
 def last_line(log: Path) -> str:
-    """The last words in a log, for an error's one line."""
+    """Returns the last line in a log, for an error's one line."""
     lines = log.read_text(errors="replace").split("\n") if log.exists() else []
     return next((line.strip() for line in reversed(lines) if line.strip()), "it left no log")

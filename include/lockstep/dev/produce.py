@@ -1,4 +1,4 @@
-"""Sample data onto a broker, in order, each record once, going on where the topic ends."""
+"""Sends sample data to a broker, in order, each record once, from the topic's end on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.b
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """What is asked for: a sample, how many records, its seed, and how fast (records a second; None: at full speed)."""
+    """The order for sample data: a sample, a number of records, a seed, and a rate in records a second or None."""
 
     sample: Sample
     records: int
@@ -38,7 +38,7 @@ class Errand:
 
 
 def sample_named(name: str) -> Sample:
-    """The sample of that name; refuses a name that is none and says which there are."""
+    """Returns the sample of that name. Raises `Refusal`, with all names, for an unknown one."""
     if name not in SAMPLES:
         known = ", ".join(sorted(SAMPLES))
         raise Refusal(f"no sample data is named {name}; there is {known}.", next_command="lockstep dev produce orders")
@@ -46,9 +46,9 @@ def sample_named(name: str) -> Sample:
 
 
 def produce(bootstrap: str, errand: Errand, advanced: Callable[[int], None]) -> int:
-    """Creates the topic if need be and puts the records on it, telling how many each time; returns how many.
+    """Creates the topic if needed, sends the records, and reports each chunk to `advanced`. Returns their number.
 
-    A sample's place is the sum of the topic's end offsets, so each call goes on with records not seen before.
+    A sample's place is the sum of the topic's end offsets, so each call goes on with new records.
     """
     topic = errand.sample.topic
     admin = AdminClient(_client(bootstrap))
@@ -98,7 +98,7 @@ def _send(bootstrap: str, errand: Errand, place: int, wanted: int, advanced: Cal
 
 
 def _create(admin: AdminClient, topic: str) -> bool:
-    """Whether the topic was not there before."""
+    """Creates the topic. Returns False if it existed."""
     new = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1, config=_KEPT_FOR_EVER)
     try:
         admin.create_topics([new], operation_timeout=_PATIENCE, request_timeout=_PATIENCE)[topic].result(_PATIENCE)

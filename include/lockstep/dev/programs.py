@@ -1,4 +1,4 @@
-"""The programs of Postgres: the machine's own, else those in the wheel, where the server's account can run them."""
+"""Finds the programs of Postgres: the machine's own, else the wheel's, in a place where the server can run them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _INSTALL = "make servers (or apt-get install postgresql, or set LOCKSTEP_PG_BIN)
 
 
 def find(environ: Mapping[str, str], data: Path | None = None) -> Path:
-    """The folder with `initdb` and `postgres`: LOCKSTEP_PG_BIN, pg_config's, the newest installed, or the wheel's.
+    """Returns the folder with `initdb` and `postgres`.
 
-    Where there are data already, the first of these that can read them.
+    That is LOCKSTEP_PG_BIN, pg_config's folder, the newest installed, or the wheel's. If there are data already, it is
+    the first of these that can read them.
     """
     if (given := environ.get("LOCKSTEP_PG_BIN")) and not _has_server(Path(given)):
         raise Refusal(f"LOCKSTEP_PG_BIN={given} holds no Postgres server.", next_command="unset LOCKSTEP_PG_BIN")
@@ -49,19 +50,19 @@ def find(environ: Mapping[str, str], data: Path | None = None) -> Path:
 
 
 def on_machine(environ: Mapping[str, str]) -> bool:
-    """Whether the machine has a server that will be used, so that the wheel is not needed."""
+    """Tells if the machine has a usable server, so that the wheel is not needed."""
     return bool(environ.get("LOCKSTEP_PG_BIN")) or any(True for _ in _on_machine(environ))
 
 
 def in_wheel() -> list[Path]:
-    """The folders of programs in the wheel, the newest first; none when that is not installed."""
+    """Returns the folders of programs in the wheel, the newest first, or none if it is not installed."""
     spec = importlib.util.find_spec(PACKAGE)
     found = Path(spec.origin).parent.glob("pginstall*/bin") if spec and spec.origin else []
     return [folder for folder in _newest_first(found) if _has_server(folder)]
 
 
 def within_reach(programs: Path, site: Path, owner: Account | None) -> Path:
-    """These programs, or the wheel's copied beside the data, when the account cannot run them where they are."""
+    """Returns these programs, or a copy beside the data if they are the wheel's and the account cannot run them."""
     if owner is None or _runs(programs, owner):
         return programs
     if programs not in in_wheel():
@@ -115,7 +116,7 @@ def _by_version() -> list[Path]:
 
 
 def _newest_first(folders: Iterable[Path]) -> list[Path]:
-    """Sorted by the version in the name of what holds each; `9.6` is older than `16`, and no version older than both."""
+    """Sorts by the version in the parent folder's name. `9.6` is older than `16`, and no version is the oldest."""
     return sorted(
         folders, key=lambda folder: [int(part) for part in re.findall(r"\d+", folder.parent.name)], reverse=True
     )

@@ -1,4 +1,4 @@
-"""Sample records: what stands at a place of a sample is the same today and tomorrow, wherever one begins to read."""
+"""Generates sample records. The record at a place of a sample is always the same, wherever a reader begins."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SPOILED: tuple[Callable[[str], bytes], ...] = (
 
 
 class Record(NamedTuple):
-    """A key and a value as Kafka takes them; no value is a tombstone."""
+    """A key and a value as Kafka takes them. A record without a value is a tombstone."""
 
     key: bytes
     value: bytes | None
@@ -57,7 +57,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An endless sequence of records that belongs on one topic."""
+    """An endless sequence of records for one topic."""
 
     name: str
     topic: str
@@ -65,13 +65,13 @@ class Sample:
     """The record at a place, under a seed."""
 
     def records(self, seed: int, first: int, count: int) -> Iterator[Record]:
-        """So many records from a place on."""
+        """Returns `count` records from a place on."""
         at = self.at
         return (at(place, seed) for place in range(first, first + count))
 
 
 def order(place: int, seed: int) -> Record:
-    """One step in the life of an order: four of each are spread over the sequence, and one in fifty is a tombstone."""
+    """Returns one of four steps in an order's life, spread over the sequence. One in fifty is a tombstone."""
     number = (place >> 2) - _LAGS[place & 3] + _PLACED_BEFORE
     drawn = draw(number, seed)
     status = _LIVES[drawn % 100][place & 3]
@@ -87,7 +87,7 @@ def order(place: int, seed: int) -> Record:
 
 
 def click(place: int, seed: int) -> Record:
-    """One click: one in fifty comes up to two hours late, and one in a hundred is malformed."""
+    """Returns one click. One in fifty comes up to two hours late, and one in a hundred is malformed."""
     drawn = draw(place, seed)
     user = f"u-{drawn % 2_000:04d}"
     late = (drawn >> 11) % 7_200 if (drawn >> 24) % 50 == 0 else 0
@@ -100,7 +100,7 @@ def click(place: int, seed: int) -> Record:
 
 
 def draw(place: int, seed: int) -> int:
-    """64 bits that look random and depend on place and seed alone (the finaliser of splitmix64)."""
+    """Returns 64 bits that look random and depend on place and seed alone, by the finaliser of splitmix64."""
     mixed = (place * 0x9E3779B97F4A7C15 + (seed + 1) * 0xD1B54A32D192ED03) & _BITS
     mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _BITS
     mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _BITS
@@ -108,7 +108,7 @@ def draw(place: int, seed: int) -> int:
 
 
 def instant(seconds: int) -> str:
-    """The moment so many seconds after the samples' beginning, in ISO 8601."""
+    """Returns the moment `seconds` after the samples' beginning, in ISO 8601."""
     return f"{_minute(seconds // 60)}:{seconds % 60:02d}Z"
 
 

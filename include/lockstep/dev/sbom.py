@@ -1,4 +1,4 @@
-"""The bill of materials: each installed Python package and each jar with version, purl and SHA-256, as CycloneDX."""
+"""Writes the bill of materials as CycloneDX: each installed Python package and jar with version, purl and SHA-256."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _component(ref: str, purl: PackageURL, hashes: Iterable[str]) -> Component:
 
 
 def _origin(jar: Path) -> PackageURL:
-    """Asks the jar itself for its Maven name. Some do not know theirs, and are named by their file."""
+    """Returns the Maven name that the jar itself holds, else a name from its file."""
     with ZipFile(jar) as opened:
         poms = [found for found in map(_POM.fullmatch, opened.namelist()) if found]
     for pom in poms:
@@ -94,7 +94,7 @@ def _key(name: str, version: str) -> tuple[str, str]:
 
 
 def main() -> int:
-    """The door for make: writes the file that the argument names."""
+    """Runs the module for make: writes the file that the argument names."""
     found = packages(locked_packages())
     for one in found:
         if not one.hashes:

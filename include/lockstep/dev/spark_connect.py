@@ -1,4 +1,4 @@
-"""The embedded Spark Connect server: one warm JVM that runs share, below a folder."""
+"""Runs the embedded Spark Connect server below a folder: one warm JVM for all runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ POOLS = """<?xml version="1.0"?>
 
 @dataclass(frozen=True, slots=True)
 class SparkServer:
-    """A running server and how to reach it."""
+    """A running server with its address."""
 
     process: Process
     port: int
@@ -41,17 +41,17 @@ class SparkServer:
 
     @property
     def remote(self) -> str:
-        """The address for clients, as SPARK_REMOTE takes it. The token in it is a secret."""
+        """Returns the address for clients, as SPARK_REMOTE takes it. The token in it is a secret."""
         return remote_of(self.port, self.token)
 
 
 def remote_of(port: int, token: str) -> str:
-    """The address of a server on this machine: PySpark sends a token without TLS to `localhost` alone."""
+    """Returns the address of a server on this machine. PySpark sends a token without TLS to `localhost` alone."""
     return f"sc://localhost:{port}/;token={token}"
 
 
 def token_of(home: Path) -> str:
-    """The token that the server below this folder asks for, drawn once, for its owner's eyes only."""
+    """Returns the token of the server below this folder. Draws it once, for its owner alone."""
     file = _folder(home) / "token"
     private_folder(file.parent)
     if not file.exists():
@@ -60,7 +60,7 @@ def token_of(home: Path) -> str:
 
 
 def start(home: Path, port: int | None = None, *, jar_folder: Path | None = None) -> SparkServer:
-    """The server below this folder, answering: the running one, or started on the port (a free one by default)."""
+    """Returns the answering server below this folder. Starts it, on the port or a free one, if none runs."""
     folder = _folder(home)
     private_folder(folder)
     if server := running(home):
@@ -101,7 +101,7 @@ def start(home: Path, port: int | None = None, *, jar_folder: Path | None = None
 
 
 def running(home: Path) -> SparkServer | None:
-    """The server below this folder if its process lives, whoever started it."""
+    """Returns the server below this folder if its process lives. Any command may have started it."""
     folder = _folder(home)
     try:
         process = processes.observe(int((folder / "pid").read_text()))
@@ -115,7 +115,7 @@ def running(home: Path) -> SparkServer | None:
 
 
 def stop(server: SparkServer, patience: float = 20.0) -> None:
-    """Ends that very run of the server with its workers, by SIGKILL when it does not end by itself."""
+    """Ends exactly this run of the server with its workers. Uses SIGKILL if it does not end by itself."""
     processes.stop(server.process, signal.SIGTERM, patience)
 
 

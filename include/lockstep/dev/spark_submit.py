@@ -1,4 +1,4 @@
-"""spark-submit, as the embedded stack and make call it."""
+"""Builds the spark-submit command of the embedded stack and of make."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ PROGRAM = Path(sys.prefix) / "bin" / "spark-submit"
 
 
 def spark_submit(master: str, settings: Mapping[str, str], *more: str) -> list[str]:
-    """The command, with these settings and what follows them."""
+    """Returns the command, with these settings and further arguments."""
     words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     return [str(PROGRAM), "--master", master, *words, *more]

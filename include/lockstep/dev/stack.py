@@ -1,4 +1,4 @@
-"""The embedded stack of a project: the file that says what is where, and who may know the password."""
+"""Reads and writes a project's state file, which holds the servers' addresses and a password for its owner alone."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _LANDMARKS = (".lockstep", "pyproject.toml", ".git")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One server of the stack as it was last seen; the port is kept for its next start."""
+    """One server of the stack as it was last seen. The port is kept for its next start."""
 
     port: int
     process: Process | None
 
     @property
     def lives(self) -> bool:
-        """Whether that very process still runs."""
+        """Tells if exactly this process still runs."""
         return self.process is not None and processes.alive(self.process)
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """What `stack.json` says; an address is None when the stack has no such server."""
+    """The contents of `stack.json`. An address is None if the stack has no such server."""
 
     home: Path
     dsn: str | None = field(default=None, repr=False)
@@ -46,7 +46,7 @@ class Stack:
 
     @property
     def spark_remote(self) -> str | None:
-        """Where a warm Spark is, as SPARK_REMOTE takes it; None where none runs."""
+        """Returns the address of a running Spark, as SPARK_REMOTE takes it, or None."""
         from lockstep.dev import spark_connect  # noqa: PLC0415 - only where one runs
 
         if not (self.spark and self.spark.lives):
@@ -55,7 +55,7 @@ class Stack:
 
 
 def home_of(start: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The state folder: `LOCKSTEP_HOME`, else `.lockstep` in the nearest project at or above a folder."""
+    """Returns the state folder: `LOCKSTEP_HOME`, else `.lockstep` in the nearest project at or above a folder."""
     if given := environ.get("LOCKSTEP_HOME"):
         return Path(given).resolve()
     for folder in (start.resolve(), *start.resolve().parents):
@@ -65,13 +65,13 @@ def home_of(start: Path, environ: Mapping[str, str] = os.environ) -> Path | None
 
 
 def find(start: Path | None = None, environ: Mapping[str, str] = os.environ) -> Stack | None:
-    """The stack that was last started for the project here; None when there never was one."""
+    """Returns the stack that was last started for the project here, or None if there never was one."""
     home = home_of(start or Path.cwd(), environ)
     return read(home) if home else None
 
 
 def read(home: Path) -> Stack | None:
-    """The state file; None when there is none or when it is no longer readable, for `up` writes it anew."""
+    """Reads the state file. Returns None if there is none, or an unreadable one: `up` writes it anew."""
     try:
         kept = json.loads((home / "stack.json").read_text())
         parts = (_part(kept["postgres"]), _part(kept["broker"]), _part(kept.get("airflow")), _part(kept.get("spark")))
@@ -81,7 +81,7 @@ def read(home: Path) -> Stack | None:
 
 
 def write(stack: Stack) -> None:
-    """Puts the state file in place, whole and at once; only its owner may read it, for it holds a password."""
+    """Writes the state file at once and whole. Only its owner may read it, because it holds a password."""
     text = {
         "dsn": stack.dsn,
         "kafka": stack.kafka,

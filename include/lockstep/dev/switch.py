@@ -1,4 +1,4 @@
-"""Switching the embedded stack on and off: start what is missing, leave alone what runs, stop only what is ours."""
+"""Switches the embedded stack on and off: starts only missing servers and stops only its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def up(
     with_airflow: bool = False,
     with_spark: bool = False,
 ) -> Stack:
-    """Starts what is not running, leaves alone what is, and writes down where it is; may be repeated at any time."""
+    """Starts the servers that do not run, and records their addresses. May be repeated at any time."""
     with lock.held(home / "lock", say):
         # Started by root, Postgres runs as another account, which must reach its own folder in here.
         private_folder(home, 0o711 if cluster.account() else 0o700)
@@ -42,7 +42,7 @@ def up(
 
 
 def down(home: Path, say: Callable[[str], None], *, only_airflow: bool = False) -> Stack:
-    """Stops what was started below this folder, or its Airflow alone, and nothing else; data and ports are kept."""
+    """Stops the servers below this folder, or its Airflow alone, and nothing else. Keeps data and ports."""
     with lock.held(home / "lock", say):
         before = stack.read(home) or Stack(home)
         if scheduled := airflow.running(home):
@@ -118,7 +118,7 @@ def _how(was_running: bool, began: float) -> str:  # noqa: FBT001 - the question
 
 
 def _port(before: Stack, part: Part | None, variable: str, environ: Mapping[str, str]) -> int:
-    """The port that the environment demands, else that of last time, else a free one that no other part will want."""
+    """Returns the port that the environment demands, else the last one, else a free one for no other part."""
     if demanded := environ.get(variable):
         if not demanded.isdecimal() or not 0 < int(demanded) < ports.END:
             raise Refusal(f"{variable}={demanded} is no port.", next_command=f"unset {variable}")
@@ -129,7 +129,7 @@ def _port(before: Stack, part: Part | None, variable: str, environ: Mapping[str,
 
 
 def _write_down(before: Stack) -> Stack:
-    """What is running now, into the state file."""
+    """Records the running servers in the state file."""
     home = before.home
     server, broker, scheduled = postgres.running(home), kafka.running(home), airflow.running(home)
     warm = spark_connect.running(home)

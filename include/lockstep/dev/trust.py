@@ -1,4 +1,4 @@
-"""What the wheel's Java trusts: the authorities that this machine trusts, a company's own among them."""
+"""Gives the wheel's Java the certificate authorities that this machine trusts, a company's own among them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORD = "changeit"
 
 
 def options(file: Path, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Java's options to trust what the machine does, as written to the file; none where the machine has no list."""
+    """Writes the machine's authorities to the file. Returns Java's options to trust them, or none without a list."""
     if (bundle := _bundle(environ)) is None or not (trusted := _certificates(bundle)):
         return []
     named = [PKCS12Certificate(one, str(place).encode()) for place, one in enumerate(trusted)]

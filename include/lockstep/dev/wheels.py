@@ -1,4 +1,4 @@
-"""Which of the wheels with Java and Postgres this machine needs, for make to install."""
+"""Lists the wheels with Java and Postgres that this machine needs, for make to install."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REQUIREMENT = re.compile(r"^(([\w.-]+)==([^\s\\]+)(?:[^\n]*\\\n)*[^\n]*\n?)", r
 
 
 def missing(environ: Mapping[str, str] = os.environ, lock: Path = LOCK) -> list[str]:
-    """The locked requirements, with their hashes, of what the machine lacks and has not installed as it is locked."""
+    """Returns the locked requirements, with hashes, of needed wheels that are not installed in their locked version."""
     needed = {java.WHEEL: not java.on_machine(environ), programs.WHEEL: not programs.on_machine(environ)}
     locked = {name: (number, text) for text, name, number in _REQUIREMENT.findall(lock.read_text())}
     return [locked[name][1] for name in needed if needed[name] and _installed(name) != locked[name][0]]
