@@ -1,1 +1,1 @@
-"""Staging: how a Spark task's rows reach the attempt's own table, and what the task says it has read and written."""
+"""Stages a Spark task's rows in the attempt's own table, and reports the records that the task read and wrote."""

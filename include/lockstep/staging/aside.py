@@ -1,4 +1,7 @@
-"""Aside: what one of a task's workers leaves for another, two processes of one machine with Spark between them."""
+"""Passes rows from one of a task's workers to another through files.
+
+Both run on one machine, with Spark between them.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ DAY = 86_400
 
 
 def keep(task: str, lines: pa.RecordBatch, rows: Sequence[pa.RecordBatch]) -> None:
-    """Leaves what one intake counted, and the rows that the transform is not to see; both may be empty."""
+    """Writes the counts of one intake, and the rows that the transform must not see. Both may be empty."""
     _write(_folder() / f"lockstep-{task}-{secrets.token_hex(8)}", [lines], rows)
 
 
 def kept(task: str) -> list[tuple[pa.RecordBatch, list[pa.RecordBatch]]]:
-    """What the task's intakes have left, one (lines, rows) for each that came to its end; the files are gone then."""
+    """Returns (lines, rows) of each complete intake of the task, and deletes their files."""
     found = []
     for file in sorted(_folder().glob(f"lockstep-{task}-*.arrow")):
         lines, rows = _read(file, 2)
@@ -34,20 +37,20 @@ def kept(task: str) -> list[tuple[pa.RecordBatch, list[pa.RecordBatch]]]:
 
 
 def put(rows: Sequence[pa.RecordBatch]) -> str:
-    """Leaves rows, one batch or more, and says by what name they are to be had."""
+    """Writes rows, one batch or more, to a file and returns its name."""
     name = secrets.token_hex(16)
     _write(_folder() / f"lockstep-put-{name}", rows)
     return name
 
 
 def taken(name: str) -> list[pa.RecordBatch]:
-    """The rows that were put there; they can be taken once."""
+    """Returns the rows of a file and deletes it."""
     (rows,) = _read(_folder() / f"lockstep-put-{name}.arrow", 1)
     return rows
 
 
 def sweep() -> None:
-    """Takes away what failed tasks have left a day ago: where a server lives long, nobody else would."""
+    """Deletes files that failed tasks left over a day ago. On a server that lives long, nothing else would."""
     long_ago = time.time() - DAY
     for file in (*_folder().glob("lockstep-*.arrow"), *_folder().glob("lockstep-*.new")):
         with suppress(FileNotFoundError):  # another task sweeps, too
@@ -56,24 +59,24 @@ def sweep() -> None:
 
 
 class Spool:
-    """Pieces that wait in a file which nobody else sees, and which is gone with its process."""
+    """A queue of pieces in an unnamed file, which ends with its process."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(dir=_folder())  # noqa: SIM115 - it is closed with the range
         self._sizes: list[int] = []
 
     def put(self, piece: io.BytesIO) -> None:
-        """This one is the last now."""
+        """Appends a piece."""
         self._sizes.append(self._file.write(piece.getbuffer()))
 
     def pieces(self) -> Iterator[io.BytesIO]:
-        """All of them in their order, each time from the first."""
+        """Yields all pieces in their order, from the first at each call."""
         self._file.seek(0)
         for size in self._sizes:
             yield io.BytesIO(self._file.read(size))
 
     def close(self) -> None:
-        """The pieces have gone where they belong."""
+        """Deletes the pieces."""
         self._file.close()
 
 
@@ -94,5 +97,5 @@ def _read(file: Path, parts: int) -> list[list[pa.RecordBatch]]:
 
 
 def _folder() -> Path:
-    """Where Spark keeps this application's files, gone with it."""
+    """Returns Spark's folder for this application's files, which is deleted with it."""
     return Path(os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0])

@@ -1,4 +1,4 @@
-"""COPY's binary format, made of Arrow's columns as they are: no value becomes a Python object, and none becomes text."""
+"""Writes COPY's binary format directly from Arrow's columns. No value becomes a Python object or text."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ AT_ONCE = 2**28  # bytes of columns
 
 
 def copy_binary(batch: pa.RecordBatch) -> Iterator[io.BytesIO]:
-    """The rows as COPY ... WITH (FORMAT BINARY) reads them, into columns of these very types, in one piece or more.
+    """Yields the rows in one piece or more, as COPY ... WITH (FORMAT BINARY) reads them, for columns of their types.
 
-    Strings are text, decimals numeric, timestamps timestamptz; the others are called alike.
+    Strings are text, decimals numeric, timestamps timestamptz. The other types have equal names.
     """
     if batch.nbytes > AT_ONCE and batch.num_rows > 1:
         half = batch.num_rows // 2
@@ -47,7 +47,10 @@ def copy_binary(batch: pa.RecordBatch) -> Iterator[io.BytesIO]:
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.Array]:
-    """What stands side by side in each row: all fields of one size that neither a text nor a null parts are one."""
+    """Yields the adjacent parts of each row.
+
+    Fields of fixed size become one part, unless a text or a null divides them.
+    """
     rows = batch.num_rows
     fields: Fields = [(">i2", batch.num_columns)]
     for column in batch.columns:
@@ -71,7 +74,7 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.Array]:
 
 
 def _packed(fields: Fields, rows: int) -> pa.Array:
-    """Each row's fields one behind the other, as `binary`."""
+    """Packs each row's fields one behind the other, as `binary`."""
     made = np.empty(rows, np.dtype([(f"f{place}", type_) for place, (type_, _) in enumerate(fields)]))
     for place, (_, values) in enumerate(fields):
         made[f"f{place}"] = values
@@ -80,7 +83,7 @@ def _packed(fields: Fields, rows: int) -> pa.Array:
 
 
 def _fields(column: pa.Array) -> Fields:
-    """A column without nulls, as its length and its values."""
+    """Returns a column without nulls as its length and its values."""
     type_ = column.type
     if pa.types.is_decimal128(type_):
         return _numeric(column)
@@ -98,7 +101,7 @@ def _fields(column: pa.Array) -> Fields:
 
 
 def _numeric(column: pa.Array) -> Fields:
-    """Digits of base 10,000 on both sides of the point; Postgres takes away the zeros at either end."""
+    """Returns digits of base 10,000 on both sides of the point. Postgres removes the zeros at either end."""
     precision, scale = column.type.precision, column.type.scale
     words = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
     values: Any = words[0::2]
@@ -117,7 +120,7 @@ def _numeric(column: pa.Array) -> Fields:
 
 
 def _as_valid(column: pa.Array) -> pa.Array:
-    """The column with whatever stands where there is no value, until the null is put over it."""
+    """Returns the column without its null mask. Arbitrary values stand for nulls, until the nulls replace them."""
     return pa.Array.from_buffers(column.type, len(column), [None, *column.buffers()[1:]], offset=column.offset)
 
 

@@ -1,4 +1,4 @@
-"""Plans: what Spark makes of a transform, looked at before anything runs."""
+"""Inspects Spark's plan of a transform before anything runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CUTS = {"GlobalLimit", "LocalLimit", "Offset", "Tail", "Sample"}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One node of a plan as Spark writes it: what it is, what it says, and how deep it lies."""
+    """One node of a plan as Spark prints it: kind, text and depth."""
 
     depth: int
     kind: str
@@ -29,12 +29,15 @@ class Line:
 
 
 def shuffles(frame: DataFrame) -> str | None:
-    """The first exchange by which rows of several source partitions meet in one task, as Spark says it; None: there is none."""
+    """Returns the first exchange, in Spark's words, or None.
+
+    An exchange brings rows of several source partitions into one task.
+    """
     return next((line.text for line in _lines(_plan(frame, PHYSICAL)) if line.kind == "Exchange"), None)
 
 
 def unrepeatable(frame: DataFrame) -> tuple[str, ...]:
-    """The expressions that give other values when the same records are read again: the clock, chance, where it runs."""
+    """Lists the non-deterministic expressions of a plan: clock, random, host. Their values would differ on a retry."""
     found: dict[str, None] = {}
     analysed = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - Python lacks it, and a server tells no expressions
     for node in _nodes(analysed):
@@ -47,7 +50,7 @@ def unrepeatable(frame: DataFrame) -> tuple[str, ...]:
 
 
 def cuts(frame: DataFrame) -> str | None:
-    """What takes some of the records and leaves the others unread, such as a limit; None where nothing does."""
+    """Names an operator that leaves some records unread, such as a limit, or returns None."""
     lines = _lines(_plan(frame, ANALYSED))
     for place, line in enumerate(lines):
         if line.kind in CUTS and any("_offset#" in below.text for below in _below(lines, place)):
@@ -56,12 +59,12 @@ def cuts(frame: DataFrame) -> str | None:
 
 
 def reads(frame: DataFrame) -> int:
-    """How often the plan reads from Kafka: a transform may use its records twice."""
+    """Counts the plan's reads from Kafka: a transform may use its records twice."""
     return sum("KafkaRelation" in line.text for line in _lines(_plan(frame, ANALYSED)))
 
 
 def _plan(frame: Any, section: str) -> str:
-    """A plan as Spark writes it, a node a line: what the JVM has, or what a server says of it."""
+    """Returns a plan as Spark prints it, a node a line: from the JVM, or from a server's answer."""
     if hasattr(frame, "_jdf"):
         execution = frame._jdf.queryExecution()  # noqa: SLF001 - Python lacks it
         return str((execution.analyzed() if section == ANALYSED else execution.executedPlan()).toString())
@@ -105,7 +108,7 @@ def _inner(expression: Any) -> Iterator[Any]:
 
 
 def _is_chance(expression: Any) -> bool:
-    """The innermost expression that is not deterministic: those around it only take it over."""
+    """Tells if this is the innermost non-deterministic expression. Those around it only inherit the property."""
     return not expression.deterministic() and all(child.deterministic() for child in _each(expression.children()))
 
 

@@ -1,4 +1,4 @@
-"""A range's rows on their way: into a table of the task's connection, or kept here for the commit to copy straight."""
+"""Passes a range's rows to a table of the task's connection, or keeps them for the commit to copy straight."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RangeRows:
-    """What will be published of one range by a batch. A commit in which Kafka is waited for would stand in others' way."""
+    """The rows of one range, collected before the commit. A commit that waits for Kafka would block others."""
 
     def __init__(self, session: RangeSession, stream_id: int, batch_id: int) -> None:
         self._session = session
@@ -26,7 +26,7 @@ class RangeRows:
         self._spool = Spool() if session.straight else None
 
     def take(self, rows: pa.RecordBatch) -> None:
-        """More of them, rejects among them, with the columns of a staging table."""
+        """Takes more rows, rejects among them, with the columns of a staging table."""
         if self._spool:
             reasons = rows.column("_reason")
             if reasons.null_count == rows.num_rows:
@@ -38,7 +38,7 @@ class RangeRows:
             self._session.copy(self._stream_id, rows.schema.names, piece)
 
     def commit(self, line: ManifestLine) -> RangeOutcome:
-        """All of them are taken, and the line is about them."""
+        """Commits the range with its manifest line, after all rows are taken."""
         if self._spool is None:
             return self._session.commit(line)
         with closing(self._spool):

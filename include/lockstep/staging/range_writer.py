@@ -1,4 +1,4 @@
-"""The range writer: one Spark task reads range after range and commits each when it is known to be at its end."""
+"""Writes ranges in one Spark task: reads one after another and commits each at its certain end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SPARK_OUTCOMES = "slot int, stream_id int, what string, reason string"
 
 @dataclass(frozen=True, slots=True)
 class RangeWriter:
-    """A task's work: its part of a `run` that no other is named as, where ranges begin, what columns stay."""
+    """The work of a task: its part of a uniquely named `run`, the ranges' begins, and the columns to stage."""
 
     task: RangeTask
     run: str
@@ -40,7 +40,7 @@ class RangeWriter:
     columns: tuple[str, ...]
 
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Commits decoded records: the way of a pipeline without a transform. A range ends where the next one begins."""
+        """Commits decoded records, for a pipeline without a transform. A range ends where the next one begins."""
         with self.task.session() as session:
             under_way: _Range | None = None
             seen: set[int] = set()
@@ -59,9 +59,9 @@ class RangeWriter:
                 under_way.take(part)
 
     def intake(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Counts what is delivered of one range, keeps rejects and deletions aside and yields the rest to the transform.
+        """Counts one range's delivered records, keeps rejects and deletions aside and yields the rest to the transform.
 
-        What it keeps lies in a file of this task, for its outlet.
+        The kept rows are in a file of this task, for its outlet.
         """
         sweep()
         tally, aside = Tally(attempt_id(), self.from_offsets), []
@@ -76,7 +76,7 @@ class RangeWriter:
         keep(self._name, tally.lines(), [batch for batch in aside if batch.num_rows])
 
     def outlet(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Commits what a transform yields, with what the intake kept aside, when all of the task's input is through."""
+        """Commits the transform's rows and the rows kept by the intake, after all of the task's input."""
         with self.task.session() as session:
             under_way: dict[int, _Range] = {}
             ended = False
@@ -112,12 +112,12 @@ class RangeWriter:
         return f"{self.run}-{attempt_id()}"
 
     def _stageable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Without the columns that the transform takes away."""
+        """Returns the batch without the columns that the transform drops."""
         return batch.select([n for n in batch.schema.names if n in self.columns or n.startswith("_")])
 
 
 def said(outcome: RangeOutcome) -> pa.RecordBatch:
-    """What became of a range, as one of `OUTCOMES`."""
+    """Returns the outcome of a range as a row of `OUTCOMES`."""
     row = {"slot": slot(), "stream_id": outcome.stream_id, "what": outcome.what, "reason": outcome.reason}
     return pa.RecordBatch.from_pylist([row], schema=OUTCOMES)
 
@@ -129,7 +129,7 @@ def _reading_on(session: RangeSession, batches: Iterable[pa.RecordBatch]) -> Ite
 
 
 class _Range:
-    """One range on its way; what was committed by an earlier try is read past."""
+    """One range in progress. Skips the rows of a range that an earlier try has committed."""
 
     def __init__(self, session: RangeSession, stream_id: int, tally: Tally, batch_id: int) -> None:
         self.stream_id = stream_id
@@ -137,7 +137,7 @@ class _Range:
         self._rows = None if session.is_committed(stream_id) else RangeRows(session, stream_id, batch_id)
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """These rows are the range's; those that still have their size are records as they were delivered."""
+        """Adds rows to the range. Rows that still have their size are records as they were delivered."""
         if self._rows is None or not batch.num_rows:
             return
         if "_bytes" in batch.schema.names:
@@ -147,7 +147,7 @@ class _Range:
         self._rows.take(rest.select([name for name in rest.schema.names if name not in NOT_STAGED]))
 
     def commit(self, delivered: pa.RecordBatch | None = None, aside: Iterable[pa.RecordBatch] = ()) -> RangeOutcome:
-        """The range is at its end; `delivered` is what the intake of a transform has counted, `aside` what it kept."""
+        """Commits the range at its end. `delivered` is the intake's count for a transform, `aside` the rows it kept."""
         if self._rows is None:
             return RangeOutcome(self.stream_id, "found")
         for batch in aside:
@@ -156,7 +156,7 @@ class _Range:
 
 
 def _line(staged: pa.RecordBatch, delivered: pa.RecordBatch | None) -> ManifestLine:
-    """What one range's tallies have counted, in one process or in two."""
+    """Combines the tallies of one range, from one process or two, to a manifest line."""
     told: dict[str, Any] = (staged if delivered is None else delivered).to_pylist()[0]
     if delivered is not None:
         rows = staged.to_pylist() or [{"rows": 0, "written": 0, "rejected": 0}]

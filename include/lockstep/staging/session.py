@@ -1,4 +1,4 @@
-"""A staging task's session: a connection of its own, one transaction, rows by COPY in its binary format."""
+"""Opens a staging task's session: a connection of its own, one transaction, rows by COPY in its binary format."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ NO_TRANSACTION_TIMEOUT = "select set_config(name, '0', false) from pg_settings w
 
 @contextmanager
 def staging_session(dsn: str) -> Iterator[Any]:
-    """Commits when the block ends; `dsn` says who stages, and how long a statement may take.
+    """Commits when the block ends. `dsn` sets the role and the statement timeout.
 
-    Raises `ConnectionError` when Postgres is away or has no room.
+    Raises `ConnectionError` if Postgres is away or has no room.
     """
     try:
         with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
@@ -36,7 +36,7 @@ def staging_session(dsn: str) -> Iterator[Any]:
 
 
 def copy_rows(cur: cursor, schema: str, table: str, rows: pa.RecordBatch) -> None:
-    """Copies rows into a table whose columns have the very types of theirs."""
+    """Copies rows into a table whose columns have exactly their types."""
     columns = sql.SQL(", ").join(map(sql.Identifier, rows.schema.names))
     statement = sql.SQL("copy {table} ({columns}) from stdin with (format binary)").format(
         table=sql.Identifier(schema, table), columns=columns

@@ -1,7 +1,7 @@
-"""The short way: a task reads its ranges itself and decodes by columns; Spark is given only what cannot be decoded so.
+"""Runs the short way: a task reads its ranges itself and decodes by columns. Spark decodes only the rest.
 
-A worker of Python reads and decodes, Spark goes on with what is left, a second worker stages both. What was decoded goes from
-the first to the second in files of their machine, and Spark sees of it a row with the file's name.
+A Python worker reads and decodes, Spark handles the rest, a second worker stages both. Decoded records pass from the
+first worker to the second in files of their machine. Spark sees a row with the file's name.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ LEFT = RAW.append(pa.field(FILE, pa.string()))
 
 @dataclass(frozen=True, slots=True)
 class ShortWay:
-    """The first worker's part: `records` reads ranges, and `decode` says which values it takes, and their columns.
+    """The part of the first worker: `records` reads ranges, `decode` returns places and columns of the values it takes.
 
-    Each task has its part of the `parts`. `keeps_bytes` is whether the bytes of what is no reject are staged, too, and
-    `says_end` whether a row says behind the last record that it was the last.
+    Each task has its part of the `parts`. With `keeps_bytes`, the bytes of good records are staged, too. With
+    `says_end`, a last row marks the end of the records.
     """
 
     records: Read
@@ -57,9 +57,10 @@ class ShortWay:
     says_end: bool = False
 
     def left(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The raw records, of the parts with these numbers, that could not be decoded.
+        """Yields the raw records, of the parts with these numbers, that could not be decoded.
 
-        Behind those of a stretch comes a row with the name of the others' file; stretches of which none is left share one.
+        A row with a file's name, which holds the decoded records, follows each stretch. Stretches without any rest
+        share a file.
         """
         aside.sweep()
         mine = map(self.parts.__getitem__, each_number(numbers))
@@ -85,20 +86,20 @@ class ShortWay:
             yield self._put(part.take(pa.array(places)), columns)
 
     def _put(self, raw: pa.RecordBatch, columns: pa.RecordBatch) -> pa.RecordBatch:
-        """The row that stands for these records."""
+        """Writes decoded records to a file. Returns the row that stands for them."""
         decoded = as_decoded(raw, columns, keeps_bytes=self.keeps_bytes)
         row = {"_stream": raw.column("_stream")[0].as_py(), FILE: aside.put([decoded])}
         return pa.RecordBatch.from_pylist([row], schema=LEFT)
 
 
 def each_number(numbers: Iterable[pa.RecordBatch]) -> Iterator[int]:
-    """The numbers of the parts that a task was given."""
+    """Yields the numbers of the parts that a task was given."""
     for batch in numbers:
         yield from batch.column("id").to_pylist()
 
 
 def as_decoded(raw: pa.RecordBatch, columns: pa.RecordBatch, *, keeps_bytes: bool) -> pa.RecordBatch:
-    """As Spark would have decoded it: no reject is among them, so no bytes are kept unless all are."""
+    """Returns records as Spark would have decoded them. None is a reject, so bytes are kept only if all are."""
     arrays = {name: raw.column(name) for name in raw.schema.names if name != "_partition"}
     if not keeps_bytes:
         arrays |= {name: pa.nulls(raw.num_rows, type_) for name, type_ in RAW_BYTES.items()}
@@ -109,9 +110,9 @@ def as_decoded(raw: pa.RecordBatch, columns: pa.RecordBatch, *, keeps_bytes: boo
 
 
 def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The second worker's part: decoded records, whichever way each was decoded, a stream's stretches in their order.
+    """Yields decoded records in the second worker, from Spark and from files, each stream's stretches in order.
 
-    What took no short way goes through as it is.
+    Passes other input through unchanged.
     """
     for batch in batches:
         if FILE not in batch.schema.names:

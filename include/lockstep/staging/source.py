@@ -1,4 +1,4 @@
-"""The source's manifest: what a transform was given, told by the tasks that read it, reconciled by the driver."""
+"""Reads the manifest of a transform's source from its reading tasks, and reconciles it in the driver."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ def source_lines(dsn: str, work: StageWork, slots: int, deleting: Sequence[int] 
     """What the tasks of this attempt wrote down, tries that lost included; none up to the work's `after_task`.
 
     `deleting` says, for each target, how many of its rows a tombstone is.
-
     Raises `BadData` unless each of the `slots` source tasks came to the end of its input.
     """
     with staging_session(dsn) as cur:
@@ -59,10 +58,10 @@ def source_lines(dsn: str, work: StageWork, slots: int, deleting: Sequence[int] 
 
 
 def kept(source: Iterable[ManifestLine], outlet: Iterable[ManifestLine]) -> tuple[ManifestLine, ...]:
-    """One source line per stream, and every winner's outlet line; those of one task and stream are one.
+    """Returns one source line per stream, and every winner's outlet lines, added up by task and stream.
 
-    What was written stays open but for tombstones: a record's rows may lie with several tasks, and each counts its own.
-    Raises `BadData` when two tasks read one stream and tell different stories.
+    `written` stays open but for tombstones: a record's rows may be in several tasks, and each counts its own.
+    Raises `BadData` if two tasks read one stream and found different records.
     """
     chosen: dict[int, ManifestLine] = {}
     for line in source:

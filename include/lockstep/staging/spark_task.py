@@ -1,4 +1,4 @@
-"""Which of Spark's tasks this is; 0 where it is none."""
+"""Identifies the current Spark task. Outside of a task, its numbers are 0."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 
 def attempt_id() -> int:
-    """Of this try and no other of the application."""
+    """Returns the id of this try, unique in the application."""
     context = _context()
     return context.taskAttemptId() if context else 0
 
 
 def slot() -> int:
-    """The part of the job that it works on, whichever try it is."""
+    """Returns the part of the job that this task works on, the same for every try."""
     context = _context()
     return context.partitionId() if context else 0
 
 
 def _context() -> Any:
-    """A task's, which PySpark has begun; who has not imported it is in none."""
+    """Returns the task's context, or None outside of PySpark."""
     pyspark = sys.modules.get("pyspark")
     return pyspark.TaskContext.get() if pyspark else None

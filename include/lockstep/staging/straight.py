@@ -1,4 +1,4 @@
-"""Straight: one process reads, decodes and writes ranges whose every record is decoded by columns; others it leaves."""
+"""Reads, decodes and writes ranges in one process if every record decodes by columns. Leaves other ranges."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ END_ROW = pa.RecordBatch.from_pydict({"_stream": pa.array([END], pa.int32())})
 
 
 def decoded(raw: Iterable[pa.RecordBatch], decode: Decode, *, keeps_bytes: bool) -> Iterator[pa.RecordBatch]:
-    """The records, all of them; raises `LeftToSpark` where one is not decoded by columns."""
+    """Yields all records, decoded by columns. Raises `LeftToSpark` if a record cannot be."""
     for batch in raw:
         places, columns = decode(batch.column("_value"))
         if len(places) < batch.num_rows:
@@ -36,10 +36,10 @@ def decoded(raw: Iterable[pa.RecordBatch], decode: Decode, *, keeps_bytes: bool)
 
 @dataclass(frozen=True, slots=True)
 class Straight:
-    """What a Spark task does with its part: `records` reads ranges, and `decode` says which values it takes, and their columns.
+    """The part of a Spark task: `records` reads ranges, `decode` returns places and columns of the values it takes.
 
-    Of a part that holds a record of another kind nothing is staged; ranges that were committed before it was found stay. A row
-    of `LEFT` says so.
+    Stages nothing of a part with a record of another kind. Ranges that were committed before that record stay. A row of
+    `LEFT` says so.
     """
 
     records: Read
@@ -56,7 +56,7 @@ class Straight:
                 yield pa.RecordBatch.from_pylist([{"task": number, "stream_id": LEFT}], schema=LINES)
 
     def commit(self, writer: RangeWriter, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Commits range after range of the parts with these numbers, and yields what became of each."""
+        """Commits the parts with these numbers, range after range, and yields the outcomes."""
         for number in each_number(numbers):
             try:
                 yield from writer.whole(chain(self._decoded(number), [END_ROW]))

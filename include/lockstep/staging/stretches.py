@@ -1,4 +1,4 @@
-"""Stretches: rows as they come, cut where the stream changes."""
+"""Cuts rows into stretches of one stream, in their order."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ END, LEFT = -1, -2
 
 
 def stretches(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Each stream with its next rows, none of them empty: one Arrow batch may hold two ranges.
+    """Yields each stream with its next rows, none of them empty. One Arrow batch may hold two ranges.
 
-    Raises `BadData` for a row that does not say which stream it is of.
+    Raises `BadData` for a row without a stream.
     """
     for batch in batches:
         if not batch.num_rows:

@@ -1,4 +1,4 @@
-"""The tally: what one task has seen of each stream, added up batch by batch, exact whatever the span."""
+"""Tallies one task's records of each stream batch by batch, exactly for any span."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SPARK_LINES = (
 
 
 class Tally:
-    """Counts per stream; `from_offsets` are where the ranges begin, for the digest."""
+    """The counts per stream. `from_offsets` are the ranges' begins, for the digest."""
 
     def __init__(self, task: int, from_offsets: Mapping[int, int]) -> None:
         self._task = task
@@ -52,7 +52,7 @@ class Tally:
         self._lines: dict[int, dict[str, Any]] = {}
 
     def delivered(self, batch: pa.RecordBatch) -> None:
-        """These records came from the log: `_stream, _offset, _timestamp, _bytes`."""
+        """Counts records that came from the log: `_stream, _offset, _timestamp, _bytes`."""
         for stream, part in _by_stream(batch):
             line = self._line(stream)
             offsets = part.column("_offset").to_numpy(zero_copy_only=False)
@@ -66,7 +66,7 @@ class Tally:
             _widen(line, "min_timestamp", "max_timestamp", times["min"], times["max"])
 
     def staged(self, batch: pa.RecordBatch) -> None:
-        """These rows were staged: rejects have a `_reason`; a record of several rows is written once."""
+        """Counts staged rows. Rejects have a `_reason`. A record of several rows counts as written once."""
         for stream, part in _by_stream(batch):
             line = self._line(stream)
             good = part.column("_offset").filter(pc.is_null(part.column("_reason")))
@@ -76,16 +76,16 @@ class Tally:
 
     @property
     def has_lines(self) -> bool:
-        """Whether anything was counted."""
+        """Tells if anything was counted."""
         return bool(self._lines)
 
     def untouched(self) -> None:
-        """A task that saw no record says so by one line of zeros, so that its end can be told from its absence."""
+        """Adds a line of zeros if no record was counted. A missing line then means that the task did not end."""
         if not self._lines:
             self._line(min(self._from_offsets))
 
     def lines(self) -> pa.RecordBatch:
-        """One line per stream, as `LINES`."""
+        """Returns one line per stream, as `LINES`."""
         rows = []
         for line in self._lines.values():
             seen = line.pop("_written")
@@ -115,7 +115,7 @@ def _sizes(bytes_: pa.Array) -> pa.Array:
 
 
 def _distinct(offsets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Each offset once; as a log has them they need no search."""
+    """Returns each offset once. Offsets in a log's order need no search."""
     return offsets if (np.diff(offsets) > 0).all() else np.unique(offsets)
 
 
@@ -136,12 +136,12 @@ def _widen(line: dict[str, Any], low: str, high: str, least: Any, most: Any) -> 
 
 
 def lines_of(frame: DataFrame, targets: int = 1) -> tuple[ManifestLine, ...]:
-    """The lines that tasks have ended with, collected; each names its target's place where there are several."""
+    """Collects the final lines of the tasks. Each names its target's place if there are several."""
     return tuple(manifest_line(row.asDict(), targets) for row in frame.collect())
 
 
 def manifest_line(fields: dict[str, Any], targets: int = 1) -> ManifestLine:
-    """One of `LINES`; of several targets it says in `place` which one it is about."""
+    """Converts one of `LINES`. With several targets, its `place` names the target."""
     place = fields.pop("place", 0)
     digest = Digest(fields["delivered"], int(fields.pop("digest_sum")), int(fields.pop("digest_squares")))
     rows_of = tuple(fields["rows"] if each == place else 0 for each in range(targets)) if targets > 1 else ()

@@ -1,4 +1,4 @@
-"""Transforms: the functions of a pipeline's transform.py, found by name, and run on the records of a batch or on none."""
+"""Runs the functions of a pipeline's transform.py, found by name, on a batch's records or on an empty frame."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ SPARK_TYPES = {
 
 
 class Transforms:
-    """A pipeline's transforms as they were when its folder was loaded; a module is run once, when it is first needed."""
+    """The transforms of a pipeline as its folder was loaded. A module runs once, on first need."""
 
     def __init__(self, folder: PipelineFolder) -> None:
         self._folder = folder
         self._module: ModuleType | None = None
 
     def function(self, target: Target) -> Callable[..., DataFrame] | None:
-        """What makes the target's rows; None where the decoded columns go through."""
+        """Returns the function that makes the target's rows, or None if the decoded columns are the rows."""
         if target.transform is None and self._folder.transform is None:
             return None
         wanted = target.transform or NAME
@@ -66,7 +66,7 @@ class Transforms:
         )
 
     def columns(self, target: Target, spark: SparkSession) -> tuple[Column, ...]:
-        """The columns that reach the target, found by running its function on an empty frame."""
+        """Returns the columns that reach the target, found by running its function on an empty frame."""
         if self.function(target) is None:
             return self._folder.pipeline.columns
         frame = self.on_nothing(target, spark)
@@ -77,16 +77,16 @@ class Transforms:
 
     @property
     def given(self) -> str:
-        """The schema of what a transform is given."""
+        """Returns the schema of a transform's input."""
         declared = [f"`{column.name}` {column.type}" for column in self._folder.pipeline.columns]
         return ", ".join([GIVEN, *declared])
 
     def on_nothing(self, target: Target, spark: SparkSession) -> DataFrame:
-        """What the target's function makes of an empty frame."""
+        """Returns the output of the target's function for an empty frame."""
         return self.applied(target, spark.createDataFrame([], self.given), Run(self._where))
 
     def applied(self, target: Target, records: DataFrame, run: Run) -> DataFrame:
-        """The target's rows, made of decoded records; `run` is given to a function that takes a second parameter."""
+        """Returns the target's rows for decoded records. A function with a second parameter also takes `run`."""
         function = self.function(target)
         if function is None:
             return records
@@ -101,7 +101,7 @@ class Transforms:
         return made
 
     def _loaded(self, wanted: str) -> ModuleType:
-        """The module, from the very source that the definition's hash names."""
+        """Loads the module from the source that the definition's hash covers."""
         if self._folder.transform is None:
             raise BadDefinition(f"{self._where}: there is no transform.py, and a target names its function {wanted}")
         if self._module is None:
@@ -135,7 +135,7 @@ class Transforms:
 
 
 def _takes_run(function: Callable[..., DataFrame]) -> bool:
-    """Whether the second parameter is the run: it is called so, or nothing else could be meant for it."""
+    """Tells if the second parameter is the run: by its name, or because it is positional without a default."""
     _, *more = inspect.signature(function).parameters.values()
     if not more:
         return False

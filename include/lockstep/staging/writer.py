@@ -1,4 +1,4 @@
-"""The writer: one Spark task, one connection, one transaction: COPY, COMMIT, and only then the task's lines."""
+"""Writes in one Spark task, over one connection and transaction: COPY, COMMIT, and only then the task's lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RAW = [name for name, _ in RAW_COLUMNS if name != "_task"]
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Where a task's rows go. `dsn` connects as the stager and sets the time-outs of a staging session.
+    """The destination of a task's rows. `dsn` connects as the stager and sets the time-outs of a staging session.
 
     `tombs` are the staging tables, each with its columns, of the targets that a tombstone deletes from.
     """
@@ -42,19 +42,19 @@ class Writer:
     beside: str | None = None  # the table for the bytes of what a transform is given, where they are to be kept
 
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Stages decoded records and counts them as delivered and written: the way of a pipeline without a transform."""
+        """Stages decoded records and counts them as delivered and written, for a pipeline without a transform."""
         tally = Tally(attempt_id(), self.from_offsets)
         yield from self._write(map(unfiltered, _counted(joined(batches), tally.delivered)), tally)
 
     def outlet(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Stages what a transform yields and counts it as written; what was delivered the intake has counted."""
+        """Stages the transform's rows and counts them as written. The intake has counted the delivered records."""
         yield from self._write((as_staged(batch) for batch in batches), Tally(attempt_id(), self.from_offsets))
 
     def intake(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Counts what is delivered, keeps rejects and deletions to itself and yields the rest to the transform.
+        """Counts the delivered records, keeps rejects and deletions to itself and yields the rest to the transform.
 
-        Its lines and its rows are committed together when the input is at its end: no end, no line. It goes by a number
-        that no outlet has, also where one task does both: who reads a range and who stages rows win or lose apart.
+        Commits its lines and rows together at the end of the input: no end, no line. Its task number is never an
+        outlet's, even if one task does both: the reader of a range and the stager of rows win or lose apart.
         """
         task = -1 - attempt_id()
         tally, kept, raw = Tally(task, self.from_offsets), [], []
@@ -79,7 +79,7 @@ class Writer:
             copy_rows(cur, "lockstep", "source_manifest", self._source_lines(tally.lines()))
 
     def _aside(self, kept: list[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
-        """Which rows go into which table: rejects into the first, a tombstone into each that it deletes from."""
+        """Yields each table with its rows: rejects for the first table, a tombstone for each table it deletes from."""
         tombs = dict(self.tombs)
         for table, columns in ({self.table: self.columns} | tombs).items():
             rows = []
@@ -92,7 +92,7 @@ class Writer:
                 yield table, rows
 
     def _keep_beside(self, table: str, raw: list[pa.RecordBatch]) -> None:
-        """A transaction of its own: records do not change, so whichever try has read them, these are their bytes."""
+        """Stages bytes in a transaction of their own. Records never change, so any try's bytes are right."""
         with staging_session(self.dsn) as cur:
             _stage(cur, table, raw, attempt_id())
 
@@ -133,14 +133,14 @@ def _counted(batches: Iterable[pa.RecordBatch], count: Any) -> Iterator[pa.Recor
 
 
 def unfiltered(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Without what the format itself let go: it was delivered, and is neither written nor rejected."""
+    """Returns the batch without records that the format filtered. They are delivered, not written or rejected."""
     if "_filtered" not in batch.schema.names:
         return batch
     return batch.filter(pc.invert(batch.column("_filtered")))
 
 
 def _stageable(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-    """Without the columns that the transform takes away: the staging table has only what leaves it."""
+    """Returns the batch without the columns that the transform drops, as the staging table has them."""
     return batch.select([n for n in batch.schema.names if n in columns or n.startswith("_")])
 
 
@@ -150,15 +150,15 @@ def _with_task(batch: pa.RecordBatch, task: int) -> pa.RecordBatch:
 
 
 def accepted(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """What a transform is given: decoded columns and the reserved ones that it may read."""
+    """Returns a transform's input: decoded columns, and the reserved ones that it may read."""
     hidden = {"_ordinal", "_deleted", "_reason", "_value", *NOT_STAGED}
     return batch.select([name for name in batch.schema.names if name not in hidden])
 
 
 def as_staged(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """What left a transform, with the reserved columns it need not know of filled in.
+    """Returns a transform's output with the missing reserved columns filled in.
 
-    Raises `ValueError` for a row that does not say which record it comes from.
+    Raises `ValueError` for a row that does not name its record.
     """
     for name in ("_stream", "_offset", "_ordinal"):
         if name in batch.schema.names and batch.column(name).null_count:
