@@ -1,4 +1,4 @@
-"""Airflow's door: a pipeline becomes a DAG; with `web` the only rooms that know Airflow."""
+"""Turns pipelines into DAGs. Only this package and `web` know Airflow."""
 
 from lockstep.airflow.dag import asset_of, assets_of, dag_for
 from lockstep.airflow.history import dags_for, history_for

@@ -1,4 +1,4 @@
-"""The task that waits for a person's approval, and writes what Airflow recorded of it into the ledger."""
+"""Waits for a person's approval in a task, and writes Airflow's record of it into the ledger."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class RecordedApproval(ApprovalOperator):
-    """Shows what the ledger would do, and records the response as Airflow resumes the task with it.
+    """The task that shows the effect on the ledger, and records the response when Airflow resumes it.
 
-    The response is Airflow's own record of it. An XCom is never believed, for any user with edit rights can write one.
+    The response is Airflow's own record. XComs are not evidence, because any user with edit rights can write one.
     """
 
     def __init__(self, *, door: Door, approvers: tuple[str, ...] = (), **settings: Any) -> None:
@@ -27,7 +27,7 @@ class RecordedApproval(ApprovalOperator):
         self.approvers = approvers
 
     def execute(self, context: Context) -> Any:
-        """Asks, and shows what the ledger itself says about the request."""
+        """Asks for approval, and shows the ledger's own account of the request."""
         self.subject, self.body = asked.shown_to_approver(self.door)
         return super().execute(context)
 

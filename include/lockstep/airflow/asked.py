@@ -1,4 +1,4 @@
-"""The tasks of a run of history that need no Spark: what is asked for, what was approved, and what has come of it."""
+"""Runs the tasks of a history run that need no Spark: the request, its approval, and the announcement."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ UNSAID = "no reason given"
 
 
 def ask(door: Door, approvers: Sequence[str] = ()) -> str | None:
-    """The task that goes on with this run, None where none does; requests are written down, or a decision is taken.
+    """Opens the run's requests, or takes its decision. Returns the next task, or None if there is none.
 
-    An interval that is not closed yet is waited for; where nothing is to be done the run is skipped.
+    Waits for the end of an open interval. Skips the run if there is nothing to do.
     """
     from lockstep.steps import history
     from lockstep.steps.edges import GRACE
@@ -66,7 +66,7 @@ def ask(door: Door, approvers: Sequence[str] = ()) -> str | None:
 
 
 def shown_to_approver(door: Door) -> tuple[str, str]:
-    """Returns what is asked for by whom, and what would change, as the ledger and the broker say it now."""
+    """Returns the request with its author, and the changes it would make, by ledger and broker now."""
     from lockstep.steps import history
 
     run = this_run()
@@ -82,7 +82,7 @@ def shown_to_approver(door: Door) -> tuple[str, str]:
 
 
 def record_approval(door: Door, response: Mapping[str, Any], approvers: Sequence[str]) -> None:
-    """Writes into the ledger who approved, by Airflow's record. An approval that does not count is recorded as refused."""
+    """Records the approval in the ledger, by Airflow's record. Records an invalid approval as refused."""
     from lockstep.steps import history
 
     why = (response.get("params_input") or {}).get("reason") or "approved as shown"
@@ -99,7 +99,10 @@ def record_approval(door: Door, response: Mapping[str, Any], approvers: Sequence
 
 
 def approved(door: Door) -> None:
-    """Asks for what was shown, or accepts the loss. Refuses where the ledger holds no approval of this run."""
+    """Opens the requests that were shown, or accepts the loss.
+
+    Refuses without an approval of this run in the ledger.
+    """
     from lockstep.steps import history
 
     run, key = this_run(), key_of_ask()
@@ -114,7 +117,7 @@ def approved(door: Door) -> None:
 
 
 def announce(door: Door, assets: Sequence[Asset]) -> None:
-    """Every batch that was committed for this run is said where others listen."""
+    """Announces every batch that was committed for this run: asset event, metrics, lineage."""
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger.commit import committed_ranges
     from lockstep.steps import history
@@ -135,7 +138,7 @@ def announce(door: Door, assets: Sequence[Asset]) -> None:
 
 
 def this_run() -> HistoryRun:
-    """What Airflow tells of the run that this task belongs to."""
+    """Returns Airflow's facts of this task's run."""
     context = get_current_context()
     run = context["dag_run"]
     begin, end = run.data_interval_start, run.data_interval_end
@@ -144,7 +147,7 @@ def this_run() -> HistoryRun:
 
 
 def key_of_ask() -> str:
-    """The key under which this run's `ask` has asked: clearing a later task alone counts as a clear of the run."""
+    """Returns the key of this run's `ask`. Clearing a later task alone also counts as a clear of the run."""
     said: dict[str, str] = get_current_context()["ti"].xcom_pull(task_ids="ask", key="asked")
     run = this_run()
     if not run.has_key(said["key"]):  # an XCom can be rewritten, and must not lead to what another run was allowed
@@ -153,25 +156,25 @@ def key_of_ask() -> str:
 
 
 def asker() -> str | None:
-    """The user who triggered the run, as Airflow recorded it."""
+    """Returns the user who triggered the run, as Airflow recorded it."""
     name: str | None = get_current_context()["dag_run"].triggering_user_name
     return name
 
 
 def person(key: str, why: str | None = None, who: str | None = None) -> Person:
-    """Whoever has triggered the run, or somebody else in it, as the ledger keeps him."""
+    """Returns the triggering user, or `who`, as the ledger records a person."""
     dag_run = get_current_context()["dag_run"]
     return Person(f"{who or dag_run.triggering_user_name or 'airflow'}@{dag_run.dag_id}", why or UNSAID, key)
 
 
 def asks_approval() -> None:
-    """Skips the task unless the run waits for somebody's approval."""
+    """Skips the task unless the run waits for an approval."""
     if get_current_context()["ti"].xcom_pull(task_ids="ask", key="asked")["mode"] != APPROVE:
         raise AirflowSkipException("nobody is asked for approval")
 
 
 def _refuse_forged(door: Door, at: Surroundings, asked: Asking) -> None:
-    """Records that the task `approve` counts as done without an approval, with the user whom its XCom names."""
+    """Records that the task `approve` is marked done without an approval, with the user that its XCom names."""
     from lockstep.steps import history
 
     claim = get_current_context()["ti"].xcom_pull(task_ids="approve")

@@ -1,4 +1,4 @@
-"""Airflow's connections, as the environment that every door of Lockstep reads."""
+"""Converts Airflow's connections to the environment variables of Lockstep."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def environment(
     registry_conn_id: str | None = None,
     store: Store | None = None,
 ) -> dict[str, str]:
-    """The servers' addresses, the clients' options and the store's address, without those that are set already."""
+    """Returns addresses of servers and store, and options of clients. Omits variables that are already set."""
     found: dict[str, str] = {}
     if not environ.get("LOCKSTEP_DSN"):
         found["LOCKSTEP_DSN"] = dsn(postgres_conn_id, environ)
@@ -58,7 +58,7 @@ def environment(
 
 
 def dsn(postgres_conn_id: str, environ: Mapping[str, str] = os.environ) -> str:
-    """How to reach the ledger's database."""
+    """Returns the DSN of the ledger's database."""
     return environ.get("LOCKSTEP_DSN") or _dsn(_connection(postgres_conn_id, "LOCKSTEP_DSN"))
 
 
@@ -74,7 +74,7 @@ def _connection(conn_id: str, variable: str) -> Connection:
 
 
 def _dsn(connection: Connection) -> str:
-    """The connection as a URI of libpq's."""
+    """Converts the connection to a URI of libpq."""
     login = quote(connection.login or "", safe="")
     if connection.password:
         login += f":{quote(connection.password, safe='')}"
@@ -85,7 +85,7 @@ def _dsn(connection: Connection) -> str:
 
 
 def _address(connection: Connection, store: Store) -> str:
-    """Where a store is: an address of libpq's, or for files the connection's path."""
+    """Returns a store's address: a URI of libpq, or for files the connection's path."""
     return str(connection.extra_dejson.get("path", "")) if isinstance(store, Files) else _dsn(connection)
 
 
@@ -97,7 +97,10 @@ def _kafka(connection: Connection) -> dict[str, str]:
 
 
 def _registry(connection: Connection) -> dict[str, str]:
-    """An HTTP connection: schema is http or https, login and password are the client's, extra holds its options."""
+    """Converts an HTTP connection to the registry's variables.
+
+    Its schema is http or https. Login and password are the client's. Its extra holds the client's options.
+    """
     host, options = connection.host or "", dict(connection.extra_dejson)
     address = host if "://" in host else f"{connection.schema or 'http'}://{host}"
     if connection.login:

@@ -1,4 +1,4 @@
-"""A pipeline becomes a DAG: each run plans, stages, validates, commits and announces one batch."""
+"""Builds a pipeline's DAG: each run plans, stages, validates, commits and announces one batch."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ PARAMS = {
 
 
 def asset_of(pipeline: Pipeline) -> Asset:
-    """The table that a pipeline fills, the first of several, for DAGs that are to run after each of its batches."""
+    """Returns the asset of a pipeline's first table, for DAGs that run after each of its batches."""
     return assets_of(pipeline)[0]
 
 
 def assets_of(pipeline: Pipeline) -> list[Asset]:
-    """All tables that a pipeline fills: one for each target, in the definition's order."""
+    """Returns the assets of all tables of a pipeline, in the definition's order."""
     return [Asset(name=target.table, uri=f"lockstep://{target.table}", group="lockstep") for target in pipeline.targets]
 
 
@@ -64,13 +64,13 @@ def _how(pipeline: Pipeline) -> str:
 
 
 def door_of(pipeline: Pipeline, postgres_conn_id: str, kafka_conn_id: str, registry_conn_id: str) -> Door:
-    """The way to a pipeline's servers; the registry's connection is asked for by a pipeline of Avro alone."""
+    """Returns the connections of a pipeline. Only an Avro pipeline has the registry's connection."""
     registered = registry_conn_id if isinstance(pipeline.format, Avro) else None
     return Door(pipeline.name, postgres_conn_id, kafka_conn_id, registered, pipeline.store)
 
 
 def both(pipeline: Pipeline, default_args: dict[str, Any] | None) -> dict[str, Any]:
-    """What holds for the live DAG and for the history, unless somebody says otherwise."""
+    """Returns the common defaults of the live DAG and the history DAG."""
     known = {"owner": pipeline.owner or "lockstep", "retries": 2, "retry_delay": timedelta(seconds=30)}
     return {
         "start_date": EPOCH,
@@ -90,10 +90,10 @@ def dag_for(
     default_args: dict[str, Any] | None = None,
     **settings: Any,
 ) -> DAG:
-    """The live DAG of a pipeline, under its name; what is passed on to Airflow's `DAG` wins over what stands here.
+    """Returns the live DAG of a pipeline, under its name. `settings` for Airflow's `DAG` override the defaults here.
 
-    `spark_conn_id` leads to a master, for spark-submit, or to a Spark Connect server, whose JVM is warm already.
-    Safety rests on the ledger alone: `max_active_runs` only saves runs that would find the batch held.
+    `spark_conn_id` names a master, for spark-submit, or a running Spark Connect server. Safety rests on the ledger
+    alone: `max_active_runs` only saves runs that would find the batch held.
     """
     door = door_of(pipeline, postgres_conn_id, kafka_conn_id, registry_conn_id)
     tables = " and ".join(target.table for target in pipeline.targets)
@@ -108,7 +108,7 @@ def dag_for(
 
         @task
         def plan() -> int:
-            """Writes the next batch down, or says why there is none."""
+            """Plans the next batch, or says why there is none."""
             return steps.plan(door)
 
         stage = submit.submitted(
@@ -124,17 +124,17 @@ def dag_for(
 
         @task
         def validate(batch_id: int) -> str | int:
-            """Checks what is staged and keeps the verdict; returns the attempt that may be committed."""
+            """Checks the staged rows and records the verdict. Returns the attempt that may be committed."""
             return steps.validate(door, batch_id)
 
         @task
         def commit(batch_id: int, fence: str | int) -> None:
-            """Moves results and offsets together, in one transaction."""
+            """Commits results and offsets together, in one transaction."""
             steps.commit(door, batch_id, fence)
 
         @task(outlets=assets_of(pipeline))
         def announce(batch_id: int, fence: str | int) -> None:
-            """Says what is already true: asset event, lineage, metrics, consumer group."""
+            """Announces the commit: asset event, lineage, metrics, consumer group."""
             steps.announce(door, assets_of(pipeline), batch_id, fence)
 
         batch_id = plan()

@@ -1,4 +1,4 @@
-"""What a task works with: its servers by connection or environment, its pipeline, and its answers in Airflow's words."""
+"""Gives a task its servers, by connection or environment, its pipeline, and Airflow's errors for refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Which pipeline a DAG runs, the connections that lead to its servers, and the store whose connection leads to results."""
+    """The pipeline of a DAG, the connections to its servers, and the store with its own connection."""
 
     pipeline: str
     postgres_conn_id: str
@@ -35,20 +35,23 @@ class Door:
     store: Store | None = None
 
     def environment(self) -> dict[str, str]:
-        """What leads a process to the servers; a variable that is set already wins over a connection."""
+        """Returns the variables that lead a process to the servers.
+
+        A variable that is already set overrides a connection.
+        """
         return environment(
             self.postgres_conn_id, self.kafka_conn_id, registry_conn_id=self.registry_conn_id, store=self.store
         )
 
     def folder(self) -> PipelineFolder:
-        """The pipeline as it lies on disk now."""
+        """Loads the pipeline from disk now."""
         from lockstep.adapters.folders import load
 
         return load(self.pipeline)
 
     @contextmanager
     def opened(self, step: str | None = None) -> Iterator[Surroundings]:
-        """The servers; what is refused is said in Airflow's words, and how long a step took is a metric."""
+        """Opens the servers for the block. Converts refusals to Airflow's errors, and measures the step's seconds."""
         from lockstep.cli.surroundings import surroundings
 
         began = time.perf_counter()
@@ -64,7 +67,10 @@ class Door:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Somebody else did it: skipped. Data or code is at fault: failed, and trying again is no use. Else: failed, retried."""
+    """Converts refusals to Airflow's errors.
+
+    A superseded attempt is skipped. A fault of data or code fails without a retry. Anything else fails with a retry.
+    """
     try:
         yield
     except Superseded as answer:
@@ -76,7 +82,7 @@ def told() -> Iterator[None]:
 
 
 def caller() -> Caller:
-    """This task's run, as the ledger knows it: its run is the key, so that a cleared run finds its batch again."""
+    """Returns this task's run for the ledger. The run id is the key, so that a cleared run finds its batch again."""
     context = get_current_context()
     ti, params = context["ti"], context.get("params") or {}
     task_run = TaskRun(ti.dag_id, ti.run_id, str(ti.id), ti.try_number)
@@ -90,20 +96,20 @@ def caller() -> Caller:
 
 
 def push(**values: Any) -> None:
-    """Facts for the task's own page."""
+    """Pushes facts to the task's own page, as XComs."""
     ti = get_current_context()["ti"]
     for key, value in values.items():
         ti.xcom_push(key=key, value=value)
 
 
 def measure_seconds(pipeline: str, step: str, seconds: float) -> None:
-    """How long a step of ours took, apart from what Airflow adds."""
+    """Measures the duration of a step, without Airflow's overhead."""
     stats.timing("lockstep.step", seconds * 1000, tags={"pipeline": pipeline, "step": step})
 
 
 @contextmanager
 def led(environ: Mapping[str, str]) -> Iterator[None]:
-    """These variables for the block only: `dag.test()` runs the tasks of many pipelines in one process."""
+    """Sets these variables for the block only: `dag.test()` runs the tasks of many pipelines in one process."""
     before = {name: os.environ.get(name) for name in environ}
     os.environ.update(environ)
     try:

@@ -1,4 +1,4 @@
-"""The fields by which a run of a pipeline's history is triggered, as Airflow shows and checks them."""
+"""Defines the form of a history run, as Airflow shows and checks it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TITLES = {
 
 
 def fields(*, approval: bool) -> dict[str, Param]:
-    """The form; `approval` is what its box says before anybody touches it."""
+    """Returns the form's fields. `approval` is the initial state of its box."""
     return {
         "action": Param(
             default=None,

@@ -1,4 +1,4 @@
-"""A pipeline's second DAG: backfills, and runs that are triggered by hand to fill, replay, accept a loss or skip."""
+"""Builds a pipeline's second DAG, for backfills and for manual runs that fill, replay, accept a loss or skip."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ shows what would change, *approval* waits for somebody. The runs of the schedule
 
 
 def dags_for(pipeline: Pipeline, *, history: Mapping[str, Any] | None = None, **settings: Any) -> tuple[DAG, DAG]:
-    """Both DAGs of a pipeline, live and history, with the same connections and settings; `history` adds to the second one's."""
+    """Returns both DAGs of a pipeline, live and history, with common settings. `history` adds to the second one's."""
     shared = {name: value for name, value in settings.items() if name not in LIVE_ONLY}
     return dag_for(pipeline, **settings), history_for(pipeline, **(shared | dict(history or {})))
 
@@ -53,9 +53,9 @@ def history_for(  # noqa: PLR0913 - each is a setting that a DAG file may give
     default_args: dict[str, Any] | None = None,
     **settings: Any,
 ) -> DAG:
-    """The history DAG of a pipeline; what is passed on to Airflow's `DAG` wins over what stands here.
+    """Returns the history DAG of a pipeline. `settings` for Airflow's `DAG` override the defaults here.
 
-    `approval` ticks the form's box from the start. `approvers` names the users who may approve, by their ids: a replay
+    `approval` ticks the form's box from the start. `approvers` names the users who may approve, by their ids. A replay
     or an accepted loss then always waits for one of them.
     """
     named = checked_approvers(approvers)
@@ -72,7 +72,7 @@ def history_for(  # noqa: PLR0913 - each is a setting that a DAG file may give
 
         @task.branch
         def ask() -> str | None:
-            """Writes down what is asked for; accepts a loss or skips where nobody is to approve."""
+            """Records the request. Accepts a loss or skips if no approval is needed."""
             return asked.ask(door, named)
 
         rehearse = submit.submitted(
@@ -99,7 +99,7 @@ def history_for(  # noqa: PLR0913 - each is a setting that a DAG file may give
 
         @task
         def approved() -> None:
-            """Asks for what was shown, once the ledger holds the approval."""
+            """Opens the request that was shown, once the ledger holds the approval."""
             asked.approved(door)
 
         work = submit.submitted(
@@ -116,7 +116,7 @@ def history_for(  # noqa: PLR0913 - each is a setting that a DAG file may give
 
         @task(outlets=assets_of(pipeline), trigger_rule=WHEN_ASKED)
         def announce() -> None:
-            """Says what is already true, by whichever try of `work`: asset event, lineage, metrics."""
+            """Announces the commits of any try of `work`: asset event, lineage, metrics."""
             asked.announce(door, assets_of(pipeline))
 
         begin, end = ask(), announce()

@@ -1,4 +1,4 @@
-"""Hours that are complete, told one by one: an asset of their own, and an event for each with the hour as partition key."""
+"""Announces complete hours one by one: an asset event for each, with the hour as partition key."""
 
 from __future__ import annotations
 
@@ -19,22 +19,28 @@ if TYPE_CHECKING:
 
 
 def hours_of(pipeline: Pipeline) -> Asset:
-    """The hours that a pipeline has completed, for DAGs that are to run once for each: `PartitionedAssetTimetable`."""
+    """Returns the asset of a pipeline's complete hours.
+
+    DAGs that run once for each hour use it with `PartitionedAssetTimetable`.
+    """
     table = pipeline.first.table
     return Asset(name=f"{table}.hours", uri=f"lockstep://{table}/hours", group="lockstep")
 
 
 def tell_hours(door: Door, asset: Asset, behind: XComArg) -> None:
-    """Two tasks behind a run, which also run when it had nothing to do: which hours are to be told, and one for each."""
+    """Adds two tasks behind a run: one finds the hours to announce, one announces each.
+
+    They also run if the run had nothing to do.
+    """
 
     @task(trigger_rule="none_failed")
     def hours() -> list[str]:
-        """Keeps the hours that are complete by now; those that nobody has told yet are told next."""
+        """Records the hours that are complete by now. Returns those that are not announced yet."""
         return find(door)
 
     @task(outlets=[asset], max_active_tis_per_dagrun=1, map_index_template="{{ hour }}")
     def say_hour(until: str) -> None:
-        """Says of one hour that it is complete, with the offsets and the batches that prove it."""
+        """Announces one complete hour, with the offsets and the batches that prove it."""
         say(door, asset, datetime.fromisoformat(until))
 
     found = hours()
@@ -43,7 +49,10 @@ def tell_hours(door: Door, asset: Asset, behind: XComArg) -> None:
 
 
 def find(door: Door) -> list[str]:
-    """The ends of the hours that this run is to tell, the oldest first; skips where there are none."""
+    """Records complete hours and returns the ends of those to announce, the oldest first.
+
+    Skips the task without any.
+    """
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger.hours import to_tell
     from lockstep.steps.hours import keep_hours
@@ -64,7 +73,7 @@ def find(door: Door) -> list[str]:
 
 
 def say(door: Door, asset: Asset, until: datetime) -> None:
-    """The asset event of one hour. It may be said again: a task that is tried again, or cleared, says the same."""
+    """Emits the asset event of one hour. A repeated or cleared task emits the same event again."""
     from lockstep.adapters.postgres import COMMITTER, transaction
     from lockstep.ledger.hours import hour, insert_told
 

@@ -1,4 +1,4 @@
-"""A task that runs one of our jobs on Spark: by a driver of its own, or on a Spark that is warm, as its connection says."""
+"""Runs one of our jobs on Spark in a task: by a driver of its own, or on a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
 
 class SparkJobOperator(SparkSubmitOperator):
-    """Submits the job; where the connection is one of Spark Connect it runs in the task's own process and starts no JVM."""
+    """A task that submits the job.
+
+    For a Spark Connect connection, it runs the job in its own process, without a JVM.
+    """
 
     _runs_here = False
 
     def execute(self, context: Context) -> None:
-        """The job's own words go to the task's log; one that fails is tried again."""
+        """Runs the job with its messages in the task's log. Raises `AirflowException` if it fails, for a retry."""
         if not is_warm(Connection.get(self._conn_id)):
             self._hook = self._get_hook()  # it reads its connection, which the driver is not given
             with withheld():
@@ -36,7 +39,7 @@ class SparkJobOperator(SparkSubmitOperator):
             raise AirflowException(f"{self.task_id}: the line above says why")
 
     def on_kill(self) -> None:
-        """What was begun on Spark ends with the task."""
+        """Ends the task's jobs on Spark."""
         if not self._runs_here:
             super().on_kill()
             return
@@ -47,5 +50,5 @@ class SparkJobOperator(SparkSubmitOperator):
 
 
 def is_warm(connection: Connection) -> bool:
-    """Whether the connection leads to a Spark Connect server instead of a master."""
+    """Tells if the connection leads to a Spark Connect server instead of a master."""
     return bool(connection.conn_type == SparkConnectHook.conn_type)

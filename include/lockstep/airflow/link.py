@@ -1,4 +1,4 @@
-"""From a task's page to its batch."""
+"""Links a task's page to its batch."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 
 class BatchLink(BaseOperatorLink):
-    """The page of the batch that the run has planned; no link where there is none."""
+    """The link to the batch that the run has planned. Empty if there is none."""
 
     name = "Batch"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's signature
-        """Where the batch is shown, below Airflow's own address."""
+        """Returns the batch's page, below Airflow's own address."""
         return _page(ti_key, "plan", "return_value")
 
 
 class HistoryLink(BaseOperatorLink):
-    """The page of the newest batch that was committed for a run of history; no link where there is none."""
+    """The link to the newest batch that was committed for a history run. Empty if there is none."""
 
     name = "Batch"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's signature
-        """Where the batch is shown, below Airflow's own address."""
+        """Returns the batch's page, below Airflow's own address."""
         return _page(ti_key, "work", "batch")
 
 
 def _page(ti_key: TaskInstanceKey, task_id: str, key: str) -> str:
-    """The page of the batch that a task of the same run has left under a key."""
+    """Returns the page of the batch that a task of the same run has stored under a key."""
     batch_id = BaseXCom.get_one(key=key, dag_id=ti_key.dag_id, task_id=task_id, run_id=ti_key.run_id)
     return f"/lockstep/dags/{quote(ti_key.dag_id)}/batches/{batch_id}" if batch_id else ""

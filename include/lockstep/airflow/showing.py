@@ -1,4 +1,4 @@
-"""What a reviewer is shown before history is changed: stretches, counts and the first rows that differ, as Markdown."""
+"""Formats the preview of a change of history as Markdown: offset ranges, counts and the first rows that differ."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rehearsed(called: Iterable[Called], targets: Iterable[Target]) -> str:
 
 
 def difference(called: Iterable[Called], means: Mapping[str, str]) -> str:
-    """What each lane's request would do, and what a request of that lane means."""
+    """Formats what each lane's request would do, and what a request of that lane means."""
     return "\n\n".join([*(_one(each, means[each.lane]) for each in called), NOTHING])
 
 
@@ -36,7 +36,7 @@ def request(asked: Asking, found: str) -> str:
 
 
 def losses(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The offsets that would be given up for good."""
+    """Formats the offsets that would be given up for good."""
     head = ("partition", "from_offset", "until_offset", "position", "log_start")
     table = _table(head, [[str(row[name]) for name in head] for row in rows])
     return f"These offsets would be recorded as **lost**: nobody reads them any more.\n\n{table}\n\n{NOTHING}"
@@ -72,6 +72,6 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown takes for nothing but text."""
+    """Escapes text for Markdown."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
     return "".join(f"\\{each}" if each in "\\|`*_[]()#!~" else each for each in escaped)

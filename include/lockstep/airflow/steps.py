@@ -1,4 +1,4 @@
-"""The steps as tasks: each loads what it needs, calls the same step as the command line, and says what it found."""
+"""Runs the steps as tasks: each loads its imports, calls the command line's step, and reports the result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def plan(door: Door) -> int:
-    """The batch that this run is to do; skips the run when there is none for it, fails it when a person must decide."""
+    """Returns the batch of this run. Skips the run without one, and fails it if a person must decide."""
     from lockstep.steps import plan as step
 
     with door.opened("plan") as at:
@@ -38,7 +38,7 @@ def plan(door: Door) -> int:
 
 
 def validate(door: Door, batch_id: int) -> str | int:
-    """The fence of this run's attempt, once its verdict lets it pass."""
+    """Returns the fence of this run's attempt, after its verdict passes."""
     from lockstep.steps import validate as step
     from lockstep.steps.pick_up import pick_up
 
@@ -50,7 +50,7 @@ def validate(door: Door, batch_id: int) -> str | int:
 
 
 def commit(door: Door, batch_id: int, fence: str | int) -> None:
-    """The attempt is committed when this returns, by whichever try of this task."""
+    """Commits the attempt, or finds that an earlier try of this task has."""
     from lockstep.steps import commit as step
 
     with door.opened("commit") as at:
@@ -60,7 +60,7 @@ def commit(door: Door, batch_id: int, fence: str | int) -> None:
 
 
 def announce(door: Door, assets: Sequence[Asset], batch_id: int, fence: str | int) -> None:
-    """Everything that the commit made true is said where others listen; what cannot be said undoes nothing."""
+    """Announces the commit: consumer group, asset events, metrics, lineage. A failed announcement undoes nothing."""
     from lockstep.steps import announce as step
     from lockstep.steps import status
 

@@ -1,4 +1,4 @@
-"""The tasks that run on Spark: what leads the driver to its work, and what it came to."""
+"""Builds the tasks that run on Spark: the driver's settings before, and the attempt's state after."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JOBS = "spark_jobs"
 
 
 def job(name: str) -> str:
-    """The file that spark-submit runs: beside the sources, else where the wheel has put it."""
+    """Returns the file that spark-submit runs: beside the sources, else in the wheel's place."""
     places = [Path(__file__).parents[3] / JOBS / name, Path(sys.prefix) / "share" / "lockstep" / JOBS / name]
     for place in places:
         if place.is_file():
@@ -32,7 +32,7 @@ def job(name: str) -> str:
 
 
 def jars() -> str:
-    """Spark's Kafka connector, as `--jars` takes it."""
+    """Returns Spark's Kafka connector, as `--jars` takes it."""
     from lockstep.adapters.connector import connector_jars
 
     with told():
@@ -40,7 +40,7 @@ def jars() -> str:
 
 
 def class_path() -> str:
-    """The fixed codecs that stand before pyspark's own jars."""
+    """Returns the class path of the fixed codecs, which precede pyspark's own jars."""
     from lockstep.adapters.connector import class_path as settings
 
     with told():
@@ -48,7 +48,7 @@ def class_path() -> str:
 
 
 def archive(spark_conn_id: str) -> str:
-    """The engine as a zip, for executors on other machines, which have not installed it."""
+    """Returns the engine as a zip for executors on other machines, or an empty string if none is needed."""
     from lockstep.adapters import shipping
 
     connection = Connection.get(spark_conn_id)
@@ -57,7 +57,7 @@ def archive(spark_conn_id: str) -> str:
 
 
 def driver_options() -> str:
-    """What the driver's JVM is told."""
+    """Returns the options of the driver's JVM."""
     from lockstep.adapters import jvm
 
     return jvm.driver_options()
@@ -73,7 +73,7 @@ MACROS = {
 
 
 def submitted(door: Door, spark_conn_id: str, job: str, arguments: Sequence[str], **task: Any) -> SparkJobOperator:
-    """A task that runs one of our jobs on Spark, with the pipeline's name and these arguments."""
+    """Returns a task that runs one of our jobs on Spark, with the pipeline's name and these arguments."""
     return SparkJobOperator(
         conn_id=spark_conn_id,
         name=f"lockstep {door.pipeline}",
@@ -91,7 +91,10 @@ def submitted(door: Door, spark_conn_id: str, job: str, arguments: Sequence[str]
 
 
 def lead_to(door: Door) -> Callable[[Mapping[str, Any]], None]:
-    """Before spark-submit: the batch must still wait; the driver finds its servers in its environment, never in arguments."""
+    """Returns a hook before spark-submit that requires a planned batch and sets the driver's environment.
+
+    The driver finds its servers there, never in arguments.
+    """
 
     def before(context: Mapping[str, Any]) -> None:
         from lockstep.steps.pick_up import require_planned
@@ -104,7 +107,7 @@ def lead_to(door: Door) -> Callable[[Mapping[str, Any]], None]:
 
 
 def tell_driver(door: Door, **more: str) -> None:
-    """The driver's environment, which spark-submit inherits from this process: servers, its task, and what it is allowed."""
+    """Sets the driver's environment, which spark-submit inherits from this process: servers, task, permissions."""
     from lockstep.adapters.processes import this_owner
 
     who = caller()
@@ -117,7 +120,7 @@ def tell_driver(door: Door, **more: str) -> None:
 
 
 def look_after(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
-    """After spark-submit: the ledger says whether this run's attempt is staged; if not, somebody else has the batch."""
+    """Returns a hook after spark-submit. It raises unless this run's attempt is staged, and records its seconds."""
 
     def after(context: Mapping[str, Any], _result: Any) -> None:
         from lockstep.adapters.postgres import READER, transaction

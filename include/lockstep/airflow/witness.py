@@ -1,4 +1,4 @@
-"""What a committed batch tells the world: asset event, metrics, and OpenLineage with the offsets it covered."""
+"""Announces a committed batch: asset event, metrics, and OpenLineage with the covered offsets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COUNTS = ("delivered", "written", "filtered", "rejected")
 
 @attrs.define
 class OffsetsRunFacet(RunFacet):
-    """Which offsets of which partitions a run has moved, as docs/openlineage/OffsetsRunFacet.json describes it."""
+    """The offsets of each partition that a run has moved, as docs/openlineage/OffsetsRunFacet.json describes it."""
 
     pipeline: str
     batch: int
@@ -44,18 +44,18 @@ class OffsetsRunFacet(RunFacet):
 
 
 def counts(ranges: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """A batch's counts over all its ranges."""
+    """Adds up a batch's counts over all its ranges."""
     return {name: sum(row[name] or 0 for row in ranges) for name in COUNTS}
 
 
 def say_to_consumers(asset: Asset, batch_id: int, token: int, ranges: Sequence[Mapping[str, Any]], **more: Any) -> None:
-    """The asset event: whoever is scheduled on the table learns which batch, ranges and counts are new in it."""
+    """Emits the asset event: consumers of the table learn the new batch, its ranges and its counts."""
     news: dict[str, Any] = {"batch": batch_id, "attempt": token, "ranges": _plain(ranges), **counts(ranges), **more}
     get_current_context()["outlet_events"][asset].extra = news
 
 
 def measure(pipeline: str, ranges: Sequence[Mapping[str, Any]], streams: Sequence[Mapping[str, Any]]) -> None:
-    """Rows, rejects, lag and headroom, through Airflow's own metrics."""
+    """Emits rows, rejects, lag and headroom through Airflow's own metrics."""
     tags, sums = {"pipeline": pipeline}, counts(ranges)
     stats.incr("lockstep.rows", sums["written"], tags=tags)
     stats.incr("lockstep.rejects", sums["rejected"], tags=tags)
@@ -66,7 +66,7 @@ def measure(pipeline: str, ranges: Sequence[Mapping[str, Any]], streams: Sequenc
 
 
 def trace(at: Surroundings, pipeline: Pipeline, batch_id: int, token: int, ranges: Sequence[Mapping[str, Any]]) -> None:
-    """An OpenLineage event from the topic to the tables; where OpenLineage is off, nothing happens."""
+    """Emits an OpenLineage event from the topic to the tables. Does nothing if OpenLineage is off."""
     from airflow.providers.openlineage.api import emit_dataset_lineage
     from openlineage.client.event_v2 import Dataset
 
@@ -80,9 +80,9 @@ def trace(at: Surroundings, pipeline: Pipeline, batch_id: int, token: int, range
 
 
 def _table(at: Surroundings, pipeline: Pipeline, target: Target) -> tuple[str, str]:
-    """The table as OpenLineage names it, with the server's address as the connection itself knows it.
+    """Returns the table's name for OpenLineage, with the server's address from the connection itself.
 
-    Another store goes by its name: its address stays where it is kept.
+    Another store has its name only, and no address.
     """
     match pipeline.store:
         case Postgres(name):

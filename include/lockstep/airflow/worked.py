@@ -1,4 +1,4 @@
-"""The two tasks of a run of history that submit to Spark: when they are skipped, and what their driver has answered."""
+"""Surrounds the two tasks of a history run that submit to Spark: their skips, and their drivers' answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def lead_to_rehearsal(door: Door) -> Callable[[Mapping[str, Any]], None]:
-    """Before the rehearsal: the driver is told where its servers are, and where its answer goes."""
+    """Returns a hook before the rehearsal: tells the driver its servers, and the place for its answer."""
 
     def before(_context: Mapping[str, Any]) -> None:
         _tell(door)
@@ -33,7 +33,7 @@ def lead_to_rehearsal(door: Door) -> Callable[[Mapping[str, Any]], None]:
 
 
 def lead_to_work(door: Door) -> Callable[[Mapping[str, Any]], None]:
-    """Before the work: skipped, without a JVM, when no request of this run is open."""
+    """Returns a hook before the work: skips it, without a JVM, if no request of this run is open."""
 
     def before(_context: Mapping[str, Any]) -> None:
         from lockstep.steps import history
@@ -49,7 +49,7 @@ def lead_to_work(door: Door) -> Callable[[Mapping[str, Any]], None]:
 
 
 def look_after_rehearsal(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
-    """After the rehearsal: what was found is shown."""
+    """Returns a hook after the rehearsal: pushes the difference that was found."""
 
     def after(_context: Mapping[str, Any], _result: Any) -> None:
         from lockstep.steps import history
@@ -65,7 +65,7 @@ def look_after_rehearsal(door: Door) -> Callable[[Mapping[str, Any], Any], None]
 
 
 def look_after_work(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
-    """After the work: the ledger says which batches have committed for this run."""
+    """Returns a hook after the work: pushes the batches that have committed for this run."""
 
     def after(_context: Mapping[str, Any], _result: Any) -> None:
         _require_done()
@@ -89,7 +89,7 @@ def _tell(door: Door) -> None:
 
 
 def _require_done() -> None:
-    """What Spark's half has answered, in Airflow's words: what a person must decide fails at once, what waits is retried."""
+    """Converts the driver's answer to Airflow's errors: a needed decision fails at once, others are retried."""
     place = Path(os.environ[ANSWER])
     answer = json.loads(place.read_text(encoding="utf-8"))
     place.unlink()
