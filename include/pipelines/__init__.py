@@ -1,1 +1,1 @@
-"""One folder per pipeline: the value, its transform, its expectations, its target."""
+"""Holds one folder per pipeline: the value, its transform, its expectations, its target."""

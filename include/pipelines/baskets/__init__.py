@@ -1,4 +1,4 @@
-"""Each basket becomes a head, whose newest record wins, and the lines of every version of it: both in one transaction."""
+"""Splits each basket into its head, by the newest record, and the lines of all its versions, in one transaction."""
 
 from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert
 

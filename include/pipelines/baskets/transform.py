@@ -1,4 +1,4 @@
-"""A basket's head, and its lines: one function for each target. Both see the same records, read from Kafka once."""
+"""Makes a basket's head and its lines: one function for each target, over the same records, read from Kafka once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINES = "array<struct<sku: string, quantity: int, price: decimal(10,2)>>"
 
 
 def heads(records: DataFrame, run: Run) -> DataFrame:
-    """One row for a basket; `run.planned_at` is the batch's own time, the same at every attempt."""
+    """Returns one row for a basket. `run.planned_at` is the batch's own time, the same at every attempt."""
     parsed = F.from_json("lines", LINES)
     head = records.withColumn("lines", F.greatest(F.size(parsed), F.lit(0))).withColumn(
         "seen_at", F.lit(run.planned_at)
@@ -24,6 +24,6 @@ def heads(records: DataFrame, run: Run) -> DataFrame:
 
 
 def lines(records: DataFrame) -> DataFrame:
-    """One row for a line; `_ordinal` tells the lines of one record apart."""
+    """Returns one row for a line. `_ordinal` tells the lines of one record apart."""
     each = records.select("_stream", "_offset", "basket_id", F.posexplode(F.from_json("lines", LINES)))
     return each.select("_stream", "_offset", F.col("pos").alias("_ordinal"), "basket_id", "col.*")

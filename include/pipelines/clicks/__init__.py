@@ -1,4 +1,4 @@
-"""Every click is a row of its own; what cannot be decoded is kept among the rejects."""
+"""Appends every click as a row. Records that cannot be decoded become rejects."""
 
 from lockstep.core.definition import Append, Json, Limits, Pipeline
 

@@ -1,4 +1,4 @@
-"""Events of devices, each a row of its own, committed partition by partition: one that is late holds up no other."""
+"""Appends every event of a device as a row, and commits each partition alone: a late one does not delay others."""
 
 from lockstep.core.definition import Append, Json, Limits, PerPartition, Pipeline
 

@@ -1,4 +1,4 @@
-"""Heartbeats: a late or doubled one is worse than a missing one; which were lost, `lockstep verify` names."""
+"""Appends heartbeats at most once: a late or doubled one is worse than a lost one. `lockstep verify` names losses."""
 
 from lockstep.core.definition import Append, AtMostOnce, Json, Limits, Pipeline
 

@@ -1,6 +1,6 @@
-"""Invoices for the accountants: a file for each batch and stream, written over itself when it is delivered again.
+"""Writes invoices to files, one for each batch and stream. A repeated delivery overwrites its file.
 
-The folder lies in LOCKSTEP_STORE_FILES, or where the Airflow connection lockstep_store_files has its path.
+The folder is in LOCKSTEP_STORE_FILES, or at the path of the Airflow connection lockstep_store_files.
 """
 
 from lockstep.core.definition import Append, Files, Idempotent, Json, Limits, Pipeline

@@ -1,4 +1,4 @@
-"""Orders as they stand: the newest record of an order is its row, a tombstone deletes it."""
+"""Keeps orders current: the newest record of an order is its row, and a tombstone deletes it."""
 
 from lockstep.core.definition import Json, Limits, Pipeline, Upsert
 

@@ -1,4 +1,4 @@
-"""Page views: none may be missing, and a crash may count some of them twice."""
+"""Appends page views at least once: none may be missing, and a crash may count some of them twice."""
 
 from lockstep.core.definition import Append, AtLeastOnce, Json, Limits, Pipeline
 

@@ -1,4 +1,4 @@
-"""Every payment is a row of its own, in Avro as the registry has it; fields that come later are kept in `extra`."""
+"""Appends every payment as a row, in Avro with the registry's schemas. `extra` keeps fields that are added later."""
 
 from lockstep.core.definition import Append, Avro, Envelope, Limits, Pipeline
 

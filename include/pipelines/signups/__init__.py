@@ -1,4 +1,4 @@
-"""Signups as they come: those of load tests are filtered, and what breaks an expectation is put aside, not in the way."""
+"""Appends signups. Filters those of load tests, and quarantines records that break an expectation."""
 
 from lockstep.core.definition import Append, Json, Limits, Pipeline
 

@@ -1,4 +1,4 @@
-"""What a load test signed up never reaches the table, and countries are written in one way."""
+"""Removes the signups of load tests, and writes countries in upper case."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 
 
 def transform(records: DataFrame) -> DataFrame:
-    """The rows of real signups."""
+    """Returns the rows of real signups."""
     real = records.where(F.coalesce("source", F.lit("")) != "load-test")
     return real.select("_stream", "_offset", "signup_id", "email", F.upper("country").alias("country"), "at")

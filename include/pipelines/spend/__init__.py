@@ -1,4 +1,4 @@
-"""What each customer has spent: an order counts once, when it is paid; a replay leaves totals as exact as the first run did."""
+"""Totals each customer's spending: an order counts once, when it is paid. A replay leaves totals exact."""
 
 from lockstep.core.definition import Accumulate, Count, Json, Limits, Max, Min, Pipeline, Sum
 

@@ -1,4 +1,4 @@
-"""Of an order's many steps the one that is money."""
+"""Selects the one record of an order that counts as spending."""
 
 from __future__ import annotations
 
