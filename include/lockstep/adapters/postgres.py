@@ -183,7 +183,7 @@ def way_to(dsn: str) -> tuple[list[str], str]:
 
 
 def staging_dsn(dsn: str, name: str) -> str:
-    """How an executor connects: as the stager, and never waiting for ever on a COPY that nobody reads."""
+    """Returns an executor's DSN: as the stager, with timeouts for a COPY that is never read."""
     options = (
         f"-c role={STAGER} -c statement_timeout={STAGING_SECONDS}s -c timezone=UTC -c search_path=pg_catalog,pg_temp"
     )

@@ -178,12 +178,12 @@ class SparkEngine:
         return decoded(raw, self._folder.pipeline, decode=self._folder.decode, registry=self._registry)
 
     def _done(self, work: StageWork, do: Callable[[StageWork], Made]) -> Made:
-        """Does it, without the records that are proved to end their reader."""
+        """Runs `do`, without the records that are proved to end their reader."""
         newest = partial(self._asked, work, newest_task)
         return isolating(work, lambda its: self._asked(its, partial(do, its)), self._dies, newest)
 
     def _asked(self, work: StageWork, do: Callable[[], Made]) -> Made:
-        """Does it under a name by which it can be cancelled, and tells what went wrong in one line."""
+        """Runs `do` under a name that can be cancelled. Turns Spark's errors into one line."""
         group = f"{work.table}_{secrets.token_hex(4)}"  # one that is cancelled runs no job any more
         jobs().begin(group, f"{work.pipeline}: batch {work.batch_id}")
         self._group = group

@@ -99,7 +99,7 @@ def run(
 
 
 def surroundings() -> dict[str, str]:
-    """Our environment without what would steer Postgres, and with its messages in English."""
+    """Returns our environment without variables that would steer Postgres, and with its messages in English."""
     kept = {name: value for name, value in without(os.environ).items() if not name.startswith(("PG", "LOCKSTEP_"))}
     return kept | {"LC_ALL": "C"}
 

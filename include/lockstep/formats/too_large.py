@@ -1,4 +1,4 @@
-"""Records that are too large, or end their reader: they come without their bytes, and are rejects whatever their format."""
+"""Rejects records that are too large, or that end their reader, whatever their format. Their bytes were removed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def refused(records: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Makes rejects without values of records that have more bytes than the limit, or are hidden."""
+    """Returns the decoded records. Those of more bytes than the limit, and hidden ones, become rejects without values."""
     most = pipeline.record_limits.bytes
     fits = F.coalesce(F.col("_bytes").between(0, most), F.lit(True))  # noqa: FBT003 - a literal; a file's row has no bytes
     marks = {"_deleted": fits & F.col("_deleted")}

@@ -22,7 +22,7 @@ from lockstep.source_manifest where batch_id = %s and token = %s order by stream
 
 
 def source_lines(dsn: str, work: StageWork, slots: int, deleting: Sequence[int] = (1,)) -> list[ManifestLine]:
-    """What the tasks of this attempt wrote down, tries that lost included; none up to the work's `after_task`.
+    """Returns the manifest lines of this attempt's tasks, including tries that lost, but none up to `after_task`.
 
     `deleting` says, for each target, how many of its rows a tombstone is.
     Raises `BadData` unless each of the `slots` source tasks came to the end of its input.
