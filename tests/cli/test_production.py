@@ -26,7 +26,7 @@ def test_what_a_login_may_too_much_and_who_is_trusted_is_named(sound, login, mis
     found = missing()
     assert "migrates and runs" in found["owner's role"]
     assert "createrole" in found["run login"]
-    assert {"standby", "signing key"} <= found.keys()
+    assert {"standby", "signing key", "retention of rejects"} <= found.keys()
     assert not {"TLS to Postgres", "TLS to Kafka", "Spark Connect token"} & found.keys(), "all of it is this machine"
 
     login()

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from lockstep.adapters import folders
 from lockstep.cli import surroundings
 from lockstep.cli.certifying import SIGNING_KEY
+from lockstep.cli.sharing import definitions
 from lockstep.core.errors import Refusal
 from lockstep.core.production import ProductionFacts, Way
 
@@ -55,6 +56,7 @@ def production_facts(report: Report, machine: MachineFacts, environ: Environ = o
         spark_token=";token=" in remote or bool(environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN")),
         standbys=standbys,
         without_approvers=without_approvers(project / "dags"),
+        without_retention=[each.name for each in definitions() if each.reject_retention is None],
         signing_key=key or None,
         ledger_is_here=postgres is not None and not postgres.far,
         open_files=open_files(environ, project),

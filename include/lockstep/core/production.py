@@ -30,6 +30,7 @@ class Point(StrEnum):
     SPARK_TOKEN = "Spark Connect token"  # noqa: S105 - the name of a point
     STANDBY = "standby"
     APPROVERS = "approvers"
+    REJECTS = "retention of rejects"
     SIGNING_KEY = "signing key"
     FILES = "files with secrets"
     HASHES = "hashes of packages"
@@ -74,6 +75,7 @@ class ProductionFacts:
     spark_token: bool
     standbys: int | None  # that a COMMIT waits for
     without_approvers: Sequence[str]  # files of DAGs whose history names nobody who approves
+    without_retention: Sequence[str]  # pipelines whose rejects keep their bytes for good
     signing_key: str | None  # its file
     ledger_is_here: bool
     open_files: Mapping[str, str]  # files with secrets that other accounts may read, and their modes
@@ -132,6 +134,9 @@ def _of_people(facts: ProductionFacts) -> Iterator[Missing]:
     for file in facts.without_approvers:
         found = f"{file}: any other user with edit rights may approve a replay or an accepted loss"
         yield Missing(Point.APPROVERS, found, 'dags_for(..., history={"approvers": ("ID", ...)})')
+    if facts.without_retention:
+        found = f"rejects of {', '.join(facts.without_retention)} keep the bytes of their records for good"
+        yield Missing(Point.REJECTS, found, "set reject_retention=DAYS in each definition; docs/erase.md")
     if facts.signing_key is None:
         found = "LOCKSTEP_SIGNING_KEY names none: no certificate shows a history that its owner rewrote"
         yield Missing(Point.SIGNING_KEY, found, "lockstep certificate --help; docs/audit.md")
