@@ -1,1 +1,1 @@
-"""What should happen: values and pure functions, standard library only."""
+"""Holds the values and pure functions that decide what should happen. Uses the standard library only."""

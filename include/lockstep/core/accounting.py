@@ -1,4 +1,4 @@
-"""Accounting: what was delivered, written, filtered and rejected, and the digest that proves which offsets it was."""
+"""Counts delivered, written, filtered and rejected records, with the digest that proves which offsets they had."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ REJECTS_ALWAYS_TAKEN = 100
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The exact fingerprint of a set of offsets: (n, Σd, Σd²) with d = offset - from_offset; computable anywhere."""
+    """The exact fingerprint of a set of offsets: (n, Σd, Σd²) with d = offset - from_offset.
+
+    It can be computed anywhere.
+    """
 
     n: int = 0
     sum: int = 0
@@ -27,19 +30,19 @@ class Digest:
 
     @staticmethod
     def of(offsets: Iterable[int], from_offset: int) -> Digest:
-        """The digest of these offsets of a range that begins at `from_offset`."""
+        """Returns the digest of these offsets of a range that begins at `from_offset`."""
         distances = [offset - from_offset for offset in offsets]
         return Digest(len(distances), sum(distances), sum(d * d for d in distances))
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestLine:
-    """What one Spark task read and wrote of one stream: counts are records, `rows` are staged rows that are no rejects.
+    """The counts of one Spark task for one stream: records, and in `rows` the staged rows without rejects.
 
-    Behind a shuffle one task reads and another writes: only the sum over a stream reconciles. Of a pipeline with several
-    targets, `rows` are those of all, and `rows_of` has those of each, in the definition's order.
+    If a shuffle follows, one task reads and another writes. Then only the sum over a stream reconciles. `rows` counts
+    the rows of all targets. If there are several, `rows_of` counts those of each, in the definition's order.
 
-    `bytes` is the size of keys and values as delivered; first and last are offsets, None where nothing was delivered.
+    `bytes` is the size of keys and values as delivered. The first and last offsets are None if nothing was delivered.
     """
 
     task: int
@@ -70,12 +73,15 @@ class ManifestLine:
 
 
 def too_many_rejects(rejected: int, delivered: int, max_share: float) -> bool:
-    """Whether so many records were rejected that the schema, not the data, must be wrong (T14)."""
+    """Returns True if so many records were rejected that the schema, not the data, must be wrong (T14)."""
     return rejected > REJECTS_ALWAYS_TAKEN and rejected > max_share * delivered
 
 
 def counted_once(lines: Sequence[ManifestLine], records: Mapping[int, int]) -> tuple[ManifestLine, ...]:
-    """The lines with each stream's records added to the first of them: whoever staged its rows, a record is written once."""
+    """Adds each stream's records to its first line.
+
+    A record counts as written once, whichever tasks staged its rows.
+    """
     left = dict(records)
     return tuple(replace(line, written=line.written + left.pop(line.stream_id, 0)) for line in lines)
 

@@ -1,4 +1,4 @@
-"""Alarms: what will stop a pipeline, or makes it wait, and what a person can do about it now."""
+"""Finds conditions that will stop a pipeline or make it wait, with the command that helps now."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEAR = 4  # retention is near when no more than this fraction of a record's time
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """One partition's warning: the offsets it is about, how many records and seconds there are, and the next command."""
+    """A warning about one partition: its offsets, the number of records and seconds, and the next command."""
 
     kind: str
     topic: str
@@ -30,10 +30,11 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is known of one partition: its stream's position, its bounds, and two records' times where they were found.
+    """The known state of one partition: its stream's position, its bounds, and two records' times.
 
-    `waiting_since` is the time of the oldest record that is not committed to the target; `open_since` that of the first
-    record past the stable end, which belongs to an open transaction or waits behind one.
+    `waiting_since` is the time of the oldest record that is not committed. `open_since` is the time of the first record
+    past the stable end. That record belongs to an open transaction or waits behind one. A time is None if it was not
+    found.
     """
 
     where: TopicPartition
@@ -45,19 +46,22 @@ class Reading:
 
 
 def headroom_seconds(reading: Reading, kept: timedelta | None, now: datetime) -> float | None:
-    """How long retention still leaves the oldest record that waits, at least; None when none waits or none is deleted."""
+    """Returns for how many seconds, at least, retention keeps the oldest record that waits.
+
+    Returns None if no record waits, its time is unknown, or retention deletes nothing by time.
+    """
     if kept is None or reading.waiting_since is None or reading.bounds.stable_end <= reading.position:
         return None
     return max(0.0, round((reading.waiting_since + kept - now).total_seconds(), 3))
 
 
 def alarms(name: str, reading: Reading, kept: timedelta | None, now: datetime) -> list[Alarm]:
-    """What is to be said of a partition that a pipeline already reads."""
+    """Returns the warnings about a partition that the pipeline already reads."""
     return [found for found in (_retention(name, reading, kept, now), _stalled(name, reading, now)) if found]
 
 
 def grown(name: str, where: TopicPartition, bounds: Bounds) -> Alarm:
-    """A partition that the last plan did not know."""
+    """Returns the warning about a partition that the last plan did not know."""
     low, high = bounds.log_start, bounds.stable_end
     return Alarm(
         "partition_added",

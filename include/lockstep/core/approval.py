@@ -1,4 +1,4 @@
-"""Four eyes: who may approve what another person has asked for."""
+"""Decides who may approve a request of another person (four eyes)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Approver:
     name: str
 
     def document(self) -> dict[str, str]:
-        """The user as plain JSON, for the ledger."""
+        """Returns the user as plain JSON, for the ledger."""
         return {"id": self.id, "name": self.name}
 
 
@@ -32,7 +32,7 @@ def approver_of(response: Mapping[str, Any]) -> Approver | None:
 
 
 def checked_approvers(named: Sequence[str]) -> tuple[str, ...]:
-    """The users that a pipeline names, or `BadDefinition`."""
+    """Returns the users that a pipeline names. Raises `BadDefinition` unless they are a tuple of user ids."""
     if isinstance(named, str) or not all(isinstance(each, str) and each.strip() for each in named):
         raise BadDefinition(f"history.approvers is {named!r}: it must be a tuple of user ids, such as ('alice',)")
     return tuple(named)

@@ -1,4 +1,4 @@
-"""Where a fill or replay begins and ends, as a person writes it: offsets, a time, or a batch."""
+"""Parses the bounds of a fill or replay, as a person writes them: offsets, a time, or a batch."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ MOST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """Partition → offset; other partitions are not meant."""
+    """A bound with one offset per partition. It leaves out the other partitions."""
 
     offsets: dict[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """The first record of every partition at or past this moment."""
+    """A bound at the first record of every partition at or after this moment."""
 
     moment: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class AtBatch:
-    """The beginning of what a batch read where something begins, its end where something ends."""
+    """A bound at a batch's offsets: at their start for a lower bound, at their end for an upper one."""
 
     batch_id: int
 
@@ -38,7 +38,10 @@ Bound = AtOffsets | AtTime | AtBatch
 
 
 def parse_bound(text: str, option: str) -> Bound:
-    """`0:1200` or `0:1200,1:900`, an ISO 8601 time (UTC where it names no zone), or a batch's number."""
+    """Parses `0:1200` or `0:1200,1:900`, an ISO 8601 time, or a batch's number.
+
+    Takes a time without a zone for UTC. Raises `Refusal` for any other text.
+    """
     text = text.strip()
     if _OFFSETS.match(text):
         pairs = [pair.split(":") for pair in text.split(",")]
@@ -56,7 +59,7 @@ def parse_bound(text: str, option: str) -> Bound:
 
 
 def moment_of(text: str) -> datetime:
-    """Returns an ISO 8601 time in UTC. A time without a zone is taken for UTC. Raises `ValueError`."""
+    """Returns an ISO 8601 time in UTC. Takes a time without a zone for UTC. Raises `ValueError`."""
     moment = datetime.fromisoformat(text)
     try:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

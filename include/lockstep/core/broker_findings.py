@@ -1,4 +1,4 @@
-"""Whether a topic's records survive its brokers, and whether they are the same when they are read again."""
+"""Checks that a topic's records survive its brokers, and are the same when they are read again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ LOST = "offsets that are committed here are gone from the log, or stand for othe
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """How a topic is kept: its copies, the cluster's size, and the settings in force; None where we may not see them."""
+    """The facts of a topic: copies, cluster size, and settings in force.
+
+    The settings are None if they may not be read.
+    """
 
     bootstrap: str
     topic: str
@@ -31,15 +34,15 @@ class TopicFacts:
     settings: Mapping[str, str] | None
 
     def word(self, name: str, default: str) -> str:
-        """A setting, or what it is by default where the broker does not know it."""
+        """Returns a setting, or `default` if the broker does not know it."""
         return (self.settings or {}).get(name, default)
 
     def number(self, name: str) -> int:
-        """A setting that is a number; -1 where the broker does not know it."""
+        """Returns a setting that is a number, or -1 if the broker does not know it."""
         return int(self.word(name, "-1"))
 
     def set_to(self, setting: str) -> str:
-        """The command that gives the topic this `name=value`."""
+        """Returns the command that gives the topic the setting `name=value`."""
         return (
             f"kafka-configs.sh --bootstrap-server {self.bootstrap} --entity-type topics --entity-name {self.topic}"
             f" --alter --add-config {setting}"
@@ -47,7 +50,7 @@ class TopicFacts:
 
 
 def broker_findings(pipeline: Pipeline, facts: TopicFacts, cores: int | None) -> Judged:
-    """What durability, compaction, clocks and partitions make of the pipeline's topic."""
+    """Judges durability, compaction, clocks and partitions of the pipeline's topic."""
     if facts.settings is None:
         return [unreadable(facts), replication(facts), partitions(facts, cores)]
     return [
@@ -62,7 +65,7 @@ def broker_findings(pipeline: Pipeline, facts: TopicFacts, cores: int | None) ->
 
 
 def unreadable(facts: TopicFacts) -> Finding:
-    """Reading records does not take the right to see the topic's settings; looking at them does."""
+    """Warns that the topic's settings may not be read. That right is not needed to read records."""
     return warning(
         Check.TOPIC,
         f"topic {facts.topic}",
@@ -74,7 +77,7 @@ def unreadable(facts: TopicFacts) -> Finding:
 
 
 def replication(facts: TopicFacts) -> Finding | None:
-    """One copy is lost with its disk; a cluster of one broker cannot do better."""
+    """Reports a topic with a single copy, which is lost with its disk. Only warns in a cluster of one broker."""
     if facts.copies > 1:
         return None
     alone = facts.brokers == 1
@@ -91,7 +94,11 @@ def replication(facts: TopicFacts) -> Finding | None:
 
 
 def in_sync(facts: TopicFacts) -> Finding | None:
-    """Acknowledged by one broker is lost with one; needing all of them lets one broker stop the producers."""
+    """Reports a `min.insync.replicas` that is below two, or not below the number of copies.
+
+    A record that one broker acknowledges is lost with that broker. If all copies are needed, one broker can stop the
+    producers.
+    """
     needed, subject = facts.number("min.insync.replicas"), f"topic {facts.topic}"
     if needed > facts.copies:
         return problem(
@@ -122,7 +129,7 @@ def in_sync(facts: TopicFacts) -> Finding | None:
 
 
 def unclean(facts: TopicFacts) -> Finding | None:
-    """A leader that lacks records serves the same offsets again with others."""
+    """Reports unclean leader election. A leader that lacks records serves their offsets again with other records."""
     if facts.word("unclean.leader.election.enable", "false") != "true":
         return None
     return problem(
@@ -135,7 +142,10 @@ def unclean(facts: TopicFacts) -> Finding | None:
 
 
 def cleanup(facts: TopicFacts, pipeline: Pipeline) -> Finding | None:
-    """Compaction leaves the newest record of each key: a replay reads fewer records than the first run did."""
+    """Warns about compaction, which keeps the newest record of each key.
+
+    A replay then reads fewer records than the first run.
+    """
     policy = facts.word("cleanup.policy", "delete")
     if "compact" not in policy:
         return None
@@ -150,7 +160,7 @@ def cleanup(facts: TopicFacts, pipeline: Pipeline) -> Finding | None:
 
 
 def _again(target: Target, facts: TopicFacts) -> str:
-    """What a replay does to the target when it reads fewer records than the first run did."""
+    """Says what a replay does to the target if it reads fewer records than the first run."""
     match target:
         case Append():
             return "a replay deletes the rows of its offsets and reads fewer again"
@@ -165,7 +175,7 @@ def _again(target: Target, facts: TopicFacts) -> str:
 
 
 def timestamps(facts: TopicFacts) -> Finding | None:
-    """A producer's clock that runs ahead keeps old segments alive and closes times too early."""
+    """Warns if a producer's clock may run ahead. Such records keep old segments alive and close times too early."""
     kind, ahead = facts.word("message.timestamp.type", "CreateTime"), "message.timestamp.after.max.ms"
     limit = facts.number(ahead)
     if kind == "LogAppendTime" or 0 <= limit <= FUTURE / timedelta(milliseconds=1):
@@ -181,7 +191,7 @@ def timestamps(facts: TopicFacts) -> Finding | None:
 
 
 def partitions(facts: TopicFacts, cores: int | None) -> Finding | None:
-    """A partition is read by one task: where there are few, cores stand idle."""
+    """Warns if partitions are too few for the cores. One task reads a partition, so some cores stand idle."""
     if cores is None or ((facts.partitions > 1 or cores == 1) and facts.partitions * 2 >= cores):
         return None
     return warning(

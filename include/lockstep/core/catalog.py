@@ -46,7 +46,7 @@ class Deviation:
 
     @property
     def is_harmless(self) -> bool:
-        """Is True for an additional object that no promise depends on."""
+        """Returns True for an additional object that no promise depends on."""
         if self.made:
             return False
         if self.kind == "grant":
@@ -56,12 +56,12 @@ class Deviation:
 
     @property
     def remedy(self) -> str:
-        """The statement that makes it what the migrations made."""
+        """Returns the statement that restores what the migrations made."""
         return _REMEDIES.get(self.kind, _of_others)(self)
 
 
 def deviations(made: Mapping[Object, str], found: Mapping[Object, str]) -> list[Deviation]:
-    """Every object that differs, owners first: whoever owns a table has every grant on it."""
+    """Returns every object that differs, owners first, because the owner of a table has every grant on it."""
     differing = [
         Deviation(*each, made.get(each, ""), found.get(each, ""))
         for each in made.keys() | found.keys()
@@ -165,7 +165,7 @@ _REMEDIES = {
 
 
 def _privileges(text: str) -> set[str]:
-    """`insert, update (a, b)` as its two privileges."""
+    """Splits `insert, update (a, b)` into its two privileges."""
     return {word.strip() for word in _BETWEEN_PRIVILEGES.split(text)} - {""}
 
 

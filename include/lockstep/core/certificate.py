@@ -1,4 +1,4 @@
-"""A certificate: what a batch or an hour committed, as links of the chain, in a form that can be proved elsewhere."""
+"""Builds certificates of a batch or an hour: links of the chain, in a form that can be proved elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Link:
-    """One link of a chain: `digest` is of the digest before it, a line feed and the record."""
+    """One link of a chain. `digest` is that of the digest before it, a line feed and the record."""
 
     number: int
     previous: str
@@ -93,7 +93,7 @@ def _totals(records: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _not_committed(of: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The offsets that the certificate is about, and no link commits."""
+    """Yields the offsets of the certificate that no link commits, and the links that are of another batch."""
     if of["kind"] == "batch":
         if strangers := {record["batch"] for record in records} - {of["batch"]}:
             yield f"it is of batch {of['batch']}, and holds links of batches {sorted(strangers)}"

@@ -1,4 +1,4 @@
-"""Columns: the one schema language of a definition, `name type, name type`, with types every store here knows."""
+"""Parses the schema language of a definition: `name type, name type`, with types that every store knows."""
 
 from __future__ import annotations
 
@@ -65,12 +65,15 @@ class Column:
 
     @property
     def postgres_type(self) -> str:
-        """The Postgres type that holds this column exactly."""
+        """Returns the Postgres type that holds this column exactly."""
         return POSTGRES.get(self.type) or f"numeric({self.type.removeprefix('decimal(').removesuffix(')')})"
 
 
 def parse_columns(schema: str) -> tuple[Column, ...]:
-    """Reads `"order_id string, amount decimal(12,2)"`; refuses unknown types, reserved and doubled names, by name."""
+    """Parses a schema such as `"order_id string, amount decimal(12,2)"`.
+
+    Raises `BadDefinition` for an unknown type, and for a reserved or repeated name, and names it.
+    """
     columns = []
     for part in re.split(r",(?![^(]*\))", schema):
         match = _COLUMN.match(part)
@@ -85,7 +88,7 @@ def parse_columns(schema: str) -> tuple[Column, ...]:
 
 
 def digits(type_: str) -> tuple[int, int]:
-    """Precision and scale of `decimal(p,s)`."""
+    """Returns precision and scale of `decimal(p,s)`."""
     precision, scale = type_.removeprefix("decimal(").removesuffix(")").split(",")
     return int(precision), int(scale)
 

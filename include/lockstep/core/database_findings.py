@@ -1,4 +1,4 @@
-"""Whether the database keeps what it has acknowledged, and whether it is the one that commits."""
+"""Checks that the database keeps what it acknowledged, and that it is the one that commits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOST = "a crash can take back what was acknowledged: rows or offsets that everyb
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting as it is in force for our sessions, and where that comes from, in the words of pg_settings."""
+    """One setting in force for our sessions, and its `source` in the words of pg_settings."""
 
     value: str
     source: str
@@ -31,7 +31,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Backends:
-    """Which backends served us: as the handshake said, then in statement after statement, then another connection of ours."""
+    """The pids of the backends that served us: by the handshake, by two statements, and on another connection."""
 
     told: int
     first: int
@@ -41,7 +41,7 @@ class Backends:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many connections there may be: the server's, and the nearest of the login's and the database's own limits."""
+    """The number of connections that are allowed, by the nearest limit of server, database or login, and in use."""
 
     allowed: int
     used: int
@@ -49,7 +49,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFacts:
-    """The server, as the login of the DSN meets it."""
+    """The facts of the server, as the login of the DSN meets it."""
 
     login: str
     database: str
@@ -62,7 +62,7 @@ class DatabaseFacts:
 
 
 def database_findings(facts: DatabaseFacts, tasks: int) -> Judged:
-    """What the server's version, settings and connections make of the promises; `tasks` stage at the same time."""
+    """Judges the server's version, settings and connections for `tasks` that stage at the same time."""
     return [
         version(facts),
         *(kept_on(facts, check) for check in (Check.FSYNC, Check.FULL_PAGES)),
@@ -78,7 +78,7 @@ def database_findings(facts: DatabaseFacts, tasks: int) -> Judged:
 
 
 def version(facts: DatabaseFacts) -> Finding | None:
-    """The ledger's constraints need multiranges and what came after them."""
+    """Reports a Postgres that is too old. The ledger's constraints need multiranges and later features."""
     if facts.version >= OLDEST:
         return None
     return problem(
@@ -91,14 +91,14 @@ def version(facts: DatabaseFacts) -> Finding | None:
 
 
 def kept_on(facts: DatabaseFacts, check: Check) -> Finding | None:
-    """`fsync` and `full_page_writes`: what was committed survives a crash of the machine."""
+    """Reports `fsync` or `full_page_writes` that is off. A crash of the machine can then lose committed data."""
     if facts.settings[check].value == "on":
         return None
     return problem(check, SUBJECT, in_force(facts, check), LOST, set_back(facts, check, "on"))
 
 
 def synchronous(facts: DatabaseFacts) -> Finding | None:
-    """A COMMIT answers when it is on disk; a login or a database may have a setting of its own."""
+    """Reports a COMMIT that answers before it is durable. A login or a database may have its own setting."""
     if facts.settings[Check.SYNCHRONOUS].value in DURABLE:
         return None
     return problem(
@@ -111,7 +111,7 @@ def synchronous(facts: DatabaseFacts) -> Finding | None:
 
 
 def isolation(facts: DatabaseFacts) -> Finding | None:
-    """Positions are read behind a lock, by a statement that has to see what was committed meanwhile."""
+    """Reports a default other than read committed. Behind a lock, a statement must see what was committed meanwhile."""
     if facts.settings[Check.ISOLATION].value == "read committed":
         return None
     return problem(
@@ -124,7 +124,7 @@ def isolation(facts: DatabaseFacts) -> Finding | None:
 
 
 def idle_timeout(facts: DatabaseFacts) -> Finding | None:
-    """A task that stages waits for Kafka inside its transaction."""
+    """Warns about a short timeout. A task that stages waits for Kafka inside its transaction."""
     given = timedelta(milliseconds=int(facts.settings[Check.IDLE_TIMEOUT].value))
     if not timedelta() < given < SHORTEST_IDLE:
         return None
@@ -138,7 +138,7 @@ def idle_timeout(facts: DatabaseFacts) -> Finding | None:
 
 
 def idle(facts: DatabaseFacts) -> Finding | None:
-    """Somebody's forgotten transaction keeps dead rows, and perhaps locks that a commit needs."""
+    """Warns about a forgotten transaction. It keeps dead rows, and perhaps locks that a commit needs."""
     if facts.longest_idle is None or facts.longest_idle <= LONGEST_IDLE:
         return None
     return warning(
@@ -152,7 +152,7 @@ def idle(facts: DatabaseFacts) -> Finding | None:
 
 
 def connections(facts: DatabaseFacts, tasks: int) -> Finding | None:
-    """Each Spark task has a connection of its own while it stages."""
+    """Reports too few free connections. Each Spark task has its own connection while it stages."""
     needed, room = tasks + BESIDES_TASKS, facts.room
     if room.allowed - room.used >= needed:
         return None
@@ -169,7 +169,7 @@ def connections(facts: DatabaseFacts, tasks: int) -> Finding | None:
 
 
 def checksums(facts: DatabaseFacts) -> Finding | None:
-    """Without checksums a page that rots on disk is served as if it were right."""
+    """Warns if checksums are off. Postgres then serves a page that rots on disk as if it were right."""
     if facts.settings[Check.CHECKSUMS].value == "on":
         return None
     return warning(
@@ -182,7 +182,7 @@ def checksums(facts: DatabaseFacts) -> Finding | None:
 
 
 def standby(facts: DatabaseFacts) -> Finding | None:
-    """Nothing is decided from a copy: it cannot be written, and it lags."""
+    """Reports a standby. It cannot be written and lags behind, so nothing is decided from it."""
     if not facts.standby:
         return None
     return problem(
@@ -195,7 +195,7 @@ def standby(facts: DatabaseFacts) -> Finding | None:
 
 
 def pooler(backends: Backends) -> Finding | None:
-    """Locks, settings and the pid that is written down all belong to one backend."""
+    """Reports a pooler in between. Locks, settings and the recorded process id all belong to one backend."""
     if backends.first != backends.again or backends.first == backends.other:
         return problem(
             Check.POOLER,
@@ -216,7 +216,7 @@ def pooler(backends: Backends) -> Finding | None:
 
 
 def in_force(facts: DatabaseFacts, check: Check) -> str:
-    """The setting's value and where it comes from."""
+    """Returns the setting's value and its source, in words."""
     return f"{facts.settings[check].value}, {_origin(facts, check)}"
 
 
@@ -235,7 +235,7 @@ def _origin(facts: DatabaseFacts, check: Check) -> str:
 
 
 def set_back(facts: DatabaseFacts, check: Check, value: str) -> str:
-    """The statement that undoes the setting where it was made."""
+    """Returns the statement that undoes the setting where it was made."""
     match facts.settings[check].source:
         case "user":
             return f'alter role "{facts.login}" reset {check}'

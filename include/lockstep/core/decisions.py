@@ -1,4 +1,4 @@
-"""What a plan rests on and what it answers: the values on both sides of `decide`."""
+"""Defines the values on both sides of `decide`: the facts of a plan, and its answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TaskRun:
-    """The Airflow task instance that an attempt runs in; all None on the command line."""
+    """The Airflow task instance that an attempt runs in. All values are None on the command line."""
 
     dag_id: str | None = None
     dag_run_id: str | None = None
@@ -24,13 +24,13 @@ class TaskRun:
 
     @property
     def owner(self) -> str | None:
-        """The name under which a DAG run holds leases: the same for all its tasks and their tries."""
+        """Returns the name under which a DAG run holds leases, the same for all its tasks and tries."""
         return f"{self.dag_id} run {self.dag_run_id}" if self.dag_id else None
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks for a batch: the owner of leases, a key that makes the call repeatable, and what is explicitly allowed."""
+    """The caller that asks for a batch: the owner of leases, a key that makes the call repeatable, and permissions."""
 
     owner: str
     key: str | None = None
@@ -41,7 +41,7 @@ class Caller:
 
     @property
     def hands_over(self) -> bool:
-        """Whether each step is a process of its own, so that the batch is held while nobody works on it (T2)."""
+        """Returns True if each step is a process of its own. The batch is then held between the steps (T2)."""
         return self.task_run.dag_id is not None and not self.in_one_process
 
 
@@ -55,9 +55,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A batch that is planned and not closed, with what it still has to read and who holds it.
+    """A batch that is planned and not closed, with the ranges that it still has to read and its holder.
 
-    `log` is (cluster id, topic, topic id) of the log it was planned on; `request_id` is None in the live lane.
+    `log` is (cluster id, topic, topic id) of the log it was planned on. `request_id` is None in the live lane.
     """
 
     batch_id: int
@@ -74,7 +74,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How earlier batches went, in spans; None where there was none."""
+    """The pace of earlier batches, in spans. A value is None if there was no earlier batch."""
 
     offsets_per_second: float | None = None
     bytes_per_offset: float | None = None
@@ -85,7 +85,10 @@ NO_PACE = Pace()
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Everything a decision rests on, read under the pipeline's lock; bounds were read from the broker before it."""
+    """All facts that a decision rests on, read under the pipeline's lock.
+
+    Bounds were read from the broker before it.
+    """
 
     view: TopicView
     streams: tuple[Stream, ...]
@@ -100,7 +103,10 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A new batch with these ranges is to be written down; `pieces` say what each of them replaces, where it is no live one."""
+    """The decision to record a new batch with these ranges.
+
+    Outside the live lane, `pieces` say what each range replaces.
+    """
 
     ranges: tuple[StreamRange, ...]
     pieces: tuple[Piece, ...] = ()
@@ -108,28 +114,28 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """An unfinished batch is to be tried again, over the same offsets."""
+    """The decision to try an unfinished batch again, over the same offsets."""
 
     batch_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The caller's key stands for a batch that is committed."""
+    """The answer that the caller's key stands for a committed batch."""
 
     batch_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """There is nothing to do."""
+    """The answer that there is nothing to do."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Somebody else is doing it."""
+    """The answer that another caller does it."""
 
     batch_id: int | None
     reason: str
@@ -137,9 +143,9 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Going on takes a person's decision; nothing was written.
+    """The answer that a person must decide first. Nothing was written.
 
-    One stale answer of a broker is no proof: `readings` is how many in a row must say the same (T6).
+    One stale answer of a broker is no proof: `readings` is how many in a row must agree (T6).
     """
 
     reason: str
@@ -149,7 +155,7 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """A fill's or replay's batch can never commit and is to be abandoned; nothing was changed by it (T8)."""
+    """The decision to abandon a batch of a fill or replay that can never commit. The batch has changed nothing (T8)."""
 
     batch_id: int
     reason: str

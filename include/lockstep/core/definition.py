@@ -1,4 +1,4 @@
-"""A pipeline is a value: what to read, how to decode it, where it goes, and within which limits."""
+"""Defines a pipeline as a value: what to read, how to decode it, where it goes, and within which limits."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one batch may take: offsets in all and per partition, bytes, and seconds at the pace of earlier batches."""
+    """The limits of one batch: offsets in all and per partition, bytes, and seconds at the pace of earlier batches."""
 
     records: int = 500_000
     per_partition: int | None = None
@@ -74,13 +74,13 @@ class Limits:
 
     @property
     def go_by_pace(self) -> bool:
-        """Whether they are held against how fast and how large earlier batches were."""
+        """Returns True if a limit depends on the speed or the size of earlier batches."""
         return self.bytes is not None or self.seconds is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One topic into its target, or several, for good: the name is the pipeline's identity in the ledger.
+    """One topic into one target or several. The name is the pipeline's identity in the ledger, for good.
 
     Several targets are a tuple: each batch is published to all of them in the one transaction, in the tuple's order.
     Results live in the ledger's own database, unless `store` says where else; `guarantee` says what a crash can cost.
@@ -131,7 +131,7 @@ class Pipeline:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns that decoding gives, in front of a transform."""
+        """Returns the columns that decoding gives, before a transform."""
         return columns_of(self.format, self.envelope)
 
     def _refuse_bad_targets(self) -> None:
@@ -146,23 +146,28 @@ class Pipeline:
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """Where the rows go, in the order in which they are published: one target, as a rule."""
+        """Returns the targets in the order in which they are published. Usually there is one."""
         return self.target if isinstance(self.target, tuple) else (self.target,)
 
     @property
     def first(self) -> Target:
-        """The first target: the only one, as a rule. Rejects are staged beside its rows, and the suite judges those."""
+        """Returns the first target, usually the only one.
+
+        Rejects are staged beside its rows, and the suite judges those rows.
+        """
         return self.targets[0]
 
     def each(self) -> tuple[Pipeline, ...]:
-        """The pipeline as each of its targets sees it: with that one target alone."""
+        """Returns the pipeline once per target, with that one target alone."""
         return tuple(replace(self, target=target) for target in self.targets)
 
     @property
     def tombstone_targets(self) -> tuple[Upsert, ...]:
-        """The targets that a record without a value deletes from: those whose key is the column that the Kafka key holds.
+        """Returns the targets that a record without a value deletes from.
 
-        None, and such a record is a reject, where one of them has an `order_by`: the record has no such value.
+        These are `Upsert` targets whose key is the column of the Kafka key. A single `Upsert` target counts whatever
+        its key. Returns none if one of them has an `order_by`, or if no column holds the Kafka key. Such a record is
+        then a reject, because it has no such value.
         """
         several = len(self.targets) > 1
         named = (self.format.key,)
@@ -173,11 +178,14 @@ class Pipeline:
 
     @property
     def takes_tombstones(self) -> bool:
-        """Whether a record without a value is a deletion here; with `order_by` it is a reject, for it has no such value."""
+        """Returns True if a record without a value is a deletion here. Otherwise it is a reject."""
         return bool(self.tombstone_targets)
 
     def document(self) -> dict[str, Any]:
-        """The definition as plain JSON, for the ledger; `kind` keeps the types apart, what was not said is left out."""
+        """Returns the definition as plain JSON, for the ledger.
+
+        `kind` keeps the types apart. Later options are left out while they have their default.
+        """
         whole = asdict(self) | {name: _told(getattr(self, name)) for name in ("format", "guarantee")}
         targets = [_told(target) for target in self.targets]
         whole["target"] = targets[0] if len(targets) == 1 else targets
@@ -186,7 +194,7 @@ class Pipeline:
 
 
 def refuse_bad_name(name: str) -> None:
-    """Refuses a name that is no identifier, no module's name, or the DAG id of another pipeline's history."""
+    """Refuses a name that is no identifier, a word of Python, or the DAG id of another pipeline's history."""
     if not IDENTIFIER.match(name):
         raise BadDefinition(f"name {name!r}: lower case letters, digits and _, 63 at most")
     if keyword.iskeyword(name):
@@ -214,7 +222,10 @@ def _said(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def start_of(start: str) -> datetime | str:
-    """`earliest`, `latest`, or the moment in UTC that an ISO 8601 start names."""
+    """Returns `earliest`, `latest`, or the moment of an ISO 8601 start, in UTC.
+
+    Raises `BadDefinition` for other text.
+    """
     if start in {"earliest", "latest"}:
         return start
     try:

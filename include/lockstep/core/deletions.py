@@ -1,4 +1,4 @@
-"""Deletions of keys: how long each must be remembered, so that no older record can bring the key back."""
+"""Computes how long each deletion of a key must be remembered, so that no older record brings the key back."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class LoggedStream:
 
 
 def forgettable_below(stream: LoggedStream, streams: Iterable[LoggedStream], view: TopicView) -> int:
-    """Returns the offset below which deletions of the stream may be forgotten; 0 where none may.
+    """Returns the offset below which deletions of the stream may be forgotten, or 0 if none may.
 
-    Older records of a key lie below the deletion in its stream, or in a stream of an older epoch. All of them must be gone
-    from the log. A view of another log than the open streams' says nothing.
+    Older records of a key lie below the deletion in its stream, or in a stream of an older epoch. All of them must be
+    gone from the log. A view of another log than that of the open streams proves nothing.
     """
     every = list(streams)
     if any(not s.retired and not _is_of(s, view) for s in every):

@@ -1,4 +1,4 @@
-"""Determinism: what in a transform's source hangs on the clock, on chance or on where it runs, found by reading the source."""
+"""Finds calls in a transform's source that depend on the clock, on chance, or on the place where it runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WITHOUT_ARGUMENTS = {"time.gmtime", "time.localtime", f"{SPARK}unix_timestamp", 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Doubt:
-    """One call that gives other rows when the same records are read again; `line` is 0 where only the plan tells."""
+    """One call that gives other rows when the same records are read again. `line` is 0 if only the plan shows it."""
 
     line: int
     function: str
@@ -47,13 +47,13 @@ class Doubt:
 
 
 def doubts(source: str) -> tuple[Doubt, ...]:
-    """Every call in the source that is known to give another value each time, by line; a seeded generator is none."""
+    """Returns every call in the source known to give another value each time, by line. A seeded generator is none."""
     tree = ast.parse(source)
     return tuple(sorted(_calls(tree, _imported(tree), "the module")))
 
 
 def unseen(found: Iterable[Doubt], function: str, expressions: Iterable[str]) -> tuple[Doubt, ...]:
-    """What only the plan of a function tells: expressions that stand in SQL, or come from elsewhere."""
+    """Returns what only a function's plan shows: expressions that stand in SQL, or come from elsewhere."""
     known = {doubt.call.removesuffix("()").rpartition(".")[2] for doubt in found}
     return tuple(
         Doubt(0, function, f"{name}()", EXPRESSIONS.get(name, CHANCE))
@@ -63,7 +63,7 @@ def unseen(found: Iterable[Doubt], function: str, expressions: Iterable[str]) ->
 
 
 def _imported(tree: ast.AST) -> dict[str, str]:
-    """What each name that is imported stands for."""
+    """Returns, per imported name, the full name that it stands for."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

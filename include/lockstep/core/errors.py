@@ -1,4 +1,4 @@
-"""Every error a user can meet: one line with the facts and the next command."""
+"""Defines every error that a user can meet: one line with the facts and the next command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def quoted(text: str) -> str:
 
 
 class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault
-    """Lockstep says no: `str()` is one line with the facts and, where there is one, the next command."""
+    """An answer of no: `str()` is one line with the facts and, if there is one, the next command."""
 
     def __init__(self, message: str, *, next_command: str | None = None) -> None:
         super().__init__(message)
@@ -37,11 +37,11 @@ class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault
 
 
 class BadDefinition(Refusal):
-    """A pipeline's definition is refused at birth; the message names the file or field."""
+    """The refusal of a pipeline's definition at birth. The message names the file or field."""
 
 
 class BadData(Refusal):
-    """The data or the code that read it made an attempt fail: three of these under the same code block a batch (T8)."""
+    """The failure of an attempt by the data or its code. Three of them under the same code block a batch (T8)."""
 
 
 class ReaderDied(BadData):
@@ -49,31 +49,34 @@ class ReaderDied(BadData):
 
 
 class Superseded(Refusal):
-    """A newer attempt owns the batch; this one ends without harm and without retry (T2)."""
+    """The end of an attempt whose batch a newer attempt owns. It does no harm and needs no retry (T2)."""
 
 
 class DefinitionChanged(Refusal):
-    """A deployment came between two steps: the attempt ends, no retry of this step helps, and the next run does its batch."""
+    """The end of an attempt because a deployment came between two of its steps.
+
+    No retry of this step helps. The next run does its batch.
+    """
 
 
 class WrongVersion(Refusal):
-    """The ledger's version is not this code's: nothing was written, and one of the two must be brought up to date."""
+    """A ledger whose version is not this code's. Nothing was written, and one of the two must be updated."""
 
 
 class PositionMoved(Refusal):
-    """A stream's position is not where the batch begins: somebody else has committed those offsets."""
+    """A stream's position that is not where the batch begins. Another attempt has committed those offsets."""
 
 
 class CoverageMoved(Refusal):
-    """Offsets that a batch is to cover are covered otherwise than it was planned: an alarm, and nothing was written."""
+    """Offsets of a batch that are covered otherwise than it was planned. It is an alarm, and nothing was written."""
 
 
 class Unreachable(Refusal):
-    """An outside system did not answer; nothing is known to be wrong with data or code."""
+    """An outside system that did not answer. Nothing is known to be wrong with data or code."""
 
 
 def said_in(line: str) -> Refusal | None:
-    """One of our own errors again, from the line by which a traceback in another process names it."""
+    """Rebuilds one of our own errors from its line in another process's traceback. Returns None for any other line."""
     head, colon, rest = line.partition(": ")
     data = (BadData, BadDefinition, DefinitionChanged, PositionMoved, ReaderDied)
     kinds = (*data, Refusal, Superseded, Unreachable, WrongVersion)
@@ -85,11 +88,11 @@ def said_in(line: str) -> Refusal | None:
 
 
 def is_away(line: str) -> bool:
-    """Whether a foreign error speaks of an outside system that was away: no fault of data or code."""
+    """Returns True if a foreign error says that an outside system was away. No data or code is at fault then."""
     return any(kind in line for kind in AWAY)
 
 
 def spark_lost(where: str, error: Exception) -> Unreachable | None:
-    """What is said when Spark itself was away; None where the error is about something else."""
+    """Returns the error for a Spark that was away, or None if the error is about something else."""
     said = str(error)
     return Unreachable(f"{where}: Spark was lost: {' '.join(said.split())[:200]}") if is_away(said) else None

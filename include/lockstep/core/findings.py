@@ -1,4 +1,4 @@
-"""What a look at the surroundings found: each finding with its reason and its remedy, and how many checks found nothing."""
+"""Defines findings about the surroundings, each with reason and remedy, and counts the checks that found nothing."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
-    """`problem`: a promise or the pipeline itself is in danger; `warning`: know it, and decide."""
+    """The severity of a finding.
+
+    A `problem` endangers a promise or the pipeline. A `warning` is to know and decide about.
+    """
 
     PROBLEM = "problem"
     WARNING = "warning"
 
 
 class Check(StrEnum):
-    """Everything that is looked at, by the name of the setting where it has one."""
+    """The names of all checks. A check of a setting has the setting's name."""
 
     KAFKA = "kafka"
     TOPIC = "topic"
@@ -72,7 +75,7 @@ class Check(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be: what was found, why it matters, and exactly what to set or type."""
+    """One thing that is not as it should be: what was found, why it matters, and the exact remedy."""
 
     severity: Severity
     check: Check
@@ -92,25 +95,25 @@ Judged = list[Finding | None]  # None: looked at, and nothing found
 
 
 def problem(check: Check, subject: str, found: str, why: str, remedy: str) -> Finding:
-    """A finding that makes `doctor` exit 1."""
+    """Returns a finding that makes `doctor` exit 1."""
     return Finding(Severity.PROBLEM, check, subject, found, why, remedy)
 
 
 def warning(check: Check, subject: str, found: str, why: str, remedy: str) -> Finding:
-    """A finding to know about."""
+    """Returns a finding to know about."""
     return Finding(Severity.WARNING, check, subject, found, why, remedy)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All findings, the problems first, and how many checks found nothing."""
+    """All findings, problems first, and the number of checks that found nothing."""
 
     findings: tuple[Finding, ...]
     passed: int
 
     @classmethod
     def of(cls, judged: Iterable[Finding | None]) -> Report:
-        """The report of these judgements; what several pipelines share is said once."""
+        """Builds the report of these judgements. Says once what several pipelines share."""
         every = list(judged)
         found = dict.fromkeys(finding for finding in every if finding)
         ordered = sorted(found, key=lambda finding: finding.severity is not Severity.PROBLEM)
@@ -118,10 +121,10 @@ class Report:
 
     @property
     def problems(self) -> int:
-        """How many findings are problems."""
+        """Counts the findings that are problems."""
         return sum(finding.severity is Severity.PROBLEM for finding in self.findings)
 
     @property
     def ok(self) -> bool:
-        """Whether there is no problem; warnings are allowed."""
+        """Returns True if there is no problem. Warnings are allowed."""
         return self.problems == 0

@@ -1,4 +1,4 @@
-"""A pipeline's folder, loaded: the value and the files beside it, with the hash that names this state of the code."""
+"""Holds a pipeline's folder once loaded: the pipeline, the files beside it, and the hash of this state."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ BESIDE = ("transform", "expectations", "decode")  # of a definition's document: 
 
 @dataclass(frozen=True, slots=True)
 class PipelineFolder:
-    """One pipeline with its transform's source (None: the decoded columns go through), its suite and its DDL.
+    """One pipeline with its transform's source, its suite and its DDL.
 
-    `decode` is the source of the decoder of its own that a `Custom` format names.
+    `transform` is None if the decoded columns go through. `decode` is the source of the decoder that a `Custom` format
+    names.
     """
 
     pipeline: Pipeline
@@ -35,26 +36,29 @@ class PipelineFolder:
 
     @property
     def quarantines(self) -> bool:
-        """Whether an expectation may put records aside, so that the bytes of all of them are kept until it has looked."""
+        """Returns True if an expectation may quarantine records.
+
+        The bytes of all records are kept until it has looked.
+        """
         return may_quarantine(self.pipeline.on_violation, self.expectations)
 
     @property
     def is_straight(self) -> bool:
-        """Whether the decoded columns go through to the one target, so that whoever reads can stage in one pass."""
+        """Returns True if the decoded columns go through to one target. The reader can then stage in one pass."""
         targets = self.pipeline.targets
         return self.transform is None and len(targets) == 1 and targets[0].transform is None
 
     def document(self) -> dict[str, Any]:
-        """The whole definition as JSON: what the ledger keeps for every attempt that ran with it."""
+        """Returns the whole definition as JSON. The ledger keeps it for every attempt that ran with it."""
         beside = {"transform": self.transform, "expectations": self.expectations}
         return self.pipeline.document() | beside | ({"decode": self.decode} if self.decode is not None else {})
 
     def content_hash(self) -> str:
-        """The name of this definition: equal folders have equal hashes."""
+        """Returns the name of this definition. Equal folders have equal hashes."""
         return hashlib.sha256(json.dumps(self.document(), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def changed_parts(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The names of the parts in which two documents differ, as JSON sees them."""
+    """Returns the names of the parts in which two documents differ, as JSON sees them."""
     first, second = (json.loads(json.dumps(document)) for document in (before, now))
     return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))

@@ -1,4 +1,4 @@
-"""Formats: what a record's bytes are, and which columns come out of them."""
+"""Defines the formats of a record's bytes, and the columns that come out of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lockstep.core.errors import BadDefinition
 
 
 class _Fields:
-    """Formats whose records have named fields: which of them are columns, and which gather in `rest`."""
+    """The base of formats whose records have named fields. Some are columns, and others gather in `rest`."""
 
     __slots__ = ()
     schema: str
@@ -17,20 +17,20 @@ class _Fields:
 
     @property
     def declared(self) -> tuple[Column, ...]:
-        """The columns that are fields of the record."""
+        """Returns the columns that are fields of the record."""
         return _declared(self.schema, self.rest)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The decoded columns, in the schema's order."""
+        """Returns the decoded columns, in the schema's order."""
         return _with_rest(self.schema, self.rest)
 
 
 @dataclass(frozen=True, slots=True)
 class Json(_Fields):
-    """JSON objects with this schema; `key` names the column that the Kafka key holds, which a tombstone needs.
+    """JSON objects with this schema. `key` names the column that holds the Kafka key, which a tombstone needs.
 
-    Fields that the schema has not are ignored, or gathered as JSON text in the string column `rest`; missing ones are
+    Fields outside the schema are ignored, or gathered as JSON text in the string column `rest`. Missing fields are
     null. `strict` rejects a record whose fields are not exactly the schema's.
     """
 
@@ -48,9 +48,9 @@ class Json(_Fields):
 
 @dataclass(frozen=True, slots=True)
 class Avro(_Fields):
-    """Avro in Confluent's wire format, read by the schema it was written with; the columns are declared as for `Json`.
+    """Avro in Confluent's wire format, read by the schema it was written with. Columns are declared as for `Json`.
 
-    `key` and `rest` are as for `Json`; with `subject`, a schema that was not registered under it is a reject.
+    `key` and `rest` are as for `Json`. With `subject`, a record is a reject if its schema was not registered under it.
     """
 
     schema: str
@@ -67,7 +67,7 @@ class Avro(_Fields):
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """The value's bytes as they are, in one `binary` column; no value is null there."""
+    """The value's bytes as they are, in one `binary` column. A record without a value has null there."""
 
     column: str = "value"
 
@@ -76,20 +76,21 @@ class Raw:
 
     @property
     def key(self) -> None:
-        """No column holds the Kafka key; an `Envelope` gives it one."""
+        """Returns None, because no column holds the Kafka key. An `Envelope` can give it one."""
         return
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The one column."""
+        """Returns the one column."""
         return (Column(self.column, "binary"),)
 
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """Whatever the pipeline's own `decode.py` makes of a record: `function(key, value, headers)` gives a dict of these columns.
+    """Records that the pipeline's own `decode.py` decodes.
 
-    None filters the record, a `ValueError` rejects it with that reason.
+    `function(key, value, headers)` returns a dict of these columns. None filters the record. A `ValueError` rejects it
+    with that reason.
     """
 
     schema: str
@@ -102,12 +103,12 @@ class Custom:
 
     @property
     def key(self) -> None:
-        """The decoder is given the Kafka key, and makes of it what it likes."""
+        """Returns None, because the decoder itself is given the Kafka key."""
         return
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The decoded columns, in the schema's order."""
+        """Returns the decoded columns, in the schema's order."""
         return parse_columns(self.schema)
 
 
@@ -116,9 +117,9 @@ Format = Json | Avro | Raw | Custom
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What stands around a record's value, as columns of these names; `key` may be typed: `"message_key binary"`.
+    """The columns for what stands around a record's value. `key` may be typed: `"message_key binary"`.
 
-    `headers` is a JSON list of objects: `key` with `value`, or with `base64` where the bytes are no text.
+    `headers` is a JSON list of objects. Each has `key` with `value`, or with `base64` if the bytes are no text.
     """
 
     key: str | None = None
@@ -137,7 +138,7 @@ class Envelope:
 
     @property
     def key_column(self) -> Column | None:
-        """The column of the Kafka key: a string, unless it says binary."""
+        """Returns the column of the Kafka key, or None. It is a string, unless it says binary."""
         if self.key is None:
             return None
         (column, *more) = parse_columns(self.key if len(self.key.split()) > 1 else f"{self.key} string")
@@ -147,7 +148,7 @@ class Envelope:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns, in the order of the fields."""
+        """Returns the columns, in the order of the fields."""
         typed = (
             (self.timestamp, "timestamp"),
             (self.headers, "string"),
@@ -159,7 +160,7 @@ class Envelope:
 
 
 def columns_of(format_: Format, envelope: Envelope | None) -> tuple[Column, ...]:
-    """Every column that decoding gives: the format's and, behind them, the envelope's; refuses a name that stands twice."""
+    """Returns every decoded column: the format's, then the envelope's. Refuses a repeated name."""
     columns = format_.columns + (envelope.columns if envelope else ())
     _refuse_twice("envelope", columns)
     return columns
@@ -170,7 +171,7 @@ def _declared(schema: str, rest: str | None) -> tuple[Column, ...]:
 
 
 def _with_rest(schema: str, rest: str | None) -> tuple[Column, ...]:
-    """With the column of the rest where the schema has it, else behind the others."""
+    """Returns the schema's columns, with the column of the rest added at the end if the schema has none."""
     columns = parse_columns(schema)
     known = rest is None or rest in {column.name for column in columns}
     return columns if known or rest is None else (*columns, Column(rest, "string"))

@@ -1,4 +1,4 @@
-"""Gaps in the log: why an offset inside a covered range holds no record that a committed reader is given."""
+"""Tells why an offset inside a covered range holds no record for a committed reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What stands at an offset; everything but `RECORD` is a gap."""
+    """The kind of an offset. Every kind but `RECORD` is a gap."""
 
     RECORD = "record"
     TRIMMED = "trimmed"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Stretch:
-    """Neighbouring offsets `[from_offset, until_offset)` of one kind; never empty."""
+    """A stretch of neighbouring offsets `[from_offset, until_offset)` of one kind. It is never empty."""
 
     from_offset: int
     until_offset: int
@@ -36,16 +36,16 @@ class Stretch:
 
     @property
     def count(self) -> int:
-        """How many offsets it has."""
+        """Returns the number of its offsets."""
         return self.until_offset - self.from_offset
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What two readers found in a range, and what is known of it besides.
+    """The offsets that two readers found in a range, and what else is known of it.
 
-    `committed` was read before `uncommitted`: so compaction in between cannot make a record look aborted.
-    `once` holds the offsets that are known to have held a visible record, wherever it is now.
+    `committed` was read before `uncommitted`, so compaction in between cannot make a record look aborted. `once` holds
+    the offsets that are known to have held a visible record, wherever it is now.
     """
 
     log_start: int
@@ -55,7 +55,10 @@ class Seen:
     compacts: bool = False
 
     def kind(self, offset: int) -> Kind:
-        """The kind of one offset; a control record and a compacted one look alike, so where both can be, it says so."""
+        """Returns the kind of one offset.
+
+        Returns `MARKER_OR_COMPACTED` in a compacted log, because the two look alike.
+        """
         if offset < self.log_start:
             return Kind.TRIMMED
         if offset in self.committed:
@@ -68,7 +71,7 @@ class Seen:
 
 
 def tell_apart(from_offset: int, until_offset: int, seen: Seen) -> list[Stretch]:
-    """Stretches that tile the range, records among them; neighbours differ in kind."""
+    """Returns the stretches that tile the range, records among them. Neighbours differ in kind."""
     found = []
     for kind, offsets in groupby(range(from_offset, until_offset), key=seen.kind):
         neighbours = list(offsets)
@@ -77,7 +80,7 @@ def tell_apart(from_offset: int, until_offset: int, seen: Seen) -> list[Stretch]
 
 
 def joined(stretches: Iterable[Stretch]) -> list[Stretch]:
-    """The same offsets with neighbours of one kind as one stretch; what comes in is in order and disjoint."""
+    """Joins neighbouring stretches of one kind. The stretches must be in order and disjoint."""
     found: list[Stretch] = []
     for stretch in stretches:
         if found and (found[-1].until_offset, found[-1].kind) == (stretch.from_offset, stretch.kind):

@@ -1,4 +1,4 @@
-"""Guarantees: in which order results and offsets move, and what a crash between them can cost."""
+"""Defines the guarantees: the order in which results and offsets move, and what a crash between them can cost."""
 
 from __future__ import annotations
 
@@ -12,26 +12,32 @@ class PerBatch:
 
 @dataclass(frozen=True, slots=True)
 class PerPartition:
-    """Transactional per partition: each task commits the rows and the offsets of each range it reads in one transaction.
+    """Transactional per partition: each task commits rows and offsets of each range it reads in one transaction.
 
-    Nothing is staged, and readers see a batch come stream by stream. Takes `Append` or `Upsert`, no transform that shuffles
-    and no suite of expectations, for no task ever sees the whole batch.
+    Nothing is staged, and readers see a batch stream by stream. It needs `Append` or `Upsert`. It allows no transform
+    that shuffles and no suite of expectations, because no task ever sees the whole batch.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Idempotent:
-    """Results by natural key, then offsets: a crash between them makes the results be written again, over themselves."""
+    """Results by natural key, then offsets.
+
+    After a crash between them the results are written again, over themselves.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class AtLeastOnce:
-    """Results, then offsets: a crash between them makes the results be appended again; none is lost, some may be doubled."""
+    """Results, then offsets. After a crash between them the results are appended again.
+
+    None is lost, some may be doubled.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class AtMostOnce:
-    """Offsets, then results: a crash between them leaves the results out; none is doubled, some may be lost."""
+    """Offsets, then results. A crash between them leaves the results out. None is doubled, some may be lost."""
 
 
 # Results and offsets move one after the other, so the results may live in any store.
@@ -46,5 +52,5 @@ WHOLE_BATCH, EACH_STREAM = "batch", "stream"
 
 
 def commit_unit(guarantee: Guarantee) -> str:
-    """What one commit moves: the whole batch, or one stream of it."""
+    """Returns the unit that one commit moves: the whole batch, or one stream of it."""
     return EACH_STREAM if isinstance(guarantee, PerPartition) else WHOLE_BATCH

@@ -1,4 +1,4 @@
-"""What a run of a pipeline's history is asked for: its form, or its data interval, become a lane or a decision with bounds."""
+"""Turns the form or the data interval of a history run into lanes, or a decision, with bounds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTHING = "nothing was asked for: a backfill, or a run that is triggered by hand
 
 @dataclass(frozen=True, slots=True)
 class HistoryRun:
-    """What Airflow tells of a run; `params` are the form's fields, `interval` is None where Airflow has given it none."""
+    """The facts of a run from Airflow. `params` are the form's fields. `interval` is None if Airflow has given none."""
 
     run_id: str
     run_type: str
@@ -31,17 +31,17 @@ class HistoryRun:
 
     @property
     def is_about_its_interval(self) -> bool:
-        """Whether its bounds are its interval: a backfill's are, and those of a scheduled run that somebody has cleared."""
+        """Returns True if its bounds are its interval. This holds for a backfill, and for a cleared scheduled run."""
         return self.run_type == "backfill" or (self.run_type == "scheduled" and self.clear_number > 0)
 
     @property
     def asks(self) -> bool:
-        """Whether it is to do anything: the runs of the schedule hold the intervals and do nothing by themselves."""
+        """Returns True if the run has work. Scheduled runs only hold the intervals, unless they are cleared."""
         return self.run_type != "scheduled" or self.clear_number > 0
 
     @property
     def key(self) -> str:
-        """What its requests are known by: the same for all tries of its tasks, another one once the run is cleared (T9)."""
+        """Returns the key of its requests. It is the same for all tries, and another one after a clear (T9)."""
         return f"{self.run_id} cleared {self.clear_number}" if self.clear_number else self.run_id
 
     def has_key(self, key: str) -> bool:
@@ -51,9 +51,9 @@ class HistoryRun:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What is to be done: requests in these lanes, in this order, or with none the decision that `action` names.
+    """The work of a run: requests in these lanes, in this order, or without lanes the decision that `action` names.
 
-    `mode` is `do`, `preview` (show it, and stop) or `approve` (show it, and go on when somebody has approved).
+    `mode` is `do`, `preview` (show it, and stop) or `approve` (show it, and go on after an approval).
     """
 
     action: str
@@ -67,9 +67,10 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What Spark's half of a run came to: `done`, `waits` for somebody else, `blocked` until a person decides, or `refused`.
+    """The outcome of the Spark half of a run: `done`, `waits`, `blocked` or `refused`.
 
-    `reason` is of a refusal the line by which an error names itself.
+    `waits` is for another worker on the same offsets. `blocked` is until a person decides. For a refusal, `reason` is
+    the line by which an error names itself.
     """
 
     state: str
@@ -78,7 +79,7 @@ class Outcome:
 
 
 def asking(run: HistoryRun) -> Asking:
-    """The form and the interval, put together; `BadDefinition` names the field that contradicts another."""
+    """Combines the form and the interval. Raises `BadDefinition` that names the field which contradicts another."""
     form = run.params
     action = form.get("action") or None
     if action not in {None, *ACTIONS}:
@@ -98,15 +99,15 @@ def asking(run: HistoryRun) -> Asking:
 
 
 def require_approval(asked: Asking, approvers: Sequence[str]) -> None:
-    """Refuses what replaces or gives up records without approval, where the pipeline names approvers."""
+    """Refuses a replay or an accepted loss without approval, if the pipeline names approvers."""
     if approvers and asked.mode == DO and ("replay" in asked.lanes or asked.action == "accept-loss"):
         raise _refused("approval", f"{asked.action} waits for one of {', '.join(approvers)}: tick the box")
 
 
 def waits_until(asked: Asking, run: HistoryRun, now: datetime, grace: timedelta) -> datetime | None:
-    """When the latest of its times is closed, if it is not yet: before, records of it may still come (T13).
+    """Returns when the latest of its times is closed, or None if it is. Before, records of it may still come (T13).
 
-    A time of the form that has not come at all is refused; an interval is waited for.
+    Refuses a time of the form that has not come at all. An interval that has not come is waited for.
     """
     moments = [bound.moment for bound in (asked.begin, asked.end) if isinstance(bound, AtTime)]
     if not moments or (latest := max(moments)) + grace <= now:
@@ -118,7 +119,7 @@ def waits_until(asked: Asking, run: HistoryRun, now: datetime, grace: timedelta)
 
 
 def lost_offsets(asked: Asking) -> dict[int, tuple[int, int]]:
-    """Partition → [from, until) that are to be accepted as lost."""
+    """Returns, per partition, the offsets [from, until) to accept as lost. Refuses bounds that are no such offsets."""
     if not (isinstance(asked.begin, AtOffsets) and isinstance(asked.end, AtOffsets)):
         raise _refused("from_offsets", "a loss is named by offsets: from_offsets and until_offsets, no times")
     if asked.begin.offsets.keys() != asked.end.offsets.keys():
@@ -133,7 +134,10 @@ def lost_offsets(asked: Asking) -> dict[int, tuple[int, int]]:
 def _of_interval(
     run: HistoryRun, action: str | None, begin: Bound | None, end: Bound | None
 ) -> tuple[str, tuple[str, ...]]:
-    """A first time fills; a run that was cleared replays what is covered and fills the rest, unless the form says which."""
+    """Returns the action and the lanes of an interval, those of the form if it names an action.
+
+    Otherwise a first run fills. A cleared run replays what is covered and fills the rest.
+    """
     if begin is not None or end is not None:
         field = "from" if begin is not None else "until"
         raise _refused(f"{field}_time, {field}_offsets", "a backfill's bounds are its interval; leave them out")
@@ -153,7 +157,7 @@ def _mode(form: Mapping[str, Any], action: str) -> str:
 
 
 def _bound(form: Mapping[str, Any], side: str) -> Bound | None:
-    """One side's bound: a time or offsets per partition, not both."""
+    """Returns one side's bound, a time or offsets per partition, or None. Refuses both together."""
     moment, lines = (
         form.get(f"{side}_time"),
         [line.strip() for line in form.get(f"{side}_offsets") or () if line.strip()],

@@ -1,4 +1,4 @@
-"""Hours: which are over, which offsets belong to each, and whether all of these are committed."""
+"""Decides which hours are over, which offsets belong to each, and whether all of these are committed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FURTHEST = timedelta(days=7)  # before the first look: hours that lie further ba
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reached:
-    """How far the hours have come in one stream; `offset` is the first that is in no hour yet, None before the first hour.
+    """The progress of the hours in one stream. `offset` is the first in no hour yet, None before the first hour.
 
-    A stream that `ends` is retired: nothing follows its position. Of one that is `gone` nobody can read any more. Before the
-    start of one that is `renewed` the log may hold records that an older incarnation has read.
+    A stream that `ends` is retired: nothing follows its position. A stream that is `gone` can no longer be read. Before
+    the start of a `renewed` stream, the log may hold records that an older incarnation has read.
     """
 
     stream_id: int
@@ -36,7 +36,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True, order=True)
 class HourOffsets:
-    """The half-open `[from_offset, until_offset)` of one stream that belong to an hour; empty where nothing came."""
+    """The half-open `[from_offset, until_offset)` of one stream that belong to an hour. It is empty if nothing came."""
 
     stream_id: int
     topic_partition: TopicPartition
@@ -46,7 +46,7 @@ class HourOffsets:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Covered:
-    """What covers a stretch of a stream: a batch, a loss accepted at some time, or a skip."""
+    """A covered stretch of a stream: by a batch, by a loss accepted at some time, or by a skip."""
 
     stream_id: int
     from_offset: int
@@ -58,7 +58,10 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """Every offset of the hour that ends at `until` is committed, but for the losses, which may have held records of it."""
+    """The answer that every offset of the hour which ends at `until` is committed, except for the losses.
+
+    The losses may have held records of the hour.
+    """
 
     until: datetime
     offsets: tuple[HourOffsets, ...]
@@ -68,7 +71,7 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Why the hour that ends at `until` is not complete, and what completes it."""
+    """The answer that the hour which ends at `until` is not complete, with the reason and the next command."""
 
     until: datetime
     reason: str
@@ -76,12 +79,15 @@ class Waiting:
 
 
 def first_hour(begin: datetime, now: datetime) -> datetime:
-    """Where the first hour of a pipeline begins that has begun at `begin`: whole hours, and none from long ago."""
+    """Returns the start of a pipeline's first hour: the first whole hour from `begin` on, at most `FURTHEST` back."""
     return max(_ceil(begin), _ceil(now - FURTHEST))
 
 
 def hours_over(after: datetime, now: datetime, grace: timedelta) -> tuple[datetime, ...]:
-    """The ends of the next hours after `after` that are over: all clocks that stamp records are past them by now (T13)."""
+    """Returns the ends of the next hours after `after` that are over, at most `MOST`.
+
+    All clocks that stamp records are past them by now (T13).
+    """
     ends = (after + HOUR * n for n in range(1, MOST + 1))
     return tuple(end for end in ends if end + grace <= now)
 
@@ -89,10 +95,10 @@ def hours_over(after: datetime, now: datetime, grace: timedelta) -> tuple[dateti
 def offsets_of_hour(
     reached: Iterable[Reached], begin: Mapping[int, int], end: Mapping[int, int]
 ) -> tuple[HourOffsets, ...]:
-    """What of each stream belongs to an hour; `begin` and `end` are its boundaries by partition.
+    """Returns each stream's offsets that belong to an hour. `begin` and `end` are its boundaries by partition.
 
-    An hour goes on where the one before it has ended, so that hours tile whatever the boundaries are. What is left of a
-    stream that is gone belongs to the hour that is told next.
+    An hour begins where the one before it ended, so hours tile whatever the boundaries are. The rest of a stream that
+    is gone belongs to the hour that is announced next.
     """
     found = []
     for stream in reached:
@@ -112,10 +118,10 @@ def judge(
     offsets: Sequence[HourOffsets],
     covered: Iterable[Covered],
 ) -> Complete | Waiting:
-    """Whether an hour is complete; else the first stretch that is missing, and the command that brings it.
+    """Returns Complete, or Waiting with the first missing stretch and the command that brings it.
 
-    `covered` is what covers its offsets, with the stretch right below them: a loss that ends where an hour begins may have
-    held records of it, unless it was accepted before the hour began.
+    `covered` holds the coverage of the hour's offsets, with the stretch right below them. A loss that ends where an
+    hour begins may have held records of it. That is not so if it was accepted before the hour began.
     """
     streams = {stream.stream_id: stream for stream in reached}
     by_stream: dict[int, list[Covered]] = {}
@@ -133,12 +139,12 @@ def judge(
 
 
 def key_of(until: datetime) -> str:
-    """The hour as a partition key: when it begins, in UTC, as Airflow's mappers of time read it."""
+    """Returns the hour as a partition key: its start in UTC, as Airflow's mappers of time read it."""
     return (until.astimezone(UTC) - HOUR).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _missing(pipeline: str, stream: Reached, part: HourOffsets, own: Sequence[Covered]) -> tuple[str, str] | None:
-    """The first stretch of a stream that keeps the hour from being complete, in words, and what brings it."""
+    """Returns, in words, the first missing stretch of a stream and the command that brings it, or None."""
     where, at, end = part.topic_partition, part.from_offset, part.until_offset
     if stream.position < end:
         return f"{where} [{stream.position}, {end}) is not committed yet", f"lockstep run {pipeline}"

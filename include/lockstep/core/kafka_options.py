@@ -1,4 +1,4 @@
-"""Kafka client options: what may be set, in the words of both client libraries, and translated in this one place."""
+"""Checks Kafka client options in the words of both client libraries, and translates them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ PEM_ONLY = "PEM"
 
 @dataclass(frozen=True, slots=True)
 class KafkaOptions:
-    """Client options that have passed the allowlist, in librdkafka's names; `repr` shows names alone."""
+    """Client options that have passed the allowlist, in librdkafka's names. `repr` shows names alone."""
 
     values: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     names: tuple[str, ...] = field(init=False)
@@ -85,11 +85,14 @@ class KafkaOptions:
         object.__setattr__(self, "names", tuple(name for name, _ in self.values))
 
     def for_librdkafka(self) -> dict[str, str]:
-        """As confluent-kafka takes them."""
+        """Returns the options as confluent-kafka takes them."""
         return dict(self.values)
 
     def for_java(self) -> dict[str, str]:
-        """As Kafka's Java clients take them; certificates and keys are PEM."""
+        """Returns the options as Kafka's Java clients take them. Certificates and keys are PEM.
+
+        Raises `BadDefinition` for a file that was not read.
+        """
         ours = dict(self.values)
         for name in FILES.keys() & ours.keys():
             raise BadDefinition(f"Kafka option {name}: its file was not read")
@@ -106,14 +109,17 @@ class KafkaOptions:
         return java
 
     def inlined(self, read: Callable[[str], str]) -> KafkaOptions:
-        """With the content of each file in place of its path, so that whoever is given the options needs no file."""
+        """Returns the options with each file's content in place of its path, so that their receiver needs no file."""
         return KafkaOptions(
             tuple(sorted((FILES[name], read(value)) if name in FILES else (name, value) for name, value in self.values))
         )
 
 
 def kafka_options(given: Mapping[str, Any]) -> KafkaOptions:
-    """The options of a client, in the words of either library; raises `BadDefinition` that names what may not be set."""
+    """Checks a client's options, in the words of either library.
+
+    Raises `BadDefinition` that names what may not be set.
+    """
     found: dict[str, str] = {}
     for name, value in given.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -125,7 +131,10 @@ def kafka_options(given: Mapping[str, Any]) -> KafkaOptions:
 
 
 def from_extra(extra: Mapping[str, Any]) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-    """An Airflow connection's extra as bootstrap servers, our options, and the names of what is for its consumers alone."""
+    """Splits an Airflow connection's extra into bootstrap servers, our options, and names that it leaves out.
+
+    Those names are options for Airflow's own consumers alone.
+    """
     options = dict(extra)
     bootstrap = options.pop("bootstrap.servers", None)
     if not bootstrap:
@@ -135,7 +144,7 @@ def from_extra(extra: Mapping[str, Any]) -> tuple[str, dict[str, Any], tuple[str
 
 
 def _translated(name: str, value: str) -> dict[str, str]:
-    """One option in librdkafka's names."""
+    """Returns one option in librdkafka's names. Refuses an option that is ours to set, or unknown."""
     if name in OURS:
         raise BadDefinition(f"Kafka option {name} is not yours to set: {OURS[name]}")
     if name in JAVAS_OWN:
@@ -183,7 +192,7 @@ def _require_legal(found: Mapping[str, str]) -> None:
 
 
 def _require_whole_login(found: Mapping[str, str]) -> None:
-    """Who logs in says how and to whom; a login without its protocol would go out in the clear, unasked."""
+    """Refuses an incomplete login. Without its protocol, a login would go out in the clear."""
     if found.get("security.protocol", "").startswith("SASL_") != ("sasl.username" in found):
         raise BadDefinition("Kafka options: sasl.username goes with security.protocol SASL_SSL or SASL_PLAINTEXT")
     for one in LOGIN:

@@ -1,4 +1,4 @@
-"""Fill and replay: what a request still has to do, cut into pieces, and which of them make the next batch."""
+"""Cuts the remaining work of a fill or replay into pieces, and chooses those of the next batch."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Piece:
-    """Offsets of one stream that a request is to work on, and what covers them: `nothing`, `skipped` or a `batch`.
+    """Offsets of one stream for a request to work on, and what covers them: `nothing`, `skipped` or a `batch`.
 
-    A piece that a batch owns is one whole segment, the unit of replay (T10); `owner` is that batch.
+    A piece that a batch owns is one whole segment, the unit of replay (T10). `owner` is that batch.
     """
 
     item: StreamRange
@@ -30,23 +30,23 @@ class Piece:
 
     @property
     def begin(self) -> int:
-        """Its first offset."""
+        """Returns its first offset."""
         return self.item.offsets.from_offset
 
     @property
     def end(self) -> int:
-        """The first offset behind it."""
+        """Returns the first offset behind it."""
         return self.item.offsets.until_offset
 
     def between(self, begin: int, end: int) -> Piece:
-        """The part of it that lies in [begin, end)."""
+        """Returns the part of it that lies in [begin, end)."""
         part = OffsetRange(self.item.offsets.topic_partition, max(begin, self.begin), min(end, self.end))
         return replace(self, item=StreamRange(self.item.stream_id, part))
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Offsets that somebody works on, or that a preview has already been through: by which batch, None for the latter."""
+    """Offsets that a batch works on. `batch_id` is None for offsets that a preview has already been through."""
 
     stream_id: int
     begin: int
@@ -57,9 +57,9 @@ class Taken:
 def untaken(
     pieces: Iterable[Piece], taken: Iterable[Taken], *, whole_batches: bool = False
 ) -> tuple[tuple[Piece, ...], set[int]]:
-    """The pieces that nobody works on, and the batches that work on the others.
+    """Returns the pieces that no batch works on, and the batches that work on the others.
 
-    A segment is free whole or not at all; with `whole_batches` so are all segments of one owner.
+    A segment is free whole or not at all. With `whole_batches` so are all segments of one owner.
     """
     by_stream: dict[int, list[Taken]] = defaultdict(list)
     for part in taken:
@@ -80,7 +80,7 @@ def untaken(
 
 
 def next_pieces(limits: Limits, pace: Pace, pieces: Sequence[Piece], *, whole_batches: bool) -> tuple[Piece, ...]:
-    """What the next batch takes: per partition the first stretch of adjacent pieces, as much as the limits allow.
+    """Returns the pieces of the next batch: each partition's first stretch of adjacent pieces, within the limits.
 
     `whole_batches` takes every segment of an owner or none, for code that may have mixed their partitions.
     """
@@ -97,7 +97,7 @@ def next_pieces(limits: Limits, pace: Pace, pieces: Sequence[Piece], *, whole_ba
 
 
 def ranges_of(pieces: Iterable[Piece]) -> tuple[StreamRange, ...]:
-    """One contiguous range per stream: what will be one segment each."""
+    """Returns one contiguous range per stream. Each will be one segment."""
     ranges = []
     for stream_id, each in groupby(sorted(pieces), key=lambda p: p.item.stream_id):
         stretch = list(each)
@@ -125,7 +125,7 @@ def _first_stretch(pieces: list[Piece]) -> list[Piece]:
 
 
 def _as_far_as(stretch: Sequence[Piece], share: int) -> list[Piece]:
-    """The stretch's first `share` offsets; a segment that reaches further is left out whole."""
+    """Returns the stretch's first `share` offsets. Leaves out a segment that reaches further, as a whole."""
     end = stretch[0].begin + share
     taken: list[Piece] = []
     for piece in stretch:
@@ -153,7 +153,7 @@ def _whole_batches(pieces: Sequence[Piece], total: int) -> tuple[Piece, ...]:
 
 
 def _is_one_range_each(pieces: Sequence[Piece]) -> bool:
-    """Whether every partition has one stream here, and every stream one contiguous range."""
+    """Returns True if every partition has one stream here, and every stream one contiguous range."""
     streams: dict[int, set[int]] = defaultdict(set)
     for piece in pieces:
         streams[piece.item.offsets.topic_partition.partition].add(piece.item.stream_id)

@@ -1,4 +1,4 @@
-"""Whether the ledger is as `lockstep migrate` makes it: migrations, roles, memberships, grants, and the target's table."""
+"""Checks that the ledger is as `lockstep migrate` makes it: migrations, roles, memberships, grants, and tables."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ GRANTS = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class Grant:
-    """A privilege that a role has, or lacks, on a table of the ledger; without a table, on its schema."""
+    """A privilege that a role has, or lacks, on a table of the ledger. Without a table it is on the schema."""
 
     role: str
     privilege: str
@@ -102,13 +102,16 @@ class Grant:
 
     @property
     def what(self) -> str:
-        """The privilege and its object, as `grant` and `revoke` take them."""
+        """Returns the privilege and its object, as `grant` and `revoke` take them."""
         return f"{self.privilege.lower()} on {f'lockstep.{self.table}' if self.table else 'schema lockstep'}"
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerFacts:
-    """The ledger as it stands: migrations by version, as checksum (None: nobody may look), roles, and what deviates."""
+    """The ledger as it stands: migrations, roles, and what deviates.
+
+    `applied` has each migration's checksum by version. It is None if the login may not look.
+    """
 
     login: str
     applied: Mapping[int, str] | None
@@ -119,18 +122,18 @@ class LedgerFacts:
 
     @property
     def named(self) -> frozenset[str]:
-        """The grants that findings of their own tell of, as the catalog names them."""
+        """Returns the grants that have findings of their own, as the catalog names them."""
         told = (*self.lacking, *self.rewriting)
         return frozenset(f"{f'lockstep.{g.table}' if g.table else 'schema lockstep'} to {g.role}" for g in told)
 
     def lets_read(self, role: str) -> bool:
-        """Whether the login may take the role on, and that one may look at everything."""
+        """Returns True if the login may take the role on, and the role lacks no grant."""
         return self.roles.get(role, False) and all(grant.role != role for grant in self.lacking)
 
 
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
-    """A pipeline's table: whether it is there and logged, whether the committer may write, and how many partitions it has."""
+    """The facts of a pipeline's table: existence, logging, the committer's right to write, and its partitions."""
 
     table: str
     exists: bool
@@ -142,13 +145,13 @@ class TargetFacts:
 
 
 def ledger_findings(facts: LedgerFacts, known: Mapping[int, str]) -> Judged:
-    """What deviates from a ledger that this code has just migrated; `known` are its migrations by version."""
+    """Judges what deviates from a ledger that this code has just migrated. `known` are its migrations by version."""
     looked = [roles(facts), membership(facts), privileges(facts), grants(facts), history(facts)]
     return looked if facts.applied is None else [*looked, migrations(facts.applied, known)]
 
 
 def roles(facts: LedgerFacts) -> Finding | None:
-    """Each step works under a role of its own."""
+    """Reports roles that are missing. Each step works under its own role."""
     missing = [role for role in ROLES if role not in facts.roles]
     if not missing:
         return None
@@ -162,7 +165,7 @@ def roles(facts: LedgerFacts) -> Finding | None:
 
 
 def membership(facts: LedgerFacts) -> Finding | None:
-    """The login takes the roles on; the owner's is for `migrate` alone."""
+    """Reports roles of a run that the login may not take on. The owner's role is for `migrate` alone."""
     missing = [role for role in OF_A_RUN if facts.roles.get(role) is False]
     if not missing:
         return None
@@ -176,7 +179,7 @@ def membership(facts: LedgerFacts) -> Finding | None:
 
 
 def privileges(facts: LedgerFacts) -> Finding | None:
-    """A run needs its five roles and nothing else: what it may beyond them, every transform may."""
+    """Warns about a login with more rights than the five roles of a run. Every transform has those rights, too."""
     if not facts.excess:
         return None
     return warning(
@@ -190,7 +193,7 @@ def privileges(facts: LedgerFacts) -> Finding | None:
 
 
 def grants(facts: LedgerFacts) -> Finding | None:
-    """What a run cannot do without."""
+    """Reports grants that are missing and that a run cannot do without."""
     if not facts.lacking:
         return None
     return problem(
@@ -203,7 +206,7 @@ def grants(facts: LedgerFacts) -> Finding | None:
 
 
 def history(facts: LedgerFacts) -> Finding | None:
-    """What is written down is the witness only as long as nobody can write it anew."""
+    """Reports rights to rewrite history. Recorded rows are a witness only as long as nobody can change them."""
     if not facts.rewriting:
         return None
     return problem(
@@ -216,7 +219,7 @@ def history(facts: LedgerFacts) -> Finding | None:
 
 
 def migrations(applied: Mapping[int, str], known: Mapping[int, str]) -> Finding | None:
-    """The ledger is what this code's migrations make, each with the content that this code has."""
+    """Reports migrations that are altered, missing, or newer than this code."""
     altered = [version for version, checksum in applied.items() if known.get(version, checksum) != checksum]
     newer = [version for version in applied if version > max(known)]
     missing = [version for version in known if version not in applied]
@@ -248,7 +251,7 @@ def migrations(applied: Mapping[int, str], known: Mapping[int, str]) -> Finding 
 
 
 def target_findings(pipeline: str, facts: TargetFacts) -> Judged:
-    """The pipeline's table is there, the committer may write it, and a crash does not empty it."""
+    """Reports a table that is missing, not writable, emptied by a crash, or has very many partitions."""
     again = f"{MIGRATE} {pipeline}"
     subject = f"table {facts.table}"
     if not facts.exists:

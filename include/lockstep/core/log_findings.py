@@ -1,4 +1,4 @@
-"""Whether records stay long enough to be read, and whether the log lets itself be read to its end."""
+"""Checks that records stay long enough to be read, and that the log can be read to its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOSS = "what retention deletes before it is committed is lost, and the pipeline 
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A partition that a transaction keeps from being read further; `since` is the timestamp of its first record."""
+    """A partition that a transaction keeps from being read further. `since` is the timestamp of its first record."""
 
     partition: int
     stable_end: int
@@ -32,10 +32,10 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """What waits in a topic's partitions, as the pipeline stands.
+    """The records that wait in a topic's partitions, as the pipeline stands.
 
-    `waiting` is per partition the timestamp of the oldest record that is not committed; `bytes_per_second` is what the
-    fastest partition delivered lately, None where no batch tells.
+    `waiting` is, per partition, the timestamp of the oldest record that is not committed. `bytes_per_second` is the
+    recent rate of the fastest partition, or None if no batch tells it.
     """
 
     waiting: dict[int, datetime]
@@ -44,7 +44,7 @@ class LogFacts:
 
 
 def log_findings(pipeline: Pipeline, topic: TopicFacts, log: LogFacts, now: datetime) -> Judged:
-    """What retention and open transactions make of the pipeline."""
+    """Judges retention and open transactions for the pipeline."""
     wait = longest_wait(pipeline.schedule) if pipeline.schedule else None
     if topic.settings is None:
         return [schedule(pipeline), *transactions(topic, log.transactions, now)]
@@ -58,7 +58,7 @@ def log_findings(pipeline: Pipeline, topic: TopicFacts, log: LogFacts, now: date
 
 
 def schedule(pipeline: Pipeline) -> Finding | None:
-    """A schedule whose intervals cannot be told cannot be compared with retention."""
+    """Warns about a schedule whose intervals are unknown, so that retention cannot be compared with them."""
     if pipeline.schedule is None or pipeline.schedule == "@continuous" or longest_wait(pipeline.schedule):
         return None
     return warning(
@@ -71,7 +71,7 @@ def schedule(pipeline: Pipeline) -> Finding | None:
 
 
 def retention(topic: TopicFacts, wait: timedelta | None) -> Finding | None:
-    """Time must not delete records before several runs could have read them."""
+    """Reports a retention time that deletes records before several runs could have read them."""
     kept = kept_for(topic)
     if kept is None or wait is None:
         return None
@@ -79,7 +79,7 @@ def retention(topic: TopicFacts, wait: timedelta | None) -> Finding | None:
 
 
 def retention_by_size(topic: TopicFacts, wait: timedelta | None, bytes_per_second: float | None) -> Finding | None:
-    """Size must not do it either, at the pace of the batches that were committed."""
+    """Reports a retention size that does so, at the pace of the batches that were committed."""
     limit = topic.number("retention.bytes")
     if limit < 0 or "delete" not in topic.word("cleanup.policy", "delete") or wait is None:
         return None
@@ -98,7 +98,7 @@ def retention_by_size(topic: TopicFacts, wait: timedelta | None, bytes_per_secon
 def headroom(
     pipeline: Pipeline, topic: TopicFacts, log: LogFacts, now: datetime, wait: timedelta | None
 ) -> Finding | None:
-    """How long it takes until the oldest record that is not committed may be deleted."""
+    """Reports that the oldest record that is not committed may soon be deleted, and in how many seconds."""
     kept = kept_for(topic)
     if kept is None or not log.waiting:
         return None
@@ -119,14 +119,14 @@ def headroom(
 
 
 def transactions(topic: TopicFacts, found: Sequence[OpenTransaction], now: datetime) -> Judged:
-    """Behind an open transaction nothing can be read; one that outlives the broker's own limit hangs."""
+    """Reports open transactions, since nothing behind them can be read. One older than the broker's limit hangs."""
     allowed = topic.number("transaction.max.timeout.ms")
     limit = timedelta(milliseconds=allowed) if allowed > 0 else LONGEST_TRANSACTION
     return [_transaction(topic, each, now, limit) for each in found] or [None]
 
 
 def kept_for(topic: TopicFacts) -> timedelta | None:
-    """How long time lets a record be; None when it deletes none."""
+    """Returns how long the topic keeps a record by time, or None if time deletes none."""
     kept = topic.number("retention.ms")
     return timedelta(milliseconds=kept) if kept >= 0 and "delete" in topic.word("cleanup.policy", "delete") else None
 

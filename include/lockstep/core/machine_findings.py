@@ -1,4 +1,4 @@
-"""Whether this machine has what a run needs: packages that fit one another, Java, jars, and memory for a batch."""
+"""Checks that this machine has what a run needs: packages that fit one another, Java, jars, and memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GIB = 2**30
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """This machine and its Python; what could not be found is said in words."""
+    """The facts of this machine and its Python. A thing that was not found is explained in words."""
 
     versions: Mapping[str, str | None]  # by distribution; None where it is not installed
     java: str | None  # why there is none; None when there is
@@ -45,7 +45,7 @@ class MachineFacts:
 
 
 def machine_findings(facts: MachineFacts) -> Judged:
-    """What packages, Java, jars and memory make of a run on this machine."""
+    """Judges packages, Java, jars and memory for a run on this machine."""
     return [
         *(package(facts, check) for check in FITTING),
         same_pyspark(facts),
@@ -56,7 +56,7 @@ def machine_findings(facts: MachineFacts) -> Judged:
 
 
 def package(facts: MachineFacts, check: Check) -> Finding | None:
-    """A package is there, and of a version that this code was tested with."""
+    """Reports a package that is missing, or of a version that this code was not tested with."""
     found, (begin, end) = facts.versions.get(check), FITTING[check]
     if found is not None and begin <= _numbers(found) < end:
         return None
@@ -67,7 +67,7 @@ def package(facts: MachineFacts, check: Check) -> Finding | None:
 
 
 def same_pyspark(facts: MachineFacts) -> Finding | None:
-    """Both packages write the folder pyspark/."""
+    """Reports two versions of packages that both write the folder pyspark/."""
     spark, client = facts.versions.get(Check.PYSPARK), facts.versions.get(CLIENT)
     if client is None or spark == client:
         return None
@@ -81,7 +81,7 @@ def same_pyspark(facts: MachineFacts) -> Finding | None:
 
 
 def java(facts: MachineFacts) -> Finding | None:
-    """Spark runs in a JVM."""
+    """Reports a missing Java, because Spark runs in a JVM."""
     if facts.java is None:
         return None
     why = "Spark needs Java 17 or newer to stage anything"
@@ -89,7 +89,7 @@ def java(facts: MachineFacts) -> Finding | None:
 
 
 def jars(facts: MachineFacts) -> Finding | None:
-    """Spark reads Kafka by jars of its own version, which pip does not bring."""
+    """Reports jars that are missing or of another version. Spark reads Kafka with them, and pip does not bring them."""
     if isinstance(facts.jars, str):
         return problem(Check.JARS, "machine", facts.jars, "without them Spark cannot read Kafka", "make jars")
     connectors = [name for name in facts.jars if name.startswith(CONNECTOR)]
@@ -106,7 +106,7 @@ def jars(facts: MachineFacts) -> Finding | None:
 
 
 def memory(facts: MachineFacts) -> Finding | None:
-    """What Spark is promised has to be there."""
+    """Warns if Spark may take more memory than the machine has."""
     if facts.spark_memory is None or facts.memory is None or facts.spark_memory <= facts.memory:
         return None
     return warning(
@@ -119,7 +119,7 @@ def memory(facts: MachineFacts) -> Finding | None:
 
 
 def limits_findings(pipeline: Pipeline, facts: MachineFacts, bytes_per_record: float | None) -> Judged:
-    """A batch at its limits should fit in memory: a transform may shuffle or cache all of it."""
+    """Warns if a batch at its limits does not fit in memory. A transform may shuffle or cache all of it."""
     if facts.spark_memory is None:
         return []  # a cluster's memory is not to be seen from here
     largest = largest_batch(pipeline.limits, bytes_per_record)
@@ -138,7 +138,7 @@ def limits_findings(pipeline: Pipeline, facts: MachineFacts, bytes_per_record: f
 
 
 def largest_batch(limits: Limits, bytes_per_record: float | None) -> int | None:
-    """How many bytes a batch may hold; None when neither a limit nor an earlier batch tells."""
+    """Returns how many bytes a batch may hold, or None if neither a limit nor an earlier batch tells."""
     sizes = [limits.bytes] if limits.bytes else []
     sizes += [int(limits.records * bytes_per_record)] if bytes_per_record else []
     return min(sizes, default=None)

@@ -1,4 +1,4 @@
-"""Offsets: half-open ranges, and what the broker and the ledger know of a partition."""
+"""Defines half-open offset ranges, and what the broker and the ledger know of a partition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TopicPartition:
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
-    """The half-open `[from_offset, until_offset)` of one TopicPartition; never empty."""
+    """The half-open `[from_offset, until_offset)` of one TopicPartition. It is never empty."""
 
     topic_partition: TopicPartition
     from_offset: int
@@ -38,7 +38,7 @@ class OffsetRange:
 
     @property
     def span(self) -> int:
-        """How many offsets the range has; never a count of records, for logs have gaps."""
+        """Returns the number of offsets in the range. It is never a count of records, because logs have gaps."""
         return self.until_offset - self.from_offset
 
     def __str__(self) -> str:
@@ -47,9 +47,10 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a partition holds for a `read_committed` reader: from `log_start` up to the last stable offset.
+    """The offsets of a partition for a `read_committed` reader: from `log_start` up to the last stable offset.
 
-    `leader_epoch` is that of the broker which answered. It grows with every election. None: the broker did not tell it.
+    `leader_epoch` is that of the broker which answered. It grows with every election. It is None if the broker did not
+    tell it.
     """
 
     log_start: int
@@ -63,7 +64,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """One reading of the broker: which log this is, and each partition's bounds."""
+    """One reading of the broker: the identity of the log, and each partition's bounds."""
 
     cluster_id: str
     topic: str
@@ -73,7 +74,7 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Stream:
-    """One incarnation of a partition as one pipeline sees it, with the next offset its live lane has not committed.
+    """One incarnation of a partition in one pipeline. `position` is the next offset for its live lane to commit.
 
     `epoch` orders incarnations for `Upsert`: a record of a later epoch is newer whatever its offset (T12).
     """
@@ -92,13 +93,13 @@ class Stream:
 
     @property
     def partition(self) -> int:
-        """The partition's number."""
+        """Returns the partition's number."""
         return self.topic_partition.partition
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class StreamRange:
-    """A stream and the offsets of it that a batch works on: what will be one segment of coverage."""
+    """A stream and the offsets of it that a batch works on. They will be one segment of coverage."""
 
     stream_id: int
     offsets: OffsetRange

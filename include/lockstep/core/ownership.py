@@ -1,4 +1,4 @@
-"""Ownership: a table belongs to one pipeline, or to several that name one another as sharing it."""
+"""Checks that a table belongs to one pipeline, or to several that name one another as sharing it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Conflict:
 
 
 def tables_of(pipeline: Pipeline) -> dict[Table, Target]:
-    """The tables that a pipeline writes. Files lie in a folder of the pipeline's own name, so no other one writes there."""
+    """Returns the tables that a pipeline writes. Files give none: they lie in a folder of the pipeline's own name."""
     if isinstance(pipeline.store, Files):
         return {}
     store = pipeline.store.name if isinstance(pipeline.store, Postgres) else OWN_DATABASE
@@ -59,7 +59,7 @@ def conflict(
 ) -> Conflict | None:
     """Returns why the pipeline may not write the table, or None.
 
-    `owners` are recorded. Where none is, `writers` are the pipelines that have committed into the table.
+    `owners` are recorded. If there are none, `writers` are the pipelines that have committed into the table.
     """
     shared_with = shares(target)
     for owner in sorted(owners):
@@ -81,7 +81,7 @@ def conflict(
 
 
 def clash(pipeline: str, table: Table, target: Target, others: Iterable[Pipeline]) -> Conflict | None:
-    """The same, asked of the other definitions alone."""
+    """Returns the conflict with the definitions of the other pipelines alone, or None."""
     found = [
         Owner(other.name, shares(its)) for other in others for name, its in tables_of(other).items() if name == table
     ]
@@ -89,7 +89,7 @@ def clash(pipeline: str, table: Table, target: Target, others: Iterable[Pipeline
 
 
 def owner_findings(pipeline: str, conflicts: Sequence[Conflict]) -> Judged:
-    """Each table of the pipeline belongs to it, alone or by the word of all who share it."""
+    """Reports each table of the pipeline that is in conflict with another pipeline."""
     why = "two pipelines that write one table double its rows, or overwrite each other's"
     found: Judged = [
         problem(Check.OWNER, f"pipeline {pipeline}", each.reason.removeprefix(f"{pipeline}: "), why, each.next_command)

@@ -1,4 +1,4 @@
-"""Who decides, and why: what every recorded decision begins with."""
+"""Defines the person who takes a recorded decision, and the reason."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from lockstep.core.errors import Refusal
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who takes responsibility: `login@host`, and the reason in his own words.
+    """A person who takes responsibility: `login@host`, and the reason in their own words.
 
-    `run` is the key of the Airflow run that he decides by, and is kept with what he decides or asks for.
+    `run` is the key of the Airflow run of the decision. It is kept with what the person decides or asks for.
     """
 
     who: str

@@ -1,4 +1,4 @@
-"""Planning: from what the ledger and the broker say to one decision; no side effects, no clock."""
+"""Makes one decision from what the ledger and the broker say. Has no side effects and no clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ K = TypeVar("K", bound="Hashable")
 
 
 def decide(pipeline: Pipeline, situation: Situation, caller: Caller) -> Decision:
-    """What this caller is to do now."""
+    """Returns the decision for this caller now."""
     if situation.call and situation.call.state == "committed":
         return Done(situation.call.batch_id)
     if situation.unfinished:
@@ -41,7 +41,10 @@ def decide(pipeline: Pipeline, situation: Situation, caller: Caller) -> Decision
 
 
 def live_ranges(limits: Limits, situation: Situation) -> tuple[StreamRange, ...]:
-    """From every position towards the stable end, as much as the limits allow, fair over the partitions; none is empty."""
+    """Returns the ranges from every position towards the stable end, as much as the limits allow.
+
+    They are fair over the partitions. None is empty.
+    """
     available = {}
     for stream in situation.streams:
         span = situation.view.bounds[stream.partition].stable_end - stream.position
@@ -55,7 +58,7 @@ def live_ranges(limits: Limits, situation: Situation) -> tuple[StreamRange, ...]
 
 
 def budget(limits: Limits, pace: Pace) -> int:
-    """How many offsets the next batch may span: the tightest of records, seconds and bytes; at least one."""
+    """Returns how many offsets the next batch may span: the tightest of records, seconds and bytes, at least one."""
     caps = [float(limits.records)]
     if limits.seconds and pace.offsets_per_second:
         caps.append(limits.seconds * pace.offsets_per_second)
@@ -65,7 +68,7 @@ def budget(limits: Limits, pace: Pace) -> int:
 
 
 def fair_shares(available: Mapping[K, int], total: int) -> dict[K, int]:
-    """Splits `total` so that nobody gets more than he has and nobody could get more without another getting less."""
+    """Splits `total` so that no key gets more than it has. None could get more without another getting less."""
     shares = dict.fromkeys(available, 0)
     left = total
     hungry = sorted(available, key=lambda key: available[key])  # stable: equal ones stay in the caller's order
@@ -77,27 +80,27 @@ def fair_shares(available: Mapping[K, int], total: int) -> dict[K, int]:
 
 
 class Known(Protocol):
-    """What is known around an unfinished batch, whatever its lane."""
+    """The facts around an unfinished batch, whatever its lane."""
 
     @property
     def view(self) -> TopicView:
-        """The broker's bounds."""
+        """Returns the broker's bounds."""
 
     @property
     def broken(self) -> Blocked | None:
-        """The answer where the log lost its end: other records stand, or will stand, below the position."""
+        """Returns the answer for a log that lost its end. Other records stand, or will stand, below the position."""
 
     @property
     def failures(self) -> tuple[int, str | None]:
-        """How often data or code made it fail under today's definition, and how it said so last."""
+        """Returns how often data or code made it fail under today's definition, and the last error."""
 
     @property
     def bound_by(self) -> tuple[Mapping[str, Any], ...]:
-        """The definitions that today's must agree with."""
+        """Returns the definitions that today's must agree with."""
 
 
 def about_unfinished(pipeline: Pipeline, known: Known, batch: Unfinished, caller: Caller) -> Decision:
-    """Resume, unless somebody holds the batch, it cannot be read, or it failed too often."""
+    """Returns Resume, unless another caller holds the batch, it cannot be read, or it failed too often."""
     mine = batch.owner == caller.owner or (caller.key is not None and batch.is_callers)
     if batch.lease_is_live and not mine and not caller.take_over:
         return Busy(
@@ -122,7 +125,7 @@ def about_unfinished(pipeline: Pipeline, known: Known, batch: Unfinished, caller
 def changed_definition(
     pipeline: Pipeline, bound_by: Iterable[Mapping[str, Any]], unfinished: Unfinished | None = None
 ) -> Blocked | None:
-    """A topic, target or guarantee that is not what was committed so far is refused (T8)."""
+    """Returns Blocked if topic, target, guarantee or store is not the one that was committed so far (T8)."""
     now = pipeline.document()
     for document in bound_by:
         for part in ("topic", "target", "guarantee", "store"):
@@ -139,7 +142,7 @@ def changed_definition(
 
 
 def _essence(part: Any) -> Any:
-    """What must not change: the kind and the table and key of each target, not the tuning and not the code."""
+    """Returns what must not change: kind, table and key of each target, without the tuning and the code."""
     if isinstance(part, list):
         return [_essence(each) for each in part]
     return {k: _plain(v) for k, v in part.items() if k not in TUNING} if isinstance(part, dict) else part
@@ -150,7 +153,10 @@ def _plain(value: Any) -> Any:
 
 
 def another_log(name: str, streams: Iterable[Stream], view: TopicView) -> Blocked | None:
-    """Streams of another cluster, of another topic of this name, or of a partition that is gone, wait for `retire`."""
+    """Returns Blocked for a stream of another cluster, another topic of this name, or a partition that is gone.
+
+    Such streams wait for `retire`.
+    """
     for stream in streams:
         was, found = (stream.cluster_id, stream.topic_id), (view.cluster_id, view.topic_id)
         if was != found:
@@ -169,7 +175,7 @@ def another_log(name: str, streams: Iterable[Stream], view: TopicView) -> Blocke
 
 
 def truncated(name: str, streams: Iterable[Stream], view: TopicView) -> Blocked | None:
-    """Streams whose log ends below the position wait for `retire`."""
+    """Returns Blocked for a stream whose log ends below the position. It waits for `retire`."""
     for stream in streams:
         bounds = view.bounds.get(stream.partition)
         if bounds is not None and bounds.stable_end < stream.position:

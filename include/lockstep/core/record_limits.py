@@ -1,4 +1,4 @@
-"""Limits of one record. A record past a limit is a reject, so that no record takes its reader down."""
+"""Defines the limits of one record. A record past a limit is a reject, so that no record takes its reader down."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ MOST_BYTES = 512 * MEGABYTE  # what the JVM, Arrow and Postgres all hold in one 
 
 @dataclass(frozen=True, slots=True)
 class RecordLimits:
-    """The limits: bytes of key and value after decompression, and for Avro depth and values.
+    """The limits of a record: bytes of key and value after decompression, and for Avro depth and values.
 
-    `schemas` is how many schema ids of one task the registry may answer that it does not know.
+    `schemas` is how many schema ids the registry may refuse as unknown in one task.
     """
 
     bytes: int = 64 * MEGABYTE

@@ -1,4 +1,4 @@
-"""A pipeline from the ledger's own document of it: the pages need its values and must not run its code."""
+"""Builds a pipeline from the ledger's own document of it. The pages need its values and must not run its code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ STORES = (Postgres, Files)
 
 
 def recorded(document: Mapping[str, Any]) -> Pipeline:
-    """Returns the pipeline of a folder's `document()`. Refuses what this version of the code does not know."""
+    """Returns the pipeline of a folder's `document()`.
+
+    Refuses a document that this version of the code does not know.
+    """
     whole = {name: value for name, value in document.items() if name not in BESIDE}
     try:
         targets = whole.pop("target")

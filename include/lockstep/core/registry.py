@@ -1,4 +1,4 @@
-"""The schema registry: where it is, and which options its client may be given."""
+"""Checks the address of the schema registry, and the options that its client may be given."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ PATIENCE = {"timeout": 10, "max.retries": 3, "retries.wait.ms": 300, "retries.ma
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """A registry's address and its client's options, which have passed the allowlist; `repr` shows neither.
+    """A registry's address and its client's options, which have passed the allowlist. `repr` shows neither.
 
-    `files` holds the content of the files that options name, so that whoever is given this needs none.
+    `files` holds the content of the files that options name, so that its receiver needs none.
     """
 
     url: str = field(repr=False)
@@ -47,13 +47,16 @@ class Registry:
 
     @property
     def shown(self) -> str:
-        """The address, or several, without a login."""
+        """Returns the address, or several, without a login."""
         parts = [urlsplit(each.strip()) for each in self.url.split(",")]
         return ",".join(f"{one.scheme}://{one.netloc.rpartition('@')[2]}{one.path}" for one in parts)
 
 
 def registry(url: str, given: Mapping[str, Any], read: Callable[[str], str]) -> Registry:
-    """The registry of an address and options; raises `BadDefinition` that names what may not be set, never its value."""
+    """Returns the registry of an address and options.
+
+    Raises `BadDefinition` that names what may not be set, never its value.
+    """
     for each in url.split(","):
         _require_legal(each.strip())
     options: dict[str, Any] = dict(PATIENCE)

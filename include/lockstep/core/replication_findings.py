@@ -1,4 +1,4 @@
-"""Whether a failover keeps what was told: standbys, what COMMIT waits for, and which server a session is with."""
+"""Checks that a failover keeps acknowledged commits: standbys, what COMMIT waits for, and the server of a session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOST = "a failover may take back commits that were told, and the group and other
 
 @dataclass(frozen=True, slots=True)
 class Standby:
-    """One server that streams from this one; `sync_state` is None where the login may not see it."""
+    """One server that streams from this one. `sync_state` is None if the login may not see it."""
 
     name: str | None
     sync_state: str | None
@@ -37,12 +37,12 @@ class ReplicationFacts:
 
 
 def replication_findings(facts: ReplicationFacts) -> Judged:
-    """What replication makes of the promise that a commit stays."""
+    """Judges whether replication keeps the promise that a commit stays."""
     return [standbys(facts), sessions(facts)]
 
 
 def standbys(facts: ReplicationFacts) -> Finding | None:
-    """A promoted standby has every commit that was told only if COMMIT waited for it."""
+    """Reports asynchronous standbys. A promoted standby has every acknowledged commit only if COMMIT waited for it."""
     if any(each.sync_state is None for each in facts.standbys):
         return warning(
             Check.STANDBYS,
@@ -75,7 +75,7 @@ def standbys(facts: ReplicationFacts) -> Finding | None:
 
 
 def sessions(facts: ReplicationFacts) -> Finding | None:
-    """With several servers in the DSN a session may be with a standby."""
+    """Reports several servers in the DSN without a choice of the primary. A session may be with a standby."""
     if facts.hosts < 2 or facts.session in WRITABLE:  # noqa: PLR2004 - one server is no choice
         return None
     return problem(

@@ -1,4 +1,4 @@
-"""A fill or replay that was asked for: its bounds, what is left of it, and what its next step is."""
+"""Decides the next step of a fill or replay request, from its bounds and what is left of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIMES_GIVEN_UP = 3
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Somebody's wish to fill or replay these offsets; `token` is lower than that of any commit it still has to make."""
+    """A request to fill or replay offsets. `token` is lower than that of any commit it still has to make."""
 
     request_id: int
     pipeline: str
@@ -34,10 +34,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class RequestSituation:
-    """Everything that the next step of a request rests on, read under the pipeline's lock.
+    """All facts that the next step of a request rests on, read under the pipeline's lock.
 
-    `pieces` are what is left and free, `working` the batches of others on the rest, `given_up` how often a batch of this
-    request was abandoned by itself, and why last.
+    `pieces` are what is left and free. `working` are the batches of others on the rest. `given_up` is how often a batch
+    of this request was abandoned by itself, and the last reason.
     """
 
     request: Request
@@ -56,7 +56,7 @@ class RequestSituation:
 
 
 def decide_request(pipeline: Pipeline, at: RequestSituation, caller: Caller) -> Decision | GiveUp:
-    """What this caller is to do now for the request; Idle when nothing of it is left."""
+    """Returns the decision for this caller about the request. Returns Idle if nothing of it is left."""
     if at.own:
         return trimmed(at.view, at.own) or about_unfinished(pipeline, at, at.own, caller)
     if not at.pieces and not at.working:
@@ -79,7 +79,7 @@ def decide_request(pipeline: Pipeline, at: RequestSituation, caller: Caller) -> 
 
 
 def trimmed(view: TopicView, batch: Unfinished) -> GiveUp | None:
-    """A batch whose records were deleted from the log meanwhile changes nothing any more (T8)."""
+    """Returns GiveUp for a batch whose records were deleted from the log. It can change nothing any more (T8)."""
     for item in batch.ranges:
         bounds = view.bounds.get(item.offsets.topic_partition.partition)
         if (
@@ -92,7 +92,7 @@ def trimmed(view: TopicView, batch: Unfinished) -> GiveUp | None:
 
 
 def _about_others(at: RequestSituation, caller: Caller) -> Decision | GiveUp:
-    """All that is left is being worked on: wait while somebody does, else finish it for him (T4)."""
+    """Returns Busy while another caller works on all that is left. Otherwise lets this caller finish it (T4)."""
     other = min(at.working, key=lambda batch: batch.batch_id)
     if other.lease_is_live and other.owner != caller.owner and not caller.take_over:
         return Busy(other.batch_id, f"batch {other.batch_id} of {other.owner} works on these offsets")

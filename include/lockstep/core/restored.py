@@ -1,4 +1,4 @@
-"""After a restore: what other places remember that the ledger does not, and what each guarantee needs then."""
+"""Compares a restored ledger with the places that remember more, and says what each guarantee needs then."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Seen:
-    """What a store holds of one batch and stream; the token is unknown where only rows tell of it."""
+    """One batch and stream as a store holds it. `token` is None if only rows tell of it."""
 
     stream_id: int
     from_offset: int
@@ -29,11 +29,11 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What shows that the ledger went back in time.
+    """The evidence that the ledger went back in time.
 
-    `told`: offsets that the consumer group was shown as committed, and the position lies before them.
-    `strange`: what the store holds of batches and attempts that the ledger does not know.
-    `ahead`: what the store holds at or past the position; the records of these offsets are read again.
+    `told` are offsets past the position that the consumer group was shown as committed. `strange` is what the store
+    holds of batches and attempts that the ledger does not know. `ahead` is what the store holds at or past the
+    position. The records of these offsets are read again.
     """
 
     told: tuple[OffsetRange, ...]
@@ -45,18 +45,18 @@ class Evidence:
 
     @property
     def found(self) -> bool:
-        """Whether anything elsewhere is ahead of the ledger."""
+        """Returns True if anything elsewhere is ahead of the ledger."""
         return bool(self.told or self.strange)
 
 
 def ahead_of(streams: Iterable[Stream], seen: Sequence[Seen]) -> tuple[Seen, ...]:
-    """What a store holds at or past the position of its stream."""
+    """Returns what a store holds at or past the position of its stream."""
     positions = {stream.stream_id: stream.position for stream in streams}
     return tuple(sorted(each for each in seen if each.until_offset > positions.get(each.stream_id, each.until_offset)))
 
 
 def told_beyond(streams: Iterable[Stream], group: Mapping[int, int]) -> tuple[OffsetRange, ...]:
-    """The offsets between each position and what the consumer group was shown."""
+    """Returns the offsets between each position and the offset that the consumer group was shown."""
     return tuple(
         OffsetRange(stream.topic_partition, stream.position, group[stream.partition])
         for stream in sorted(streams)
@@ -65,7 +65,7 @@ def told_beyond(streams: Iterable[Stream], group: Mapping[int, int]) -> tuple[Of
 
 
 def needs(pipeline: Pipeline, evidence: Evidence) -> tuple[str, ...]:
-    """What the guarantee needs now, one sentence for each thing."""
+    """Returns what the guarantee needs now, one sentence for each thing."""
     run = f"lockstep run {pipeline.name} reads these records again"
     if not isinstance(pipeline.guarantee, Delivered) or pipeline.store is None:
         return (f"rows and offsets went back together, so nothing is to be mended: {run}",)

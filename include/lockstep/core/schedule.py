@@ -1,4 +1,4 @@
-"""How long a schedule may let a pipeline wait: the longest time between two runs of a cron expression."""
+"""Computes how long a schedule may let a pipeline wait: the longest time between two runs of a cron expression."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _DAY = 24 * 60
 
 
 def longest_wait(schedule: str) -> timedelta | None:
-    """The longest time between two runs, in UTC; None when the text is no cron expression that is understood."""
+    """Returns the longest time between two runs, in UTC.
+
+    Returns None if the text is no cron expression that is understood, or has fewer than two runs.
+    """
     fields = PRESETS.get(schedule.strip(), schedule).split()
     if len(fields) != len(_FIELDS):
         return None
@@ -55,7 +58,7 @@ def longest_wait(schedule: str) -> timedelta | None:
 
 
 def _matches(day: date, days: set[int], months: set[int], weekdays: set[int], *, either: bool) -> bool:
-    """Cron's own rule: where day of month and weekday are both named, either will do."""
+    """Applies cron's own rule: if day of month and weekday are both named, either will do."""
     if day.month not in months:
         return False
     by_date, by_weekday = day.day in days, day.isoweekday() % 7 in weekdays

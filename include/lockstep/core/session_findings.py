@@ -1,4 +1,4 @@
-"""Settings that a role, a database or the server gives every session, and that would cut commits off or unhook constraints."""
+"""Checks settings of every session that would cut commits off or unhook constraints."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TIMEOUTS = (Check.STATEMENT_TIMEOUT, Check.TRANSACTION_TIMEOUT, Check.SESSION_TI
 
 
 def session_findings(facts: DatabaseFacts) -> Judged:
-    """What the settings of this login's sessions make of the promises; a server that lacks a setting passes."""
+    """Judges the settings of this login's sessions. A server that lacks a setting passes."""
     return [replication_role(facts), *(timeout(facts, check) for check in TIMEOUTS)]
 
 
 def replication_role(facts: DatabaseFacts) -> Finding | None:
-    """Triggers and foreign keys run only in sessions whose role is `origin`."""
+    """Reports a session role other than `origin`, because triggers and foreign keys do not run in it."""
     check = Check.REPLICATION_ROLE
     if check not in facts.settings or facts.settings[check].value == "origin":
         return None
@@ -29,7 +29,10 @@ def replication_role(facts: DatabaseFacts) -> Finding | None:
 
 
 def timeout(facts: DatabaseFacts, check: Check) -> Finding | None:
-    """Lockstep's own sessions set these to 0: a bound cancels a long commit each time it is tried."""
+    """Warns about a time limit that cuts off a person's long query under this login.
+
+    Lockstep's own sessions set it to 0, because it would cancel a long commit each time it is tried.
+    """
     given = timedelta(milliseconds=int(facts.settings[check].value)) if check in facts.settings else timedelta()
     if not given:
         return None

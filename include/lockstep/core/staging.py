@@ -1,4 +1,4 @@
-"""What an engine is told to read, and where it stages what it read."""
+"""Defines what an engine must read, and where it stages the records."""
 
 from __future__ import annotations
 
@@ -51,17 +51,20 @@ _TABLE = re.compile(rf"attempt_(\d+)_(\d+)(?:_([0-9a-f]{{{NONCE_DIGITS}}}))?(?:_
 
 
 def stager_of(table: str) -> str:
-    """The name of the sessions that write this staging table: the first target's, another one's, or that of the bytes."""
+    """Returns the name of the sessions that write this staging table.
+
+    The table may be of the first target, of another one, or of the bytes. Returns an empty text for any other table.
+    """
     match = _TABLE.fullmatch(table)
     return "lockstep stage " + ".".join(part for part in match.groups() if part) if match else ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class AttemptId:
-    """One try at a batch, and the name of its own staging table inside `STAGING_SCHEMA`.
+    """One try at a batch, which names its own staging table inside `STAGING_SCHEMA`.
 
-    `nonce` is a random id, drawn when the attempt is opened. A ledger that was restored draws batch ids and tokens again,
-    and never a nonce. Attempts of code from before migration 0018 have none.
+    `nonce` is a random id, drawn when the attempt is opened. A restored ledger draws batch ids and tokens again, and
+    never a nonce. Attempts of code from before migration 0018 have none.
     """
 
     batch_id: int
@@ -70,22 +73,22 @@ class AttemptId:
 
     @property
     def table(self) -> str:
-        """The staging table of this attempt and no other."""
+        """Returns the staging table of this attempt and no other."""
         return "_".join(["attempt", str(self.batch_id), str(self.token), *self._short])
 
     @property
     def stager(self) -> str:
-        """The name of the sessions that stage for this attempt, by which they are found and ended."""
+        """Returns the name of the sessions that stage for this attempt, by which they are found and ended."""
         return "lockstep stage " + ".".join([str(self.batch_id), str(self.token), *self._short])
 
     @property
     def fence(self) -> str | int:
-        """Token and nonce in one value, as Airflow carries it from task to task."""
+        """Returns token and nonce in one value, as Airflow carries it from task to task."""
         return self.token if self.nonce is None else f"{self.token}.{self.nonce}"
 
     @classmethod
     def of_fence(cls, batch_id: int, fence: str | int) -> AttemptId:
-        """Reads what `fence` wrote; a token alone comes from a task of older code."""
+        """Parses the value of `fence`. A token alone comes from a task of older code."""
         token, _, nonce = str(fence).partition(".")
         return cls(batch_id, int(token), nonce or None)
 
@@ -94,20 +97,22 @@ class AttemptId:
         return () if self.nonce is None else (self.nonce.replace("-", "")[:NONCE_DIGITS],)
 
     def beside(self, place: int) -> str:
-        """The staging table of the target at this place; the first target's has no number."""
+        """Returns the staging table of the target at this place. The first target's has no number."""
         return f"{self.table}_{place + 1}" if place else self.table
 
     @property
     def raw_table(self) -> str:
-        """Where the bytes of what a transform was given stand, if they are kept."""
+        """Returns the table for the bytes of a transform's input, if they are kept."""
         return f"{self.table}_raw"
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a transform may know of the batch it works for: the same at every attempt, so that a retry gives the same rows.
+    """The facts of a batch that a transform may use.
 
-    `planned_at` is when the batch was written down, in UTC: a replay's is the replaying batch's own.
+    They are the same at every attempt, so a retry gives the same rows.
+
+    `planned_at` is when the batch was recorded, in UTC. A replay has that of the replaying batch.
     """
 
     pipeline: str
@@ -117,7 +122,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """One attempt's reading: these ranges, exactly, into this staging table with these decoded columns.
+    """The reading of one attempt: exactly these ranges, into this staging table with these decoded columns.
 
     `beside` has the columns of the targets behind the first, each of which has a staging table of its own.
     `hidden` are records of one offset each that come without their bytes, for they end their reader. `after_task` is
@@ -137,44 +142,47 @@ class StageWork:
 
     @property
     def attempt(self) -> AttemptId:
-        """Whose reading it is."""
+        """Returns the attempt that reads."""
         return AttemptId(self.batch_id, self.token, self.nonce)
 
     @property
     def table(self) -> str:
-        """The name of the attempt's own staging table, inside `STAGING_SCHEMA`."""
+        """Returns the name of the attempt's own staging table, inside `STAGING_SCHEMA`."""
         return self.attempt.table
 
     @property
     def tables(self) -> tuple[tuple[str, tuple[Column, ...]], ...]:
-        """Each target's staging table and columns, in the definition's order."""
+        """Returns each target's staging table and columns, in the definition's order."""
         attempt = self.attempt
         return tuple((attempt.beside(place), columns) for place, columns in enumerate((self.columns, *self.beside)))
 
     @property
     def stager(self) -> str:
-        """The name of the sessions that stage for it."""
+        """Returns the name of the sessions that stage for it."""
         return self.attempt.stager
 
     @property
     def from_offsets(self) -> dict[int, int]:
-        """Where each stream's range begins."""
+        """Returns, per stream, the first offset of its range."""
         return {item.stream_id: item.offsets.from_offset for item in self.ranges}
 
     @property
     def run(self) -> Run:
-        """What the transform may know of it."""
+        """Returns the facts of the batch for the transform."""
         return Run(self.pipeline, self.batch_id, self.planned_at)
 
     @property
     def raw_table(self) -> str:
-        """The name of the table for the bytes of what a transform is given."""
+        """Returns the name of the table for the bytes of a transform's input."""
         return self.attempt.raw_table
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class RangeOutcome:
-    """What became of one range in its task: `committed` now, `found` committed before, `refused` or `moved` with the reason."""
+    """The outcome of one range in its task: `committed`, `found`, `refused` or `moved`.
+
+    `found` was committed before. `refused` and `moved` have a reason.
+    """
 
     stream_id: int
     what: str
@@ -182,34 +190,37 @@ class RangeOutcome:
 
 
 class RangeSession(Protocol):
-    """One task's connection to the ledger: a range's rows come in piece by piece, and are committed with its offsets."""
+    """One task's connection to the ledger.
+
+    It takes a range's rows piece by piece, and commits them with the range's offsets.
+    """
 
     @property
     def straight(self) -> tuple[str, ...]:
-        """The columns of rows that may come with the commit, straight into the target; none where all are copied before."""
+        """Returns the columns of rows that may come with the commit. Returns none if all are copied before."""
 
     def reads_on(self) -> None:
-        """More has been read: what the log was like before says nothing of it."""
+        """Forgets what the log was like, because more has been read since."""
 
     def is_committed(self, stream_id: int) -> bool:
-        """Whether the range's commit row is there: its COMMIT may have been acknowledged to nobody."""
+        """Returns True if the range's commit row is there. The acknowledgement of its COMMIT may be lost."""
 
     def copy(self, stream_id: int, names: Sequence[str], rows: BinaryIO) -> None:
-        """Takes rows of the range, in COPY's binary format, with these columns; nobody else sees them."""
+        """Copies rows of the range, in COPY's binary format, with these columns. No other session sees them."""
 
     def commit(self, line: ManifestLine, rows: Pieces | None = None) -> RangeOutcome:
         """Commits the range that the line is about, read to its end, with all rows that were copied of it.
 
-        `rows` gives those that go straight, in COPY's binary format; it is asked again where the commit is tried again.
+        `rows` gives those that go straight, in COPY's binary format. It is called again if the commit is tried again.
         """
 
 
 class RangeTask(Protocol):
-    """What a task needs to commit ranges; it travels to executors by value."""
+    """The means of a task to commit ranges. It travels to executors by value."""
 
     @property
     def attempt(self) -> AttemptId:
-        """Whose ranges they are."""
+        """Returns the attempt that the ranges belong to."""
 
     def session(self) -> AbstractContextManager[RangeSession]:
         """Connects, and records the connection so that a newer attempt can end it."""
@@ -220,22 +231,22 @@ class LeftToSpark(Exception):  # noqa: N818 - an answer, and nobody's fault
 
 
 class Engine(Protocol):
-    """Whatever reads ranges and stages rows: Spark in the product, plain Python in tests of what surrounds it."""
+    """A reader of ranges that stages their rows: Spark in the product, plain Python in tests of what surrounds it."""
 
     def application_id(self, work: StageWork) -> str | None:
-        """How the engine's own pages call the run that is to read this; None where it has none."""
+        """Returns the name of the coming run on the engine's own pages, or None if it has none."""
 
     def columns(self, place: int = 0) -> tuple[Column, ...]:
-        """The columns that reach the target at this place of the definition, found on an empty frame."""
+        """Returns the columns that reach the target at this place of the definition, found on an empty frame."""
 
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
         """Reads every visible record of the ranges and returns the lines of the tasks that won."""
 
     def commit_ranges(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
-        """Reads every visible record of the ranges in tasks that commit each range by themselves; what became of each.
+        """Reads every visible record in tasks that commit each range by themselves. Returns the outcome of each.
 
         A range that delivered nothing is not among them. Returns only when every task came to the end of its input.
         """
 
     def cancel(self) -> None:
-        """Stops a read that is under way; called from the lease's thread."""
+        """Stops a read that is under way. The lease's thread calls it."""

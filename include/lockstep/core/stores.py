@@ -1,4 +1,4 @@
-"""Stores: where results live when it is not the ledger's own database, and which guarantee can lead there."""
+"""Defines where results live outside the ledger's own database, and which guarantee can lead there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _NAME = re.compile(r"^[A-Z][A-Z0-9_]{0,40}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """Another Postgres: its address stands in `LOCKSTEP_STORE_NAME`, or in the Airflow connection `lockstep_store_name`."""
+    """Another Postgres for the results.
+
+    Its address stands in `LOCKSTEP_STORE_NAME`, or in the Airflow connection `lockstep_store_name`.
+    """
 
     name: str
 
@@ -37,7 +40,7 @@ class Postgres:
 
     @property
     def variable(self) -> str:
-        """The variable of the environment that holds the address."""
+        """Returns the environment variable that holds the address."""
         return f"{PREFIX}{self.name}"
 
     def __str__(self) -> str:
@@ -46,7 +49,7 @@ class Postgres:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """A folder of Parquet files, one for each batch and stream; a relative path lies in LOCKSTEP_STORE_FILES."""
+    """A folder of Parquet files, one for each batch and stream. A relative path lies in LOCKSTEP_STORE_FILES."""
 
     path: str
 
@@ -56,7 +59,7 @@ class Files:
 
     @property
     def variable(self) -> str | None:
-        """The variable that says where a relative path lies."""
+        """Returns the variable that says where a relative path lies, or None for an absolute path."""
         return None if PurePath(self.path).is_absolute() else f"{PREFIX}{FOLDER}"
 
     def __str__(self) -> str:
@@ -67,7 +70,7 @@ Store = Postgres | Files
 
 
 def require_address(pipeline: str, store: Store | None, stores: Mapping[str, str]) -> None:
-    """Refuses to begin when nobody has said where the store is; `stores` are the addresses by name."""
+    """Refuses to begin if no address of the store is set. `stores` are the addresses by name."""
     if store is None or store.variable is None or stores.get(store.variable.removeprefix(PREFIX)):
         return
     what = "a folder" if isinstance(store, Files) else "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
@@ -78,12 +81,12 @@ def require_address(pipeline: str, store: Store | None, stores: Mapping[str, str
 
 
 def connection_of(store: Store) -> str:
-    """The Airflow connection that stands for the variable."""
+    """Returns the Airflow connection that stands for the variable."""
     return (store.variable or "").lower()
 
 
 def refuse_misfit(targets: Sequence[Target], guarantee: Guarantee, store: Store | None) -> None:
-    """A guarantee that cannot be kept for these targets, or in this store, is refused with the reason."""
+    """Refuses a guarantee that cannot be kept for these targets, or in this store, with the reason."""
     name = f"{type(guarantee).__name__}()"
     if not isinstance(guarantee, PerBatch) and len(targets) > 1:
         raise BadDefinition(

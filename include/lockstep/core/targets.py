@@ -1,4 +1,4 @@
-"""Targets: what a batch's rows become in the database."""
+"""Defines the targets: what a batch's rows become in the database."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["Accumulate", "Append", "Count", "Max", "Min", "Sum", "Target", "Tota
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Every record becomes its own row, keyed by (_stream, _offset, _ordinal).
+    """A target in which every record becomes its own row, keyed by (_stream, _offset, _ordinal).
 
-    `transform` names the function of transform.py that makes these rows; without it, it is the one called transform.
+    `transform` names the function of transform.py that makes these rows. Without it, it is the one called transform.
     """
 
     table: str
@@ -28,9 +28,10 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """The newest record of a key is the key's row; a tombstone deletes it. Newest: (`order_by`, stream epoch, offset).
+    """A target in which the newest record of a key is the key's row. A tombstone deletes the row.
 
-    `shared_with` names the other pipelines that write this table. Each of them names this one in its own definition.
+    The newest record has the highest (`order_by`, stream epoch, offset). `shared_with` names the other pipelines that
+    write this table. Each of them names this one in its own definition.
     """
 
     table: str
@@ -48,7 +49,10 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class Accumulate:
-    """A key's row holds totals over its records; what each segment added is kept, so that a replay takes it out again."""
+    """A target in which a key's row holds totals over its records.
+
+    What each segment added is kept, so that a replay takes it out again.
+    """
 
     table: str
     key: tuple[str, ...]
@@ -76,7 +80,7 @@ Target = Append | Upsert | Accumulate
 
 
 def needed_columns(targets: tuple[Target, ...]) -> tuple[str, ...]:
-    """The columns that no row of these targets can do without: keys, and what orders a key's records."""
+    """Returns the columns that every row of these targets needs: keys, and the order of a key's records."""
     wanted: list[str] = []
     for target in targets:
         if not isinstance(target, Append):
@@ -105,7 +109,7 @@ def _refuse_bad_names(names: tuple[str, ...]) -> None:
 
 
 def shares(target: Target) -> tuple[str, ...]:
-    """The other pipelines that the definition lets write the table."""
+    """Returns the other pipelines that the definition lets write the table."""
     return target.shared_with if isinstance(target, Upsert) else ()
 
 

@@ -1,4 +1,4 @@
-"""How many tasks a read is worth."""
+"""Computes how many tasks a read is worth."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ A_COMMIT = 1_000  # offsets: a range that is committed by itself takes longer by
 
 
 def tasks_for(spans: Sequence[int], slots: Callable[[], int]) -> int:
-    """As many tasks as the offsets warrant, never more than ranges or slots, and at least one.
+    """Returns as many tasks as the offsets warrant, at least one and never more than ranges or slots.
 
-    Slots are asked for only where there is anything to share out: on a server it takes a job to count them.
+    Asks for slots only if there is anything to share out, because counting them on a server takes a job.
     """
     warranted = min(len(spans), -(-sum(spans) // OFFSETS_PER_TASK))
     return min(warranted, slots()) if warranted > 1 else 1

@@ -1,4 +1,4 @@
-"""Totals: what is added up for a key, each in a column of its own, the same in whatever order records come and go."""
+"""Defines what is added up for a key, each in its own column, whatever the order of the records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ORDERED = (*WHOLE, "float", "double", "string", "date", "timestamp")
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many rows the key has; with `of`, how many of them have a value there."""
+    """The number of a key's rows. With `of`, the number of its rows that have a value there."""
 
     name: str
     of: str | None = None
@@ -28,7 +28,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """The sum of a column of an exact type; nulls are left out, and over nothing else than nulls it is null."""
+    """The sum of a column of an exact type. Nulls are left out. Over nothing but nulls it is null."""
 
     name: str
     of: str
@@ -39,7 +39,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Min:
-    """The least value of a column; nulls are left out."""
+    """The least value of a column. Nulls are left out."""
 
     name: str
     of: str
@@ -50,7 +50,7 @@ class Min:
 
 @dataclass(frozen=True, slots=True)
 class Max:
-    """The greatest value of a column; nulls are left out."""
+    """The greatest value of a column. Nulls are left out."""
 
     name: str
     of: str
@@ -63,7 +63,7 @@ Total = Count | Sum | Min | Max
 
 
 def misfits(key: Sequence[str], totals: Sequence[Total], types: Mapping[str, str]) -> Iterator[str]:
-    """What cannot be added up of columns of these types, in one line each that names the field."""
+    """Yields one line for each key or total that columns of these types do not allow, with the field's name."""
     known = ", ".join(types)
     for name in key:
         if name not in types:

@@ -1,4 +1,4 @@
-"""Verification: named checks, the first things that are wrong, and the sentence that says how much was proved."""
+"""Defines the results of `verify`: named checks, their first errors, and the sentence that says how much was proved."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ IN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One promise, looked at: `detail` says what was compared, or names the first offending partition and offset.
+    """One promise that was checked. `detail` says what was compared, or names the first offending partition and offset.
 
-    `proves` says which side of the `target`'s rows the check compares, `against` with which other side. `left_out` says
-    which rows or records it could not compare. A check that compared nothing proves nothing.
+    `proves` says which side of the `target`'s rows the check compares. `against` says with which other side. `left_out`
+    says which rows or records it could not compare. A check that compared nothing proves nothing.
     """
 
     name: str
@@ -41,9 +41,9 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One batch's range of one stream, with what its committed attempt recorded; sums are of the digest.
+    """One batch's range of one stream, with the counts that its committed attempt recorded.
 
-    `definition` is the hash of the code that decoded it.
+    `sum` and `squares` are of the digest. `definition` is the hash of the code that decoded it.
     """
 
     batch_id: int
@@ -59,7 +59,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """How far the rows of one target were proved: against the log, against the ledger, not at all, or found wrong."""
+    """The result for one target's rows: proved against the log or the ledger, not compared, or found wrong."""
 
     target: str
     coordinates: Proved
@@ -73,20 +73,20 @@ class Proof:
 
 
 class Wrong:
-    """What one check finds wrong: all of it is counted, the first of it is named."""
+    """The errors that one check finds. All of them are counted, the first of them are named."""
 
     def __init__(self) -> None:
         self.count = 0
         self._named: list[str] = []
 
     def add(self, what: str, count: int = 1) -> None:
-        """Counts one more; with a `count` above one, the text stands for several."""
+        """Counts one more error. With a `count` above one, the text stands for several."""
         self.count += count
         if len(self._named) < NAMED:
             self._named.append(what)
 
     def extend(self, named: Iterable[str], count: int) -> None:
-        """Counts so many more, of which some are named."""
+        """Counts several more errors, of which some are named."""
         self.count += count
         self._named = [*self._named, *named][:NAMED]
 
@@ -98,12 +98,12 @@ class Wrong:
 
 
 def proofs(tables: Sequence[str], checks: Sequence[Check]) -> list[Proof]:
-    """What the checks prove of each table, and no more than that."""
+    """Returns what the checks prove of each table, and no more than that."""
     return [Proof(table, _side(table, "coordinates", checks), _side(table, "contents", checks)) for table in tables]
 
 
 def conclusion(name: str, found: Sequence[Proof], checks: Sequence[Check]) -> str:
-    """The last line: whether every check holds, and of which target what was compared with what."""
+    """Returns the last line: whether every check holds, and what was compared with what for each target."""
     failed = sum(not check.ok for check in checks)
     verdict = f"NOT every check holds: {failed} of {len(checks)} fail" if failed else "every check holds"
     return f"{name}: {verdict}. {'. '.join(map(str, found))}."

@@ -1,4 +1,4 @@
-"""Violations: whether a record that breaks an expectation refuses its batch or is put aside, and how that is told."""
+"""Decides whether a record that breaks an expectation refuses its batch or is quarantined, and words the reason."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LONGEST_VALUE = 80
 
 @dataclass(slots=True)
 class Judgement:
-    """What a suite found: its own document, why the batch is refused, and the records to put aside with the reason of each.
+    """The result of a suite: its own document, why the batch is refused, and the records to quarantine.
 
-    `violators` are by (stream, offset).
+    `violators` has each record's reason by (stream, offset).
     """
 
     document: dict[str, Any]
@@ -26,18 +26,18 @@ class Judgement:
 
 
 def is_critical(expectation: Mapping[str, Any]) -> bool:
-    """Whether a violation has consequences at all; warnings are kept in the verdict and nothing else."""
+    """Returns True if a violation has consequences at all. Warnings are only kept in the verdict."""
     return str(expectation.get("severity") or "critical").endswith("critical")
 
 
 def on_violation(default: str, expectation: Mapping[str, Any]) -> str:
-    """What follows a violation of this expectation: its own `meta.on_violation`, else the pipeline's."""
+    """Returns what follows a violation of this expectation: its own `meta.on_violation`, else the pipeline's."""
     meta = expectation.get("meta")
     return str(meta.get("on_violation", default)) if isinstance(meta, dict) else default
 
 
 def may_quarantine(default: str, suite: Mapping[str, Any] | None) -> bool:
-    """Whether any expectation of the suite may put records aside, so that their bytes must be kept until it has looked."""
+    """Returns True if an expectation of the suite may quarantine records. Their bytes are kept until it has looked."""
     expectations = (suite or {}).get("expectations")
     if not isinstance(expectations, list):
         return False
@@ -48,14 +48,14 @@ def may_quarantine(default: str, suite: Mapping[str, Any] | None) -> bool:
 
 
 def columns_of(kwargs: Mapping[str, Any]) -> list[str]:
-    """The columns that an expectation looks at, in its own order; none for one about the whole table."""
+    """Returns the columns that an expectation looks at, in its own order. Returns none for the whole table."""
     if listed := kwargs.get("column_list"):
         return list(listed)
     return [kwargs[name] for name in ("column", "column_A", "column_B") if kwargs.get(name)]
 
 
 def reason(kind: str, kwargs: Mapping[str, Any], row: Mapping[str, Any]) -> str:
-    """Why a record was put aside, in one short line: `expectation expect_…(column): the value`."""
+    """Returns why a record is quarantined, in one short line: `expectation expect_…(column): the value`."""
     columns = columns_of(kwargs)
     return f"expectation {kind}({', '.join(columns)}): {', '.join(_shown(row.get(name)) for name in columns)}"
 
