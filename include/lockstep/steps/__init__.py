@@ -1,1 +1,1 @@
-"""What is done: load, ask core, save. Every step is called alike by the command line, a scheduler and the tests."""
+"""Runs the steps: each loads, asks core, and saves. The command line, a scheduler and the tests call them alike."""

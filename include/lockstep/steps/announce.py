@@ -1,4 +1,4 @@
-"""Announce: what is already true is said, and what is not needed any more is dropped; failing here undoes nothing."""
+"""Announces a commit, and drops what is not needed any more. A failure here undoes nothing."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ LOCK_SECONDS = 0.2
 
 
 def announce(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
-    """Seals the chain, shows the positions as a consumer group's and drops what was staged: all best effort.
+    """Seals the chain, shows the positions as a consumer group's and drops what was staged, as best effort.
 
-    What cannot be sealed or shown now is sealed and shown with the next batch.
+    The next batch seals and shows what fails here.
     """
     reach("announce.before")
     with suppress(Refusal, psycopg2.Error):
@@ -41,7 +41,7 @@ def announce(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
 
 
 def drop_staging(at: Surroundings, attempt: AttemptId) -> None:
-    """The attempt's staged rows have done their work; where somebody still holds a table, reap drops it."""
+    """Drops the attempt's staging tables. `reap` drops a table that another session still holds."""
     with suppress(Refusal, psycopg2.Error), transaction(at.conn, COMMITTER, lock_seconds=LOCK_SECONDS) as cur:
         ledger.wait_for_no_standby(cur)
         for table in ledger.staging_of(cur, attempt):

@@ -1,4 +1,4 @@
-"""Certificate: tells what a batch or an hour committed, from a chain that holds."""
+"""Issues certificates of the commits of a batch or an hour, from a chain that holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A definition is looked at without running anything; what is wrong is said in one line each."""
+"""Checks a definition without running anything, and says each fault in one line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def faults(folder: PipelineFolder, columns: Sequence[Sequence[Column]], place: str) -> list[str]:
-    """Everything wrong with a definition that loads; `columns` are those that reach each target, `place` its folder."""
+    """Returns everything wrong with a definition that loads.
+
+    `columns` are those that reach each target. `place` is the definition's folder.
+    """
     names = [column.name for column in columns[0]]
     targets = zip(folder.pipeline.targets, columns, strict=True)
     return [

@@ -1,4 +1,4 @@
-"""Commit: in which order results and offsets move is the guarantee, and `commit` is a list of these orders."""
+"""Commits a batch. The guarantee is the order in which results and offsets move, and `commit` lists these orders."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ LOCK_SECONDS = 60
 
 
 def commit(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> None:
-    """Commits the attempt, once: returns when its batch is committed by it, whatever happened to the connection.
+    """Commits the attempt once. Returns when it has committed its batch, whatever happened to the connection.
 
-    Raises `DefinitionChanged`, with the attempt closed, when it was not staged under this folder's content.
-    Raises `Superseded` when another attempt owns or has committed the batch, `BadData` when the target refuses the rows,
-    `CoverageMoved`, with the batch abandoned, when a fill or replay finds other coverage than it was planned on.
+    Raises `DefinitionChanged`, with the attempt closed, when it was not staged under this folder's content. Raises
+    `Superseded` when another attempt owns or has committed the batch. Raises `BadData` when the target refuses the
+    rows. Raises `CoverageMoved`, with the batch abandoned, when a fill or replay finds other coverage than planned.
     """
     with Lease(at.dsn, attempt), recorded(at, attempt, but=TRY_AGAIN):
         match folder.pipeline.guarantee:
@@ -67,7 +67,10 @@ def commit(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> None
 def _move(
     at: Surroundings, folder: PipelineFolder, attempt: AttemptId, effect: Mapping[str, int] | None = None
 ) -> None:
-    """Moves the offsets, and without an `effect` of results elsewhere the results with them, until it is known to be done."""
+    """Moves the offsets until it is known to be done.
+
+    Moves the results with them, unless `effect` says what results elsewhere came to.
+    """
     why = ""
     for _ in range(TRIES):
         try:
@@ -134,16 +137,16 @@ def _commit(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, effect
 
 
 def record_elsewhere(cur: cursor, pipeline: Pipeline, attempt: AttemptId, effect: Mapping[str, int]) -> None:
-    """Rejects move with the offsets; what a store has confirmed before them is written down, or they are refused."""
+    """Moves rejects with the offsets. Records what a store has confirmed. Without that, the offsets are refused."""
     ledger.publish_rejects(cur, attempt)
     if not isinstance(pipeline.guarantee, AtMostOnce):
         deliveries.confirm(cur, attempt, effect)
 
 
 def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: str, rows: int) -> dict[str, Any]:
-    """The staged rows become results, in place of those of replaced segments; returns what the target did.
+    """Publishes the staged rows in place of those of replaced segments. Returns what the target did.
 
-    Of several targets each is told by its table.
+    Several targets are told apart by their tables.
     """
     counts = require_target_rows(cur, attempt, pipeline.targets, rows)
     effects: dict[str, dict[str, int]] = {}
@@ -162,7 +165,7 @@ def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: str,
 
 @contextmanager
 def refused_by_target(pipeline: Pipeline, attempt: AttemptId, table: str) -> Iterator[None]:
-    """What the database says against rows, in one line that names table and constraint."""
+    """Turns the database's refusal of rows into `BadData`, in one line that names table and constraint."""
     try:
         yield
     except psycopg2.OperationalError:
@@ -183,13 +186,13 @@ def _give_up(at: Surroundings, attempt: AttemptId, reason: str) -> None:
 
 
 def _end_stagers(at: Surroundings, attempt: AttemptId) -> None:
-    """Whoever still writes into a validated attempt's staging has lost, and may hold what is to be attached."""
+    """Ends sessions that still write into a validated attempt's staging. They may hold what is to be attached."""
     with transaction(at.conn, None) as cur:
         ledger.end_stagers(cur, attempt.stager)
 
 
 def _record_backend(at: Surroundings, attempt: AttemptId) -> None:
-    """Writes down which connection commits, in a transaction of its own, asked for as the login (T16)."""
+    """Records which connection commits, in a transaction of its own, asked for as the login (T16)."""
     with transaction(at.conn, None) as cur:
         backend = ledger.my_backend(cur)
     with transaction(at.conn, COMMITTER) as cur:

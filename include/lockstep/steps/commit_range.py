@@ -1,4 +1,4 @@
-"""Commit a range: a task's rows, rejects, result and offsets of one stream move in one transaction, or not at all."""
+"""Commits a range: a task's rows, rejects, result and offsets of one stream, in one transaction or not at all."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RangesOfAttempt:
-    """One attempt's ranges and all that committing them takes; it travels to executors by value.
+    """One attempt's ranges and all that committing them takes. It travels to executors by value.
 
-    `log` is the (cluster id, topic id) that the batch was planned on, `epochs` are the leader epochs of that plan.
-    `log_starts` are per stream and from before the read.
+    `log` is the (cluster id, topic id) that the batch was planned on. `epochs` are the leader epochs of that plan.
+    `log_starts` are per stream, from before the read.
     """
 
     dsn: str = field(repr=False)
@@ -58,12 +58,12 @@ class RangesOfAttempt:
     epochs: Mapping[int, int]
 
     def refused(self) -> AbstractContextManager[None]:
-        """Within it, what the target's table refuses is data's fault, said in one line."""
+        """Turns a refusal by the target's table into an error of the data, in one line."""
         return refused_by_target(self.pipeline, self.attempt, self.pipeline.first.table)
 
     @contextmanager
     def session(self) -> Iterator[RangeCommits]:
-        """Connects; the connection is written down, so that a newer attempt can end it."""
+        """Connects, and records the connection so that a newer attempt can end it."""
         conn = connect(self.dsn, name=f"lockstep range {self.attempt.batch_id}.{self.attempt.token}")
         try:
             with transaction(conn, None) as cur:
@@ -80,9 +80,9 @@ class RangesOfAttempt:
 
 
 class RangeCommits:
-    """One task's connection: rows are copied where nobody else sees them, and each range is committed by itself.
+    """One task's connection. It copies rows where no other session sees them, and commits each range by itself.
 
-    Rows with the columns `straight`, where there are any, come with the commit and are copied once.
+    Rows with the columns `straight`, if there are any, come with the commit and are copied once.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class RangeCommits:
         self._view: TopicView | None = None
 
     def reads_on(self) -> None:
-        """More has been read: what the log was like before says nothing of it."""
+        """Forgets what the log was like, because more has been read since."""
         self._view = None
 
     def is_committed(self, stream_id: int) -> bool:
-        """Whether the range's commit row was there when this connection began: its COMMIT may have been acknowledged to nobody.
+        """Returns True if the range's commit row was there when this connection began.
 
-        Who commits looks again, under the range's lock (T15).
+        The acknowledgement of that COMMIT may be lost. `commit` looks again, under the range's lock (T15).
         """
         return stream_id in self._before
 
@@ -122,9 +122,9 @@ class RangeCommits:
         self._copied.add(stream_id)
 
     def commit(self, line: ManifestLine, rows: Pieces | None = None) -> RangeOutcome:
-        """Commits the range that the line is about: the log is asked behind the read, then everything moves in one transaction.
+        """Asks the log after the read, then commits the range of the line in one transaction.
 
-        Raises `Superseded` when a newer attempt has the batch; a range that data refuses stays as it was.
+        Raises `Superseded` when a newer attempt has the batch. A range that data refuses stays as it was.
         """
         item = self._task.ranges[line.stream_id]
         try:
@@ -171,7 +171,10 @@ class RangeCommits:
         return RangeOutcome(stream_id, "committed")
 
     def _publish(self, cur: cursor, item: StreamRange, line: ManifestLine, rows: Pieces | None) -> ranges.Contents:
-        """Publishes the range's rows and rejects, and returns their digests: those of an appended target are its own."""
+        """Publishes the range's rows and rejects, and returns their digests.
+
+        For an appended target, the digest is taken of the table itself.
+        """
         task, stream_id = self._task, item.stream_id
         with task.refused():
             if task.lane == "replay":
@@ -228,7 +231,7 @@ class RangeCommits:
 
 
 def _require_counts(item: StreamRange, line: ManifestLine, rows: int, rejected: int) -> None:
-    """What the task has told is what the database finds copied."""
+    """Refuses copied rows and rejects whose counts are not those that the task told."""
     if (rows, rejected) != (line.rows, line.rejected):
         raise BadData(
             f"{item.offsets}: copied are (rows, rejects) {(rows, rejected)}, told were {(line.rows, line.rejected)}"
@@ -240,7 +243,7 @@ def _require_counts(item: StreamRange, line: ManifestLine, rows: int, rejected: 
 
 
 def _require_own(item: StreamRange, found: Any) -> None:
-    """What waits in the range's table is of the range's records."""
+    """Refuses rows in the range's table that are not of the range's records."""
     within = item.offsets.from_offset <= found.first_offset <= found.last_offset < item.offsets.until_offset
     if found.strangers or not within:
         raise BadData(f"{item.offsets}: rows of other records were copied ({found.strangers} of other streams)")

@@ -1,4 +1,7 @@
-"""A person decides: pause, abandon, accept a loss. Each is one transaction under the pipeline's lock, and leaves a row."""
+"""Records a person's decisions: pause, abandon, accept a loss.
+
+Each is one transaction under the pipeline's lock, and leaves a row.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +40,20 @@ class Loss:
 
 
 def pause(conn: connection, pipeline: str, person: Person) -> bool:
-    """Stops new batches; an unfinished one may still be finished. False when it was paused already."""
+    """Stops new batches. An unfinished one may still be finished. Returns False if it was paused already."""
     return _switch(conn, pipeline, person, paused=True)
 
 
 def unpause(conn: connection, pipeline: str, person: Person) -> bool:
-    """Allows new batches again. False when nothing was paused."""
+    """Allows new batches again. Returns False if nothing was paused."""
     return _switch(conn, pipeline, person, paused=False)
 
 
 def abandon(conn: connection, batch_id: int, person: Person) -> bool:
-    """Ends an unfinished batch without a commit and frees its offsets, and its request with it. False when it was already."""
+    """Ends an unfinished batch without a commit, and its request with it. Frees its offsets.
+
+    Returns False if it was abandoned already.
+    """
     with transaction(conn, READER) as cur:
         pipeline = decisions.pipeline_of(cur, batch_id)
     if pipeline is None:
@@ -71,8 +77,8 @@ def abandon(conn: connection, batch_id: int, person: Person) -> bool:
 def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: OffsetRange, person: Person) -> Loss:
     """Records offsets that the log has deleted as lost and moves the position behind them (T8).
 
-    They must begin at the position or lie in what was skipped, and end at or below log start: what can still be read is
-    not lost.
+    They must begin at the position or lie in what was skipped. They must end at or below log start, because offsets
+    that can still be read are not lost.
     """
     partition = lost.topic_partition.partition
     view = broker.view(pipeline.topic)  # before the transaction, never inside (T6); a log's start only grows
@@ -112,7 +118,7 @@ def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: Offs
 
 @contextmanager
 def deciding(conn: connection, pipeline: str) -> Iterator[Any]:
-    """The planner's transaction with the pipeline's row lock taken, where every decision is made."""
+    """Opens the planner's transaction with the pipeline's row lock taken. Every decision is made in it."""
     try:
         with transaction(conn, PLANNER) as cur:
             lock_pipeline(cur, pipeline)
@@ -132,7 +138,7 @@ def lock_and_abandon(cur: Any, batches: Sequence[int], person: Person) -> list[i
 
 
 def stream_of(streams: Sequence[Stream], pipeline: Pipeline, partition: int) -> Stream:
-    """The open stream of a partition."""
+    """Returns the open stream of a partition. Raises `Refusal` if there is none."""
     for stream in streams:
         if stream.partition == partition:
             return stream
@@ -144,7 +150,7 @@ def stream_of(streams: Sequence[Stream], pipeline: Pipeline, partition: int) -> 
 
 
 def refuse_another_log(stream: Stream, pipeline: Pipeline, log: tuple[str, str, str]) -> None:
-    """Offsets of another cluster or topic say nothing about this stream."""
+    """Refuses offsets of another cluster or topic, because they say nothing about this stream."""
     if (stream.cluster_id, stream.topic_partition.topic, stream.topic_id) != log:
         raise Refusal(
             f"{stream.topic_partition}: the log is not the same any more (topic id {stream.topic_id}, now {log[2]}); "
@@ -166,7 +172,7 @@ def _switch(conn: connection, pipeline: str, person: Person, *, paused: bool) ->
 
 
 def _all_of_kind(kind: str, coverage: Sequence[Any], begin: int, end: int) -> bool:
-    """Whether coverage of this kind alone covers [begin, end), end to end; nothing is covered by anything."""
+    """Returns True if coverage of this kind alone covers [begin, end), end to end, or if that is empty."""
     reached = begin
     for row in coverage:
         if reached >= end:

@@ -1,4 +1,7 @@
-"""Deliver: results that move apart from the offsets; fenced in the ledger before they move, and in the store while they do."""
+"""Delivers results that move apart from the offsets.
+
+The ledger fences them before they move, the store while they do.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +34,19 @@ LOCK_SECONDS = 60
 
 @contextmanager
 def taken(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> Iterator[Delivery | None]:
-    """The attempt's rows, out of the ledger's staging and into a folder that goes with the block.
+    """Takes the attempt's rows out of the ledger's staging, into a folder that goes with the block.
 
-    They are taken under the batch's row lock, and only where they could be committed now; None when they have been.
+    Takes them under the batch's row lock, and only if they could be committed now. Yields None if they have been.
     """
     with TemporaryDirectory(prefix="lockstep-") as spool:
         yield _take(at, folder, attempt, Path(spool))
 
 
 def bring(at: Surroundings, delivery: Delivery) -> dict[str, int]:
-    """Makes the rows results; when this returns they are durable. No transaction of the ledger is open meanwhile (T6)."""
+    """Makes the rows results, which are durable when this returns.
+
+    No transaction of the ledger is open meanwhile (T6).
+    """
     try:
         effect = results_of(delivery.pipeline, at.dsn, at.stores).bring(delivery)
     except NewerArrival as newer:
@@ -51,7 +57,7 @@ def bring(at: Surroundings, delivery: Delivery) -> dict[str, int]:
 
 
 def bring_once(at: Surroundings, delivery: Delivery) -> None:
-    """Makes the rows results after their offsets; whatever goes wrong is said once, as what no retry can mend."""
+    """Makes the rows results after their offsets. Raises a failure once, as an error that no retry can mend."""
     batch_id = delivery.attempt.batch_id
     try:
         effect = bring(at, delivery)
@@ -65,7 +71,10 @@ def bring_once(at: Surroundings, delivery: Delivery) -> None:
 
 
 def _refuse_lost_timeline(at: Surroundings, delivery: Delivery, newer: NewerArrival) -> None:
-    """A store is never newer than its ledger, unless the ledger went back in time and the store did not."""
+    """Refuses if the store holds an attempt that the ledger does not know.
+
+    The ledger then went back in time, and the store did not.
+    """
     with transaction(at.conn, COMMITTER) as cur:
         if knows_attempt(cur, newer.batch_id, newer.token):
             return

@@ -1,4 +1,4 @@
-"""The surroundings are looked at: facts from this machine, Postgres and Kafka; what they mean is the core's to say."""
+"""Looks at the surroundings: facts from this machine, Postgres and Kafka. Core says what they mean."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TASKS = 8  # on a cluster, whose cores are not to be seen from here
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """How to find Postgres and Kafka; asking may raise `Refusal`, which is a finding then."""
+    """The ways to find Postgres and Kafka. Each may raise `Refusal`, which is a finding then."""
 
     dsn: Callable[[], str]
     broker: Callable[[], SurveyedBroker]
@@ -56,7 +56,7 @@ class Places:
 
 @dataclass(slots=True)
 class _OfLedger:
-    """What the ledger knows of one pipeline; empty where it could not be asked."""
+    """The ledger's facts of one pipeline. They are empty if it could not be asked."""
 
     streams: list[Any] = field(default_factory=list)
     flow: Flow = field(default_factory=lambda: Flow(None, None))
@@ -72,9 +72,11 @@ def doctor(
     *,
     named: bool = True,
 ) -> Report:
-    """Looks at everything that can be reached; who is away is one finding, and the others are looked at all the same.
+    """Looks at everything that can be reached.
 
-    Of pipelines that nobody has `named`, one without topic and table is a warning: nobody has begun with it.
+    A system that is away is one finding, and the others are still looked at.
+
+    Without `named`, a pipeline that has neither topic nor table is only a warning: nobody has begun with it.
     """
     judged: Judged = [*machine_findings(machine), *(_away(Check.DEFINITION, "pipelines", each) for each in broken)]
     told: dict[str, _OfLedger] = {}
@@ -161,7 +163,10 @@ def _of_topic(
 
 
 def _uncommitted(broker: SurveyedBroker, pipeline: Pipeline, ledger: _OfLedger) -> dict[int, int]:
-    """Per partition where the pipeline would go on; the log's start, for one that begins there and has not begun."""
+    """Returns the offset at which the pipeline would go on, per partition in which records wait.
+
+    This is the log's start for a pipeline that begins there and has not begun.
+    """
     view = broker.view(pipeline.topic)
     if not ledger.streams:
         starts = {p: b.log_start for p, b in view.bounds.items() if b.log_start < b.stable_end}
@@ -186,6 +191,6 @@ def _of_ledger(conn: connection, pipeline: Pipeline) -> _OfLedger:
 
 
 def _away(check: Check, subject: str, refusal: Refusal) -> Finding:
-    """A refusal as a finding: its own words, which repeat no secret, on one line."""
+    """Turns a refusal into a finding: its own words, which repeat no secret, on one line."""
     remedy = refusal.next_command or "lockstep dev status"
     return problem(check, subject, " ".join(refusal.message.split()), WHY[check], " ".join(remedy.split()))

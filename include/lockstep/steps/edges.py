@@ -1,4 +1,4 @@
-"""Bounds become offsets: what a person writes, resolved against the broker and the ledger, stream by stream."""
+"""Resolves the bounds that a person writes to offsets, by the broker and the ledger, stream by stream."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GRACE = timedelta(minutes=1)  # the clocks of brokers and of this machine differ
 def edge(
     conn: connection, broker: Broker, pipeline: Pipeline, view: TopicView, at: Bound, now: datetime, *, is_end: bool
 ) -> dict[int, int]:
-    """Partition → offset of a bound, for the partitions it speaks of."""
+    """Returns the offset of a bound, per partition that the bound speaks of."""
     match at:
         case AtOffsets(offsets):
             if strangers := offsets.keys() - view.bounds.keys():
@@ -52,7 +52,10 @@ def edge(
 
 
 def streams_of_log(cur: cursor, pipeline: Pipeline, view: TopicView, partition: int | None) -> tuple[Stream, ...]:
-    """Every stream of today's log, those that growth has closed included; refused while the log is not the same."""
+    """Returns every stream of today's log, including those that growth has closed.
+
+    Refuses while the log is not the same.
+    """
     opened = open_streams(cur, pipeline.name)
     if not opened:
         raise Refusal(f"{pipeline.name}: nothing was planned yet", next_command=f"lockstep run {pipeline.name}")
@@ -74,9 +77,9 @@ def streams_of_log(cur: cursor, pipeline: Pipeline, view: TopicView, partition: 
 
 
 def stretches(streams: Iterable[Stream], begin: Mapping[int, int], end: Mapping[int, int]) -> list[StreamRange]:
-    """What each stream has passed of the bounds.
+    """Returns the offsets within the bounds that each stream has passed.
 
-    What lies before the first start belongs to a partition's first stream, where that is of the first incarnation. Before a
+    Offsets before the first start belong to a partition's first stream, if that is of the first incarnation. Before a
     later one stand records that an older incarnation has read.
     """
     found: list[StreamRange] = []
@@ -93,7 +96,10 @@ def stretches(streams: Iterable[Stream], begin: Mapping[int, int], end: Mapping[
 def _resolved(
     conn: connection, broker: Broker, pipeline: Pipeline, view: TopicView, moment: datetime, now: datetime
 ) -> dict[int, int]:
-    """A time's offsets: resolved once, when no earlier record can come any more, and the same for all from then on (T13)."""
+    """Returns a time's offsets.
+
+    Resolves them once, when no earlier record can come any more. They are the same for all from then on (T13).
+    """
     found = broker.offsets_at(view, moment)
     if moment + GRACE > now:
         return found

@@ -1,4 +1,4 @@
-"""Expectations: the pipeline's Great Expectations suite over what the winners staged, never over the whole table."""
+"""Runs the pipeline's Great Expectations suite over what the winners staged, never over the whole table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ where t._reason is null and not coalesce(t._deleted, false)
 
 
 def judge(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> Judgement:
-    """Runs the suite; each failed critical expectation refuses the batch, or names the records to put aside."""
+    """Runs the suite. Each failed critical expectation refuses the batch, or names the records to quarantine."""
     for name in ("great_expectations", "great_expectations.execution_engine"):
         logging.getLogger(name).setLevel(logging.ERROR)
     context = gx.get_context(mode="ephemeral")
@@ -71,7 +71,7 @@ def judge(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> Judgement:
 
 
 def _answer(default: str, result: dict[str, Any], rows: Iterable[dict[str, Any]], found: Judgement) -> None:
-    """A failed expectation's consequence: records put aside where it names them and is to, else a refusal."""
+    """Adds what follows a failed expectation: records to quarantine, if it names them and is to, else a refusal."""
     config, rows = result["expectation_config"], list(rows)
     if on_violation(default, config) != QUARANTINE:
         found.refusals.append(_violation(result))

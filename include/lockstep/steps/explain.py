@@ -1,4 +1,4 @@
-"""Explain: covered ranges are read again by two readers, and the offsets without a record are told apart."""
+"""Reads covered ranges again with two readers, and tells apart the offsets without a record."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OFFSETS_AT_ONCE = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """What part of the covered offsets is asked about; None is as far as there are any."""
+    """The part of the covered offsets to look at. A bound of None is as far as there are any."""
 
     begin: Bound | None = None
     end: Bound | None = None
@@ -40,7 +40,7 @@ class Within:
 
 
 class _Piece(NamedTuple):
-    """As much of one segment as is read at once."""
+    """A part of one segment, no larger than what is read at once."""
 
     stream: Stream
     segment: Segment
@@ -56,10 +56,10 @@ def explain(
     now: datetime,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Document:
-    """The stretches of gaps in what batches cover of today's log, by partition, and how many offsets each kind has.
+    """Returns the gaps in what batches cover of today's log, by partition, and the number of offsets of each kind.
 
-    A batch that was delivered a record at every offset of its range left no gap in a log that is not compacted: it is
-    not read again.
+    A full batch was delivered a record at every offset of its range. It left no gap, unless the log is compacted, and
+    is not read again.
     """
     view = broker.view(pipeline.topic)
     begin = edge(conn, broker, pipeline, view, within.begin, now, is_end=False) if within.begin else None
@@ -110,7 +110,7 @@ def _pieces(
 
 
 def _look(conn: connection, broker: Broker, pipeline: Pipeline, piece: _Piece, *, compacts: bool) -> list[Stretch]:
-    """Reads a piece, and again when the log's start passes its beginning meanwhile."""
+    """Reads a piece. Reads it again if the log's start passes its beginning meanwhile."""
     low, high, partition = piece.from_offset, piece.until_offset, piece.stream.partition
     full = piece.segment.delivered == piece.segment.until_offset - piece.segment.from_offset
     log_start = -1
@@ -142,9 +142,9 @@ def _offsets(broker: Broker, piece: _Piece, begin: int, *, committed: bool) -> s
 
 
 def _accounted(conn: connection, pipeline: Pipeline, piece: _Piece) -> set[int]:
-    """Where a row or a reject says that there was a record.
+    """Returns the offsets at which a row or a reject says that there was a record.
 
-    A keyed target's rows have no order to be asked in, and those in another store are not asked.
+    Does not ask a keyed target, whose rows have no such order, or another store.
     """
     found: set[int] = set()
     for one in pipeline.each() if pipeline.store is None else ():

@@ -1,4 +1,4 @@
-"""Failure: an attempt that cannot go on is closed with its reason, so that history says why and the next run may start."""
+"""Closes an attempt that cannot go on, with its reason, so that the next run may start."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ TRY_AGAIN = (Superseded, LockTimeout, Unreachable)
 def recorded(
     at: Surroundings, attempt: AttemptId, *, but: tuple[type[Exception], ...] = (Superseded,)
 ) -> Iterator[None]:
-    """Closes the attempt as failed when the block raises; an interrupt leaves it open for the next run to supersede.
+    """Closes the attempt as failed when the block raises. An interrupt leaves it open for the next run to supersede.
 
-    What is in `but` leaves it open, too: after those the same step may be tried again on the same attempt.
+    Errors in `but` leave it open, too. After those the same step may be tried again on the same attempt.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Forget deletions: a tombstone goes when no record that it keeps dead can be read again."""
+"""Forgets a deletion when no record that it keeps dead can be read again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOCK_SECONDS = 2
 def forget_deletions(
     conn: connection, view: Callable[[str], TopicView], *, most: int = MOST, portions: int = PORTIONS
 ) -> tuple[int, list[str]]:
-    """Forgets deletions below log start, of every pipeline; returns how many, and what was left with the reason.
+    """Forgets deletions below log start, of every pipeline. Returns how many, and what was left with the reason.
 
     Best effort: a topic that cannot be asked and a pipeline that is busy are left for the next time.
     """
@@ -48,7 +48,7 @@ def forget_deletions(
 
 
 def _forget(conn: connection, row: Any, view: TopicView, most: int, portions: int) -> int:
-    """Portion by portion, each a transaction of its own under the pipeline's lock."""
+    """Forgets portion by portion, each in its own transaction under the pipeline's lock. Returns how many."""
     gone = 0
     for _ in range(portions):
         with transaction(conn, PLANNER, lock_seconds=LOCK_SECONDS) as cur:

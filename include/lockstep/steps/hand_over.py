@@ -1,4 +1,4 @@
-"""Hand over: a person gives one pipeline's table to another one, which goes on where the first one stopped."""
+"""Hands one pipeline's table over to another one, which goes on where the first one stopped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HandedOver:
-    """The table, and per partition the offset at which the new owner begins; empty where it has positions of its own."""
+    """The table, and per partition the offset at which the new owner begins.
+
+    The offsets are empty if the new owner has positions of its own.
+    """
 
     table: Table
     positions: dict[int, int]
@@ -32,7 +35,7 @@ class HandedOver:
 def hand_over(conn: connection, table: str, giver: str, receiver: Pipeline, person: Person) -> HandedOver:
     """Makes `receiver` the owner of a table in place of `giver`, and records the decision for both pipelines.
 
-    A receiver that has read nothing yet, of the same topic, begins at the giver's positions: no record comes twice.
+    A receiver of the same topic that has read nothing yet begins at the giver's positions. No record comes twice.
     """
     if giver == receiver.name:
         raise Refusal(
@@ -93,7 +96,7 @@ def _refuse_a_stranger(cur: Any, table: Table, giver: str, receiver: Pipeline, r
 
 
 def _begin_where_it_ended(cur: Any, giver: str, receiver: Pipeline) -> dict[int, int]:
-    """Opens the receiver's streams at the giver's positions, where it has none and reads the same topic."""
+    """Opens the receiver's streams at the giver's positions, if it has none and reads the same topic."""
     streams: list[Stream] = [s for s in open_streams(cur, giver) if s.topic_partition.topic == receiver.topic]
     if not streams or open_streams(cur, receiver.name):
         return {}

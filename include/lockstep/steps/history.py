@@ -1,4 +1,4 @@
-"""What a run of a pipeline's history asks for or decides: written down once for each run, whoever tries its task again."""
+"""Records what a history run asks for or decides, once for each run, however often its task is tried."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REFUSED = "refuse-approval"
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """The newest request that a run has opened in a lane; for a preview what was found, once it went through to the end."""
+    """The newest request of a run in a lane. `difference` is what a preview found, once it went through to the end."""
 
     request_id: int
     lane: str
@@ -54,7 +54,7 @@ class Approval:
     claimed: dict[str, str] | None = None
 
     def document(self) -> dict[str, Any]:
-        """The approval as plain JSON, for the ledger."""
+        """Returns the approval as plain JSON, for the ledger."""
         found = {"action": self.action, "asker": self.asker, "approver": self.approver}
         return found | ({"claimed": self.claimed} if self.claimed else {})
 
@@ -62,9 +62,9 @@ class Approval:
 def open_requests(
     at: Surroundings, folder: PipelineFolder, asked: Asking, person: Person, now: datetime
 ) -> list[Asked]:
-    """The requests of a run, each lane's: found by the run's key, else written down; none where nothing is to be done.
+    """Returns the requests of a run, one for each lane with something to do.
 
-    They are previews unless they are to be done at once.
+    Finds them by the run's key, or else records them. They are previews unless they are to be done at once.
     """
     if asked.mode != DO and folder.pipeline.store is not None:
         raise Refusal(
@@ -83,7 +83,7 @@ def open_requests(
 
 
 def called(conn: connection, pipeline: str, person: Person, *, preview: bool) -> list[Called]:
-    """What a run has asked for, in the order of its lanes."""
+    """Returns the requests of a run, in the order of its lanes."""
     newest: dict[str, Called] = {}
     with transaction(conn, READER) as cur:
         for row in history.requests_of_call(cur, pipeline, person.run or ""):
@@ -102,14 +102,14 @@ def called(conn: connection, pipeline: str, person: Person, *, preview: bool) ->
 
 
 def committed(conn: connection, pipeline: str, person: Person) -> list[Any]:
-    """The batches that have committed for a run, as rows (batch_id, token)."""
+    """Returns the batches that have committed for a run, as rows (batch_id, token)."""
     asked = called(conn, pipeline, person, preview=False)
     with transaction(conn, READER) as cur:
         return history.committed_by_requests(cur, [each.request_id for each in asked])
 
 
 def approve(conn: connection, folder: PipelineFolder, approval: Approval, reviewer: Person) -> None:
-    """Records who has approved what was shown; refuses when it is not what would be done now."""
+    """Records who has approved what was shown. Refuses if that is not what would be done now."""
     name = folder.pipeline.name
     previews = called(conn, name, reviewer, preview=True)
     with deciding(conn, name) as cur:
@@ -134,7 +134,7 @@ def is_approved(conn: connection, pipeline: str, key: str) -> bool:
 
 
 def open_approved(at: Surroundings, folder: PipelineFolder, person: Person) -> list[Asked]:
-    """The requests for what was shown and approved, under the name of whoever has asked."""
+    """Opens the requests for what was shown and approved, in the name of the person who asked."""
     name = folder.pipeline.name
     known = {each.lane: each for each in called(at.conn, name, person, preview=False)}
     found, view = [], at.broker.view(folder.pipeline.topic)
@@ -148,7 +148,7 @@ def open_approved(at: Surroundings, folder: PipelineFolder, person: Person) -> l
 
 
 def decide(at: Surroundings, pipeline: Pipeline, asked: Asking, person: Person, now: datetime) -> list[str]:
-    """Accepts the loss, or skips, once for a run; says in a line each what has become of the offsets."""
+    """Accepts the loss, or skips, once for a run. Returns a line on each stretch of offsets."""
     if asked.action == "accept-loss":
         lines = []
         for partition, (begin, end) in lost_offsets(asked).items():
@@ -167,7 +167,7 @@ def decide(at: Surroundings, pipeline: Pipeline, asked: Asking, person: Person, 
 
 
 def given_up_offsets(at: Surroundings, pipeline: Pipeline, asked: Asking) -> list[dict[str, Any]]:
-    """What an accepted loss would give up, beside what the ledger and the broker say of those partitions."""
+    """Returns the offsets that an accepted loss would give up, beside the position and the log's start."""
     with transaction(at.conn, READER) as cur:
         positions = {stream.partition: stream.position for stream in open_streams(cur, pipeline.name)}
     bounds = at.broker.view(pipeline.topic).bounds

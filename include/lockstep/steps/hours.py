@@ -1,4 +1,4 @@
-"""Hours: those that are complete by now are kept, one after another, each with what proves it."""
+"""Keeps the hours that are complete by now, one after another, each with what proves it."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The hours that were kept now, and why the next one that is over is not complete; None where all are."""
+    """The hours that were kept now, and why the next one that is over is not complete. That is None if all are."""
 
     hours: tuple[datetime, ...] = ()
     waiting: Waiting | None = None
 
 
 class _NotYet(Exception):  # noqa: N818 - it is an answer, not a fault
-    """The next hour waits: for what, and the command that looks closer or goes on."""
+    """The answer that the next hour waits: the reason, and the command that looks closer or goes on."""
 
 
 def keep_hours(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> Found:
     """Keeps the hours that are complete by now, in order, at most `core.hours.MOST` of them.
 
-    An hour is over when it is over by the caller's clock and by the database's.
-    An hour is offsets: per partition from the first record at or past its beginning up to the first at or past its end, as
-    the log had them when the hour was over. What comes later with an older timestamp belongs to a later hour.
+    An hour is over when it is over by the caller's clock and by the database's. Per partition, an hour begins at the
+    first record at or past its start. It ends before the first record at or past its end. Both are as the log had them
+    when the hour was over. A record that comes later with an older timestamp belongs to a later hour.
     """
     with transaction(conn, READER) as cur:
         now = min(now, ledger.clock(cur))  # a time that is looked up too early stays looked up
@@ -77,7 +77,7 @@ def keep_hours(conn: connection, broker: Broker, pipeline: Pipeline, now: dateti
 
 
 def _one(look: _Look, until: datetime, seen: Sequence[Reached], *, is_first: bool) -> Complete | Waiting | None:
-    """Keeps one hour; None where somebody else has kept it, or opened other streams, meanwhile."""
+    """Keeps one hour. Returns None if another caller has kept it, or opened other streams, meanwhile."""
     name = look.pipeline.name
     begin = look.boundaries(until - HOUR, seen) if is_first else {}
     end = look.boundaries(until, seen)
@@ -95,7 +95,7 @@ def _one(look: _Look, until: datetime, seen: Sequence[Reached], *, is_first: boo
 
 
 class _Look:
-    """One reading of the log, and where times that are over begin in it."""
+    """One reading of the log, and the offsets at which times that are over begin in it."""
 
     def __init__(self, conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> None:
         self.conn, self.broker, self.pipeline, self.now = conn, broker, pipeline, now
@@ -104,7 +104,7 @@ class _Look:
         self._broken: tuple[Blocked | None] | None = None
 
     def require_the_same_log(self, streams: Sequence[Reached], logs: set[tuple[str, str]]) -> None:
-        """What was read is in the log that is there, and every partition of it has a stream."""
+        """Requires that the log holds what was read, and that every partition of it has a stream."""
         there = {s.topic_partition.partition: s for s in streams if not s.ends}
         ends = {p: bounds.stable_end for p, bounds in self.view.bounds.items()}
         same = logs == {(self.view.cluster_id, self.view.topic_id)} and there.keys() == ends.keys()
@@ -115,7 +115,7 @@ class _Look:
             )
 
     def require_one_log(self, opened: Sequence[Stream]) -> None:
-        """The log did not lose its end and grow past a position again. It is asked once."""
+        """Requires that the log did not lose its end and grow past a position again. Asks once."""
         if self._broken is None:
             self._broken = (
                 one_log.look(self.conn, self.broker, opened, self.view).blocked(self.pipeline.name, opened),
@@ -124,10 +124,11 @@ class _Look:
             raise _NotYet(blocked.reason, blocked.next_command)
 
     def boundaries(self, at: datetime, streams: Sequence[Reached]) -> dict[int, int]:
-        """Partition → the offset that a time begins at, resolved once (T13).
+        """Returns, per partition, the offset at which a time begins, resolved once (T13).
 
-        A record from the future would be the first past every time to come. Where it is all that the look-up finds, and where
-        that lies below what the hours have reached, a time begins at the stable end as it is now.
+        A record from the future would be the first past every time to come. If the look-up finds only that, the time
+        begins at the stable end as it is now. So it does if the look-up finds an offset below what the hours have
+        reached.
         """
         name, ends = self.pipeline.name, {p: bounds.stable_end for p, bounds in self.view.bounds.items()}
         reached: dict[int, int] = {}

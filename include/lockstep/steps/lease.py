@@ -1,4 +1,4 @@
-"""The lease: says every few seconds that the attempt's holder is alive, and notices when the batch was taken away."""
+"""Says every few seconds that the attempt's holder is alive, and notices when the batch was taken away."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SECONDS_BETWEEN_RENEWALS = 5.0
 
 
 class Lease:
-    """Renews an attempt's lease from a thread of its own while the block runs, and frees it when the block fails.
+    """The lease of an attempt. A thread renews it while the block runs. A block that fails frees it.
 
-    When a newer attempt has taken the batch, `on_lost` is called once: it must stop whatever the block waits for.
-    With `hands_over` the batch stays held behind the block, for the process that does the next step.
+    When a newer attempt has taken the batch, `on_lost` is called once. It must stop whatever the block waits for. With
+    `hands_over` the batch stays held behind the block, for the process that does the next step.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Lease:
             conn.close()
 
     def _connected(self) -> connection:
-        """A lease waits for no standby: whoever waits for the thread behind it would wait, too."""
+        """Connects without waiting for a standby, because a block that waits for the thread would wait, too."""
         conn = connect(self._dsn, name="lockstep lease")
         with transaction(conn, None) as cur:
             attempts.wait_for_no_standby(cur)

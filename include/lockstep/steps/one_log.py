@@ -1,7 +1,7 @@
-"""One log: a log that lost its end and grew past the position again is told by leader epochs and by its last record.
+"""Detects a log that lost its end and grew past the position again, by leader epochs and last records.
 
-Kafka draws a new leader epoch with every election, and a record keeps the epoch that it was written under. Below the position
-stands no record of a later epoch than the one that the log was last seen under, unless the log was truncated in between.
+Kafka draws a new leader epoch with every election, and a record keeps the epoch that it was written under. The log was
+last seen under some epoch. Unless the log was truncated since, no record below the position has a later one.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The streams whose leader epoch changed, as (position, epoch) they were compared at, and which of them are broken."""
+    """The streams whose leader epoch changed.
+
+    `compared` has the (position, epoch) at which each was compared. `broken` has the reason for each that is broken.
+    """
 
     compared: Mapping[int, tuple[int, int | None]] = field(default_factory=dict)
     broken: Mapping[int, str] = field(default_factory=dict)
 
     def blocked(self, name: str, streams: Iterable[Stream]) -> Blocked | None:
-        """The first of these streams that cannot be read on."""
+        """Returns Blocked for the first of these streams that cannot be read on, or None."""
         for stream in streams:
             if why := self.broken.get(stream.stream_id):
                 return Blocked(
@@ -45,7 +48,10 @@ class Look:
         return None
 
     def is_stale(self, streams: Iterable[Stream], view: TopicView) -> bool:
-        """Whether a stream moved, or was seen under another epoch, since it was compared: it has to be looked at again."""
+        """Returns True if a stream must be looked at again.
+
+        It moved, or was seen under another epoch, since it was compared.
+        """
         return any(
             self.compared.get(s.stream_id) != (s.position, s.leader_epoch) for s in streams if _has_new_epoch(s, view)
         )
@@ -93,7 +99,10 @@ def require_one_log(conn: connection, broker: Broker, pipeline: Pipeline, view: 
 
 
 def truncation_point(broker: Broker, stream: Stream, view: TopicView) -> tuple[int | None, str]:
-    """The first offset of today's log that does not hold the stream's record any more; None with the reason if unproved."""
+    """Returns the first offset of today's log that does not hold the stream's record any more.
+
+    Returns None with the reason if it is not proved.
+    """
     bounds = view.bounds[stream.partition]
     known, now = stream.leader_epoch, bounds.leader_epoch
     if known is None or now is None:
@@ -127,7 +136,10 @@ def _has_new_epoch(stream: Stream, view: TopicView) -> bool:
 
 
 def _difference(broker: Broker, stream: Stream, view: TopicView, known: Any | None) -> str | None:
-    """The sign that other records stand below the position now. A record that is gone is no sign: it may be compacted."""
+    """Returns the sign that other records stand below the position now, or None.
+
+    A record that is gone is no sign: it may be compacted.
+    """
     bounds = view.bounds[stream.partition]
     if stream.leader_epoch is None or bounds.stable_end < stream.position:
         return None  # nothing to compare with; a truncated log is told by its end
@@ -143,7 +155,7 @@ def _difference(broker: Broker, stream: Stream, view: TopicView, known: Any | No
 
 
 def _nearest_below(broker: Broker, stream: Stream, view: TopicView, begin: int) -> Iterator[Any]:
-    """Reads the records from `begin` up to the position. Goes back in growing strides where none is left of them."""
+    """Reads the records from `begin` up to the position. Goes back in growing strides if none of them is left."""
     end, found = stream.position, False
     log_start = view.bounds[stream.partition].log_start
     while not found and begin < end:
@@ -154,7 +166,7 @@ def _nearest_below(broker: Broker, stream: Stream, view: TopicView, begin: int) 
 
 
 def _is_within(record: Any, known: Any) -> bool:
-    """Whether the record's time is one that its segment had, as far as it has a time."""
+    """Returns True if the record's time is one that its segment had, or if either has no time."""
     stamp = milliseconds_of(record)
     if stamp is None or known.min_timestamp is None or known.max_timestamp is None:
         return True

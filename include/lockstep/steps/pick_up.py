@@ -1,4 +1,4 @@
-"""Pick up: which attempt the next process of a run goes on with, told by the ledger and by nothing else."""
+"""Finds the attempt with which the next process of a run goes on, from the ledger and nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PickedUp:
 
 
 def require_planned(conn: connection, batch_id: int) -> None:
-    """The batch still waits to be read; raises `Superseded` when it is committed, `BadData` when it was abandoned."""
+    """Requires a batch that waits to be read. Raises `Superseded` if it is committed, `BadData` if it was abandoned."""
     with transaction(conn, STAGER) as cur:
         batch = attempts.lock_batch(cur, batch_id)
     if batch.state == "committed":
@@ -35,9 +35,10 @@ def require_planned(conn: connection, batch_id: int) -> None:
 
 
 def pick_up(conn: connection, batch_id: int, task_run: TaskRun) -> PickedUp:
-    """The attempt that this run's earlier task left behind.
+    """Returns the attempt that this run's earlier task left behind.
 
-    Raises `Superseded` when the newest attempt is another run's or not yet through, `BadData` with its reason when it failed.
+    Raises `Superseded` when the newest attempt is another run's or not yet through. Raises `BadData` with its reason
+    when it failed, and `Refusal` when there is none.
     """
     with transaction(conn, STAGER) as cur:
         newest = attempts.newest_attempt(cur, batch_id)

@@ -1,4 +1,4 @@
-"""Plan: read the broker, lock the pipeline, decide, write down. No Spark, no network inside the transaction."""
+"""Plans: reads the broker, locks the pipeline, decides, records. No Spark, no network inside the transaction."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What plan answered, and the batch it speaks of."""
+    """The decision of a plan, and the batch that it is about."""
 
     decision: Decision
     batch_id: int | None
@@ -46,7 +46,7 @@ class Planned:
 def plan(
     conn: connection, broker: Broker, folder: PipelineFolder, caller: Caller, now: datetime, *, dry_run: bool = False
 ) -> Planned:
-    """Answers what this caller is to do, and for Start has recorded the batch, its claims and the caller's key.
+    """Returns the decision for this caller. For Start it has recorded the batch, its claims and the caller's key.
 
     A Blocked that rests on the broker's word is believed only when readings taken one after another agree (T6).
     """
@@ -62,7 +62,10 @@ def plan(
 
 
 def settled(broker: Broker, pipeline: Pipeline, decide_on: Callable[[TopicView], Planned | None]) -> Planned:
-    """What is decided on a fresh view of the broker; a None is decided again, a Blocked until enough readings agree."""
+    """Returns the decision on a fresh view of the broker.
+
+    Decides again after a None, and after a Blocked until enough readings agree.
+    """
     last: Planned | None = None
     agreeing = 0
     for _ in range(MOST_READINGS):
@@ -85,7 +88,10 @@ def settled(broker: Broker, pipeline: Pipeline, decide_on: Callable[[TopicView],
 
 
 def held_now(batches: Iterable[Unfinished]) -> list[Unfinished]:
-    """The batches with their leases as they are: one whose holder was a process of this host, and is gone, is over."""
+    """Returns the batches with their leases as they are.
+
+    A lease is over if its holder was a process of this host, and is gone.
+    """
     return [replace(b, lease_is_live=b.lease_is_live and not is_gone(b.owner)) for b in batches]
 
 
@@ -137,7 +143,10 @@ def _decide_under_lock(
 
 
 def of_owner(cur: cursor, pipeline: Pipeline, decision: D) -> D | Blocked:
-    """Records the pipeline as the owner of its tables and returns the decision. Returns Blocked where another one is."""
+    """Records the pipeline as the owner of its tables and returns the decision.
+
+    Returns Blocked if another pipeline owns one.
+    """
     found = owners.own(cur, pipeline) if isinstance(decision, Start | Resume) else None
     return Blocked(found.reason, found.next_command) if found else decision
 
@@ -168,7 +177,10 @@ def _with_new_streams(
     starts: dict[int, int] | None,
     caller: Caller,
 ) -> tuple[Stream, ...]:
-    """The first plan opens the streams; new partitions open a new epoch for all, at their positions and at 0 (T12, T13)."""
+    """Opens the streams on the first plan.
+
+    New partitions open a new epoch for all, at their positions and at 0 (T12, T13).
+    """
     new = sorted(view.bounds.keys() - {stream.partition for stream in streams})
     if not streams and starts is not None:
         ledger.open_new_streams(cur, pipeline.name, view, starts, same_log=False)
@@ -189,7 +201,7 @@ def _with_new_streams(
 
 
 def _first_starts(broker: Broker, pipeline: Pipeline, view: TopicView, now: datetime) -> dict[int, int]:
-    """Where each partition begins, for a pipeline that has no streams yet; asked before any lock is taken."""
+    """Returns where each partition begins, for a pipeline that has no streams yet. Asks before any lock is taken."""
     start = start_of(pipeline.start)
     if isinstance(start, datetime):
         if start > now:

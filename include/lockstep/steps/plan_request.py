@@ -1,4 +1,4 @@
-"""The next batch of a fill or replay: like plan, under the same lock, for offsets behind the position."""
+"""Plans the next batch of a fill or replay: like plan, under the same lock, for offsets behind the position."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def plan_request(conn: connection, broker: Broker, folder: PipelineFolder, request_id: int, caller: Caller) -> Planned:
-    """Answers what this caller is to do for the request, and for Start has recorded the batch and what it replaces.
+    """Returns the decision for this caller and request. For Start it has recorded the batch and what it replaces.
 
     Idle closes the request when nothing of it is left. A batch whose records were deleted meanwhile is abandoned here.
     """
@@ -45,22 +45,22 @@ def plan_request(conn: connection, broker: Broker, folder: PipelineFolder, reque
 
 
 def give_up(cur: cursor, batch_id: int, reason: str) -> None:
-    """A fill's or replay's batch ends by itself: it has changed nothing, and its offsets are free again (T8)."""
+    """Abandons a batch of a fill or replay. It has changed nothing, and its offsets are free again (T8)."""
     if any(row.state == "planned" for row in decisions.lock_batches(cur, [batch_id])):
         decisions.abandon_batches(cur, [batch_id], f"given up: {reason}")
         decisions.release_claims(cur, [batch_id])
 
 
 def mixes_partitions(folder: PipelineFolder) -> bool:
-    """Whether rows of one partition may come from records of another: a transform may do so, and is not asked (T10).
+    """Returns True if rows of one partition may come from records of another.
 
-    Where tasks commit range by range it cannot.
+    A transform may do so, and is not asked (T10). It cannot if tasks commit range by range.
     """
     return folder.transform is not None and commit_unit(folder.pipeline.guarantee) == WHOLE_BATCH
 
 
 def asked_for(cur: cursor, request_id: int, pipeline: str) -> Request:
-    """The request, which must be this pipeline's."""
+    """Returns the request. Raises `Refusal` if it is not this pipeline's."""
     asked = requests.request(cur, request_id)
     if asked is None or asked.pipeline != pipeline:
         raise Refusal(f"{pipeline} has no request {request_id}", next_command=f"lockstep status {pipeline}")
@@ -97,7 +97,7 @@ def _decide_under_lock(
 def _situation(
     cur: cursor, folder: PipelineFolder, request_id: int, caller: Caller, view: TopicView, *, paused: bool
 ) -> RequestSituation:
-    """Unfinished batches and claims first, and only then what is covered, each in a later statement (T6)."""
+    """Reads unfinished batches and claims first. Reads what is covered only then, each in a later statement (T6)."""
     pipeline = folder.pipeline.name
     asked = asked_for(cur, request_id, pipeline)
     unfinished = {batch.batch_id: batch for batch in held_now(ledger.unfinished(cur, pipeline, caller.key))}

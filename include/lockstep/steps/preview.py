@@ -1,4 +1,4 @@
-"""Preview: a fill or replay is staged and published as it would be, the difference is told, and everything is rolled back."""
+"""Previews a fill or replay: stages and publishes it, tells the difference, and rolls everything back."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COUNTS = ("added", "changed", "removed", "unchanged")
 
 @dataclass(slots=True)
 class Difference:
-    """What would change, in rows of all targets and in rejects; `samples` are the first few rows of each target and kind.
+    """The change in rows of all targets and in rejects. `samples` are the first few rows of each target and kind.
 
     `targets` has the counts of each table.
     """
@@ -65,7 +65,7 @@ class Difference:
             self.rejects[name] += value
 
     def document(self) -> dict[str, Any]:
-        """All of it as JSON."""
+        """Returns all of it as JSON."""
         return {**self.counts, "targets": self.targets, "rejects": self.rejects, "samples": self.samples}
 
 
@@ -77,9 +77,9 @@ def preview(
     caller: Caller,
     say: Callable[[str], None] = lambda _: None,
 ) -> tuple[Difference, Decision]:
-    """The difference that the request would make, and how it ended: Idle when it went through to the end.
+    """Returns the difference that the request would make, and how it ended: Idle when it went through to the end.
 
-    Nothing is committed: the ledger refuses a preview's commit, whoever tries.
+    Nothing is committed: the ledger refuses a preview's commit.
     """
     if folder.pipeline.store is not None:
         raise Refusal(
@@ -108,7 +108,7 @@ def preview(
 
 
 def _require_whole(at: Surroundings, name: str, request_id: int, decision: Decision) -> None:
-    """A difference is that of the whole request: a pause that comes in between leaves some of it unseen."""
+    """Refuses the difference of a part of the request, as when a pause comes in between."""
     if isinstance(decision, Idle) and not is_complete(at.conn, request_id):
         raise Refusal(f"{name}: {decision.reason}", next_command=f"lockstep unpause {name}")
 
@@ -131,7 +131,7 @@ def _compare(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, found: Di
 
 
 def _end(at: Surroundings, request_id: int) -> None:
-    """What is left of a preview is closed; where that fails, `reap` does it when the lease is over."""
+    """Closes what is left of a preview. If that fails, `reap` does it when the lease is over."""
     with suppress(Refusal), transaction(at.conn, PLANNER) as cur:
         for batch_id in requests.unfinished_of(cur, request_id):
             give_up(cur, batch_id, NEVER)

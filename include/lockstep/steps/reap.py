@@ -1,4 +1,4 @@
-"""What dead attempts left behind is dropped: staging tables that can never be committed any more."""
+"""Drops what dead attempts left behind: staging tables that can never be committed any more."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ LOCK_SECONDS = 0.5  # a zombie's open COPY holds its table: its session is ended
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """The staging tables that are gone, and those that somebody still holds."""
+    """The tables that are gone, and those that another session still holds."""
 
     dropped: tuple[str, ...]
     held: tuple[str, ...]
 
 
 def reap(conn: connection) -> Reaped:
-    """Drops the staging tables of attempts that are closed or fenced out, each in a transaction of its own.
+    """Drops the staging tables of attempts that are closed or fenced out, each in its own transaction.
 
-    Sessions of theirs that still write are ended: what they write can never be committed.
+    Ends their sessions that still write, because that can never be committed.
     """
     _end_previews(conn)
     with transaction(conn, COMMITTER) as cur:
@@ -48,7 +48,10 @@ def reap(conn: connection) -> Reaped:
 
 
 def drop_empty_partitions(conn: connection) -> Reaped:
-    """Drops the partitions that replays have emptied, each in a transaction of its own that waits only briefly for readers."""
+    """Drops the partitions that replays have emptied.
+
+    Each has a transaction of its own that waits only briefly for readers.
+    """
     with transaction(conn, COMMITTER) as cur:
         found = by_batch.replaced_partitions(cur)
     dropped: list[str] = []
@@ -79,7 +82,7 @@ def _drop(conn: connection, table: sql.Identifier) -> bool:
 
 
 def _end_previews(conn: connection) -> None:
-    """A preview whose process died holds offsets that nobody will ever commit."""
+    """Ends previews whose process died. They hold offsets that will never be committed."""
     with transaction(conn, PLANNER) as cur:
         for row in requests.abandoned_previews(cur):
             if row.batch_id is not None:

@@ -1,4 +1,4 @@
-"""Redrive: the segments that hold rejects are replayed under today's code; what cannot be read again is told, and stays."""
+"""Replays segments that hold rejects under today's code. Tells which cannot be read again, and leaves them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Whose rejects are meant: all of them, one partition's, one batch's."""
+    """The rejects to redrive: all of them, one partition's, or one batch's."""
 
     partition: int | None = None
     batch_id: int | None = None
@@ -51,7 +51,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Redrive:
-    """The replay as it was asked for, how many rejects its stretches hold, and what it leaves out."""
+    """The replay as it was requested, the number of rejects in its stretches, and the rejects that it leaves out."""
 
     asked: Asked
     before: int
@@ -61,7 +61,7 @@ class Redrive:
 def redrive(
     conn: connection, broker: Broker, folder: PipelineFolder, held: Held, person: Person, *, preview: bool = False
 ) -> Redrive:
-    """A replay of every segment that holds such a reject and can be read again.
+    """Requests a replay of every segment that holds such a reject and can be read again.
 
     Raises `Refusal` when there are such segments and none can be read any more.
     """
@@ -100,7 +100,7 @@ def _where(offsets: OffsetRange) -> tuple[str, int, int, int]:
 
 
 def left(conn: connection, windows: Sequence[StreamRange]) -> list[Any]:
-    """Why records of these stretches are rejects now, as rows (reason, count)."""
+    """Returns why records of these stretches are rejects now, as rows (reason, count)."""
     with transaction(conn, READER) as cur:
         return requests.rejects_within(cur, windows)
 
@@ -108,7 +108,10 @@ def left(conn: connection, windows: Sequence[StreamRange]) -> list[Any]:
 def _left_out(
     cur: cursor, rows: Sequence[Any], log_starts: Mapping[int, int], *, whole_batches: bool
 ) -> dict[Any, str]:
-    """Why segments with rejects are not replayed, by `_unit`: something that would have to go with them is below log start."""
+    """Returns, by `_unit`, why segments with rejects are not replayed.
+
+    Something that would have to go with them is below log start.
+    """
     together = requests.segments_of(cur, {row.batch_id for row in rows}) if whole_batches else rows
     return {
         _unit(row, whole_batches=whole_batches): (

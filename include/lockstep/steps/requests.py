@@ -1,4 +1,4 @@
-"""A fill or replay is asked for: bounds become stretches of offsets, widened to what can be replayed as a whole."""
+"""Records a request for a fill or replay. Widens its bounds to stretches that can be replayed as a whole."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What somebody asks for: a lane, its bounds (None: as far as there is anything), and perhaps one partition."""
+    """A fill or replay as a person asks for it: a lane, its bounds, and perhaps one partition.
+
+    A bound of None is as far as there is anything.
+    """
 
     lane: str
     begin: Bound | None
@@ -43,7 +46,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The request as it stands in the ledger, with its stretches; no number when the bounds hold nothing to do."""
+    """The request as it stands in the ledger, with its stretches. It has no id if the bounds hold nothing to do."""
 
     request_id: int | None
     windows: tuple[StreamRange, ...]
@@ -53,7 +56,7 @@ class Asked:
 def ask(
     conn: connection, broker: Broker, folder: PipelineFolder, wanted: Wanted, person: Person, now: datetime
 ) -> Asked:
-    """Writes the request down, or finds the open one for the very same offsets.
+    """Records the request, or finds the open one for the very same offsets.
 
     Raises `Refusal` when the bounds name what is not there, and when a replay would begin below the log's start.
     """
@@ -80,7 +83,7 @@ def ask(
 
 
 def go_on(conn: connection, pipeline: Pipeline, lane: str, request_id: int) -> Asked:
-    """An open request by its number."""
+    """Returns a request by its number. Refuses one of another lane, and a preview."""
     with transaction(conn, READER) as cur:
         asked = asked_for(cur, request_id, pipeline.name)
         windows = requests.windows(cur, request_id)
@@ -93,7 +96,7 @@ def go_on(conn: connection, pipeline: Pipeline, lane: str, request_id: int) -> A
 
 
 def is_complete(conn: connection, request_id: int) -> bool:
-    """Whether nothing of the request is left to do."""
+    """Returns True if nothing of the request is left to do."""
     with transaction(conn, READER) as cur:
         found = requests.request(cur, request_id)
     return found is not None and found.is_closed
@@ -109,7 +112,10 @@ def written_down(
     *,
     preview: bool,
 ) -> Asked:
-    """Opens the request for these stretches, or finds the open one for the very same."""
+    """Opens the request for these stretches, or finds the open one for the very same.
+
+    Returns it without an id if there are no stretches, or if a fill finds nothing left to read.
+    """
     found = tuple(windows)
     if not found:
         return Asked(None, ())
@@ -134,7 +140,7 @@ def _all_is_read(cur: cursor, request_id: int, windows: Iterable[StreamRange], v
 def segments(
     cur: cursor, streams: Iterable[Stream], windows: Iterable[StreamRange], *, whole_batches: bool
 ) -> list[StreamRange]:
-    """The whole segments that the windows touch, adjacent ones as one stretch; or all that their batches own (T10)."""
+    """Returns whole segments that the windows touch, adjacent ones joined, or all that their batches own (T10)."""
     partitions = {stream.stream_id: stream.topic_partition for stream in streams}
     touched, owners = set(), set()
     for window in windows:
@@ -152,7 +158,7 @@ def segments(
 
 
 def _readable(windows: Iterable[StreamRange], view: TopicView) -> list[StreamRange]:
-    """What a fill can still read of its windows."""
+    """Returns the offsets of its windows that a fill can still read."""
     found = []
     for window in windows:
         low = max(window.offsets.from_offset, _log_start(view, window))

@@ -1,4 +1,4 @@
-"""In doubt: the acknowledgement of a COMMIT was lost, and only the ledger's commit row can say what happened."""
+"""Resolves a COMMIT whose acknowledgement was lost. Only the ledger's commit row can say what happened."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ LOCK_SECONDS = 5
 
 
 def was_committed(at: Surroundings, attempt: AttemptId) -> bool:
-    """Whether this attempt committed its batch, read under the batch's row lock; a database that is away is no answer.
+    """Returns True if this attempt committed its batch, read under the batch's row lock.
 
-    Raises `Superseded` when another attempt committed or the batch was closed, `Unreachable` when time is up.
+    A database that is away is no answer. Raises `Superseded` when another attempt committed or the batch was closed.
+    Raises `Unreachable` when time is up.
     """
     until = time.monotonic() + SECONDS
     while True:
@@ -41,7 +42,7 @@ def was_committed(at: Surroundings, attempt: AttemptId) -> bool:
 
 
 def _ask(dsn: str, attempt: AttemptId, seconds: float) -> bool:
-    """Its COMMIT waits for a synchronous standby as every other does, so no answer is one that a failover takes back."""
+    """Asks the ledger once. Its COMMIT waits for a synchronous standby, so a failover takes no answer back."""
     conn = connect(dsn, name="lockstep resolve")
     # No time-out of the server covers that wait. A cancelled one ends as a warning, which `transaction` refuses.
     patience = threading.Timer(max(seconds, LEAST_SECONDS), conn.cancel)
@@ -64,7 +65,7 @@ def _ask(dsn: str, attempt: AttemptId, seconds: float) -> bool:
 
 
 def _end_committer(dsn: str, attempt: AttemptId) -> None:
-    """The recorded committer still holds the lock though nobody listens to it: end it, as the login."""
+    """Ends the recorded committer, as the login. It still holds the lock, though no client listens to it."""
     conn = connect(dsn, name="lockstep resolve")
     try:
         with transaction(conn, None) as cur:

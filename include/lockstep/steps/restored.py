@@ -1,4 +1,4 @@
-"""A person says that the ledger was restored: what is gone is named, and nothing is drawn twice from then on."""
+"""Records that the ledger was restored: names what is gone, and draws nothing twice from then on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was found, and what the guarantee needs; `recorded` is False for a preview."""
+    """The evidence that was found, and what the guarantee needs. `recorded` is False for a preview."""
 
     evidence: Evidence
     needs: tuple[str, ...]
@@ -45,9 +45,10 @@ def restored(
     *,
     past_token: int = 0,
 ) -> Restored:
-    """Compares the ledger with the places that did not go back; with a person, records the decision and draws past them.
+    """Compares the ledger with the places that did not go back.
 
-    `results` is the store that lies elsewhere, `past_token` a token that somebody has seen in a log or in Airflow.
+    With a person, it records the decision, and draws ids past theirs. `results` is the store that lies elsewhere.
+    `past_token` is a token that a person has seen in a log or in Airflow.
     """
     streams = _streams(conn, pipeline)
     _refuse_another_log(broker, pipeline, streams)

@@ -1,4 +1,4 @@
-"""A stream whose log is not the same log any more is closed, and today's log is begun anew (T7)."""
+"""Closes a stream whose log is not the same log any more, and begins today's log anew (T7)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ READINGS_OF_A_TRUNCATION = 3  # one stale broker's answer is no proof (T6)
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """The streams that were closed, each with what was wrong, the starts of their successors, the batches abandoned."""
+    """The closed streams, each with what was wrong, the starts of their successors, and the abandoned batches."""
 
     retired: tuple[tuple[Stream, str], ...]
     opened: Mapping[int, int]
@@ -48,8 +48,8 @@ def retire(
 ) -> Retirement:
     """Closes the streams whose log was recreated, truncated or removed, and opens their successors.
 
-    A recreated topic begins at log start. A truncated log begins at the truncation, at log start, or at an offset that the
-    person names. Refused while nothing is wrong with the log, and while the point of a truncation cannot be proved.
+    A recreated topic begins at log start. A truncated log begins at the truncation, at log start, or at an offset that
+    the person names. Refuses while nothing is wrong with the log, and while the point of a truncation cannot be proved.
     """
     if isinstance(start, int) and partition is None:
         raise Refusal(
@@ -157,12 +157,15 @@ def _starts(view: TopicView, sick: Sequence[Stream], well: set[int], *, all_part
 
 
 def _is_same_log(stream: Stream, view: TopicView) -> bool:
-    """Whether the topic was not recreated: what is wrong with it is its end, or a partition that is gone."""
+    """Returns True if the topic was not recreated. Its end is wrong then, or a partition is gone."""
     return (stream.cluster_id, stream.topic_id) == (view.cluster_id, view.topic_id)
 
 
 def _start(broker: Broker, pipeline: Pipeline, view: TopicView, stream: Stream, start: Start) -> int:
-    """Where the successor in a truncated log begins: nothing that was read comes again, and no new record is left out."""
+    """Returns where the successor in a truncated log begins.
+
+    Nothing that was read comes again, and no new record is left out.
+    """
     bounds = view.bounds[stream.partition]
     most = min(stream.position, bounds.stable_end)
     if isinstance(start, int):

@@ -1,4 +1,4 @@
-"""Run: the five steps one after another, as the command line calls them, in whichever lane a batch is planned."""
+"""Runs the five steps one after another, as the command line calls them, in the lane of the planned batch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SECONDS_BETWEEN_LOOKS = 0.5
 
 @dataclass(slots=True)
 class Report:
-    """What one run came to: the decision, the batch as the ledger has it afterwards, and the seconds each step took."""
+    """The outcome of one run: the decision, the batch as the ledger has it, and the seconds of each step."""
 
     pipeline: str
     decision: Decision
@@ -47,7 +47,7 @@ class Report:
 
     @property
     def went_on(self) -> bool:
-        """Whether there was something to do and it was done, so that there may be more."""
+        """Returns True if there was a batch to do, so that there may be more."""
         return isinstance(self.decision, Start | Resume)
 
 
@@ -59,9 +59,11 @@ def run(
     say: Callable[[str], None] = lambda _: None,
     request_id: int | None = None,
 ) -> Report:
-    """Plans one batch, of the live lane or of a request, and, where there is one, stages, validates, commits and announces it.
+    """Plans one batch, of the live lane or of a request.
 
-    Somebody else having done it is no failure. An interrupt frees the batch and leaves it for the next run.
+    If there is one, it stages, validates, commits and announces it.
+
+    A batch that another run has done is no failure. An interrupt frees the batch and leaves it for the next run.
     """
     require_address(folder.pipeline.name, folder.pipeline.store, at.stores)
     seconds: dict[str, float] = {}
@@ -94,9 +96,9 @@ def until_idle(
     say: Callable[[str], None] = lambda _: None,
     request_id: int | None = None,
 ) -> Iterator[Report]:
-    """Runs batch after batch, live or a request's; yields the report of each, and a last one that says why it ended.
+    """Runs batch after batch, live or a request's. Yields the report of each, and a last one that says why it ended.
 
-    Waits at most `wait` seconds while somebody else holds a batch.
+    Waits at most `wait` seconds while another run holds a batch.
     """
     busy_until = time.monotonic() + wait
     while True:

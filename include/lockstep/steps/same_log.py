@@ -1,4 +1,4 @@
-"""Identity: the log that is read is the log that was planned, and its beginning has not passed the batch's (T7)."""
+"""Checks that the log is the planned one, and that its start has not passed the batch's (T7)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def log_starts(at: Surroundings, pipeline: str, batch_id: int) -> dict[int, int]:
-    """Every stream's log start as the broker has it now; asked right before and right after the read.
+    """Returns every stream's log start as the broker has it now. Callers ask right before and right after the read.
 
     Raises `Refusal`, naming partition and offsets, when a range cannot be (or could not have been) read whole.
     """
@@ -38,10 +38,10 @@ def log_starts(at: Surroundings, pipeline: str, batch_id: int) -> dict[int, int]
 def require_whole(
     broker: Broker, view: TopicView, item: StreamRange, epoch: int | None, batch_id: int, pipeline: str
 ) -> None:
-    """Under a new leader, the range's last record is still one of the log that was planned on.
+    """Requires, under a new leader, that the range's last record is still one of the planned log.
 
-    A range that ends with a marker or a compacted record proves nothing: it is planned and read again.
-    Asks for nothing without an `epoch` that the batch was planned under.
+    A range that ends with a marker or a compacted record proves nothing: it is planned and read again. Asks for nothing
+    without an `epoch` that the batch was planned under.
     """
     topic, partition = item.offsets.topic_partition.topic, item.offsets.topic_partition.partition
     now = view.bounds[partition].leader_epoch
@@ -61,7 +61,10 @@ def require_whole(
 def require_same_log(
     view: TopicView, planned_on: tuple[str, str], item: StreamRange, batch_id: int, pipeline: str
 ) -> int:
-    """The log start of one range's partition, on the (cluster id, topic id) that it was planned on."""
+    """Returns the log start of one range's partition.
+
+    Refuses a log other than the planned (cluster id, topic id), and one that has lost the range's beginning.
+    """
     bounds = view.bounds.get(item.offsets.topic_partition.partition)
     if planned_on != (view.cluster_id, view.topic_id) or bounds is None:
         raise Refusal(

@@ -1,4 +1,4 @@
-"""Seal: puts what was committed and decided into the pipeline's chain."""
+"""Seals what was committed and decided into the pipeline's chain."""
 
 from __future__ import annotations
 

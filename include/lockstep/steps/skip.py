@@ -1,4 +1,4 @@
-"""Skip: the live position goes forward, and what it leaves behind stays to be filled (T17)."""
+"""Moves the live position forward. Skipped offsets stay to be filled (T17)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The offsets that were left to be filled, and the batches that were abandoned for it; none when nothing moved."""
+    """The offsets that were left to be filled, and the batches abandoned for it. There are none when nothing moved."""
 
     ranges: tuple[StreamRange, ...]
     abandoned: tuple[int, ...]
@@ -39,9 +39,10 @@ class Skipped:
 def skip(
     conn: connection, broker: Broker, pipeline: Pipeline, to: Bound | None, person: Person, now: datetime
 ) -> Skipped:
-    """Moves the live position forward to a bound, or (None) to the log's stable end; batches that work there are abandoned.
+    """Moves the live position forward to a bound, or with None to the log's stable end.
 
-    Raises `Refusal` when a position would go back, past the stable end, or over offsets that are lost already.
+    Abandons batches that work there. Raises `Refusal` when a position would go back, past the stable end, or over
+    offsets that are lost already.
     """
     with transaction(conn, READER) as cur:
         before = open_streams(cur, pipeline.name)
@@ -84,7 +85,7 @@ def skip(
 
 
 def _in_the_way(cur: Any, streams: Sequence[Stream], goals: Mapping[int, int]) -> list[int]:
-    """The unfinished batches that work on offsets which are to be skipped."""
+    """Returns the unfinished batches that work on offsets which are to be skipped."""
     found: set[int] = set()
     for stream in streams:
         if stream.position < goals[stream.partition]:

@@ -1,4 +1,7 @@
-"""Stage: open the attempt, read exactly the ranges, keep the winners' manifest. Nothing of it is visible to readers yet."""
+"""Stages a batch: opens the attempt, reads exactly the ranges, keeps the winners' manifest.
+
+Nothing of it is visible to readers yet.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def stage(
     """Opens an attempt at the batch, stages every visible record of its ranges and returns the attempt.
 
     Under `PerPartition` nothing is staged: the tasks commit each range, unless `whole` asks for the batch in one piece.
-    Raises `Superseded` when somebody else holds or has closed the batch; the offsets were fixed by plan.
+    Raises `Superseded` when another caller holds or has closed the batch. The offsets were fixed by plan.
     """
     pipeline = folder.pipeline
     columns = (engine.columns(), *(engine.columns(place) for place in range(1, len(pipeline.targets))))
@@ -151,7 +154,7 @@ def _open(
 
 
 def _named(at: Surroundings, engine: Engine, attempt: AttemptId, work: StageWork) -> bool:
-    """Writes down which application reads it, if any; may start a JVM."""
+    """Records which application reads it. Returns False if there is none. May start a JVM."""
     application_id = engine.application_id(work)
     if application_id is not None:
         with transaction(at.conn, STAGER) as cur:
@@ -160,20 +163,23 @@ def _named(at: Surroundings, engine: Engine, attempt: AttemptId, work: StageWork
 
 
 def _end_older_tasks(cur: Any, batch_id: int) -> None:
-    """Tasks of older attempts end here, under the batch's lock: what they hold uncommitted would block the new one's (T15)."""
+    """Ends tasks of older attempts, under the batch's lock.
+
+    What they hold uncommitted would block the new attempt's tasks (T15).
+    """
     cur.execute("select set_config('role', 'none', true)")  # under a role others' backends may not be ended
     end_older_tasks(cur, batch_id)
     cur.execute("select set_config('role', %s, true)", (STAGER,))
 
 
 def _require_own(batch: Any, name: str) -> None:
-    """A ledger that was restored draws batch ids again, and may give one to another pipeline."""
+    """Refuses a batch of another pipeline. A restored ledger draws batch ids again, and may give one to another."""
     if batch.pipeline != name:
         raise Superseded(f"batch {batch.batch_id} is of the pipeline {batch.pipeline}, not of {name}: plan again")
 
 
 def _require_free(batch: Any, newest: Any, caller: Caller) -> None:
-    """The lease rule (T2): a batch that is closed, or held by somebody alive or later, gets no new attempt."""
+    """Applies the lease rule (T2): a batch that is closed, or held by a live or later caller, is refused."""
     if batch.state == "committed":
         raise Superseded(f"batch {batch.batch_id} is already committed")
     if batch.state != "planned":
@@ -187,14 +193,17 @@ def _require_free(batch: Any, newest: Any, caller: Caller) -> None:
 
 
 def _is_older(task_run: TaskRun, newest: Any) -> bool:
-    """Of two tries of one task the later goes on, whichever came first: else they would take turns for ever."""
+    """Returns True if a later try of the same task has the newest attempt.
+
+    Of two tries the later goes on, whichever came first. Otherwise they would take turns for ever.
+    """
     if task_run.dag_id is None or (newest.dag_id, newest.dag_run_id) != (task_run.dag_id, task_run.dag_run_id):
         return False
     return bool((newest.try_number or 0) > (task_run.try_number or 0))
 
 
 def _require_planned(lines: Sequence[ManifestLine], ranges: Sequence[StreamRange]) -> None:
-    """What the tasks say they read lies within what was planned."""
+    """Refuses lines of tasks that read outside of what was planned."""
     planned = {item.stream_id: item.offsets for item in ranges}
     for line in lines:
         offsets = planned.get(line.stream_id)

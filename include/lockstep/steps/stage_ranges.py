@@ -1,4 +1,4 @@
-"""Stage, per partition: tasks commit the ranges they read; the driver commits those that delivered nothing."""
+"""Stages per partition: tasks commit the ranges they read, and the driver commits those that delivered nothing."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 def commit_ranges(
     at: Surroundings, engine: Engine, folder: PipelineFolder, attempt: AttemptId, work: StageWork
 ) -> None:
-    """Has every range of the work read and committed by tasks; when it returns each has its commit row.
+    """Has tasks read and commit every range of the work. When it returns, each has its commit row.
 
-    Raises `BadData` with the first reason when ranges were refused: the others stay committed, and a resume reads only these.
+    Raises `BadData` with the first reason when ranges were refused. The others stay committed, and a resume reads only
+    the refused ones.
     """
     ranges = work.ranges
     if not ranges:

@@ -1,4 +1,4 @@
-"""How far a pipeline is: the ledger's positions beside the broker's bounds."""
+"""Shows how far a pipeline is: the ledger's positions beside the broker's bounds."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 
 
 def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> Document:
-    """Per open stream: position, bounds, lag and holes. Bounds are None where the stream's log is not there any more.
+    """Returns, per open stream, position, bounds, lag and holes. Bounds are None if the stream's log is gone.
 
-    `complete_through` is the end of the newest hour whose every record is in the table; None before the first.
-    `requests` are the fills and replays that were asked for and are not complete.
-    `warnings` are what will stop the pipeline or makes it wait, each with its offsets and the next command.
-    `headroom_records` is how many offsets retention may still delete before it reaches one that is not committed,
-    `headroom_seconds` how long that takes at least; None when time deletes nothing, or nothing waits.
-    `holes` counts the stretches between log start and position that no batch covers; a loss is not among them, for it
-    lies below log start.
+    `complete_through` is the end of the newest hour whose every record is in the table, or None before the first.
+    `requests` are the fills and replays that are not complete. `warnings` are conditions that will stop the pipeline or
+    make it wait. Each has its offsets and the next command. `headroom_records` is how many offsets retention may still
+    delete before it reaches one that is not committed. `headroom_seconds` is how long that takes at least. It is None
+    when time deletes nothing, or nothing waits. `holes` counts the stretches between log start and position that no
+    batch covers. A loss is not among them, because it lies below log start.
     """
     with transaction(conn, READER) as cur:
         streams = reading.progress(cur, pipeline.name)
@@ -65,7 +64,7 @@ def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) 
 
 
 def holes(conn: connection, broker: Broker, pipeline: Pipeline) -> list[Document]:
-    """Every stretch that no batch covers, with its kind and, where somebody decided it, who and why."""
+    """Returns every stretch that no batch covers, with its kind. If a person decided it, it has who and why."""
     with transaction(conn, READER) as cur:
         streams = reading.progress(cur, pipeline.name)
     view = broker.view(pipeline.topic)
@@ -94,12 +93,12 @@ def _stream(row: Any, bounds: Bounds | None, now: datetime, kept: timedelta | No
 
 
 def _headroom(kept: timedelta | None, lag: int | None, lag_seconds: float | None) -> float | None:
-    """Where the record that waits has no time: it is no older than what was committed last."""
+    """Estimates the headroom of a waiting record without a time: it is no older than what was committed last."""
     return max(0.0, round(kept.total_seconds() - lag_seconds, 3)) if kept and lag and lag_seconds else None
 
 
 def _lag_seconds(lag: int | None, newest: datetime | None, now: datetime) -> float | None:
-    """T19: nothing behind is 0 seconds behind; else the age of what was committed last, None where nothing was."""
+    """Returns 0 if nothing waits, else the age of what was committed last, or None if nothing was (T19)."""
     if lag == 0:
         return 0.0
     if lag is None or newest is None:

@@ -1,4 +1,4 @@
-"""What a step works with: the ledger's connection, the broker, and how to connect once more."""
+"""Holds what a step works with: the ledger's connection, the broker, and the way to connect once more."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Surroundings:
-    """The outside systems of one run; the connection is opened when first needed, and again after it was lost.
+    """The outside systems of one run. The connection is opened when first needed, and again after it was lost.
 
     `stores` are the addresses of other stores, by name.
     """
@@ -29,12 +29,12 @@ class Surroundings:
 
     @property
     def conn(self) -> connection:
-        """A connection to the ledger that is not known to be broken."""
+        """Returns a connection to the ledger that is not known to be broken."""
         if self._conn is None or self._conn.closed:
             self._conn = connect(self.dsn)
         return self._conn
 
     def close(self) -> None:
-        """Lets the connection go."""
+        """Closes the connection."""
         if self._conn is not None:
             self._conn.close()

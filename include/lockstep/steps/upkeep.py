@@ -1,4 +1,4 @@
-"""Upkeep: what lies below the log's start stays covered, in one row where there were hundreds; deletions there go."""
+"""Merges hundreds of rows of coverage below the log's start into one, and forgets deletions there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOCK_SECONDS = 2
 
 @dataclass(frozen=True, slots=True)
 class Upkept:
-    """How many rows of coverage there are less, in how many streams, and what was left as it is, with the reason.
+    """The result of an upkeep: removed rows of coverage, their streams, and what was left, with the reason.
 
     `forgotten` are deletions of keys that no record can come back behind. `emptied` are rejects whose bytes have gone.
     """
@@ -42,10 +42,10 @@ class Upkept:
 
 
 def upkeep(conn: connection, view: Callable[[str], TopicView], *, least: int = LEAST, most: int = MOST) -> Upkept:
-    """Merges neighbouring segments wholly below log start, of every pipeline; `view` asks a topic's broker.
+    """Merges neighbouring segments wholly below log start, of every pipeline. `view` asks a topic's broker.
 
-    Best effort: a topic that cannot be asked and a pipeline that is busy are left for the next time. Nothing that a batch
-    claims or an open request is about is touched.
+    Best effort: a topic that cannot be asked and a pipeline that is busy are left for the next time. Leaves alone what
+    a batch claims or an open request is about.
     """
     with transaction(conn, READER) as cur:
         crowded = ledger.crowded(cur, least)
@@ -72,7 +72,10 @@ def upkeep(conn: connection, view: Callable[[str], TopicView], *, least: int = L
 
 
 def _log_starts(view: TopicView, streams: list[Any]) -> dict[int, int]:
-    """Log starts by stream, of those whose log this still is; a log's start only grows, so an older one merges less."""
+    """Returns log starts by stream, of those whose log this still is.
+
+    A log's start only grows, so an older one merges less.
+    """
     return {
         s.stream_id: view.bounds[s.partition].log_start
         for s in streams
@@ -81,7 +84,7 @@ def _log_starts(view: TopicView, streams: list[Any]) -> dict[int, int]:
 
 
 def _merge(conn: connection, stream: Any, log_start: int, most: int) -> int:
-    """Portion by portion, each a transaction of its own under the pipeline's and the stream's lock."""
+    """Merges portion by portion, each in its own transaction under the pipeline's and the stream's lock."""
     less, begin = 0, 0
     while True:
         with transaction(conn, PLANNER, lock_seconds=LOCK_SECONDS) as cur:

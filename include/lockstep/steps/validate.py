@@ -1,4 +1,7 @@
-"""Validate: the same log, an acceptable share of rejects, and the pipeline's expectations. Stage compares the counts."""
+"""Validates a batch: the same log, an acceptable share of rejects, and the pipeline's expectations.
+
+Stage compares the counts.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,10 @@ if TYPE_CHECKING:
 
 
 def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, hands_over: bool = False) -> None:
-    """Records what was read and the verdict on it; raises `BadData`, the verdict kept, when it must not be committed.
+    """Records what was read and the verdict on it.
 
-    `hands_over` keeps the batch for another process that is to commit.
+    Raises `BadData`, with the verdict kept, when it must not be committed. `hands_over` keeps the batch for another
+    process that is to commit.
     """
     with Lease(at.dsn, attempt, hands_over=hands_over), recorded(at, attempt, but=TRY_AGAIN):
         if _is_by_stream(at, attempt):
@@ -76,7 +80,7 @@ def _is_by_stream(at: Surroundings, attempt: AttemptId) -> bool:
 
 
 def _judge_committed(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> None:
-    """What tasks have committed is looked at once more: every range is there, and as many rejects as were recorded."""
+    """Checks what tasks have committed once more: every range is there, with as many rejects as were recorded."""
     with transaction(at.conn, STAGER) as cur:
         attempts.require_newest(cur, attempt)
         require_same_definition(cur, attempt, folder)
@@ -97,7 +101,7 @@ def _judge_committed(at: Surroundings, folder: PipelineFolder, attempt: AttemptI
 
 
 def require_counts(totals: Sequence[Any], staged: Mapping[int, Any]) -> None:
-    """What the winners' tasks reported is what the database finds staged by them."""
+    """Refuses staged rows that are not what the winners' tasks reported."""
     if strangers := staged.keys() - {total.stream_id for total in totals}:
         raise BadData(
             f"staged are rows of streams {sorted(strangers)}, which the batch has no range of: the transform's"
@@ -123,7 +127,7 @@ def _put_aside(
     totals: Sequence[Any],
     violators: Mapping[tuple[int, int], str],
 ) -> list[Any]:
-    """The totals once these records are rejects, proven against the staging table again."""
+    """Makes these records rejects. Returns the new totals, proven against the staging table again."""
     gone = put_aside(cur, attempt, violators, beside=folder.transform is not None)
     after = [
         total._replace(

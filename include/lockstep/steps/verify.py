@@ -1,4 +1,4 @@
-"""Verify: the promises proved again, from the ledger, from the target, and from Kafka itself."""
+"""Proves the promises again, from the ledger, from the target, and from Kafka itself."""
 
 from __future__ import annotations
 
@@ -51,10 +51,11 @@ def verify(
     results: Results | None = None,
     registry: Registry | None = None,
 ) -> list[Check]:
-    """Every check with its outcome; `deep` reads the covered offsets again with a consumer that shares nothing with Spark.
+    """Returns every check with its outcome.
 
-    `results` is the place of results that move apart from the offsets. Raises `Refusal` for a definition that is not the
-    ledger's, and for a target that is not there.
+    `deep` reads the covered offsets again with a consumer that shares nothing with Spark. `results` is the place of
+    results that move apart from the offsets. Raises `Refusal` for a definition that is not the ledger's, and for a
+    target that is not there.
     """
     pipeline = folder.pipeline
     view = broker.view(pipeline.topic) if deep else None
@@ -101,7 +102,7 @@ def _guards(cur: cursor) -> Check:
 
 
 def _beyond(stream: Any, until: int) -> Check:
-    """Says what cannot be compared: the log of an older incarnation, which other records may stand in."""
+    """Returns a check that compares nothing: an older incarnation's log, in which other records may stand."""
     left_out = f"the log lost its end below {stream.position}, and a newer stream of it begins at {until}"
     name = f"{stream.topic}-{stream.partition}: stream {stream.stream_id}"
     return Check(name, ok=True, detail="not compared", left_out=left_out)
@@ -119,7 +120,7 @@ def _of_log(log: Log, streams: Sequence[Any]) -> list[Check]:
 
 
 def _require_definition(cur: cursor, pipeline: Pipeline, *, elsewhere: bool) -> None:
-    """Refuses a definition that is not what was committed so far, and a target that is not there."""
+    """Refuses a definition that differs from what was committed so far, and a target that is not there."""
     changed = changed_definition(pipeline, last_documents(cur, pipeline.name, None))
     if changed:
         raise Refusal(changed.reason, next_command=changed.next_command)
@@ -131,7 +132,7 @@ def _require_definition(cur: cursor, pipeline: Pipeline, *, elsewhere: bool) -> 
 
 
 def _alike(folder: PipelineFolder, definitions: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-    """The definitions that decode a record as today's does."""
+    """Returns the definitions that decode a record as today's does."""
     today = json.loads(json.dumps(folder.document()))
     return frozenset(
         name

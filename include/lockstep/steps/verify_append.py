@@ -1,4 +1,7 @@
-"""An appended target proved from Kafka: each record has its rows or its reject, once, and the rows are what it decodes to."""
+"""Proves an appended target from Kafka.
+
+Each record has its rows or its reject, once, and the rows are what it decodes to.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ REJECT = -1  # stands where a row has its ordinal
 
 
 def appended(log: Log, streams: Sequence[Any]) -> list[Check]:
-    """One check of coordinates for each stream, and one of contents over all of them."""
+    """Returns one check of coordinates for each stream, and one of contents over all of them."""
     with ExitStack() as stack:
         contents = _contents(log, stack)
         checks = [_stream(log, stream, contents) for stream in streams]
@@ -37,7 +40,7 @@ def appended(log: Log, streams: Sequence[Any]) -> list[Check]:
 
 
 def _stream(log: Log, stream: Any, contents: _Contents) -> Check:
-    """Kafka's visible records and the target's rows and rejects, merged in offset order."""
+    """Merges Kafka's visible records with the target's rows and rejects in offset order, and compares them."""
     name = f"{stream.topic}-{stream.partition}: every record exactly once"
     table = log.pipeline.first.table
     segments = ledger.segments(log.cur, stream.stream_id, log.pipeline.first)
@@ -68,7 +71,10 @@ def _stream(log: Log, stream: Any, contents: _Contents) -> Check:
 
 
 def _accounted(log: Log, stream: Any) -> Iterator[tuple[int, int]]:
-    """Offset and ordinal of every row, and the offsets of rejects, in order; rows that may be doubled are told once."""
+    """Yields offset and ordinal of every row, and the offsets of rejects, in order.
+
+    Yields rows that may be doubled once.
+    """
     pipeline = log.pipeline
     if not log.results:
         return ledger.accounted_offsets(log.conn, pipeline, stream.stream_id)
@@ -86,7 +92,7 @@ def _distinct(offsets: Iterator[int]) -> Iterator[int]:
 
 
 class _Found:
-    """What was found of one segment: its records' offsets, and those without a row or a reject."""
+    """The findings of one segment: its records' offsets, and those without a row or a reject."""
 
     def __init__(self, segment: Segment, erased: set[int], *, has_one_row: bool) -> None:
         self.segment = segment
@@ -96,7 +102,7 @@ class _Found:
         self._has_one_row = has_one_row
 
     def take(self, offset: int, ordinals: list[int], wrong: Wrong) -> None:
-        """Judges what stands at a record's offset; without a transform that is one row, or one reject."""
+        """Judges what stands at a record's offset. Without a transform that is one row, or one reject."""
         if not ordinals:
             if offset not in self._erased:
                 self._missing.append(offset)
@@ -132,7 +138,7 @@ class _Merge:
         self._strangers: list[int] = []
 
     def at(self, offset: int) -> list[int]:
-        """The ordinals that stand at the offset."""
+        """Returns the ordinals that stand at the offset."""
         self.pass_to(offset)
         found = []
         while self._next is not None and self._next[0] == offset:
@@ -141,13 +147,13 @@ class _Merge:
         return found
 
     def pass_to(self, offset: int) -> None:
-        """Passes over what was never asked for: it is in the target and not in the log."""
+        """Passes over offsets that were never asked for. They are in the target and not in the log."""
         while self._next is not None and self._next[0] < offset:
             self._strangers.append(self._next[0])
             self._next = next(self._there, None)
 
     def strangers(self) -> list[int]:
-        """What was passed over since the last time."""
+        """Returns what was passed over since the last call."""
         found, self._strangers = self._strangers, []
         return found
 
@@ -168,7 +174,7 @@ def _contents(log: Log, stack: ExitStack) -> _Contents:
 
 
 class _Contents:
-    """Compares values: what each record decodes to, and what its row holds."""
+    """A comparison of values: what each record decodes to, and what its row holds."""
 
     def __init__(self, log: Log, decoded: Decoded | None, why_not: str = "") -> None:
         self._log = log
@@ -202,7 +208,7 @@ class _Contents:
         self._unsure += rows.num_rows - unsure
 
     def check(self, table: str) -> Check:
-        """What was compared, and what was not."""
+        """Returns the check with what was compared, and what was not."""
         if self._why_not:
             return Check(
                 CONTENTS, ok=True, detail=f"not compared: {self._why_not}", target=table, left_out=self._why_not

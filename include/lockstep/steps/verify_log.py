@@ -1,4 +1,4 @@
-"""The deep part of verify: the log is read again, chunk by chunk, by a consumer that shares nothing with Spark."""
+"""Reads the log again for deep verify, chunk by chunk, with a consumer that shares nothing with Spark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHUNK_RECORDS, CHUNK_BYTES = 10_000, 32 * 2**20  # whichever comes first; so muc
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The log beside one target: what was read of it, by which code, and where the target's rows are.
+    """The log beside one target, with the code that decodes it and the place of the target's rows.
 
     `folder` decodes. `pipeline` is the folder's, with this target alone. `alike` are the hashes of the definitions that
     decode as today's does. `results` is the place of results that move apart from the offsets.
@@ -44,19 +44,22 @@ class Log:
 
     @property
     def undecodable(self) -> str | None:
-        """Why contents cannot be compared at all; None where they can."""
+        """Returns why contents cannot be compared at all, or None if they can."""
         return undecodable(self.folder, self.registry)
 
     def reading(self) -> SecondReading:
-        """What decodes the records a second time."""
+        """Returns the decoder that reads the records a second time."""
         return SecondReading(self.folder, self.registry)
 
     def log_start(self, stream: Any) -> int:
-        """The first offset of a stream that the log still holds."""
+        """Returns the first offset of a stream that the log still holds."""
         return self.view.bounds[stream.partition].log_start
 
     def chunks(self, stream: Any, segment: Segment) -> Iterator[tuple[int, int, list[Record]]]:
-        """The segment's records that the log still holds, in chunks that tile their offsets: from, until, records."""
+        """Yields the segment's records that the log still holds, in chunks that tile their offsets.
+
+        A chunk is (from, until, records).
+        """
         begin, size = max(segment.from_offset, self.log_start(stream)), 0
         chunk: list[Record] = []
         for message in self.broker.records(self.view.topic, stream.partition, begin, segment.until_offset):

@@ -1,4 +1,7 @@
-"""Who else writes a pipeline's tables: by the recorded owners, and by what was committed before owners were recorded."""
+"""Checks that no other pipeline writes a pipeline's tables.
+
+Looks at the recorded owners, and at what was committed before owners were recorded.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Results that move apart from the offsets, compared with what the ledger recorded: as far as each guarantee goes."""
+"""Compares results that move apart from the offsets with what the ledger recorded.
+
+The comparison goes as far as each guarantee does.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,10 @@ VALUES = "values of delivered rows: --deep compares those of a Postgres with the
 
 
 def of_results(cur: cursor, pipeline: Pipeline, results: Results, *, deep: bool) -> list[Check]:
-    """Counts and digests of every segment, looked up in the store; a key's newest record only Kafka can tell.
+    """Looks up counts and digests of every segment in the store. Only Kafka can tell a key's newest record.
 
-    Without `deep` the values are said to be left out: the ledger has no digest of delivered rows.
-    The store is looked at later than the ledger, in no common snapshot: what is delivered meanwhile is not yet its batch's.
+    Without `deep` the values are said to be left out: the ledger has no digest of delivered rows. The store is looked
+    at later than the ledger, in no common snapshot. A delivery in between is not yet its batch's.
     """
     segments = ledger.recorded_segments(cur, pipeline.name)
     checks = [_owned(pipeline, segments, results)]
@@ -46,7 +49,7 @@ def of_results(cur: cursor, pipeline: Pipeline, results: Results, *, deep: bool)
 
 @contextmanager
 def reading(results: Results) -> Iterator[Any]:
-    """A transaction in a store that is asked in SQL."""
+    """Opens a transaction in a store that is asked in SQL. Refuses results in files."""
     if not isinstance(results, Warehouse):
         raise Refusal("results in files cannot be asked by key")
     with results.reading() as cur:
@@ -64,7 +67,10 @@ def _owned(pipeline: Pipeline, segments: Sequence[Any], results: Results) -> Che
 
 
 def _counted(pipeline: Pipeline, segments: Sequence[Any], found: Sequence[Found]) -> Check:
-    """Counts the rows; where no record was filtered, their offsets and those of the rejects are the ones delivered."""
+    """Counts the rows.
+
+    If no record was filtered, the offsets of rows and rejects must be the delivered ones.
+    """
     name, table, more, wrong = "rows are all there", pipeline.first.table, 0, Wrong()
     for segment, (rows, records, sum_, squares) in zip(segments, found, strict=True):
         where = f"batch {segment.batch_id}, {segment.topic}-{segment.partition} [{segment.from_offset}, {segment.until_offset})"
@@ -87,7 +93,7 @@ def _counted(pipeline: Pipeline, segments: Sequence[Any], found: Sequence[Found]
 
 
 def _confirmed(undelivered: Sequence[Any]) -> Check:
-    """At most once promises no row twice, and that what may be lost is named."""
+    """Names what may be lost. At most once promises that, and no row twice."""
     named = [f"batch {r.batch_id} {r.topic}-{r.partition} [{r.from_offset}, {r.until_offset})" for r in undelivered]
     detail = f"never confirmed, so perhaps lost: {', '.join(named)}" if named else "every delivery was confirmed"
     return Check("what may be lost is named", ok=True, detail=detail)

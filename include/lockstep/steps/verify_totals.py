@@ -1,4 +1,4 @@
-"""An accumulated target proved from Kafka: what each segment contributed is recomputed from its records."""
+"""Proves an accumulated target from Kafka: recomputes what each segment contributed from its records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ CONTENTS = "each key's totals are those of its records"
 
 
 def recomputed(log: Log, target: Accumulate, streams: Sequence[Any]) -> list[Check]:
-    """Counts, and the totals of whole numbers and decimals, of every segment that the log still holds from its beginning."""
+    """Checks every segment that the log still holds from its beginning.
+
+    Compares counts, and the totals of whole numbers and decimals.
+    """
     types = {column.name: column.type for column in log.pipeline.columns}
     if why := log.undecodable or _odd_key(target, types):
         told = f"not provable from Kafka: {why}"
@@ -81,7 +84,7 @@ def _odd_key(target: Accumulate, types: Mapping[str, str]) -> str | None:
 
 
 def _rows(log: Log, reading: SecondReading, stream: Any, segment: Segment) -> list[Row]:
-    """The segment's accepted records, decoded."""
+    """Returns the segment's accepted records, decoded."""
     found: list[Row] = []
     for begin, until, chunk in log.chunks(stream, segment):
         rejected = ledger.rejected_between(log.cur, stream.stream_id, begin, until)
@@ -100,7 +103,7 @@ def _without_erased(log: Log, erased: Sequence[Any], stream: Any, rows: list[Row
 
 
 def _is_provable(total: Total, types: Mapping[str, str]) -> bool:
-    """Whether Python computes it as Postgres does, to the digit."""
+    """Returns True if Python computes the total as Postgres does, to the digit."""
     return (
         total.of is None
         or isinstance(total, Count)
@@ -146,7 +149,7 @@ def _compare(
     totals: Sequence[Total],
     wrong: tuple[Wrong, Wrong],
 ) -> None:
-    """Adds what a segment counted wrong, and what it added up wrong, key by key."""
+    """Adds the wrong counts and the wrong totals of a segment, key by key."""
     _, changed = wrong
     for key in sorted(read.keys() | kept.keys()):
         one, other = read.get(key), kept.get(key)

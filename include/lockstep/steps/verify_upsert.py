@@ -1,4 +1,7 @@
-"""An upserted target proved from Kafka: each key's newest record is its row, and the row holds what the record says."""
+"""Proves an upserted target from Kafka.
+
+Each key's newest record is its row, and the row holds what the record says.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ class _Gathered:
                 self.newest.keep(stream.stream_id, stream.epoch, comparable=comparable)
 
     def _accepted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Without those that have no row here: filtered ones, and tombstones of another target's keys."""
+        """Returns the rows without filtered records, rejects, and tombstones of another target's keys."""
         left_out = [FILTERED, REJECT, *([] if self._takes_tombstones else [DELETED])]
         rows = rows.filter(pc.invert(pc.is_in(rows.column("_became"), pa.array(left_out))))
         unsure = rows.column("_unsure")

@@ -1,4 +1,7 @@
-"""Warn: retention that comes near, transactions that stay open, partitions that were added; nothing is changed."""
+"""Warns about retention that comes near, transactions that stay open, and partitions that were added.
+
+Changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,15 @@ if TYPE_CHECKING:
 
 
 def known_partitions(conn: connection, pipeline: Pipeline) -> frozenset[int]:
-    """The partitions that the last plan knew; none before the first."""
+    """Returns the partitions that the last plan knew. Returns none before the first."""
     with transaction(conn, READER) as cur:
         return frozenset(row.partition for row in reading.progress(cur, pipeline.name))
 
 
 def warn(conn: connection, broker: Broker, pipeline: Pipeline, known: Collection[int], now: datetime) -> list[Document]:
-    """Every warning about the pipeline as it stands now; `known` are the partitions that an earlier plan knew.
+    """Returns every warning about the pipeline as it stands now. `known` are the partitions that an earlier plan knew.
 
-    It follows what was done already, and never turns it into a failure: a system that is away now is not spoken of.
+    It follows finished work, and never turns it into a failure. It says nothing of a system that is away.
     """
     with suppress(Refusal):
         with transaction(conn, READER) as cur:
@@ -53,7 +56,7 @@ def warnings(
     known: Collection[int],
     now: datetime,
 ) -> list[Document]:
-    """The warnings as documents, by partition."""
+    """Returns the warnings as documents, by partition."""
     added = [
         grown(pipeline.name, TopicPartition(view.topic, p), view.bounds[p])
         for p in sorted(view.bounds.keys() - set(known))
@@ -66,7 +69,7 @@ def warnings(
 def readings(
     broker: Broker, view: TopicView, rows: Iterable[Any], bounds: dict[int, Bounds], kept: timedelta | None
 ) -> list[Reading]:
-    """What is known of each stream's partition; records are looked at only where their time can matter."""
+    """Returns what is known of each stream's partition. Looks at records only where their time can matter."""
     streams = [row for row in rows if row.stream_id in bounds]
     highs = broker.high_ends(view) if streams else {}
     lagging = {
@@ -93,6 +96,6 @@ def readings(
 
 
 def bounds_of(stream: Any, view: TopicView) -> Bounds | None:
-    """The bounds that a stream's offsets can be compared with: only those of the very same log."""
+    """Returns the bounds that a stream's offsets can be compared with, or None if the log is another one."""
     same = (stream.cluster_id, stream.topic, stream.topic_id) == (view.cluster_id, view.topic, view.topic_id)
     return view.bounds.get(stream.partition) if same else None

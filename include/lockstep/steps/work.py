@@ -1,4 +1,4 @@
-"""The Spark half of a run of a pipeline's history: its requests are rehearsed, or worked off, all in one process."""
+"""Runs the Spark half of a history run in one process: rehearses its requests, or works them off."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ SECONDS = 60.0  # for others who work on the same offsets; then the next try of 
 def work(
     at: Surroundings, engine: Engine, folder: PipelineFolder, key: str, caller: Caller, say: Callable[[str], None]
 ) -> Outcome:
-    """Does the open requests of a run one after another, batch by batch; the first that does not come to its end says why."""
+    """Does the open requests of a run one after another, batch by batch.
+
+    The first that does not come to its end gives the outcome.
+    """
     for asked in called(at.conn, folder.pipeline.name, _run(key), preview=False):
         if asked.is_closed:
             continue
@@ -45,7 +48,7 @@ def work(
 def rehearse(
     at: Surroundings, engine: Engine, folder: PipelineFolder, key: str, caller: Caller, say: Callable[[str], None]
 ) -> Outcome:
-    """Finds the difference that each preview of a run would make and keeps it; what an earlier try has found stands."""
+    """Finds and keeps the difference that each preview of a run would make. Leaves what an earlier try has found."""
     for asked in called(at.conn, folder.pipeline.name, _run(key), preview=True):
         if asked.difference is not None:
             continue
@@ -59,7 +62,7 @@ def rehearse(
 
 
 def _once_more(at: Surroundings, folder: PipelineFolder, asked: Called) -> int:
-    """A preview ends with the process that made it: the same offsets are previewed by a new one."""
+    """Opens a new preview of the same offsets, because a preview ends with the process that made it."""
     view = at.broker.view(folder.pipeline.topic)
     opened = written_down(at.conn, folder.pipeline, asked.lane, asked.windows, asked.person, view, preview=True)
     return opened.request_id or asked.request_id
