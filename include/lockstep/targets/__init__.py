@@ -1,4 +1,4 @@
-"""Targets: how the winners' staged rows become results, inside the commit's transaction."""
+"""Makes the winners' staged rows results, inside the commit's transaction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def publish(cur: cursor, target: Target, rows: Rows) -> dict[str, int]:
-    """Publishes the rows; returns what the target did, counted apart from records."""
+    """Publishes the rows. Returns what the target did, counted apart from records."""
     match target:
         case Append():
             return append.publish(cur, target, rows)
@@ -32,26 +32,32 @@ def publish(cur: cursor, target: Target, rows: Rows) -> dict[str, int]:
 
 
 def publish_staged(cur: cursor, target: Target, rows: Rows) -> dict[str, int]:
-    """Publishes what an attempt has staged, as it stands where the table takes it so; returns the same."""
+    """Publishes what an attempt has staged, as it stands if the table takes it so. Returns the same as `publish`."""
     if isinstance(target, Append) and attached(cur, target.table, rows):
         return {"inserted": rows.count}
     return publish(cur, target, rows)
 
 
 def straight(cur: cursor, target: Target, columns: Sequence[Column]) -> tuple[str, ...]:
-    """The columns of rows that may be copied into the target as they come; none where they must wait in a table."""
+    """Returns the columns of rows that may be copied into the target as they come.
+
+    Returns none if rows must wait in a table.
+    """
     return append.straight(cur, target, columns) if isinstance(target, Append) else ()
 
 
 def copy(cur: cursor, target: Target, names: Sequence[str], item: StreamRange, rows: BinaryIO) -> int:
-    """Copies rows of the range straight into a target that takes them so; returns how many."""
+    """Copies rows of the range straight into a target that takes them so. Returns how many."""
     if not isinstance(target, Append):
         raise TypeError(f"{target.table} takes no copies")
     return append.copy(cur, target, names, item, rows)
 
 
 def withdraw(cur: cursor, target: Target, batch_id: int, stream_id: int | None = None) -> dict[str, int]:
-    """Takes out what the segments that the batch replaces, of one stream where it is named, have left in the target."""
+    """Takes out of the target everything that the segments which the batch replaces have left there.
+
+    With a `stream_id` it takes out only those of that stream.
+    """
     match target:
         case Append():
             return append.withdraw(cur, target, batch_id, stream_id)
@@ -65,7 +71,7 @@ FILL_MEANS = "records that were never read are read now, each as if it had come 
 
 
 def replay_means(target: Target) -> str:
-    """What a replay does to the rows already written, said before it is done."""
+    """Says what a replay does to the rows already written, before it is done."""
     match target:
         case Append():
             return append.REPLAY

@@ -1,4 +1,4 @@
-"""Accumulate: a key's row holds totals over its records, whatever batches and lanes bring them in, and in whatever order."""
+"""Keeps totals over a key's records in its row, whatever batches and lanes bring them, in whatever order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPLAY = (
 
 
 def publish(cur: cursor, target: Accumulate, rows: Rows) -> dict[str, int]:
-    """Keeps what each segment adds to each key, and adds it; no key's history is read."""
+    """Keeps what each segment adds to each key, and adds it. Reads no key's history."""
     parts = written(cur, target) | {"rows": rows.source}
     values = {"batch_id": rows.batch_id, "target": target.table}
     cur.execute(Q["lock_target"], values)
@@ -37,7 +37,10 @@ def publish(cur: cursor, target: Accumulate, rows: Rows) -> dict[str, int]:
 
 
 def withdraw(cur: cursor, target: Accumulate, batch_id: int) -> dict[str, int]:
-    """Takes out what the replaced segments contributed: totals of the keys they touched are those of what is left."""
+    """Takes out what the replaced segments contributed.
+
+    Totals of the keys they touched become those of what is left.
+    """
     parts = written(cur, target)
     values = {"batch_id": batch_id, "target": target.table}
     cur.execute(Q["lock_target"], values)

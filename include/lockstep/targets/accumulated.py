@@ -1,4 +1,4 @@
-"""Whether an accumulated target is what its contributions add up to, and those are of the segments that batches own."""
+"""Checks an accumulated target against its contributions, and those against the segments that batches own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHECKS: dict[str, tuple[str, Proves]] = {
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one segment adds to one key: so many records, the newest of them, and each total over them, exact."""
+    """What one segment adds to one key: the number of records, the newest offset, and each exact total."""
 
     records: int
     offset: int
@@ -41,7 +41,10 @@ class Contribution:
 
 
 def checks(cur: cursor, pipeline: str, target: Accumulate) -> list[Check]:
-    """The target against its contributions, those against the ledger; each check names its first offences."""
+    """Checks the target against its contributions, and those against the ledger.
+
+    Each check names its first offences.
+    """
     parts = written(cur, target)
     found = []
     for name, (query, proves) in CHECKS.items():
@@ -53,7 +56,7 @@ def checks(cur: cursor, pipeline: str, target: Accumulate) -> list[Check]:
 def contributions(
     cur: cursor, target: Accumulate, batch_id: int, stream_id: int
 ) -> dict[tuple[str, ...], Contribution]:
-    """What a segment adds, by key as text."""
+    """Returns what a segment adds, by key as text."""
     cur.execute(Q["of_segment"], {"batch_id": batch_id, "stream_id": stream_id, "target": target.table})
     return {
         tuple(row.key): Contribution(row.records, row.offset, json.loads(row.totals, parse_float=Decimal))

@@ -1,4 +1,4 @@
-"""Append: every record becomes its own row, keyed by where it was read."""
+"""Appends every record as its own row, keyed by where it was read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REPLAY = "the rows of the replayed offsets are deleted, and what today's code ma
 
 
 def publish(cur: cursor, target: Append, rows: Rows) -> dict[str, int]:
-    """Inserts every row."""
+    """Inserts every row. Raises `BadData` if their number is not that of the staged rows."""
     columns = payload(cur, target.table, rows)
     statement = sql.SQL(Q["append_rows"]).format(
         target=table_name(target.table),
@@ -45,9 +45,9 @@ def publish(cur: cursor, target: Append, rows: Rows) -> dict[str, int]:
 
 
 def straight(cur: cursor, target: Append, columns: Sequence[Column]) -> tuple[str, ...]:
-    """The columns, in the order of their values, of rows that need not be cast and may be copied into the table itself.
+    """Returns the columns, in the order of their values, of rows that may be copied without a cast.
 
-    None where the table or a column's type takes another way.
+    Returns none if the table or a column's type needs another way.
     """
     types = columns_of(cur, target.table)
     cur.execute(Q["takes_copies"], {"table": target.table})
@@ -57,7 +57,7 @@ def straight(cur: cursor, target: Append, columns: Sequence[Column]) -> tuple[st
 
 
 def copy(cur: cursor, target: Append, names: Sequence[str], item: StreamRange, rows: BinaryIO) -> int:
-    """Copies rows of the range, in COPY's binary format, into the table; returns how many."""
+    """Copies rows of the range, in COPY's binary format, into the table. Returns how many."""
     offsets = item.offsets
     statement = sql.SQL(Q["copy_rows"]).format(
         target=table_name(target.table),

@@ -1,4 +1,4 @@
-"""Arrival: one delivery in one transaction of the store, fenced there, and done again over itself."""
+"""Brings one delivery in one transaction of the store, which fences it, and can do it again over itself."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def take(cur: cursor, delivery: Delivery) -> None:
 
 
 def bring(cur: cursor, delivery: Delivery, place: Place, *, notes_streams: bool) -> dict[str, int]:
-    """The spooled rows become results, in the caller's transaction; raises `Superseded` behind a newer delivery."""
+    """Makes the spooled rows results, in the caller's transaction.
+
+    Raises `Superseded` behind a newer delivery.
+    """
     came_before = _hold(cur, delivery)
     _unpack(cur, delivery)
     if notes_streams:
@@ -48,13 +51,13 @@ def bring(cur: cursor, delivery: Delivery, place: Place, *, notes_streams: bool)
 
 
 def arrays(ranges: Sequence[Any]) -> dict[str, Any]:
-    """(stream, from, until) as the statements take them: three arrays."""
+    """Returns (stream, from, until) as the statements take them: three arrays."""
     streams, froms, untils = ([item[place] for item in ranges] for place in range(3))
     return {"streams": streams, "froms": froms, "untils": untils}
 
 
 def _hold(cur: cursor, delivery: Delivery) -> bool:
-    """Locks the target, looks for newer deliveries and notes this one; whether there was an earlier one."""
+    """Locks the target, looks for newer deliveries and notes this one. Returns True if an earlier one came before."""
     target = delivery.pipeline.first.table
     cur.execute(Q["lock_target"], {"target": target})
     cur.execute(Q["keep_ranges"], arrays(delivery.ranges))
@@ -84,7 +87,7 @@ def _unpack(cur: cursor, delivery: Delivery) -> None:
 
 
 def _note_streams(cur: cursor, delivery: Delivery, place: Place) -> None:
-    """The store learns which epoch each stream is of; streams of these numbers that are another ledger's are refused."""
+    """Tells the store the epoch of each stream. Refuses streams of these numbers that are another ledger's."""
     facts = {
         "pipeline": delivery.pipeline.name,
         "streams": list(delivery.epochs),
@@ -101,7 +104,10 @@ def _note_streams(cur: cursor, delivery: Delivery, place: Place) -> None:
 
 
 def _publish(cur: cursor, delivery: Delivery, *, came_before: bool) -> dict[str, int]:
-    """What the guarantee and the target make of the rows; a replay, and a redelivery, first takes out what was there."""
+    """Publishes the rows as the guarantee and the target require.
+
+    A replay, and a redelivery, first takes out what was there.
+    """
     target, guarantee = delivery.pipeline.first, delivery.pipeline.guarantee
     rows = Rows(delivery.attempt, delivery.count, ARRIVING, sql.Identifier("pg_temp", "arriving"))
     parts = {"target": table_name(delivery.pipeline.first.table)}

@@ -1,4 +1,4 @@
-"""A table that is partitioned by batch: what was staged becomes the batch's partition, and no row is written twice."""
+"""Attaches staged rows as the batch's partition of a table that has one per batch. No row is written twice."""
 
 from __future__ import annotations
 
@@ -17,27 +17,31 @@ Q = queries("lockstep.targets", "by_batch")
 
 
 def is_by_batch(cur: cursor, table: str) -> bool:
-    """Whether each batch has a partition of the table to itself."""
+    """Returns True if each batch has a partition of the table to itself."""
     cur.execute(Q["is_by_batch"], {"table": table})
     return bool(one(cur).does)
 
 
 def replaced_partitions(cur: cursor) -> list[Any]:
-    """Partitions (target, part) of batches whose offsets other batches own by now, or nobody."""
+    """Returns partitions (target, part) of batches that own no offsets any more."""
     cur.execute(Q["replaced_partitions"])
     return every(cur)
 
 
 def drop_replaced(cur: cursor, target: str, part: str) -> bool:
-    """Drops the partition if it is empty, and returns whether it did; takes a lock that readers of the table hold up."""
+    """Drops the partition if it is empty, and returns whether it did.
+
+    Takes a lock that readers of the table hold up.
+    """
     cur.execute(Q["drop_replaced"], {"target": target, "part": part})
     return bool(one(cur).gone)
 
 
 def attached(cur: cursor, table: str, rows: Rows) -> bool:
-    """Gives the batch its partition of a table that has them; whether the rows are in it, or are yet to be inserted.
+    """Gives the batch its partition of a table that has them. Returns True if the rows are already in it.
 
-    Staged rows are attached as they are where the table has exactly their columns and types, and nothing looks at an INSERT.
+    Staged rows are attached as they are if the table has exactly their columns and types. Nothing in the table may look
+    at an INSERT, as a trigger or a check does. Otherwise the rows are yet to be inserted.
     """
     if not rows.count or not is_by_batch(cur, table):
         return False

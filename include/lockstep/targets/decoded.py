@@ -1,4 +1,4 @@
-"""Records that were decoded again, in a temporary table beside their target: Postgres casts and compares them."""
+"""Holds records that were decoded again in a temporary table, for Postgres to compare with their target."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SHOWN = 40
 
 
 def may_change_rows(cur: cursor, table: str) -> bool:
-    """Whether a trigger or a rule of the table may make other rows of those that are inserted."""
+    """Returns True if a trigger or a rule of the table may change the rows that are inserted."""
     cur.execute(Q["may_change_rows"], {"table": table})
     return bool(one(cur).may)
 
@@ -67,7 +67,7 @@ class Decoded:
         cur.execute(sql.SQL(Q["make_decoded"]).format(columns=typed_columns(staged)))
 
     def load(self, rows: pa.RecordBatch) -> None:
-        """These records take the place of the last chunk's."""
+        """Replaces the last chunk's records with these."""
         self._cur.execute(Q["empty_decoded"])
         copy_rows(self._cur, "pg_temp", "lockstep_decoded", rows)
 
@@ -87,12 +87,12 @@ class Decoded:
         )
 
     def drop(self) -> None:
-        """Makes room for another target's."""
+        """Makes room for another target's records."""
         self._cur.execute(Q["drop_decoded"])
 
 
 class Newest:
-    """Each key's newest record, gathered from chunk after chunk, and compared with the target's rows."""
+    """Each key's newest record, gathered from chunk after chunk, for a comparison with the target's rows."""
 
     def __init__(self, cur: cursor, target: Upsert, types: Mapping[str, str]) -> None:
         self._cur = cur
@@ -118,7 +118,7 @@ class Newest:
         cur.execute(self._made("make_newest"))
 
     def keep(self, stream_id: int, epoch: int, *, comparable: bool) -> None:
-        """The records of the chunk, each where nothing newer of its key was read before."""
+        """Keeps the records of the chunk, unless a newer one of the key was read before."""
         values = {"stream_id": stream_id, "epoch": epoch, "comparable": comparable, "live": [ROW, UNKNOWN, DELETED]}
         with _castable(self._target.table):
             self._cur.execute(self._made("keep_newest"), values)
@@ -131,7 +131,7 @@ class Newest:
                 self._cur.execute(self._made("mark_erased", key=key), facts_of(column))
 
     def counts(self) -> Any:
-        """How many keys are to have a row, and of how many the values are comparable."""
+        """Returns how many keys must have a row, and for how many the values are comparable."""
         self._cur.execute(Q["count_newest"])
         return one(self._cur)
 
@@ -159,12 +159,12 @@ class Newest:
         _add(every(self._cur), wrong)
 
     def left_out(self, starts: Mapping[int, int]) -> Any:
-        """How many rows are of other pipelines, and how many of records below the log's start."""
+        """Returns how many rows are of streams outside this log, and how many of records below its start."""
         self._cur.execute(self._made("left_out_rows"), _log(starts))
         return one(self._cur)
 
     def drop(self) -> None:
-        """Makes room for another target's."""
+        """Makes room for another target's records."""
         self._cur.execute(Q["drop_newest"])
 
     def _made(self, query: str, **more: sql.Composable) -> sql.Composed:
@@ -173,7 +173,10 @@ class Newest:
 
 @contextmanager
 def _castable(table: str) -> Iterator[None]:
-    """A value that the table's types do not take was never published into this table: its types have changed since."""
+    """Refuses a value that the table's types do not take.
+
+    It was never published into this table, so the types have changed since.
+    """
     try:
         yield
     except DataError as error:
@@ -184,7 +187,10 @@ def _castable(table: str) -> Iterator[None]:
 
 
 def _differences(types: Mapping[str, str], casts: Mapping[str, str]) -> tuple[sql.Composable, sql.Composable]:
-    """What is said of each differing column, and whether any differs; unsure columns never do."""
+    """Returns the SQL that describes each differing column, and the SQL that tells if any differs.
+
+    Unsure columns never differ.
+    """
     said, found = [], []
     for name, type_ in types.items():
         as_text = "" if type_.startswith(COMPARED) else "::text"

@@ -1,4 +1,4 @@
-"""Delivery: what one attempt brings to a store, and what every store must be able to do with it."""
+"""Defines what one attempt brings to a store, and what every store must be able to do with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Found = tuple[
 
 
 class NewerArrival(Superseded):
-    """The store holds what a newer attempt brought: `batch_id` and `token` say whose."""
+    """A store that holds what a newer attempt brought. `batch_id` and `token` name that attempt."""
 
     def __init__(self, message: str, batch_id: int, token: int) -> None:
         super().__init__(message)
@@ -37,9 +37,12 @@ class NewerArrival(Superseded):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """So many rows for these offsets, by this attempt; they lie in the folder `spool` until they are brought.
+    """The rows of one attempt for these offsets, `count` of them.
 
-    `columns` are the decoded ones with their staged types; `epochs` order the streams; a replay takes old rows out first.
+    They lie in the folder `spool` until they are brought.
+
+    `columns` are the decoded ones with their staged types. `epochs` order the streams. A replay takes old rows out
+    first.
     """
 
     pipeline: Pipeline
@@ -53,31 +56,37 @@ class Delivery:
 
 
 class Results(Protocol):
-    """A place where results live: asked before the read, brought rows to, and looked at by who verifies."""
+    """A place where results live.
+
+    It is asked before the read, it gets the rows, and `verify` looks at it.
+    """
 
     def require_fit(self, pipeline: Pipeline, columns: Sequence[Column]) -> None:
         """Refuses a place that could not take these columns, or could not keep the guarantee."""
 
     def make(self, folder: PipelineFolder) -> str:
-        """Makes what the pipeline needs there, and says what is there now."""
+        """Makes what the pipeline needs there, and returns the name of what is there now."""
 
     def take(self, cur: cursor, delivery: Delivery) -> None:
         """Copies the staged rows into the spool, within the caller's transaction in the ledger."""
 
     def bring(self, delivery: Delivery) -> dict[str, int]:
-        """Makes the spooled rows results, durably; returns what was done. Raises `Superseded` behind a newer delivery."""
+        """Makes the spooled rows results, durably. Returns what was done.
+
+        Raises `Superseded` behind a newer delivery.
+        """
 
     def seen(self, pipeline: Pipeline) -> tuple[Seen, ...]:
-        """Everything that was brought there, by batch and stream."""
+        """Returns everything that was brought there, by batch and stream."""
 
     def counts(self, pipeline: Pipeline, ranges: Sequence[Range]) -> dict[Range, Found]:
-        """What lies on each of these offset ranges."""
+        """Returns what lies on each of these offset ranges."""
 
     def stranger(self, pipeline: Pipeline, owners: Sequence[tuple[int, int, int, int]]) -> str | None:
-        """The first row whose batch does not own its offset; `owners` are (batch, stream, from, until)."""
+        """Returns the first row whose batch does not own its offset. `owners` are (batch, stream, from, until)."""
 
     def offsets(self, pipeline: Pipeline, stream_id: int) -> Iterator[int]:
-        """The offset of every row of a stream, in order."""
+        """Yields the offset of every row of a stream, in order."""
 
     def rows_of_offset(self, pipeline: Pipeline, stream_id: int, offset: int) -> list[dict[str, Any]]:
-        """What one record became."""
+        """Returns the rows that one record became."""

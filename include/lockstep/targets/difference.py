@@ -1,4 +1,4 @@
-"""The difference that a batch would make, row by row: the target before and after it, within one transaction."""
+"""Computes the difference that a batch would make, row by row, within one transaction."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ COORDINATES = ("_stream", "_offset", "_ordinal")
 
 
 def keep_before(cur: cursor, target: Target, attempt: AttemptId, place: int = 0) -> None:
-    """Remembers, until the transaction ends, every row that publishing the attempt may change."""
+    """Keeps, until the transaction ends, every row that publishing the attempt may change."""
     cur.execute(sql.SQL(Q["keep_before"]).format(**_parts(cur, target, attempt, place)), asdict(attempt))
 
 
 def difference(cur: cursor, target: Target, attempt: AttemptId, samples: int, place: int = 0) -> dict[str, Any]:
-    """What has become of those rows: `added`, `changed`, `removed`, `unchanged`, and the first few that differ."""
+    """Returns what became of those rows: `added`, `changed`, `removed`, `unchanged`, and the first few that differ."""
     parts = _parts(cur, target, attempt, place)
     parts["after"] = sql.SQL(Q["rows_after"]).format(**parts)
     cur.execute(sql.SQL(Q["count_differences"]).format(**parts), asdict(attempt))
@@ -41,7 +41,7 @@ def difference(cur: cursor, target: Target, attempt: AttemptId, samples: int, pl
 
 
 def rejects(cur: cursor, attempt: AttemptId) -> dict[str, int]:
-    """How many rejects the offsets have `before`, and would have `after`."""
+    """Returns how many rejects the offsets have `before`, and would have `after`."""
     cur.execute(Q["count_rejects"], asdict(attempt))
     row = one(cur)
     return {"before": row.before, "after": int(row.after or 0)}

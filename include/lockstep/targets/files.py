@@ -1,4 +1,7 @@
-"""Results as Parquet files: per batch and stream one file, whose name is its natural key, there whole or not at all."""
+"""Keeps results as Parquet files, one per batch and stream.
+
+A file's name is its natural key. It is there whole or not at all.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,10 @@ LOCK, LOCK_SECONDS = ".lock", 60.0
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder of files: `pipeline/stream/from-until.parquet`; names that begin with a dot are not results.
+    """A folder of files: `pipeline/stream/from-until.parquet`. Names that begin with a dot are not results.
 
-    A replay's new file and those that it replaces lie side by side between its rename and their removal, and only then:
-    a reader never sees a hole, and who must not see a record twice takes of two overlapping files the later one.
+    A replay's new file and the replaced ones lie side by side only between its rename and their removal. A reader never
+    sees a hole. A reader that must not see a record twice takes the later of two overlapping files.
     """
 
     path: Path
@@ -51,7 +54,7 @@ class Folder:
             raise Refusal(f"{pipeline.name}: {place} cannot be written by this user", next_command=f"ls -ld {place}")
 
     def make(self, folder: PipelineFolder) -> str:
-        """Makes the pipeline's folder; there is no table, so target.sql is not asked for."""
+        """Makes the pipeline's folder. There is no table, so target.sql is not needed."""
         place = self.path / folder.pipeline.name
         try:
             place.mkdir(parents=True, exist_ok=True)
@@ -67,7 +70,7 @@ class Folder:
         parquet.write(cur, delivery)
 
     def bring(self, delivery: Delivery) -> dict[str, int]:
-        """Puts each stream's file in its place; behind a newer delivery of the same offsets it does not."""
+        """Puts each stream's file in its place. Refuses behind a newer delivery of the same offsets."""
         place = self.path / delivery.pipeline.name
         try:
             with _alone(place):
@@ -76,12 +79,12 @@ class Folder:
             raise Unreachable(f"files in {place}: {error.strerror or error}", next_command=f"ls -ld {place}") from None
 
     def seen(self, pipeline: Pipeline) -> tuple[Seen, ...]:
-        """One for each file."""
+        """Returns one entry for each file."""
         parts = parts_of(self.path / pipeline.name)
         return tuple(Seen(part.stream, part.begin, part.end, part.batch_id, part.token) for part in parts)
 
     def counts(self, pipeline: Pipeline, ranges: Sequence[Range]) -> dict[Range, Found]:
-        """Rows, offsets and digest of each range, by reading the files that lie on it."""
+        """Returns rows, offsets and digest of each range, by reading the files that lie on it."""
         found = {}
         for stream, begin, end in ranges:
             offsets = [o for part in self._parts(pipeline, stream, begin, end) for o in parquet.offsets(part.path)]
@@ -91,7 +94,7 @@ class Folder:
         return found
 
     def stranger(self, pipeline: Pipeline, owners: Sequence[tuple[int, int, int, int]]) -> str | None:
-        """The first file of a batch that does not own its offsets."""
+        """Returns the first file of a batch that does not own its offsets."""
         known = set(owners)
         for part in parts_of(self.path / pipeline.name):
             if (part.batch_id, part.stream, part.begin, part.end) not in known:
@@ -99,7 +102,7 @@ class Folder:
         return None
 
     def offsets(self, pipeline: Pipeline, stream_id: int) -> Iterator[int]:
-        """File by file in the order of their ranges; files that overlap are read together."""
+        """Yields offsets file by file, in the order of their ranges. Reads overlapping files together."""
         waiting: list[int] = []
         end = 0
         for part in sorted(parts_of(self.path / pipeline.name, stream_id)):
@@ -111,7 +114,7 @@ class Folder:
         yield from sorted(waiting)
 
     def rows_of_offset(self, pipeline: Pipeline, stream_id: int, offset: int) -> list[dict[str, Any]]:
-        """What one record became, with the file that it stands in."""
+        """Returns the rows that one record became."""
         return [
             row
             for part in self._parts(pipeline, stream_id, offset, offset + 1)
@@ -123,7 +126,10 @@ class Folder:
 
 
 def _put(place: Path, delivery: Delivery) -> dict[str, int]:
-    """First every new file gets its name, then those that they replace go: whoever dies between, the next one ends it."""
+    """Gives every new file its name first, then removes the files that they replace.
+
+    If the process dies in between, the next delivery ends it.
+    """
     new = [Part.of(place, delivery, item) for item in delivery.ranges]
     there = [_there(place, delivery, part) for part in new]
     written = sum(part.path.exists() for part in new)
@@ -144,9 +150,10 @@ def _put(place: Path, delivery: Delivery) -> dict[str, int]:
 
 
 def _there(place: Path, delivery: Delivery, new: Part) -> list[Part]:
-    """The files that lie on a range's offsets, and what dead deliveries left half; refuses where a newer one has been.
+    """Returns the files on a range's offsets, and removes what dead deliveries left half. Refuses behind a newer one.
 
-    What a live batch or a fill finds there was brought by a batch that was given up, for nobody else owns its offsets.
+    A live batch or a fill may find a file there. A batch that was given up has brought it, because no other owns its
+    offsets.
     """
     for half in (place / str(new.stream)).glob(".*.parquet.*"):
         half.unlink(missing_ok=True)
@@ -171,7 +178,7 @@ def _there(place: Path, delivery: Delivery, new: Part) -> list[Part]:
 
 @contextmanager
 def _alone(place: Path) -> Iterator[None]:
-    """One delivery at a time in this folder; whoever stands still with the lock in his hand is waited for, not for ever."""
+    """Allows one delivery at a time in this folder. Waits for another one, at most `LOCK_SECONDS`."""
     until = time.monotonic() + LOCK_SECONDS
     with (place / LOCK).open("w") as lock:
         while True:
@@ -189,7 +196,7 @@ def _alone(place: Path) -> Iterator[None]:
 
 
 def _sync(path: Path) -> None:
-    """What the path names is on the disk, whatever happens to the machine."""
+    """Puts what the path names on the disk, where it survives a failure of the machine."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Whether a target fits what will be published into it: asked before anything is read."""
+"""Checks, before anything is read, that a target fits what will be published into it."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def require_key(cur: cursor, pipeline: Pipeline) -> None:
 
 
 def refuse_key(cur: cursor, pipeline: Pipeline) -> None:
-    """Refuses a table with a unique index: what is appended again after a crash would be refused, for ever."""
+    """Refuses a table with a unique index. After a crash it would refuse the rows that are appended again, for ever."""
     cur.execute(Q["unique_keys"], {"table": pipeline.first.table})
     for row in every(cur):
         raise Refusal(
@@ -116,7 +116,10 @@ def refuse_key(cur: cursor, pipeline: Pipeline) -> None:
 
 
 def _refuse_nullable_key(cur: cursor, name: str, target: Upsert) -> None:
-    """Refuses key columns that may be null: a unique index takes nulls for different, a batch takes them for one key."""
+    """Refuses key columns that may be null.
+
+    A unique index takes nulls for different, but a batch takes them for one key.
+    """
     nullable = [row.name for row in _columns(cur, target.table) if row.name in target.key and not row.not_null]
     if nullable:
         changes = ", ".join(f"alter column {column} set not null" for column in nullable)
@@ -128,7 +131,10 @@ def _refuse_nullable_key(cur: cursor, name: str, target: Upsert) -> None:
 
 
 def _require_totals(name: str, target: Accumulate, columns: Sequence[Column], found: Mapping[str, Any]) -> set[str]:
-    """Refuses a total that cannot be exact, and a column that does not hold it to the digit; returns the columns it fills."""
+    """Refuses a total that cannot be exact, and a column that does not hold it to the digit.
+
+    Returns the columns that it fills.
+    """
     for fault in misfits(target.key, target.totals, {column.name: column.type for column in columns}):
         raise BadDefinition(f"{name}: {fault}")
     types = {column.name: column.postgres_type for column in columns}
@@ -167,12 +173,12 @@ def holds_exactly(held: str, wanted: str, *, is_key: bool) -> bool:
 
 
 def columns_of(cur: cursor, table: str) -> dict[str, str]:
-    """The target's columns, with their types as Postgres writes them."""
+    """Returns the target's columns, with their types as Postgres writes them."""
     return {row.name: row.type for row in _columns(cur, table)}
 
 
 def written_alike(type_: str) -> str:
-    """The type of a decoded column as Postgres writes that of the target's."""
+    """Returns a decoded column's type as Postgres writes that of the target's."""
     return AS_POSTGRES_WRITES.get(type_, type_)
 
 

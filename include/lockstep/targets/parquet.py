@@ -1,4 +1,4 @@
-"""Parquet: staged rows as columns of exact types, with the batch and the attempt written into the file."""
+"""Writes and reads Parquet: staged rows as columns of exact types, with batch and attempt in the file."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _NUMERIC = re.compile(r"^numeric\((\d+),(\d+)\)$")
 
 
 def spooled(stream: int) -> str:
-    """The name of a stream's file in the spool."""
+    """Returns the name of a stream's file in the spool."""
     return f"{stream}.parquet"
 
 
 def write(cur: cursor, delivery: Delivery) -> None:
-    """One file per range, also for those without rows: that there were none is a result, too."""
+    """Writes one file per range, also for those without rows. That there were none is a result, too."""
     named = (*((name, type_) for name, type_ in delivery.columns), *COORDINATES)
     fields = [pa.field(name, _type(type_)) for name, type_ in named]
     origin = {BATCH: str(delivery.attempt.batch_id), TOKEN: str(delivery.attempt.token)}
@@ -73,7 +73,7 @@ def write(cur: cursor, delivery: Delivery) -> None:
 
 
 def origin(path: Path) -> tuple[int, int]:
-    """The batch and the attempt that wrote the file."""
+    """Returns the batch and the attempt that wrote the file."""
     metadata = _opened(path).schema_arrow.metadata or {}
     try:
         return int(metadata[BATCH]), int(metadata[TOKEN])
@@ -82,13 +82,13 @@ def origin(path: Path) -> tuple[int, int]:
 
 
 def offsets(path: Path) -> list[int]:
-    """The offset of every row, in the file's order."""
+    """Returns the offset of every row, in the file's order."""
     found: list[int] = _opened(path).read(columns=["_offset"]).column("_offset").to_pylist()
     return found
 
 
 def rows_of_offset(path: Path, offset: int) -> list[dict[str, Any]]:
-    """The rows of one record."""
+    """Returns the rows of one record."""
     rows: list[dict[str, Any]] = pq.read_table(path, filters=[("_offset", "=", offset)]).to_pylist()
     return rows
 

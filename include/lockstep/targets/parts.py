@@ -1,4 +1,4 @@
-"""Parts: the files of a pipeline's results, told by their names and by what they say of themselves."""
+"""Finds the files of a pipeline's results, by their names and by what they say of themselves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"^(\d{20})-(\d{20})(?:\.(\d+))?\.parquet\Z")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Part:
-    """One stream's results of one batch: the name says whose offsets, the file says by which batch and attempt."""
+    """One stream's results of one batch. The name has its offsets, the file its batch and attempt."""
 
     stream: int
     begin: int
@@ -31,7 +31,10 @@ class Part:
 
     @classmethod
     def of(cls, place: Path, delivery: Delivery, item: Range) -> Part:
-        """Where a delivery's rows of one range go. At least once has a name for each attempt, and so keeps them all."""
+        """Returns the place of a delivery's rows of one range.
+
+        At least once has a name for each attempt, and so keeps them all.
+        """
         stream, begin, end = item
         token = delivery.attempt.token
         again = f".{token}" if isinstance(delivery.pipeline.guarantee, AtLeastOnce) else ""
@@ -40,13 +43,13 @@ class Part:
 
 
 def parts_on(place: Path, item: Range) -> list[Part]:
-    """The files that lie on these offsets of a stream, in order; the others are told apart by their names, unread."""
+    """Returns the files that lie on these offsets of a stream, in order. Does not read the others."""
     stream, begin, end = item
     return sorted(parts_of(place, stream, begin, end))
 
 
 def parts_of(place: Path, stream: int | None = None, begin: int = 0, end: int = 2**63) -> Iterator[Part]:
-    """The files that are there, of one stream or of all."""
+    """Yields the files that are there and lie on these offsets, of one stream or of all."""
     for path in sorted(place.glob(f"{'*' if stream is None else stream}/*.parquet")):
         match = _NAME.match(path.name)
         if match and path.parent.name.isdigit() and int(match[1]) < end and begin < int(match[2]):

@@ -27,19 +27,19 @@ Q = queries("lockstep.targets", "payload")
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """The columns to publish: their names quoted, and the expressions that cast the staged value to the target's type."""
+    """The columns to publish: their names, and the target's types that the staged values are cast to."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
 
     @property
     def columns(self) -> Composable:
-        """`a, b`: the target's columns."""
+        """Returns the target's columns: `a, b`."""
         return sql.SQL(", ").join(sql.Identifier(name) for name in self.names)
 
     @property
     def staged(self) -> Composable:
-        """`t.a::text as a, t.b::numeric(12,2) as b`: the staged values as the target's types."""
+        """Returns the staged values as the target's types: `t.a::text as a, t.b::numeric(12,2) as b`."""
         return sql.SQL(", ").join(
             sql.SQL("t.{0}::{1} as {0}").format(sql.Identifier(name), sql.SQL(type_))
             for name, type_ in zip(self.names, self.types, strict=True)
@@ -47,7 +47,7 @@ class Payload:
 
 
 def payload(cur: cursor, table: str, rows: Rows) -> Payload:
-    """The columns of the rows, reserved ones left out, with the target's types for them.
+    """Returns the columns of the rows, reserved ones left out, with the target's types for them.
 
     Raises `BadData` for a value that its column cannot hold as it is. Casts cut texts and round numbers without an error.
     """

@@ -1,4 +1,4 @@
-"""Published: the digest of what a commit has put into an appended target, for `verify` to compare with later."""
+"""Digests what a commit has put into an appended target, for `verify` to compare with later."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Q = queries("lockstep.targets", "published")
 
 
 def published(cur: cursor, pipeline: Pipeline, attempt: AttemptId, found: Found) -> dict[int, Published]:
-    """By place, what the attempt's rows have become in each appended target of the ledger's database.
+    """Returns, by place, what the attempt's rows have become in each appended target of the ledger's database.
 
-    Rows that keep their number on their way are not looked at again: the digest is the one found in staging.
+    Rows that keep their digest on their way are not looked at again: it is the one found in staging.
     """
     if isinstance(pipeline.guarantee, Delivered):
         return {}
@@ -57,7 +57,10 @@ def of_ranges(
     place: int = 0,
     stream_id: int | None = None,
 ) -> Published:
-    """What the batch's rows are in the target, looked up by their offsets; of one stream where it is named."""
+    """Returns what the batch's rows are in the target, looked up by their offsets.
+
+    With a `stream_id` it looks up only that stream.
+    """
     types = dict(digests.columns_of(cur, target.table))
     columns = tuple((name, types[name]) for name in names if digests.is_hashable(types[name]))
     statement = sql.SQL(Q["digest_of_ranges"]).format(
@@ -68,6 +71,6 @@ def of_ranges(
 
 
 def _may_rewrite(cur: cursor, target: Target) -> bool:
-    """Whether a trigger or a rule of the table may make other rows of those that are inserted."""
+    """Returns True if a trigger or a rule of the table may change the rows that are inserted."""
     cur.execute(Q["may_rewrite"], {"table": target.table})
     return bool(one(cur).does)

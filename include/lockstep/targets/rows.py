@@ -1,4 +1,4 @@
-"""The rows to publish: the winners' of an attempt, wherever they stand."""
+"""Selects the rows to publish: the winners' of an attempt, wherever they stand."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ Q = queries("lockstep.targets", "rows")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """So many rows for the target by this attempt; `source` stands in a FROM clause, `table` says which columns they have.
+    """The rows of an attempt for a target, `count` of them.
 
-    `of_one_stream` is known where they were read so.
+    `source` stands in a FROM clause, `table` has their columns.
+
+    `of_one_stream` is True if they are known to be of one stream.
     """
 
     attempt: AttemptId
@@ -35,18 +37,18 @@ class Rows:
 
     @property
     def batch_id(self) -> int:
-        """Whose rows they will be."""
+        """Returns the batch that will own the rows."""
         return self.attempt.batch_id
 
 
 def range_rows(attempt: AttemptId, stream_id: int, count: int) -> Rows:
-    """The rows that a task has copied of one range, rejects left out."""
+    """Returns the rows that a task has copied of one range, without rejects."""
     table = rows_of(stream_id)
     return Rows(attempt, count, ".".join(table.strings), sql.SQL(Q["of_range"]).format(table=table), of_one_stream=True)
 
 
 def staged_rows(attempt: AttemptId, count: int, place: int = 0) -> Rows:
-    """The rows that the attempt's winners have staged for the target at this place, rejects left out."""
+    """Returns the rows that the attempt's winners have staged for the target at this place, without rejects."""
     named = {"batch_id": sql.Literal(attempt.batch_id), "token": sql.Literal(attempt.token)}
     source = sql.SQL(Q["of_winners"]).format(table=staging(attempt, place), **named)
     return Rows(attempt, count, f"{STAGING_SCHEMA}.{attempt.beside(place)}", source)

@@ -1,4 +1,4 @@
-"""Which place a pipeline's results live in, found from its definition and from the addresses that are set."""
+"""Finds the place of a pipeline's results, from its definition and from the addresses that are set."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def results_of(pipeline: Pipeline, dsn: str, stores: Mapping[str, str]) -> Results:
-    """The place of the results; `dsn` is the ledger's, `stores` are addresses by name. Nothing is asked yet."""
+    """Returns the place of the results, without asking it. `dsn` is the ledger's, `stores` are addresses by name."""
     require_address(pipeline.name, pipeline.store, stores)
     match pipeline.store:
         case None:

@@ -1,4 +1,4 @@
-"""How an accumulated target's key and totals are written in SQL: as staged, as kept, as a row."""
+"""Writes an accumulated target's key and totals in SQL: as staged, as kept, as a row."""
 
 from __future__ import annotations
 
@@ -32,13 +32,16 @@ ADDED = {
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The pieces of SQL; `t` is a staged or a target's row, `c` a contribution, `l` and `k` are what contributions come to."""
+    """The pieces of SQL for a target.
+
+    `t` is a staged or a target's row. `c` is a contribution. `l` and `k` are what contributions come to.
+    """
 
     target: Accumulate
     types: Mapping[str, str]
 
     def parts(self) -> dict[str, Composable]:
-        """Every piece by the name that the queries give it."""
+        """Returns every piece by the name that the queries give it."""
         keys, totals = self.target.key, self.target.totals
         names = [total.name for total in totals]
         return {
@@ -93,7 +96,7 @@ class Written:
 
 
 def written(cur: cursor, target: Accumulate) -> dict[str, Composable]:
-    """The pieces for the target as it stands in the database."""
+    """Returns the pieces for the target as it stands in the database."""
     return Written(target, columns_of(cur, target.table)).parts()
 
 

@@ -1,4 +1,4 @@
-"""Upsert: the newest record of a key is the key's row, whatever order batches and lanes bring the records in (T12)."""
+"""Keeps each key's row at its newest record, whatever order batches and lanes bring the records in (T12)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ REPLAY = (
 
 
 def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
-    """Inserts, updates and deletes so that each key's row is its newest record; older records are counted as superseded."""
+    """Inserts, updates and deletes so that each key's row is its newest record.
+
+    Counts older records as superseded.
+    """
     parts = _parts(cur, target, rows)
     values = {"batch_id": rows.batch_id, "target": target.table, "table": target.table}
 
@@ -80,7 +83,7 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
 
 
 def inserted_new(cur: cursor, run: Callable[[str], int]) -> int:
-    """Inserts rows of keys that had none a moment ago; returns how many."""
+    """Inserts rows of keys that had none a moment ago. Returns how many."""
     cur.execute("savepoint no_key_is_there")
     try:
         return run("insert_rows")
@@ -154,7 +157,10 @@ def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
 
 
 def withdraw(cur: cursor, target: Upsert, batch_id: int, stream_id: int | None = None) -> dict[str, int]:
-    """Deletes the rows, and forgets the deletions, that are the work of a replayed record; publishing does them again."""
+    """Deletes the rows, and forgets the deletions, that are the work of a replayed record.
+
+    Publishing does them again.
+    """
     table = table_name(target.table)
     cur.execute(Q["lock_target"], {"table": target.table})
     replaced = {"batch_id": batch_id, "stream_id": stream_id}

@@ -1,4 +1,7 @@
-"""Results in a Postgres of their own, or in the ledger's beside its transaction: a delivery is one transaction there."""
+"""Keeps results in a Postgres of their own, or in the ledger's beside its transaction.
+
+A delivery is one transaction there.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ ROWS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """A Postgres that holds results; `role` is who writes them in the ledger's own database, None is the login of another."""
+    """A Postgres that holds results. `role` writes them in the ledger's own database, None is the login of another."""
 
     dsn: str = field(repr=False)
     place: Place = LEDGER
@@ -66,7 +69,10 @@ class Warehouse:
                 )
 
     def make(self, folder: PipelineFolder) -> str:
-        """Runs target.sql there, and makes room for what a delivery notes beside the results; a ledger is no such place."""
+        """Runs target.sql there, and makes room for what a delivery notes beside the results.
+
+        Refuses the database of a ledger.
+        """
         pipeline = folder.pipeline
         if folder.target_sql is None:
             raise BadDefinition(f"{pipeline.name}: {folder.path.name}/target.sql is missing")
@@ -93,28 +99,28 @@ class Warehouse:
         arrival.take(cur, delivery)
 
     def bring(self, delivery: Delivery) -> dict[str, int]:
-        """The rows become results in one transaction; behind a newer delivery of the same offsets they do not."""
+        """Makes the rows results in one transaction. Refuses behind a newer delivery of the same offsets."""
         with self._refusing(delivery), self._transaction() as cur:
             effect = arrival.bring(cur, delivery, self.place, notes_streams=self.role is None)
             reach("deliver.written")
         return effect
 
     def seen(self, pipeline: Pipeline) -> tuple[Seen, ...]:
-        """What deliveries have noted, and what the rows themselves say."""
+        """Returns what deliveries have noted, and what the rows themselves say."""
         table = pipeline.first.table
         with self._transaction() as cur:
             cur.execute(sql.SQL(Q["seen"]).format(target=table_name(table)), {"target": table})
             return tuple(Seen(*row) for row in every(cur))
 
     def counts(self, pipeline: Pipeline, ranges: Sequence[Range]) -> dict[Range, Found]:
-        """Rows, offsets and digest of each range, by one statement."""
+        """Returns rows, offsets and digest of each range, by one statement."""
         with self._transaction() as cur:
             statement = sql.SQL(Q["count_ranges"]).format(target=table_name(pipeline.first.table))
             cur.execute(statement, arrival.arrays(ranges))
             return {tuple(row[:3]): (row.rows, row.records, int(row.sum), int(row.squares)) for row in every(cur)}
 
     def stranger(self, pipeline: Pipeline, owners: Sequence[tuple[int, int, int, int]]) -> str | None:
-        """The first row whose batch does not own its offset."""
+        """Returns the first row whose batch does not own its offset."""
         values = arrival.arrays([owner[1:] for owner in owners]) | {"batches": [owner[0] for owner in owners]}
         values["of_pipeline"] = sorted(set(values["streams"]))
         with self._transaction() as cur:
@@ -123,7 +129,7 @@ class Warehouse:
         return "stream {} offset {} names batch {}".format(*row) if row else None
 
     def offsets(self, pipeline: Pipeline, stream_id: int) -> Iterator[int]:
-        """Through a server-side cursor: memory stays flat."""
+        """Yields the offsets through a server-side cursor, so that memory stays flat."""
         with closing(self._connect()) as conn, conn.cursor() as plain, conn.cursor(name="offsets") as cur:
             plain.execute("set local idle_in_transaction_session_timeout = 0")  # Kafka is read in between
             cur.itersize = ROWS_AT_ONCE
@@ -133,7 +139,7 @@ class Warehouse:
                 yield row[0]
 
     def rows_of_offset(self, pipeline: Pipeline, stream_id: int, offset: int) -> list[dict[str, Any]]:
-        """What one record became."""
+        """Returns the rows that one record became."""
         with self._transaction() as cur:
             statement = sql.SQL(Q["rows_of_record"]).format(target=table_name(pipeline.first.table))
             cur.execute(statement, {"stream_id": stream_id, "offset": offset})
@@ -142,13 +148,16 @@ class Warehouse:
 
     @contextmanager
     def reading(self) -> Iterator[cursor]:
-        """A transaction in the store, for who asks it questions of his own."""
+        """Opens a transaction in the store for the caller's own questions."""
         with self._transaction() as cur:
             yield cur
 
     @contextmanager
     def _refusing(self, delivery: Delivery) -> Iterator[None]:
-        """What the store says against the rows is said in one line; a lost connection is no such thing."""
+        """Turns the store's refusal of the rows into `BadData`, in one line.
+
+        A lost connection is no such refusal.
+        """
         try:
             yield
         except psycopg2.DatabaseError as error:
@@ -172,5 +181,5 @@ class Warehouse:
 
 
 def own_database(dsn: str) -> Warehouse:
-    """The ledger's own database, written as the committer."""
+    """Returns the ledger's own database, written as the committer."""
     return Warehouse(dsn, LEDGER, COMMITTER)
