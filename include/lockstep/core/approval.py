@@ -1,4 +1,4 @@
-"""Decides who may approve a request of another person (four eyes)."""
+"""Decides if a person may approve the request of another one (four eyes)."""
 
 from __future__ import annotations
 

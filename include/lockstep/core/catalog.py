@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 SUBJECT = "ledger"
 FUNCTIONS = "take its text from the newest file of ledger/migrations that has it, and run it as lockstep_owner"
-# What an administrator may add without a promise in danger: to read, to look up faster, to keep aside.
+# Additional objects of these kinds endanger no promise: they read, speed up look-ups, or keep data aside.
 HARMLESS = frozenset({"owner", "column", "constraint", "index"})
 TO_READ = frozenset({"select"})
 _BETWEEN_PRIVILEGES = re.compile(r",(?![^()]*\))")  # a comma, but not of the columns in brackets

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SUBJECT = "database"
 OLDEST = 150_000
 DURABLE = ("on", "remote_apply")
-BESIDES_TASKS = 4  # the driver, its lease, the commit, and whoever looks
+BESIDES_TASKS = 4  # the driver, its lease, the commit, and one to look with
 SHORTEST_IDLE = timedelta(seconds=60)
 LONGEST_IDLE = timedelta(minutes=5)
 LOST = "a crash can take back what was acknowledged: rows or offsets that everybody took for committed"

@@ -13,7 +13,7 @@ CLOCK = "use run.planned_at"
 CHANCE = "take it from the record, such as F.xxhash64 of its columns; where it is a time, use run.planned_at"
 PLACE = "take it from _stream and _offset; where it is a time, use run.planned_at"
 SPARK = "pyspark.sql.functions."
-# What Spark calls them in a plan, whoever wrote them there: `F.now()`, `F.expr("now()")`, SQL.
+# Spark's names for them in a plan, however they were written: `F.now()`, `F.expr("now()")`, SQL.
 EXPRESSIONS = {
     **dict.fromkeys(("current_timestamp", "current_date", "curdate", "current_time", "localtimestamp", "now"), CLOCK),
     **dict.fromkeys(("rand", "randn", "random", "uuid", "shuffle", "randstr", "uniform", "sample"), CHANCE),
@@ -88,7 +88,7 @@ def _calls(node: ast.AST, names: Mapping[str, str], function: str) -> Iterator[D
 def _remedy(call: ast.Call, name: str) -> str | None:
     if name in SEEDED and (call.args or call.keywords):
         return None
-    if name in WITHOUT_ARGUMENTS:  # with one they tell of what they are given, but for now(zone)
+    if name in WITHOUT_ARGUMENTS:  # with an argument they depend on it alone, except now(zone)
         return CLOCK if not (call.args or call.keywords) or name.endswith(".now") else None
     return CALLS.get(name) or (CHANCE if name.startswith(CHANCES) else None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# What an error names when an outside system was away or did not let us in.
+# Names in the errors of an outside system that was away or refused access.
 AWAY = (
     "AuthenticationException",
     "AuthorizationException",

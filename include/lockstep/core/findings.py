@@ -91,7 +91,7 @@ class Finding:
                 raise ValueError(f"a finding's {name} is one line: {text!r}")
 
 
-Judged = list[Finding | None]  # None: looked at, and nothing found
+Judged = list[Finding | None]  # None: the check found nothing
 
 
 def problem(check: Check, subject: str, found: str, why: str, remedy: str) -> Finding:

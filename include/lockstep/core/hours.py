@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 HOUR = timedelta(hours=1)
 MOST = 48  # hours that one look completes
-FURTHEST = timedelta(days=7)  # before the first look: hours that lie further back are not told one by one
+FURTHEST = timedelta(days=7)  # before the first look: older hours are not announced one by one
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -62,7 +62,7 @@ OURS = {
     "transactional.id": "nothing is produced",
     "value.deserializer": "decoding is the pipeline's format",
 }
-# What Airflow's own consumers are given in a connection, and what makes no difference to us.
+# Options for Airflow's own consumers in a connection. They make no difference to us.
 FOR_CONSUMERS = frozenset(
     {"auto.offset.reset", "enable.auto.commit", "group.id", "group.instance.id", "isolation.level"}
 )

@@ -73,7 +73,7 @@ COMMITS = (
     *CONTENTS,
     *ERASURES,
 )
-# (role, privilege, table): what a run cannot do without.
+# (role, privilege, table): the grants that a run needs.
 GRANTS = (
     *((role, "SELECT", table) for role in OF_A_RUN for table in (*HISTORY, *CHANGING)),
     *(("lockstep_planner", "INSERT", table) for table in ("pipeline", *PLANS)),
@@ -115,10 +115,10 @@ class LedgerFacts:
 
     login: str
     applied: Mapping[int, str] | None
-    roles: Mapping[str, bool]  # those that exist; whether the login may `set role` to it
+    roles: Mapping[str, bool]  # existing roles; True if the login may `set role` to it
     lacking: Sequence[Grant]
-    rewriting: Sequence[Grant]  # what lets a role change history
-    excess: Sequence[str] = ()  # what the login may beyond a run: `superuser`, `createrole`, ..., the owner's role
+    rewriting: Sequence[Grant]  # grants that let a role change history
+    excess: Sequence[str] = ()  # rights of the login beyond a run: `superuser`, `createrole`, ..., the owner's role
 
     @property
     def named(self) -> frozenset[str]:

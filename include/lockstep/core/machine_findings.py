@@ -37,8 +37,8 @@ class MachineFacts:
     """The facts of this machine and its Python. A thing that was not found is explained in words."""
 
     versions: Mapping[str, str | None]  # by distribution; None where it is not installed
-    java: str | None  # why there is none; None when there is
-    jars: Sequence[str] | str  # their file names, or why there are none
+    java: str | None  # the reason why there is none, or None if there is one
+    jars: Sequence[str] | str  # their file names, or the reason why there are none
     cores: int | None  # that Spark works on; None on a cluster of its own
     spark_memory: int | None  # bytes of the process that Spark runs in here; None on a cluster
     memory: int | None  # bytes of the machine, or of the container
@@ -121,7 +121,7 @@ def memory(facts: MachineFacts) -> Finding | None:
 def limits_findings(pipeline: Pipeline, facts: MachineFacts, bytes_per_record: float | None) -> Judged:
     """Warns if a batch at its limits does not fit in memory. A transform may shuffle or cache all of it."""
     if facts.spark_memory is None:
-        return []  # a cluster's memory is not to be seen from here
+        return []  # a cluster's memory is not visible from here
     largest = largest_batch(pipeline.limits, bytes_per_record)
     if largest is None or largest <= facts.spark_memory:
         return [None]

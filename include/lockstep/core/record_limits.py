@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from lockstep.core.errors import BadDefinition
 
 MEGABYTE = 2**20
-MOST_BYTES = 512 * MEGABYTE  # what the JVM, Arrow and Postgres all hold in one value
+MOST_BYTES = 512 * MEGABYTE  # the most that the JVM, Arrow and Postgres all hold in one value
 
 
 @dataclass(frozen=True, slots=True)

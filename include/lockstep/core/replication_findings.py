@@ -9,7 +9,7 @@ from lockstep.core.findings import Check, Finding, Judged, problem, warning
 SUBJECT = "database"
 SYNCHRONOUS = ("sync", "quorum")
 WRITABLE = ("read-write", "primary")
-# What a COMMIT that does not wait for everything may lose, by the value of synchronous_commit.
+# The possible loss of a COMMIT that does not wait for everything, by the value of synchronous_commit.
 LOSES = {
     "local": "COMMIT waits for no standby: a failover can take back what was acknowledged",
     "remote_write": "COMMIT waits for no disk of a standby: a crash there and a failover take back what was acknowledged",

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 STAGING_SCHEMA = "lockstep_staging"
 COPY_SIZE = 2**20  # bytes that COPY is handed at a time
-NO_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)  # where there is no batch, as on the empty frame that `check` asks
+NO_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)  # for no batch, as on the empty frame of `check`
 
-# Every staging table begins with these; the decoded columns follow. `_task` is Spark's task attempt id: rows of tasks
-# that are in no kept manifest are never published. The last four are filled for rejects only, and the bytes for every record
-# where an expectation may yet put it aside.
+# Every staging table begins with these columns, and the decoded ones follow. `_task` is Spark's task attempt id. Rows of
+# tasks that are in no kept manifest are never published. The last four are filled for rejects only. The bytes are filled
+# for every record if an expectation may yet quarantine it.
 RESERVED_COLUMNS = (
     ("_stream", "integer"),
     ("_offset", "bigint"),
@@ -38,7 +38,7 @@ RESERVED_COLUMNS = (
     ("_headers", "text"),
 )
 
-# What a transform does not pass on, kept beside it where an expectation may put a record aside.
+# Columns that a transform does not pass on. They are kept beside it if an expectation may quarantine a record.
 RAW_COLUMNS = tuple(
     (name, type_)
     for name, type_ in RESERVED_COLUMNS
@@ -110,9 +110,8 @@ class AttemptId:
 class Run:
     """The facts of a batch that a transform may use.
 
-    They are the same at every attempt, so a retry gives the same rows.
-
-    `planned_at` is when the batch was recorded, in UTC. A replay has that of the replaying batch.
+    They are the same at every attempt, so a retry gives the same rows. `planned_at` is when the batch was recorded, in
+    UTC. A replay has that of the replaying batch.
     """
 
     pipeline: str

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})  # whose text in a record is their text in a row
-NAMED = 10  # so many wrong things are named, the others are counted
+EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})  # types whose text is the same in a record and in a row
+NAMED = 10  # errors that are named; the others are only counted
 
 Proves = Literal["coordinates", "contents", "nothing"]
 Against = Literal["ledger", "log"]
