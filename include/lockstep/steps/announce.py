@@ -22,7 +22,7 @@ LOCK_SECONDS = 0.2
 
 
 def announce(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
-    """Seals the chain, shows the positions as a consumer group's and drops what was staged, as best effort.
+    """Seals the chain, shows the positions as a consumer group's and drops the staged rows, as best effort.
 
     The next batch seals and shows what fails here.
     """

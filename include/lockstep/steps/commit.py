@@ -69,7 +69,7 @@ def _move(
 ) -> None:
     """Moves the offsets until it is known to be done.
 
-    Moves the results with them, unless `effect` says what results elsewhere came to.
+    Moves the results with them, unless they were moved elsewhere with this `effect`.
     """
     why = ""
     for _ in range(TRIES):
@@ -104,12 +104,12 @@ def _commit(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, effect
             return
         attempts.require_newest(cur, attempt)
         reach("commit.locked")
-        # One definition: what is published is what was staged and validated, and goes where it was meant to go.
+        # One definition: the published rows are the staged and validated ones, and go to the target they were made for.
         require_same_definition(cur, attempt, folder)
         ledger.require_validated(cur, attempt)
         reach("commit.fence_ok")
         if attempts.newest_attempt(cur, attempt.batch_id).unit == EACH_STREAM:
-            # Its tasks have moved results and offsets; what is left is to say that nothing of the batch is missing.
+            # Its tasks have moved results and offsets. It remains to prove that nothing of the batch is missing.
             require_whole(cur, attempt.batch_id)
             ledger.close(cur, attempt, {})
             reach("commit.closed")
@@ -128,7 +128,7 @@ def _commit(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, effect
             effect = publish_rows(cur, folder.pipeline, attempt, batch.lane, found.rows)
             reach("commit.published")
         else:
-            # Results are elsewhere; what was rejected is the ledger's all the same.
+            # Results are elsewhere. Rejects belong to the ledger all the same.
             record_elsewhere(cur, folder.pipeline, attempt, effect)
         contents.keep(cur, attempt, found.by_place, published(cur, folder.pipeline, attempt, found))
         # Offsets: commit rows, coverage, positions by compare-and-set; the constraints check them again at COMMIT.
@@ -169,7 +169,7 @@ def refused_by_target(pipeline: Pipeline, attempt: AttemptId, table: str) -> Ite
     try:
         yield
     except psycopg2.OperationalError:
-        raise  # the connection or a lock: nothing that the rows have done
+        raise  # the connection or a lock: the rows are not the cause
     except psycopg2.DatabaseError as error:
         constraint = f" by {error.diag.constraint_name}" if error.diag.constraint_name else ""
         raise BadData(
@@ -186,7 +186,7 @@ def _give_up(at: Surroundings, attempt: AttemptId, reason: str) -> None:
 
 
 def _end_stagers(at: Surroundings, attempt: AttemptId) -> None:
-    """Ends sessions that still write into a validated attempt's staging. They may hold what is to be attached."""
+    """Ends sessions that still write into a validated attempt's staging. They may hold a table to be attached."""
     with transaction(at.conn, None) as cur:
         ledger.end_stagers(cur, attempt.stager)
 

@@ -77,8 +77,8 @@ def abandon(conn: connection, batch_id: int, person: Person) -> bool:
 def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: OffsetRange, person: Person) -> Loss:
     """Records offsets that the log has deleted as lost and moves the position behind them (T8).
 
-    They must begin at the position or lie in what was skipped. They must end at or below log start, because offsets
-    that can still be read are not lost.
+    They must begin at the position or lie in skipped offsets. They must end at or below log start, because offsets that
+    can still be read are not lost.
     """
     partition = lost.topic_partition.partition
     view = broker.view(pipeline.topic)  # before the transaction, never inside (T6); a log's start only grows
@@ -90,7 +90,7 @@ def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: Offs
                 f"{stream.topic_partition}: the partition is gone; its position is {stream.position}",
                 next_command=f"lockstep retire {pipeline.name} --partition {partition} --reason ...",
             )
-        if lost.from_offset < stream.start_offset:  # what an older stream of the same log has skipped
+        if lost.from_offset < stream.start_offset:  # an older stream of the same log has skipped them
             older = requests.log_streams(cur, pipeline.name, view)
             stream = next((s for s in older if s.partition == partition and lost.from_offset < s.position), stream)
         item = StreamRange(stream.stream_id, lost)

@@ -43,7 +43,7 @@ WHY = {
     Check.TOPIC: "the pipeline has nothing to read",
     Check.DEFINITION: "a pipeline that does not load does not run, and what it needs cannot be looked at",
 }
-TASKS = 8  # on a cluster, whose cores are not to be seen from here
+TASKS = 8  # for a cluster, whose cores are not visible from here
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,8 @@ def doctor(
 ) -> Report:
     """Looks at everything that can be reached.
 
-    A system that is away is one finding, and the others are still looked at.
-
-    Without `named`, a pipeline that has neither topic nor table is only a warning: nobody has begun with it.
+    A system that is away is one finding, and the others are still looked at. Without `named`, a pipeline that has
+    neither topic nor table is only a warning: nobody has begun with it.
     """
     judged: Judged = [*machine_findings(machine), *(_away(Check.DEFINITION, "pipelines", each) for each in broken)]
     told: dict[str, _OfLedger] = {}
@@ -118,7 +117,7 @@ def _of_postgres(
             if ledger.applied == migrations:
                 with transaction(conn, None) as cur:
                     judged += catalog_findings(deviating(cur), ledger.named)
-            # what lives in another store is asked for before each read
+            # targets in another store are checked before each read
             for pipeline in (one for several in pipelines if several.store is None for one in several.each()):
                 judged += target_findings(pipeline.name, _target(conn, pipeline))
             if ledger.lets_read(READER) and set(migrations) <= set(ledger.applied or ()):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 COORDINATES = ["_stream", "_offset"]
 COORDINATES_KEPT = 20
-# So many violating rows of one expectation are looked up at most: what is wrong with more of them is no record.
+# The most violating rows of one expectation that are looked up. If there are more, no single record is wrong.
 ROWS_LOOKED_UP = 100_000
 WINNERS = """
 select t.* from {schema}.{table} t

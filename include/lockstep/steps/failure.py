@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lockstep.steps.surroundings import Surroundings
 
 
-# The outside system was away or in the way: what is staged is as good as before.
+# The outside system was away or in the way: the staged rows are as good as before.
 TRY_AGAIN = (Superseded, LockTimeout, Unreachable)
 
 

@@ -49,7 +49,7 @@ def hand_over(conn: connection, table: str, giver: str, receiver: Pipeline, pers
             f"{receiver.name}: its definition writes {names}, not {table}",
             next_command=f"lockstep check {receiver.name}",
         )
-    first, second = sorted((giver, receiver.name))  # one order for everybody who takes two
+    first, second = sorted((giver, receiver.name))  # one lock order for every caller that takes two
     with deciding(conn, first) as cur:
         lock_pipeline(cur, second)
         owners.lock(cur, its)

@@ -71,7 +71,7 @@ class Lease:
                 with transaction(conn, STAGER) as cur:
                     ours = attempts.renew_lease(cur, self._attempt)
             except LockTimeout:
-                continue  # somebody works on the row: waiting for a lock is no sign of having lost it
+                continue  # somebody works on the row: waiting for its lock does not mean that the lease is lost
             except Refusal:
                 conn = None  # the database is away; the lease runs out by itself if it stays away
                 continue

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The streams whose leader epoch changed.
+    """The streams whose leader epoch changed, and the broken ones among them.
 
     `compared` has the (position, epoch) at which each was compared. `broken` has the reason for each that is broken.
     """
@@ -142,7 +142,7 @@ def _difference(broker: Broker, stream: Stream, view: TopicView, known: Any | No
     """
     bounds = view.bounds[stream.partition]
     if stream.leader_epoch is None or bounds.stable_end < stream.position:
-        return None  # nothing to compare with; a truncated log is told by its end
+        return None  # nothing to compare with, or a truncated log, which its end tells
     where = f"the log lost its end and grew past the position {stream.position} again: the record at offset "
     last = stream.position - 1 if known is None else known.last_offset
     for record in _nearest_below(broker, stream, view, max(bounds.log_start, last)):

@@ -61,7 +61,7 @@ def restored(
         ledger.pass_over(cur, evidence)
         decisions.record(cur, pipeline.name, "restored", person, _detail(evidence))
     if told:
-        with suppress(Unreachable):  # lag tools show too little until the positions are there again, and nothing else
+        with suppress(Unreachable):  # without them lag tools show too little, and nothing else is wrong
             set_back(broker, group, pipeline.topic, {s.partition: s.position for s in streams})
     return Restored(evidence, needs(pipeline, evidence), recorded=True)
 

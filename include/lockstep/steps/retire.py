@@ -66,7 +66,7 @@ def retire(
     well = {stream.partition for stream in streams} - {stream.partition for stream in sick}
     starts = _starts(view, sick, well, all_partitions=partition is None)
     for stream in (s for s in sick if s.partition in starts and start != LOG_START and _is_same_log(s, view)):
-        # Of a log that ends within a planned batch, nothing past the position was committed.
+        # In a log that ends within a planned batch, nothing past the position was committed.
         is_whole = stream.stream_id not in broken and view.bounds[stream.partition].stable_end >= stream.position
         begin = stream.position if is_whole and start == TRUNCATION else None
         starts[stream.partition] = _start(broker, pipeline, view, stream, start) if begin is None else begin

@@ -61,9 +61,8 @@ def run(
 ) -> Report:
     """Plans one batch, of the live lane or of a request.
 
-    If there is one, it stages, validates, commits and announces it.
-
-    A batch that another run has done is no failure. An interrupt frees the batch and leaves it for the next run.
+    If there is one, it stages, validates, commits and announces it. A batch that another run has done is no failure. An
+    interrupt frees the batch and leaves it for the next run.
     """
     require_address(folder.pipeline.name, folder.pipeline.store, at.stores)
     seconds: dict[str, float] = {}

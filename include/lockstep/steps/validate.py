@@ -45,7 +45,7 @@ def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, ha
             return
         after = log_starts(at, folder.pipeline.name, attempt.batch_id)
         with transaction(at.conn, STAGER) as cur:
-            attempts.require_newest(cur, attempt)  # what was superseded may have been swept away
+            attempts.require_newest(cur, attempt)  # the staging of a superseded attempt may be gone
             require_same_definition(cur, attempt, folder)
             totals = attempts.stream_totals(cur, attempt)
             rows = sum(total.rows for total in totals)
@@ -135,7 +135,7 @@ def _put_aside(
             rejected=total.rejected + gone[total.stream_id].records,
             quarantined=gone[total.stream_id].records,
             rows=total.rows - gone[total.stream_id].rows,
-            # The digests of what was staged, less those of what has gone: a change since then stays a change.
+            # The digests of the staged rows, less those of the quarantined ones. A change since then still shows.
             rows_digest=_less(total.rows_digest, gone[total.stream_id].rows_digest),
             rejects_digest=_less(total.rejects_digest, -gone[total.stream_id].rejects_digest),
         )

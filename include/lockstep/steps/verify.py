@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lockstep.core.registry import Registry
     from lockstep.targets.delivery import Results
 
-DECODING = ("format", "envelope", "transform", "decode")  # the parts of a definition that make values of bytes
+DECODING = ("format", "envelope", "transform", "decode")  # the parts of a definition that turn bytes into values
 
 
 def verify(
@@ -61,7 +61,7 @@ def verify(
     view = broker.view(pipeline.topic) if deep else None
     with snapshot(conn, READER) as cur:
         _require_definition(cur, pipeline, elsewhere=results is not None)
-        # These look at whole tables, and a wrong estimate makes hours of it.
+        # These checks read whole tables. After a wrong estimate, a nested loop takes hours.
         cur.execute("set local enable_nestloop = off")
         checks = [
             _guards(cur),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lockstep.steps.verify_log import Log
 
 CONTENTS = "every row is what its record says"
-REJECT = -1  # stands where a row has its ordinal
+REJECT = -1  # stands in place of an ordinal
 
 
 def appended(log: Log, streams: Sequence[Any]) -> list[Check]:

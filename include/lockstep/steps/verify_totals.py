@@ -155,7 +155,7 @@ def _compare(
         one, other = read.get(key), kept.get(key)
         called = f"{where}: key {', '.join(key)}"
         if miscount := _miscount(one, other):
-            for each in wrong:  # what is counted wrong is added up wrong, too
+            for each in wrong:  # a wrong count makes wrong totals, too
                 each.add(f"{called}{miscount}")
         if one is None or other is None:
             continue
