@@ -37,7 +37,7 @@ def publish(cur: cursor, target: Accumulate, rows: Rows) -> dict[str, int]:
 
 
 def withdraw(cur: cursor, target: Accumulate, batch_id: int) -> dict[str, int]:
-    """Takes out what the replaced segments contributed.
+    """Takes out the contributions of the replaced segments.
 
     Totals of the keys they touched become those of what is left.
     """

@@ -33,7 +33,7 @@ CHECKS: dict[str, tuple[str, Proves]] = {
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one segment adds to one key: the number of records, the newest offset, and each exact total."""
+    """The contribution of one segment to one key: the number of records, the newest offset, and each exact total."""
 
     records: int
     offset: int

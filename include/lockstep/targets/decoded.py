@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lockstep.core.verification import Segment, Wrong
 
 Q = queries("lockstep.targets", "decoded")
-# Types whose values Postgres compares; those of any other type are compared as it writes them.
+# Types whose values Postgres compares. Values of any other type are compared as the text that it writes.
 COMPARED = (
     "bigint",
     "boolean",

@@ -39,10 +39,8 @@ class NewerArrival(Superseded):
 class Delivery:
     """The rows of one attempt for these offsets, `count` of them.
 
-    They lie in the folder `spool` until they are brought.
-
-    `columns` are the decoded ones with their staged types. `epochs` order the streams. A replay takes old rows out
-    first.
+    They lie in the folder `spool` until they are brought. `columns` are the decoded ones with their staged types.
+    `epochs` order the streams. A replay takes old rows out first.
     """
 
     pipeline: Pipeline

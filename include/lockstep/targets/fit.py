@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Q = queries("lockstep.targets", "fit")
 COORDINATES = {"_stream": "integer", "_offset": "bigint", "_ordinal": "integer", "_batch": "bigint"}
 READ_FROM_TEXT = frozenset({"uuid", "json", "jsonb"})
-# What holds every value of a type as it is, beside the type itself.
+# Types that hold every value of a type as it is, beside the type itself.
 WIDER = {
     "smallint": ("integer", "bigint", "numeric"),
     "integer": ("bigint", "numeric"),
@@ -86,9 +86,7 @@ def require_key(cur: cursor, pipeline: Pipeline) -> None:
     table = target.table
     key = {"_stream", "_offset", "_ordinal"} if isinstance(target, Append) else set(target.key)
     if isinstance(target, Append) and not isinstance(pipeline.guarantee, Delivered) and is_by_batch(cur, table):
-        key.add(
-            "_batch"
-        )  # unique within a partition is what Postgres can keep; no offset is two batches' by the ledger
+        key.add("_batch")  # Postgres can keep it unique within a partition; the ledger gives no offset to two batches
         if isinstance(pipeline.guarantee, PerPartition):
             raise Refusal(
                 f"{name}: target {table} is partitioned by _batch, and only PerBatch commits a batch as a whole",

@@ -24,9 +24,8 @@ Q = queries("lockstep.targets", "rows")
 class Rows:
     """The rows of an attempt for a target, `count` of them.
 
-    `source` stands in a FROM clause, `table` has their columns.
-
-    `of_one_stream` is True if they are known to be of one stream.
+    `source` stands in a FROM clause, `table` has their columns. `of_one_stream` is True if they are known to be of one
+    stream.
     """
 
     attempt: AttemptId

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from lockstep.core.targets import Accumulate, Total
 
-# A total over staged rows; what several of them come to; what a row's becomes when another is added.
+# A total over staged rows, several totals combined, and a row's total with another one added.
 STAGED = {Count: "count({of})", Sum: "sum({of})", Min: "min({of})", Max: "max({of})"}
 COMBINED = {Count: "sum({kept})", Sum: "sum({kept})", Min: "min({kept})", Max: "max({kept})"}
 ADDED = {
     Count: "t.{name} + excluded.{name}",
-    Sum: "coalesce(t.{name} + excluded.{name}, t.{name}, excluded.{name})",  # null is what nothing was added to
+    Sum: "coalesce(t.{name} + excluded.{name}, t.{name}, excluded.{name})",  # null: nothing was added to it
     Min: "least(t.{name}{ordered}, excluded.{name})",
     Max: "greatest(t.{name}{ordered}, excluded.{name})",
 }

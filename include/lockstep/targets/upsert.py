@@ -60,7 +60,7 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     elif newest < rows.count and not rows.of_one_stream:  # some key came more than once
         run("moved_within")
         _refuse_moved_key(cur, target)
-    run("lock_target")  # not before: what is staged is nobody else's, and sorting it takes its time
+    run("lock_target")  # not earlier: no other session uses the staged rows, and sorting them takes time
     # Each step joins all keys, so those that would find nothing are left out.
     there, deletions = told("look_up"), told("deletions")
     if target.order_by is None and there.moved:
@@ -87,7 +87,7 @@ def inserted_new(cur: cursor, run: Callable[[str], int]) -> int:
     cur.execute("savepoint no_key_is_there")
     try:
         return run("insert_rows")
-    except errors.UniqueViolation:  # a stranger has written one meanwhile, or another key of the table is broken
+    except errors.UniqueViolation:  # another session has written one meanwhile, or another key of the table is violated
         cur.execute("rollback to savepoint no_key_is_there")
         return run("upsert_rows")
 
