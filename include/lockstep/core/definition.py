@@ -82,10 +82,10 @@ class Limits:
 class Pipeline:
     """One topic into one target or several. The name is the pipeline's identity in the ledger, for good.
 
-    Several targets are a tuple: each batch is published to all of them in the one transaction, in the tuple's order.
-    Results live in the ledger's own database, unless `store` says where else; `guarantee` says what a crash can cost.
-    `reject_retention` is how many days a reject keeps its bytes: for good without it.
-    A transform whose rows hang on anything but its records is a fault of `check`, unless `nondeterministic` says that it may.
+    Several targets are a tuple. Each batch is published to all of them in one transaction, in the tuple's order.
+    Results live in the ledger's own database, unless `store` names another place. `guarantee` says what a crash can
+    cost. `reject_retention` is how many days a reject keeps its bytes. Without it, they stay for good. `check` reports a
+    transform whose rows depend on anything but its records, unless `nondeterministic` allows it.
     """
 
     name: str

@@ -123,9 +123,9 @@ class Run:
 class StageWork:
     """The reading of one attempt: exactly these ranges, into this staging table with these decoded columns.
 
-    `beside` has the columns of the targets behind the first, each of which has a staging table of its own.
-    `hidden` are records of one offset each that come without their bytes, for they end their reader. `after_task` is
-    set once a reader has died: of tasks up to this number nothing counts, and no short way is taken.
+    `beside` has the columns of the targets behind the first. Each of these has a staging table of its own.
+    `hidden` are records of one offset each that come without their bytes, because they end their reader. `after_task`
+    is set once a reader has died. Nothing of tasks up to this number counts, and no short way is taken.
     """
 
     pipeline: str

@@ -31,7 +31,7 @@ LOCK_SECONDS = 2
 class Upkept:
     """The result of an upkeep: removed rows of coverage, their streams, and what was left, with the reason.
 
-    `forgotten` are deletions of keys that no record can come back behind. `emptied` are rejects whose bytes have gone.
+    `forgotten` counts deletions of keys behind which no record can come back. `emptied` counts rejects whose bytes are gone.
     """
 
     merged: int

@@ -158,7 +158,7 @@ def _require_totals(name: str, target: Accumulate, columns: Sequence[Column], fo
 
 
 def holds_exactly(held: str, wanted: str, *, is_key: bool) -> bool:
-    """Whether a column of one type holds every value of the other as it is."""
+    """Returns True if a column of one type holds every value of the other as it is."""
     if held in {written_alike(wanted), *WIDER.get(wanted, ())} or (is_key and (wanted, held) == ("text", "uuid")):
         return True
     needed, room = _NUMERIC.match(wanted), _NUMERIC.match(held)

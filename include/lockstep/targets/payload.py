@@ -1,4 +1,4 @@
-"""Payload: the decoded columns as the target's types, and a refusal of any value that such a type would change."""
+"""Casts the decoded columns to the target's types, and refuses any value that such a type would change."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Payload:
 def payload(cur: cursor, table: str, rows: Rows) -> Payload:
     """Returns the columns of the rows, reserved ones left out, with the target's types for them.
 
-    Raises `BadData` for a value that its column cannot hold as it is. Casts cut texts and round numbers without an error.
+    Raises `BadData` for a value that its column cannot hold as it is. A cast cuts texts and rounds numbers without an error.
     """
     held = columns_of(cur, table)
     reserved = [name for name, _ in RESERVED_COLUMNS]
