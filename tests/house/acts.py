@@ -11,6 +11,7 @@ from lockstep.core.offsets import OffsetRange, TopicPartition
 from lockstep.core.person import Person
 from lockstep.steps import decisions, requests
 from lockstep.steps.commit import commit
+from lockstep.steps.erase import erase
 from lockstep.steps.plan import plan
 from lockstep.steps.preview import preview
 from lockstep.steps.reap import reap
@@ -105,6 +106,11 @@ class Acts:
         with self._at() as at:
             done = retire(at.conn, at.broker, self.pipeline, partition, ME, start)
             return {"retired": len(done.retired)}
+
+    def erase(self, key: str) -> dict:
+        with self._at() as at:
+            done = erase(at.conn, at.broker, self.pipeline, key, "id", ME, preview=False)
+            return {"erased": done.changed}
 
     def abandon(self) -> dict:
         batches = [b for (b,) in self.ask("select batch_id from lockstep.batch where state = 'planned' order by 1")]

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from crash.matrix.cells import CELLS, KINDS, LANES, ONCE, PRODUCT, points_in, strike
+from crash.matrix.cells import CELLS, ELSEWHERE, KINDS, LANES, ONCE, PRODUCT, points_in, strike
 from house.world import World
 from lockstep.adapters import postgres
 from lockstep.core.definition import AtLeastOnce, AtMostOnce, Idempotent, PerBatch, PerPartition
@@ -47,14 +47,19 @@ def impatient(request, monkeypatch):
 
 
 def test_the_matrix_names_every_fault_point_of_the_code_and_no_other():
-    named = points_in(*PRODUCT.rglob("*.py"))
+    named = points_in(*PRODUCT.rglob("*.py")) - ELSEWHERE.keys()
     assert {point for points in LANES.values() for point in points} == named
     assert points_in(ENGINE) == {point for point in named if point.startswith("task.")}
 
 
 def test_each_point_meets_each_kind_in_ci():
-    named = points_in(*PRODUCT.rglob("*.py"))
+    named = points_in(*PRODUCT.rglob("*.py")) - ELSEWHERE.keys()
     assert {(point, kind) for _, point, kind in ONCE} == {(point, kind) for point in named for kind in KINDS}
+
+
+@pytest.mark.parametrize(("point", "file"), ELSEWHERE.items())
+def test_a_point_of_no_lane_is_struck_by_a_test_of_its_own(point, file):
+    assert f"{point}=" in (PRODUCT.parents[1] / file).read_text()
 
 
 @pytest.mark.parametrize(("lane", "point", "kind"), ONCE)
