@@ -87,6 +87,9 @@ def counted_once(lines: Sequence[ManifestLine], records: Mapping[int, int]) -> t
 
 
 def suppressed(line: ManifestLine, rows: Sequence[int], records: int) -> ManifestLine:
-    """The line without rows that were dropped from staging, by target; `records` of those it calls written are gone."""
+    """Returns the line without rows that were dropped from staging, given by target.
+
+    `records` of those that it calls written are gone, too.
+    """
     rows_of = tuple(count - gone for count, gone in zip(line.rows_of, rows, strict=True)) if line.rows_of else ()
     return replace(line, written=line.written - records, rows=line.rows - sum(rows), rows_of=rows_of)

@@ -24,7 +24,7 @@ class Approver:
 
 
 def approver_of(response: Mapping[str, Any]) -> Approver | None:
-    """Returns the user of Airflow's response. Returns None where Airflow names none, as for a response that timed out."""
+    """Returns the user of Airflow's response, or None if it names none, as for a response that timed out."""
     user = response.get("responded_by_user") or {}
     if not user.get("id"):
         return None

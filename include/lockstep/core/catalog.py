@@ -1,4 +1,4 @@
-"""Compares the database's catalog with the one that migrations make, and names the statement that ends each difference."""
+"""Compares the database's catalog with the migrations' one, and names the statement that ends each difference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Object = tuple[str, str]  # kind and name
 
 @dataclass(frozen=True, slots=True, order=True)
 class Deviation:
-    """One object that is not as the migrations make it. `made` is empty for an additional one, `found` for a missing one."""
+    """One object that is not as migrations make it. `made` is empty if it is additional, `found` if it is missing."""
 
     kind: str
     name: str

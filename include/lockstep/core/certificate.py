@@ -64,7 +64,7 @@ def envelope(document: Document, algorithm: str, key: str, signature: str) -> st
 
 
 def mistakes(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the statements of a certificate that contradict one another: digests, totals, and offsets without a commit.
+    """Yields the contradictions within a certificate: digests, totals, and offsets without a commit.
 
     Raises `KeyError`, `TypeError` or `ValueError` for a document that is no certificate.
     """

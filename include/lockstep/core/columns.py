@@ -29,7 +29,7 @@ MAX_PRECISION = 38
 NUL = "\x00"
 NUL_REASON = "holds \\u0000, which Postgres cannot store"
 
-# A definition's type → the Postgres type of the staged column (COPY BINARY does no casts, so this must match to the bit).
+# The Postgres type of the staged column, by a definition's type. COPY BINARY does no casts: it must match to the bit.
 POSTGRES = {
     "string": "text",
     "boolean": "boolean",

@@ -49,7 +49,7 @@ __all__ = [
     "start_of",
 ]
 
-# Options that came later, with what leaving them out means: a definition that does not use them keeps its document and hash.
+# Later options with their defaults. A definition that does not use them keeps its document and hash.
 ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store", "reject_retention"))
 ADDED |= {"strict": False, "nondeterministic": False, "on_violation": REFUSE, "shared_with": ()}
 ADDED |= {"record_limits": asdict(RecordLimits())}
@@ -84,8 +84,8 @@ class Pipeline:
 
     Several targets are a tuple. Each batch is published to all of them in one transaction, in the tuple's order.
     Results live in the ledger's own database, unless `store` names another place. `guarantee` says what a crash can
-    cost. `reject_retention` is how many days a reject keeps its bytes. Without it, they stay for good. `check` reports a
-    transform whose rows depend on anything but its records, unless `nondeterministic` allows it.
+    cost. `reject_retention` is how many days a reject keeps its bytes. Without it, they stay for good. `check` reports
+    a transform whose rows depend on anything but its records, unless `nondeterministic` allows it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Erasing a key: in which column it stands, which pipelines can erase it, and how its bytes are found elsewhere."""
+"""Finds the column of a key to erase, refuses pipelines that cannot erase it, and finds its bytes elsewhere."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def erasable_column(pipeline: Pipeline, given: str | None) -> str:
 
 
 def refuse_told(person: Person, key: str) -> None:
-    """Refuses a reason, or a name, that holds the key: the ledger keeps both, and the chain their digest."""
+    """Refuses a reason, or a name, that holds the key. The ledger keeps both, and the chain keeps their digest."""
     pattern = re.compile(pattern_of(key))
     for what, text in (("reason", person.why), ("name of who decides", person.who)):
         if pattern.search(text):
@@ -57,7 +57,7 @@ def refuse_told(person: Person, key: str) -> None:
 
 
 def needles_of(*keys: str) -> tuple[bytes, ...]:
-    """Returns the byte strings by which a reject holds one of the keys: as it is, and as JSON escapes it."""
+    """Returns the byte strings by which a reject may hold one of the keys: plain, and as JSON escapes it."""
     forms = [form for key in keys for form in (key, json.dumps(key)[1:-1], json.dumps(key, ensure_ascii=False)[1:-1])]
     return tuple(dict.fromkeys(form.encode() for form in forms))
 
@@ -69,7 +69,7 @@ def pattern_of(*keys: str) -> str:
 
 
 def kind_of(type_: str) -> str | None:
-    """Returns how keys of a Postgres type are written: as text, as a whole number or as a uuid; None for other types."""
+    """Returns how keys of a Postgres type are written: `text`, `whole` or `uuid`. Returns None for other types."""
     base = type_.partition("(")[0]
     return "text" if base in TEXT else "whole" if base in WHOLE else UUID if base == UUID else None
 

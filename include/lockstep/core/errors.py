@@ -45,7 +45,10 @@ class BadData(Refusal):
 
 
 class ReaderDied(BadData):
-    """The process of a task ended while it read: a record that ends it, a machine that did, or no memory left."""
+    """The end of a task's process while it read.
+
+    A record may have ended it, the machine may have, or there was no memory left.
+    """
 
 
 class Superseded(Refusal):

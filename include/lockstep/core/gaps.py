@@ -55,10 +55,7 @@ class Seen:
     compacts: bool = False
 
     def kind(self, offset: int) -> Kind:
-        """Returns the kind of one offset.
-
-        Returns `MARKER_OR_COMPACTED` in a compacted log, because the two look alike.
-        """
+        """Returns the kind of one offset. In a compacted log, a marker and a compacted record look alike."""
         if offset < self.log_start:
             return Kind.TRIMMED
         if offset in self.committed:

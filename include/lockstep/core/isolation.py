@@ -1,4 +1,4 @@
-"""Isolation: which one record ends its reader's process, found by halving the ranges that the process died on."""
+"""Finds the one record that ends its reader's process, by halving the ranges that the process died on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_FATAL = 10  # records of one batch
 
 
 def halves(ranges: Sequence[StreamRange]) -> tuple[Ranges, Ranges]:
-    """Splits ranges in the middle of their offsets; their order stays."""
+    """Splits ranges in the middle of their offsets. Their order stays."""
     left = sum(item.offsets.span for item in ranges) // 2
     first, second = [], []
     for item in ranges:
@@ -33,11 +33,11 @@ def halves(ranges: Sequence[StreamRange]) -> tuple[Ranges, Ranges]:
 
 
 def fatal_record(ranges: Sequence[StreamRange], hidden: Ranges, dies: Dies) -> StreamRange | None:
-    """Finds one record that ends its reader, as a range of one offset; None where no record is proved to.
+    """Finds one record that ends its reader, as a range of one offset. Returns None if none is proved to.
 
-    `dies` reads ranges in a process of its own, without the bytes of the records in `hidden`. The proof has three parts:
-    a reader lives on other records, then dies twice on this one alone, then lives on it without its bytes. So no record
-    is blamed while the machine ends every reader.
+    `dies` reads ranges in a process of its own, without the bytes of the records in `hidden`. The proof has three
+    parts. A reader lives on other records. Then it dies twice on this record alone. Then it lives on this record
+    without its bytes. So no record is blamed while the machine ends every reader.
     """
     left, lived, untried = tuple(ranges), False, []
     while sum(item.offsets.span for item in left) > 1:
@@ -57,7 +57,7 @@ def fatal_record(ranges: Sequence[StreamRange], hidden: Ranges, dies: Dies) -> S
 
 
 def _shows_more(part: Ranges, hidden: Ranges) -> bool:
-    """Whether a part has offsets that are not hidden."""
+    """Returns True if a part has offsets that are not hidden."""
     offsets = {(item.stream_id, item.offsets.from_offset) for item in hidden}
     count = sum(
         item.stream_id == stream and item.offsets.from_offset <= offset < item.offsets.until_offset

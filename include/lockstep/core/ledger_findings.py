@@ -16,7 +16,7 @@ MIGRATE = "lockstep migrate"
 OF_A_RUN = ("lockstep_planner", "lockstep_stager", "lockstep_committer", "lockstep_partition", "lockstep_reader")
 ERASURES = ("erasure_salt", "erasure", "erasure_bound", "erased")
 ROLES = ("lockstep_owner", "lockstep_targets", *OF_A_RUN)
-# Rows that are never changed again; a batch, an attempt and a request are closed once, which a trigger guards.
+# Rows that never change again. A batch, an attempt and a request are closed once, which a trigger guards.
 HISTORY = (
     "definition",
     "batch_range",

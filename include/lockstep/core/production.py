@@ -1,4 +1,4 @@
-"""What is missing before strangers' money may hang on it: each point with what was found and the next command."""
+"""Lists what is missing for production, where money depends on the data: each point with the next command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENCRYPTED = ("ssl", "sasl_ssl")
 
 
 class Point(StrEnum):
-    """Everything that `doctor --production` asks; docs/operations.md says the same, point by point."""
+    """All points that `doctor --production` checks. docs/operations.md has the same points."""
 
     DOCTOR = "doctor"
     EMBEDDED = "embedded stack"
@@ -52,7 +52,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The way to one server: hosts that are not this machine, and whether it is encrypted, and to whom."""
+    """The way to one server: its hosts that are not this machine, and the encryption."""
 
     far: tuple[str, ...]
     encryption: str  # sslmode, security.protocol or the scheme of an address

@@ -22,9 +22,9 @@ STAGING_SCHEMA = "lockstep_staging"
 COPY_SIZE = 2**20  # bytes that COPY is handed at a time
 NO_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)  # for no batch, as on the empty frame of `check`
 
-# Every staging table begins with these columns, and the decoded ones follow. `_task` is Spark's task attempt id. Rows of
-# tasks that are in no kept manifest are never published. The last four are filled for rejects only. The bytes are filled
-# for every record if an expectation may yet quarantine it.
+# Every staging table begins with these columns, and the decoded ones follow. `_task` is Spark's task attempt id.
+# Rows of tasks that are in no kept manifest are never published. The last four are filled for rejects only.
+# The bytes are filled for every record if an expectation may yet quarantine it.
 RESERVED_COLUMNS = (
     ("_stream", "integer"),
     ("_offset", "bigint"),
