@@ -162,7 +162,7 @@ class RangeCommits:
             if task.lane != "live":
                 # No overlap: exactly the coverage that was planned to be replaced makes room.
                 ledger.give_way(cur, task.attempt, stream_id)
-            # Offsets: result, commit row, coverage, position by compare-and-set; the constraints check them again at COMMIT.
+            # Offsets: result, commit row, coverage, position by compare-and-set. Constraints check it at COMMIT.
             read = ranges.RangeRead(line, starts, contents)
             ranges.write_ledger(cur, task.attempt, item, read, task.lane, task.definition_hash)
             reach("range.before_commit")
@@ -212,7 +212,10 @@ class RangeCommits:
         return copied
 
     def _log_starts(self, item: StreamRange) -> tuple[int, int]:
-        """Returns the log's start before and after the read, on the same, whole log. Asks before the transaction (T6, T7)."""
+        """Returns the log's start before and after the read, on the same, whole log.
+
+        Asks before the transaction (T6, T7).
+        """
         task = self._task
         if self._view is None:
             self._view = task.broker.view(item.offsets.topic_partition.topic)

@@ -1,4 +1,4 @@
-"""Empty rejects: their bytes go when they are older than their pipeline keeps them."""
+"""Empties rejects: removes their bytes once they are older than their pipeline keeps them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LOCK_SECONDS = 2
 
 
 def empty_rejects(conn: connection, *, most: int = MOST) -> tuple[int, list[str]]:
-    """Empties old rejects of every pipeline; returns how many, and what was left with the reason.
+    """Empties old rejects of every pipeline. Returns how many, and what was left with the reason.
 
-    How long they are kept is the definition's `reject_retention`, which the database reads itself.
+    The definition's `reject_retention` says how long they are kept. The database reads it itself.
     """
     with transaction(conn, READER) as cur:
         pipelines = ledger.rejecting(cur)
@@ -32,7 +32,7 @@ def empty_rejects(conn: connection, *, most: int = MOST) -> tuple[int, list[str]
 
 
 def _empty(conn: connection, pipeline: str, most: int) -> int:
-    """Portion by portion, each a transaction of its own."""
+    """Empties portion by portion, each in a transaction of its own. Returns how many rejects."""
     emptied = 0
     while True:
         with transaction(conn, PLANNER, lock_seconds=LOCK_SECONDS) as cur:

@@ -1,4 +1,7 @@
-"""Erase: one decision takes a key out of targets and ledger, in one transaction, and keeps its records out from then on."""
+"""Erases a key from targets and ledger, by one decision in one transaction.
+
+Its records stay out from then on.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What an erasure took out: rows by table, remembered deletions, errors and verdicts that quoted the key.
+    """The result of an erasure: removed rows by table, deletions, and errors and verdicts that quoted the key.
 
-    `left` says what still holds the key. `held` are staging tables of dead attempts that a connection holds.
-    `changed` is False when nothing of the key was there and it had been erased before.
+    `left` says what still holds the key. `held` are staging tables of dead attempts that a connection holds. `changed`
+    is False when nothing of the key was there and it had been erased before.
     """
 
     column: str
@@ -43,7 +46,7 @@ class Erased:
 
 
 class _NotKept(Exception):  # noqa: N818 - an answer, and nobody's fault
-    """Rolls the transaction back, with what it would have done."""
+    """The rollback of a transaction, with what it would have done."""
 
     def __init__(self, erased: Erased) -> None:
         super().__init__()
@@ -55,7 +58,7 @@ def erase(
 ) -> Erased:
     """Takes every row, contribution, deletion and reject of the key out, and records the decision without the key.
 
-    Batches under way are abandoned: they may have staged the key. `preview` rolls all of it back.
+    Abandons batches under way, because they may have staged the key. `preview` rolls all of it back.
     """
     name = erasable_column(pipeline, column)
     refuse_told(person, key)

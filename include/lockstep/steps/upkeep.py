@@ -31,7 +31,8 @@ LOCK_SECONDS = 2
 class Upkept:
     """The result of an upkeep: removed rows of coverage, their streams, and what was left, with the reason.
 
-    `forgotten` counts deletions of keys behind which no record can come back. `emptied` counts rejects whose bytes are gone.
+    `forgotten` counts deletions of keys behind which no record can come back. `emptied` counts rejects whose bytes have
+    gone.
     """
 
     merged: int

@@ -94,7 +94,7 @@ def _rows(log: Log, reading: SecondReading, stream: Any, segment: Segment) -> li
 
 
 def _without_erased(log: Log, erased: Sequence[Any], stream: Any, rows: list[Row]) -> list[Row]:
-    """The records that no erasure keeps out."""
+    """Returns the records that no erasure keeps out."""
     if not erased:
         return rows
     keys = {column.column_name: [row[column.column_name] for row in rows] for column in erased}
