@@ -124,7 +124,7 @@ class Newest:
             self._cur.execute(self._made("keep_newest"), values)
 
     def mark_erased(self, pipeline: str) -> None:
-        """Sets the records of erased keys apart: their rows are to be gone."""
+        """Sets the records of erased keys apart. Their rows must be gone."""
         for column in erased_columns(self._cur, pipeline):
             if column.column_name in self._types:
                 key = written(column.column_name, as_uuid=column.as_uuid)

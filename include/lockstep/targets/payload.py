@@ -49,7 +49,8 @@ class Payload:
 def payload(cur: cursor, table: str, rows: Rows) -> Payload:
     """Returns the columns of the rows, reserved ones left out, with the target's types for them.
 
-    Raises `BadData` for a value that its column cannot hold as it is. A cast cuts texts and rounds numbers without an error.
+    Raises `BadData` for a value that its column cannot hold as it is. Casts cut texts and round numbers without an
+    error.
     """
     held = columns_of(cur, table)
     reserved = [name for name, _ in RESERVED_COLUMNS]
@@ -62,7 +63,7 @@ def payload(cur: cursor, table: str, rows: Rows) -> Payload:
 
 
 def _is_kept(staged: str, held: str) -> bool:
-    """Whether every value of the staged type is the same in the target's type, or is refused by the cast."""
+    """Returns True if the target's type holds every value of the staged type, or the cast refuses it."""
     return holds_exactly(held, staged, is_key=False) or (staged == TEXT[0] and held in {*TEXT, *READ_FROM_TEXT})
 
 
@@ -83,7 +84,10 @@ def _require_whole(cur: cursor, table: str, rows: Rows, odd: Mapping[str, tuple[
 
 
 def _change(cur: cursor, name: str, staged: str, held: str) -> Composable:
-    """What is true of a value that the target's type would change; of every value, where none comes back from it."""
+    """Returns the condition of a value that the target's type would change.
+
+    If values cannot be cast back from that type, it holds for every value that is not null.
+    """
     cur.execute(Q["way_back"], {"staged": staged, "held": held})
     over = held if staged == TEXT[0] else one(cur).over
     parts = {
