@@ -74,8 +74,9 @@ def look(conn: connection, broker: Broker, streams: Sequence[Stream], view: Topi
 def keep_epochs(cur: cursor, streams: Iterable[Stream], view: TopicView, *, resumed: int | None = None) -> None:
     """Keeps the epochs of a view that was compared, for streams whose log reaches up to the position.
 
-    An epoch never goes back: an older broker may have answered. Offsets that a live batch has read under the older leader
-    may have been truncated since. So the epoch stays while such a batch can commit, unless it is `resumed` by a new attempt.
+    An epoch never goes back: an older broker may have answered. Offsets that a live batch has read under the older
+    leader may have been truncated since. So the epoch stays while such a batch can commit, unless it is `resumed` by a
+    new attempt.
     """
     changed = [s for s in streams if _has_new_epoch(s, view) and s.position <= view.bounds[s.partition].stable_end]
     epochs = [(s, view.bounds[s.partition].leader_epoch or 0) for s in changed]

@@ -149,8 +149,8 @@ def _refuse_healthy(pipeline: Pipeline, streams: Sequence[Stream], view: TopicVi
 def _starts(view: TopicView, sick: Sequence[Stream], well: set[int], *, all_partitions: bool) -> dict[int, int]:
     """Returns the log starts of the successors.
 
-    A recreated topic begins in all of its partitions, which share one epoch. Partitions that are `well` have a stream of
-    today's log already.
+    A recreated topic begins in all of its partitions, which share one epoch. Partitions that are `well` have a stream
+    of today's log already.
     """
     recreated = not all(_is_same_log(stream, view) for stream in sick)
     wanted = set(view.bounds) - well if all_partitions and recreated else {s.partition for s in sick}
