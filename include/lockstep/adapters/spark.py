@@ -155,7 +155,7 @@ class SparkEngine:
         return self._done(work, committed)
 
     def _dies(self, work: StageWork) -> bool:
-        """Whether a task dies that reads and decodes these records, and keeps nothing of them."""
+        """Returns True if a task dies that reads and decodes these records. Keeps nothing of them."""
 
         def tried() -> None:
             trial(self._decoded(work, self._tasks(work)), self._folder, self._transforms, work)

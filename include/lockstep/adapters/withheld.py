@@ -1,4 +1,4 @@
-"""What a child process is not given: secrets of this process's environment that it does not need."""
+"""Withholds secrets of this process's environment from child processes that do not need them."""
 
 from __future__ import annotations
 

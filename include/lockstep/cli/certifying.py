@@ -115,7 +115,7 @@ def _beside_ledger(pipeline: str, document: Document) -> list[str]:
 
 
 def _erased_since(document: Document) -> list[str]:
-    """What erasures took out of the certified batches: the certificate says what was committed, not what is there."""
+    """Lists what erasures took out of the certified batches. A certificate says what was committed, not what is there."""
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger import erasures
 

@@ -1,4 +1,4 @@
-"""What a person decides, with a reason that the ledger keeps; and the two commands that tidy: `migrate` and `reap`."""
+"""Commands for decisions, with a reason that the ledger keeps. Two others tidy: `migrate` and `reap`."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def _columns(folder: PipelineFolder, engine: SparkEngine | None) -> Sequence[Seq
 
 
 def _doubts(folder: PipelineFolder, engine: SparkEngine | None, place: str) -> list[str]:
-    """What the transforms take from elsewhere than their records, by their source and by Spark's plan of them."""
+    """Lists what the transforms take from elsewhere than their records, by their source and by Spark's plan of them."""
     if engine is None or folder.transform is None or folder.pipeline.nondeterministic:
         return []
     found = list(doubts(folder.transform))

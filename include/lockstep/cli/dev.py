@@ -111,7 +111,7 @@ def _exports(document: dict[str, str]) -> Iterator[str]:
 
 
 def _described(known: Stack) -> dict[str, Any]:
-    """What runs, without passwords."""
+    """Describes the running servers, without passwords."""
     parts = (
         ("postgres", known.postgres, "LOCKSTEP_DSN"),
         ("kafka", known.broker, "LOCKSTEP_KAFKA"),

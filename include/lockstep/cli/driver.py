@@ -1,4 +1,4 @@
-"""What a Spark driver knows of the Airflow task that has submitted it, and how it answers: by the environment alone."""
+"""Reads which Airflow task has submitted this Spark driver, and answers it. Both go by the environment alone."""
 
 from __future__ import annotations
 

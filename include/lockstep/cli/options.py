@@ -58,7 +58,7 @@ Wait = Annotated[float, typer.Option(help="Seconds to wait while somebody else w
 
 
 def bound(text: str, option: str) -> Bound:
-    """Where something begins or ends; anything else is a wrong call."""
+    """Returns the bound that a text names: where something begins or ends. Any other text is a wrong call."""
     from lockstep.core.bounds import parse_bound
 
     try:

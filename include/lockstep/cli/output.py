@@ -1,4 +1,4 @@
-"""What a command says: one JSON document, or a few lines and tables for a person."""
+"""Prints a command's answer: one JSON document, or a few lines and tables for a person."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def cell(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    r"""What JSON has no word for: times as ISO 8601 in UTC, decimals as exact strings, bytes as text or `\\x` and hex."""
+    r"""Converts values that JSON lacks: times to ISO 8601 in UTC, decimals to exact strings, bytes to text or `\\x` and hex."""
     match value:
         case datetime():
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -124,7 +124,7 @@ def range_document(item: StreamRange) -> dict[str, Any]:
 
 
 def print_run(document: dict[str, Any]) -> None:
-    """What `plan` and `run` did: the decision, and each batch with its ranges."""
+    """Prints what `plan` and `run` did: the decision, and each batch with its ranges."""
     batches = document.get("batches", [document] if document.get("batch") else [])
     for batch in batches:
         print_batch(batch)

@@ -1,4 +1,4 @@
-"""What the ledger says: `status`, `batches`, `batch`, and `verify`, which proves it again."""
+"""Commands that read the ledger: `status`, `batches`, `batch`, and `verify`, which proves it again."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def fill(
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """Who does a request's batches, how long he waits for others, and how he wants to be told."""
+    """The way a request's batches are run: by whom, how long to wait for others, and how to report."""
 
     caller: Caller
     wait: float
@@ -199,7 +199,7 @@ def _batches(reports: list[Report]) -> dict[str, Any]:
 
 
 def _means(pipeline: Pipeline, lane: str) -> str:
-    """What a fill is; what a replay does to the rows already written, of each target where there are several."""
+    """Says what a fill is, or what a replay does to written rows, for each target where there are several."""
     from lockstep.targets import FILL_MEANS, replay_means
 
     if lane == "fill":

@@ -118,7 +118,7 @@ def report_document(report: Report) -> dict[str, Any]:
 
 
 def decision_document(decision: Decision) -> dict[str, Any]:
-    """What plan answered, as JSON."""
+    """Returns plan's answer as JSON."""
     document: dict[str, Any] = {"decision": type(decision).__name__.lower()}
     if isinstance(decision, Idle | Busy | Blocked):
         document["reason"] = decision.reason
@@ -143,7 +143,7 @@ def _finish(decision: Decision, document: dict[str, Any], *, as_json: bool) -> N
 
 @contextmanager
 def progress(first: str = "planning") -> Iterator[Callable[[str], None]]:
-    """What is being done now, on a terminal only."""
+    """Shows the current step, on a terminal only."""
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -1,4 +1,4 @@
-"""Where the outside systems are: the environment wins, else the embedded stack above the working directory."""
+"""Finds the outside systems: by the environment first, else by the embedded stack above the working directory."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ KAFKA_OPTIONS, REGISTRY_OPTIONS = "LOCKSTEP_KAFKA_CONFIG", "LOCKSTEP_REGISTRY_CO
 
 
 def dsn() -> str:
-    """How to reach the ledger's database."""
+    """Returns the DSN of the ledger's database."""
     return os.environ.get("LOCKSTEP_DSN") or _of_stack("dsn", "LOCKSTEP_DSN", "database")
 
 
 def targets_dsn() -> str | None:
-    """How target.sql reaches the ledger's database, where the operator gives it a login."""
+    """Returns the DSN over which target.sql runs, if the operator gives it a login."""
     return os.environ.get("LOCKSTEP_TARGETS_DSN") or None
 
 
@@ -85,7 +85,7 @@ def broker() -> Broker:
 
 
 def surroundings() -> Surroundings:
-    """What the steps work with, over a ledger of this code's version; the broker is not asked anything yet."""
+    """Opens what the steps work with, over a ledger of this code's version. Asks the broker nothing yet."""
     from lockstep.ledger.migrate import require_migrated
     from lockstep.steps.surroundings import Surroundings
 
@@ -95,7 +95,7 @@ def surroundings() -> Surroundings:
 
 
 def engine_for(folder: PipelineFolder, at: Surroundings) -> Engine:
-    """What reads a pipeline's batches: this process the small ones, Spark the others, a warm one where there is one."""
+    """Returns the engine of a pipeline's batches: this process for small ones, else Spark, a warm one if there is one."""
     from lockstep.adapters.driver_first import OFFSETS, DriverFirst
 
     def driver() -> Driver:
@@ -177,7 +177,7 @@ def _of_stack(field: str, variable: str, what: str) -> str:
 
 
 def options_of(variable: str) -> dict[str, Any]:
-    """What a variable says: a JSON object, or the path of a file that holds one."""
+    """Returns the options that a variable holds: a JSON object, or the path of a file with one."""
     given = os.environ.get(variable, "").strip()
     if not given:
         return {}

@@ -41,7 +41,7 @@ class ForeignCode:
 
     @property
     def remedy(self) -> str:
-        """How it goes away, or becomes the operator's own."""
+        """The way to take it away, or to make it the operator's own."""
         kind, _, name = self.runs.partition(" ")
         if kind == "type":
             return f"take it out of target.sql, or review it, then: alter type {name} owner to {OWNER}"

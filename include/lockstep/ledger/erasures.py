@@ -42,7 +42,7 @@ class Subject:
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """How the key may stand in bytes and texts."""
+        """Lists the ways in which the key may stand in bytes and texts."""
         return tuple(dict.fromkeys((self.given, self.key, *([_hyphens(self.key)] if self.as_uuid else []))))
 
 
