@@ -157,7 +157,7 @@ def ledger() -> Iterator[connection]:
 
 
 def person(why: str | None) -> Person:
-    """Whoever types the command, with his reason."""
+    """Returns the person who types the command, with the reason."""
     try:
         login = getpass.getuser()
     except (KeyError, OSError):  # a uid without a name, as containers have them
