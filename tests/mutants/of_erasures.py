@@ -7,6 +7,7 @@ from mutants.mutant import Drop, Edit, one
 ERASE = "tests/ledger/test_erase.py::"
 VERIFIED = "tests/ledger/test_erase_verified.py::"
 GUARDS = "tests/ledger/test_erase_guards.py::"
+QUIET = "tests/ledger/test_values_in_no_log.py::test_what_a_target_refuses_is_printed_without_values_and_kept_with_them"
 KEPT = "tests/ledger/test_reject_retention.py::"
 GONE = f"{ERASE}test_after_erase_no_table_holds_a_byte_of_the_key_and_verify_deep_holds"
 AGAIN = f"{ERASE}test_a_replay_does_not_bring_the_key_back"
@@ -269,6 +270,24 @@ MUTANTS = [
         "nobody else would",
         f"{KEPT}test_upkeep_empties_what_is_older_and_verify_still_holds",
         Edit("steps/upkeep.py", "emptied, not_emptied = empty_rejects(conn)", "emptied, not_emptied = 0, list[str]()"),
+        long=True,
+    ),
+    one(
+        "a log line quotes values",
+        "the key would stand in logs, where erase finds nothing",
+        f"{QUIET}[trigger-per batch]",
+        Edit("adapters/postgres_words.py", "    if isinstance(error, IntegrityError):\n", "    if True:\n"),
+        long=True,
+    ),
+    one(
+        "a batch that is blocked quotes values",
+        "what the ledger keeps would stand in logs after all",
+        f"{QUIET}[unique-per batch]",
+        Edit(
+            "ledger/plan.sql",
+            "split_part(max(error) filter (where newest), e'\\n', 1)",
+            "max(error) filter (where newest)",
+        ),
         long=True,
     ),
 ]

@@ -40,9 +40,10 @@ def test_a_key_that_was_deleted_and_is_born_in_another_partition_is_refused_in_a
     here.drain()
     produce(drill.topic, [value("a", 42), value("b", 1)], partition=1)
 
-    with pytest.raises(BadData, match=r"key \['a'\] was deleted in one partition and stands in another"):
+    with pytest.raises(BadData, match="a key was deleted in one partition and stands in another") as no:
         here.drain()
 
+    assert no.value.values == "the key is ['a']"
     assert keyed() == {"filler": 9}
     here.at.close()
 

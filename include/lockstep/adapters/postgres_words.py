@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from psycopg2 import DatabaseError, IntegrityError
+
 
 def first_line(error: Exception) -> str:
     """Returns the first line of a server's error, without its hints."""
@@ -11,6 +13,17 @@ def first_line(error: Exception) -> str:
 def last_line(error: Exception) -> str:
     """Returns the last line of a driver's error: the cause behind its many lines."""
     return (str(error).strip().splitlines() or ["no reason given"])[-1].strip()
+
+
+def without_values(error: DatabaseError) -> tuple[str, str]:
+    """Returns what a log may hold of a server's error about rows, and the words that may quote values of them.
+
+    The server's first line names constraints and columns where one of these is violated. Other errors quote values.
+    """
+    said, more = error.diag.message_primary or "", error.diag.message_detail or ""
+    if isinstance(error, IntegrityError):
+        return said, more
+    return type(error).__name__, f"{said} {more}".strip()
 
 
 def without_secrets(error: Exception, parts: dict[str, str]) -> str:

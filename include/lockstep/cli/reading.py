@@ -199,7 +199,7 @@ def _say_batch(found: Document) -> None:
         )
     for attempt in found["attempts"]:
         if attempt["error"]:
-            say(f"  attempt {attempt['attempt']}: {attempt['error']}")
+            say(f"  attempt {attempt['attempt']}: {', '.join(attempt['error'].splitlines())}")
     if found["guarantee"] == "AtMostOnce" and found["state"] == "committed" and not found["delivered_at"]:
         say("  the store never confirmed the results: those of the offsets above may be lost.")
         say(f"  Next: lockstep replay {found['pipeline']} --batch {found['batch']}")

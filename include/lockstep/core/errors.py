@@ -41,7 +41,24 @@ class BadDefinition(Refusal):
 
 
 class BadData(Refusal):
-    """The failure of an attempt by the data or its code. Three of them under the same code block a batch (T8)."""
+    """The data or the code that read it made an attempt fail: three of these under the same code block a batch (T8).
+
+    `values` is what there is to say of the records themselves. The ledger keeps it, and no log has it.
+    """
+
+    def __init__(self, message: str, *, next_command: str | None = None, values: str = "") -> None:
+        super().__init__(message, next_command=next_command)
+        self.values = values
+
+    @property
+    def kept(self) -> str:
+        """Returns the text that the ledger keeps: what may be printed in its first line, then the values."""
+        return f"{self}\n{self.values}" if self.values else str(self)
+
+
+def printable(kept: str) -> str:
+    """Returns the line of a kept error that may be printed: no value of a record stands in it."""
+    return kept.partition("\n")[0]
 
 
 class ReaderDied(BadData):

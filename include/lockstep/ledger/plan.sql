@@ -122,7 +122,7 @@ group by b.batch_id, a.opened_at, a.closed_at
 
 -- name: data_failures
 -- How often a batch failed by data or code under one definition, and the last reason.
-select count(*) as times, max(error) filter (where newest) as error
+select count(*) as times, split_part(max(error) filter (where newest), e'\n', 1) as error
 from (select error, token = max(token) over () as newest from lockstep.attempt
       where batch_id = %(batch_id)s and fault = 'data' and definition_hash = %(definition_hash)s) failed
 

@@ -138,7 +138,7 @@ where b.request_id = %(request_id)s and b.state = 'abandoned' and r.preview orde
 -- name: given_up
 -- How often a batch of an open request was abandoned by itself, and what its last attempt said.
 select count(*) as times, (
-    select a.error from lockstep.attempt a join lockstep.batch b using (batch_id)
+    select split_part(a.error, e'\n', 1) from lockstep.attempt a join lockstep.batch b using (batch_id)
     where b.request_id = %(request_id)s and b.state = 'abandoned' order by a.batch_id desc, a.token desc limit 1) as error
 from lockstep.batch where request_id = %(request_id)s and state = 'abandoned'
 

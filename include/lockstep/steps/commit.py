@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 
 from lockstep.adapters.postgres import COMMITTER, PLANNER, LockTimeout, transaction
+from lockstep.adapters.postgres_words import without_values
 from lockstep.core.definition import AtLeastOnce, AtMostOnce, Idempotent, PerBatch, PerPartition
 from lockstep.core.errors import BadData, CoverageMoved, Refusal, Unreachable
 from lockstep.core.guarantees import EACH_STREAM
@@ -168,14 +169,18 @@ def refused_by_target(pipeline: Pipeline, attempt: AttemptId, table: str) -> Ite
     """Turns the database's refusal of rows into `BadData`, in one line that names table and constraint."""
     try:
         yield
+    except BadData as error:
+        error.next_command = error.next_command or f"lockstep batch {attempt.batch_id}"
+        raise
     except psycopg2.OperationalError:
         raise  # the connection or a lock: the rows are not the cause
     except psycopg2.DatabaseError as error:
         constraint = f" by {error.diag.constraint_name}" if error.diag.constraint_name else ""
+        said, values = without_values(error)
         raise BadData(
-            f"{pipeline.name}: batch {attempt.batch_id}: {table} refuses the rows{constraint}: "
-            f"{error.diag.message_primary} {error.diag.message_detail or ''}".strip(),
+            f"{pipeline.name}: batch {attempt.batch_id}: {table} refuses the rows{constraint}: {said}",
             next_command=f"lockstep batch {attempt.batch_id}",
+            values=values,
         ) from None
 
 

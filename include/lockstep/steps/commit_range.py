@@ -137,7 +137,7 @@ class RangeCommits:
                     if again == TRIES - 1:
                         raise
         except BadData as error:
-            return RangeOutcome(item.stream_id, "refused", error.message)
+            return RangeOutcome(item.stream_id, "refused", "\n".join(filter(None, (error.message, error.values))))
         except CoverageMoved as error:
             return RangeOutcome(item.stream_id, "moved", error.message)
         raise AssertionError(item)

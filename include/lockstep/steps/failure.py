@@ -36,5 +36,6 @@ def recorded(
         raise
     except Exception as error:
         with suppress(Refusal, psycopg2.Error), transaction(at.conn, STAGER) as cur:
-            attempts.close_failed(cur, attempt, str(error), by_data=isinstance(error, BadData))
+            said = error.kept if isinstance(error, BadData) else str(error)
+            attempts.close_failed(cur, attempt, said, by_data=isinstance(error, BadData))
         raise

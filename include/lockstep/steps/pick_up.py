@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import STAGER, transaction
-from lockstep.core.errors import BadData, Refusal, Superseded
+from lockstep.core.errors import BadData, Refusal, Superseded, printable
 from lockstep.core.staging import AttemptId
 from lockstep.ledger import attempts
 
@@ -47,7 +47,7 @@ def pick_up(conn: connection, batch_id: int, task_run: TaskRun) -> PickedUp:
     if (newest.dag_id, newest.dag_run_id) != (task_run.dag_id, task_run.dag_run_id):
         raise Superseded(f"batch {batch_id} is now at attempt {newest.token}, of {newest.owner}")
     if newest.state == "failed":
-        raise BadData(newest.error, next_command=f"lockstep batch {batch_id}")
+        raise BadData(printable(newest.error), next_command=f"lockstep batch {batch_id}")
     if newest.state not in {"staged", "validated", "committed"}:
         raise Superseded(f"batch {batch_id} is now at attempt {newest.token}, which is {newest.state}")
     return PickedUp(AttemptId(batch_id, newest.token, newest.nonce), newest.state)

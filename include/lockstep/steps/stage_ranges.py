@@ -69,7 +69,8 @@ def _refuse(at: Surroundings, attempt: AttemptId, outcomes: Sequence[RangeOutcom
     refused = [outcome for outcome in sorted(outcomes) if outcome.what == "refused"]
     if refused:
         more = f" (and {len(refused) - 1} more ranges)" if len(refused) > 1 else ""
-        raise BadData(f"{refused[0].reason}{more}", next_command=f"lockstep batch {attempt.batch_id}")
+        message, _, values = str(refused[0].reason).partition("\n")
+        raise BadData(f"{message}{more}", next_command=f"lockstep batch {attempt.batch_id}", values=values)
 
 
 def _nothing(item: StreamRange) -> ManifestLine:

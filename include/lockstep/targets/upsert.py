@@ -96,8 +96,9 @@ def _refuse_moved_key(cur: cursor, target: Upsert, was: str = "stands in two par
     row = maybe(cur)
     if row is not None:
         raise BadData(
-            f"{target.table}: key {row.key} {was} (streams {row.one} and {row.other}) and nothing says "
-            "which record is newer; name a column with order_by, or partition the topic by this key"
+            f"{target.table}: a key {was} (streams {row.one} and {row.other}) and nothing says "
+            "which record is newer; name a column with order_by, or partition the topic by this key",
+            values=f"the key is {row.key}",
         )
 
 

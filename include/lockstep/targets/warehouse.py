@@ -13,7 +13,7 @@ import psycopg2
 from psycopg2 import sql
 
 from lockstep.adapters.postgres import COMMITTER, LEDGER, Place, connect, transaction
-from lockstep.adapters.postgres_words import first_line
+from lockstep.adapters.postgres_words import first_line, without_values
 from lockstep.core.definition import AtLeastOnce, Idempotent
 from lockstep.core.errors import BadData, BadDefinition, Refusal
 from lockstep.core.restored import Seen
@@ -162,10 +162,12 @@ class Warehouse:
             yield
         except psycopg2.DatabaseError as error:
             constraint = f" by {error.diag.constraint_name}" if error.diag.constraint_name else ""
+            said, values = without_values(error)
             raise BadData(
                 f"{delivery.pipeline.name}: batch {delivery.attempt.batch_id}: {delivery.pipeline.first.table} of "
-                f"{self.place.called} refuses the rows{constraint}: {first_line(error)}",
+                f"{self.place.called} refuses the rows{constraint}: {said}",
                 next_command=f"lockstep batch {delivery.attempt.batch_id}",
+                values=values,
             ) from None
 
     def _connect(self) -> Any:
