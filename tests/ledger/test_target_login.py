@@ -59,7 +59,11 @@ def migrate(drill, text: str = "", own_login: str | None = None, dsn: str | None
 
 
 def logins(drill) -> list[tuple]:
-    return drill.ask("select rolname from pg_roles where rolname ~ '^lockstep_target_'")
+    """Those of this database: roles belong to the whole server, and other tests migrate beside this one."""
+    return drill.ask(
+        "select rolname from pg_roles, pg_database d where datname = current_database()"
+        " and rolname ~ format('^lockstep_target_(%s_|left$)', d.oid)"
+    )
 
 
 def test_a_login_of_its_own_runs_the_text_and_is_gone_behind_it(drill):

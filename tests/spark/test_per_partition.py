@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from pyspark.sql import functions
 
 from lockstep.adapters import spark, spark_short
 from lockstep.core.errors import BadData, BadDefinition
@@ -150,7 +151,7 @@ def test_a_task_that_fails_in_the_middle_of_a_range_commits_nothing_of_it(pipeli
     spark.session().conf.set(PIECE, 10)  # Spark closes the stream behind a whole Arrow batch, as if that had been all
     if way == "long":
         read, bad = spark.records_of, "cast(if(_offset = 35, raise_error('no'), _offset) as bigint)"
-        monkeypatch.setattr(spark, "records_of", lambda *given: read(*given).withColumn("_offset", spark.F.expr(bad)))
+        monkeypatch.setattr(spark, "records_of", lambda *given: read(*given).withColumn("_offset", functions.expr(bad)))
         monkeypatch.setattr(spark_short, "straight_columns", lambda _: None)
     if way == "straight":
         straight = spark_short.committed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -152,7 +152,8 @@ def _login(conn: connection) -> Iterator[str]:
         cur.execute(Q["left_logins"])
         left = [row.login for row in every(cur)]
     for each in left:
-        _drop(conn, each)
+        with suppress(errors.UndefinedObject, errors.InternalError_):  # another migration drops it at the same time
+            _drop(conn, each)
     parts = {
         "login": sql.Identifier(name),
         "password": sql.Literal(encrypt_password(password, name, conn, "scram-sha-256")),

@@ -6,9 +6,10 @@ grant lockstep_targets to {login};
 grant {login} to current_user
 
 -- name: name_of_login
--- A name that no other run has, and the time until which it is let in.
-select 'lockstep_target_' || replace(gen_random_uuid()::text, '-', '') as login,
+-- A name that no other run has, with the database that it is for, and the time until which it is let in.
+select 'lockstep_target_' || oid || '_' || replace(gen_random_uuid()::text, '-', '') as login,
     (clock_timestamp() + interval '1 hour')::text as until
+from pg_database where datname = current_database()
 
 -- name: shut_out
 -- Whoever is connected as this login, or would be, is not any more.
