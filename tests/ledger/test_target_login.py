@@ -62,7 +62,7 @@ def logins(drill) -> list[tuple]:
     """Those of this database: roles belong to the whole server, and other tests migrate beside this one."""
     return drill.ask(
         "select rolname from pg_roles, pg_database d where datname = current_database()"
-        " and rolname ~ format('^lockstep_target_(%s_|left$)', d.oid)"
+        " and rolname ~ ('^lockstep_target_(' || d.oid || '_|left$)')"
     )
 
 
