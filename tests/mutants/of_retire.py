@@ -6,6 +6,7 @@ from mutants.mutant import Drop, Edit, one
 
 RETIRE = "tests/ledger/test_retire.py::"
 HEALTHY = f"{RETIRE}test_a_healthy_log_is_not_retired_for_its_successor_would_read_it_all_again"
+GROWTH = "tests/house/test_growth.py::"
 UPKEEP = "tests/ledger/test_upkeep.py::"
 ONE_LOG = "tests/house/test_one_log.py::"
 
@@ -139,8 +140,28 @@ MUTANTS = [
     one(
         "growth leaves no row",
         "from here on a key may live in another partition",
-        "tests/house/test_growth.py::test_growth_is_recorded_and_opens_an_epoch_in_every_partition",
-        Edit("steps/plan.py", "        ledger.insert_growth(cur, pipeline.name, caller.owner, new)\n", ""),
+        f"{GROWTH}test_growth_is_recorded_and_opens_an_epoch_in_every_partition",
+        Edit("ledger/plan.py", "    insert_growth(cur, pipeline, who, new)\n", ""),
+        long=True,
+    ),
+    one(
+        "a loss does not open a new partition",
+        "the plan names accept-loss, and accept-loss refuses: for ever",
+        f"{GROWTH}test_records_of_a_new_partition_that_went_before_its_first_plan_are_a_loss_that_can_be_accepted",
+        Edit(
+            "steps/decisions.py",
+            "    return grow(cur, pipeline.name, view, streams, person.who)\n",
+            "    return streams\n",
+        ),
+        long=True,
+    ),
+    one(
+        "a new partition does not wait for the batch of the others",
+        "its streams would be closed under it",
+        f"{GROWTH}test_a_new_partition_waits_for_the_unfinished_batch_of_the_others",
+        Edit(
+            "steps/decisions.py", 'if any(batch.lane == "live" for batch in', 'if any(batch.lane == "none" for batch in'
+        ),
         long=True,
     ),
     # Upkeep.

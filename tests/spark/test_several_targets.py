@@ -152,7 +152,7 @@ def test_verify_names_the_target_that_lacks_a_row(baskets):
     baskets.run()
     with closing(connect(baskets.dsn)) as conn, conn, conn.cursor() as cur:
         cur.execute("set role lockstep_committer")
-        cur.execute("delete from lines where _ordinal = 1 and _offset = (select max(_offset) from lines)")
+        cur.execute("delete from public.lines where _ordinal = 1 and _offset = (select max(_offset) from public.lines)")
     assert "rows are all there: public.lines" in baskets.proved()
 
 

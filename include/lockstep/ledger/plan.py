@@ -102,6 +102,22 @@ def insert_boundary(cur: cursor, stream_id: int, at: datetime, offset: int) -> N
     cur.execute(Q["insert_boundary"], {"stream_id": stream_id, "at": at, "offset": offset})
 
 
+def grow(cur: cursor, pipeline: str, view: TopicView, streams: Sequence[Stream], who: str) -> tuple[Stream, ...]:
+    """Opens a new epoch for all partitions if the topic has new ones: at their positions, new ones at 0 (T12, T13).
+
+    Returns the streams that are open then. Opens nothing for another log.
+    """
+    new = sorted(view.bounds.keys() - {stream.partition for stream in streams})
+    if not new or any((s.cluster_id, s.topic_id) != (view.cluster_id, view.topic_id) for s in streams):
+        return tuple(streams)
+    for stream in streams:
+        retire_stream(cur, stream.stream_id)
+    begin = {stream.partition: stream.position for stream in streams} | dict.fromkeys(new, 0)
+    open_new_streams(cur, pipeline, view, begin, same_log=True)
+    insert_growth(cur, pipeline, who, new)
+    return open_streams(cur, pipeline)
+
+
 def insert_growth(cur: cursor, pipeline: str, who: str, partitions: Sequence[int]) -> None:
     """Records the topic's growth, because from here on a key may live in another partition."""
     why = f"the topic has new partitions: {', '.join(map(str, partitions))}"

@@ -13,7 +13,7 @@ from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.ledger import decisions, requests
-from lockstep.ledger.plan import lock_pipeline, open_streams
+from lockstep.ledger.plan import grow, lock_pipeline, open_streams, unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lockstep.adapters.kafka import Broker
     from lockstep.core.definition import Pipeline
-    from lockstep.core.offsets import Stream
+    from lockstep.core.offsets import Stream, TopicView
     from lockstep.core.person import Person
 
 
@@ -83,7 +83,7 @@ def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: Offs
     partition = lost.topic_partition.partition
     view = broker.view(pipeline.topic)  # before the transaction, never inside (T6); a log's start only grows
     with deciding(conn, pipeline.name) as cur:
-        stream = stream_of(open_streams(cur, pipeline.name), pipeline, partition)
+        stream = stream_of(_with_grown(cur, pipeline, view, partition, person), pipeline, partition)
         refuse_another_log(stream, pipeline, (view.cluster_id, view.topic, view.topic_id))
         if partition not in view.bounds:
             raise Refusal(
@@ -114,6 +114,19 @@ def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: Offs
         }
         decisions.record(cur, pipeline.name, "accept-loss", person, detail)
     return Loss(lost, max(position, lost.until_offset), tuple(abandoned))
+
+
+def _with_grown(cur: Any, pipeline: Pipeline, view: TopicView, partition: int, person: Person) -> tuple[Stream, ...]:
+    """Returns the open streams, that of a new partition too: a plan that is blocked by its loss has opened none."""
+    streams = open_streams(cur, pipeline.name)
+    if not streams or partition not in view.bounds or any(stream.partition == partition for stream in streams):
+        return streams
+    if any(batch.lane == "live" for batch in unfinished(cur, pipeline.name, None)):
+        raise Refusal(
+            f"{pipeline.name}: partition {partition} is new, and a batch of the other partitions is unfinished",
+            next_command=f"lockstep run {pipeline.name}",
+        )
+    return grow(cur, pipeline.name, view, streams, person.who)
 
 
 @contextmanager

@@ -177,24 +177,13 @@ def _with_new_streams(
     starts: dict[int, int] | None,
     caller: Caller,
 ) -> tuple[Stream, ...]:
-    """Opens the streams on the first plan.
-
-    New partitions open a new epoch for all, at their positions and at 0 (T12, T13).
-    """
-    new = sorted(view.bounds.keys() - {stream.partition for stream in streams})
-    if not streams and starts is not None:
-        ledger.open_new_streams(cur, pipeline.name, view, starts, same_log=False)
-    elif new and all((s.cluster_id, s.topic_id) == (view.cluster_id, view.topic_id) for s in streams):
-        for stream in streams:
-            ledger.retire_stream(cur, stream.stream_id)
-        begin = {stream.partition: stream.position for stream in streams} | dict.fromkeys(new, 0)
-        ledger.open_new_streams(cur, pipeline.name, view, begin, same_log=True)
-        ledger.insert_growth(cur, pipeline.name, caller.owner, new)
-    else:
-        return streams
+    """Opens the streams on the first plan, and a new epoch for all when the topic has grown."""
+    if streams or starts is None:
+        return ledger.grow(cur, pipeline.name, view, streams, caller.owner) if streams else streams
+    ledger.open_new_streams(cur, pipeline.name, view, starts, same_log=False)
     opened = ledger.open_streams(cur, pipeline.name)
     moment = start_of(pipeline.start)
-    if not streams and isinstance(moment, datetime):
+    if isinstance(moment, datetime):
         for stream in opened:
             ledger.insert_boundary(cur, stream.stream_id, moment, stream.start_offset)
     return opened
