@@ -32,7 +32,7 @@ def test_records_of_a_new_partition_that_went_before_its_first_plan_are_a_loss_t
 
     blocked = scene.once()
     assert blocked["next"] == "lockstep accept-loss house --partition 3 --from 0 --until 3 --reason ..."
-    scene.accept_loss(3, 0, 3)
+    assert scene.dying("accept_loss", 3, 0, 3).kind == "ok"
     scene.remember()
     scene.run()
 
