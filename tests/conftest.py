@@ -34,6 +34,18 @@ def pytest_xdist_make_scheduler(config, log):
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+@pytest.fixture(autouse=True)
+def same_settings():
+    """Fails the test that leaves a setting of Lockstep behind, and not the one that finds it."""
+    before = settings()
+    yield
+    assert settings() == before, "the test leaves other settings of Lockstep than it found"
+
+
+def settings() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("LOCKSTEP_")}
+
+
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory, worker_id):
     """The session's servers: those that LOCKSTEP_TEST_HOME keeps up between sessions, else some that end with it."""

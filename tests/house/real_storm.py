@@ -9,6 +9,7 @@ import sys
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from drill import Drill, write_folder
 from house import dying_drivers
@@ -30,8 +31,7 @@ def a_drill(dsn: str, home: Path, topic: str) -> Iterator[Drill]:
     try:
         make_topic(broker.address, topic, dying_drivers.PARTITIONS)
         drill = Drill(dsn, broker.address, topic, write_folder(home, topic, DEFINITION, TARGET))
-        os.environ["LOCKSTEP_PIPELINES"] = str(drill.home)
-        with closing(connect(dsn)) as conn:
+        with patch.dict(os.environ, LOCKSTEP_PIPELINES=str(drill.home)), closing(connect(dsn)) as conn:
             migrate_target(conn, load("drill"))
         yield drill
         drill.end()
