@@ -1,4 +1,4 @@
-"""Where a secret would show: command lines, environments, files, databases. Facts about places, for any secret."""
+"""Looks for a secret where one would show: in command lines, environments, files and databases."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Self
 import psycopg2
 
 
-class CommandLines:
-    """Everything that any process was started with while the block runs."""
+class Watch:
+    """Looks at every process, again and again, while the block runs. A subclass says what to note of one."""
 
     def __init__(self) -> None:
-        self.seen: set[bytes] = set()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -28,39 +27,41 @@ class CommandLines:
 
     def _watch(self) -> None:
         while not self._over.wait(0.05):
-            for file in Path("/proc").glob("[0-9]*/cmdline"):
+            for process in Path("/proc").glob("[0-9]*"):
                 with suppress(OSError):
-                    self.seen.add(file.read_bytes())
+                    self.note(process)
+
+    def note(self, process: Path) -> None:
+        raise NotImplementedError
+
+
+class CommandLines(Watch):
+    """The command lines of all processes that were seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[bytes] = set()
+
+    def note(self, process: Path) -> None:
+        self.seen.add((process / "cmdline").read_bytes())
 
     def holding(self, secret: str) -> list[bytes]:
         return [line for line in self.seen if secret.encode() in line]
 
 
-class Environments:
-    """The environments of the processes that begin with a mark in theirs while the block runs, by command line."""
+class Environments(Watch):
+    """The environments of processes that have a mark in theirs, by command line."""
 
     def __init__(self, mark: str) -> None:
+        super().__init__()
         self.seen: dict[str, bytes] = {}
         self._mark = mark.encode()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._over.wait(0.05):
-            for folder in Path("/proc").glob("[0-9]*"):
-                with suppress(OSError):
-                    environ = (folder / "environ").read_bytes()
-                    if self._mark in environ:
-                        command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                        self.seen[command] = environ
+    def note(self, process: Path) -> None:
+        environ = (process / "environ").read_bytes()
+        if self._mark in environ:
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            self.seen[command] = environ
 
     def holding(self, secret: str) -> list[str]:
         return [command for command, environ in self.seen.items() if secret.encode() in environ]

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,18 +75,20 @@ class Drill:
         return said(self.start(*options, fault=fault))
 
     def ask(self, query: str, *values: object) -> list[tuple]:
-        conn = psycopg2.connect(self.dsn)
-        with conn, conn.cursor() as cur:
-            cur.execute(query, values)
-            rows = cur.fetchall()
-        conn.close()
-        return rows
+        return ask(self.dsn, query, *values)
 
     def committed(self) -> list[tuple]:
         return self.ask("select batch_id, token from lockstep.commit group by 1, 2 order by 1")
 
     def violations(self, *, rest: bool = False, least: int = 0) -> list[str]:
         return check(self.dsn, self.kafka, "drill", table="public.drill", rest=rest, least=least)
+
+
+def ask(dsn: str, query: str, *values: object) -> list[tuple]:
+    """Runs one statement over a connection of its own, and returns its rows."""
+    with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute(query, values)
+        return cur.fetchall()
 
 
 def write_folder(home: Path, topic: str, definition: str = DEFINITION, target: str = TARGET) -> Path:

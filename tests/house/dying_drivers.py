@@ -19,11 +19,12 @@ from collections import Counter, deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drill import ask
 from house.child import fork_leaving_garbage
 from house.faults import FAULTS
 from house.liveness import DECISION
 from house.real_acts import Acts
-from house.real_faults import STREAMS, Contents, Deployments, ask
+from house.real_faults import STREAMS, Contents, Deployments
 from house.timeline import Timeline
 from lockstep.core.errors import Refusal
 

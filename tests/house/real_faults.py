@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import psycopg2
+from drill import ask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,10 +101,3 @@ class Deployments:
             for batch, code in late
             if code != self.code
         ]
-
-
-def ask(dsn: str, query: str, *values: object) -> list[tuple]:
-    """One statement, by a connection of its own."""
-    with closing(psycopg2.connect(dsn)) as conn, conn.cursor() as cur:
-        cur.execute(query, values)
-        return cur.fetchall()
