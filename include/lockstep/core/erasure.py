@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from lockstep.core.columns import TEXT, WHOLE
 from lockstep.core.errors import Refusal
 from lockstep.core.guarantees import Delivered
 from lockstep.core.targets import Accumulate, Append
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from lockstep.core.definition import Pipeline
     from lockstep.core.person import Person
 
-WHOLE = ("smallint", "integer", "bigint")
-TEXT = ("text", "character varying")
 UUID = "uuid"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from psycopg2 import sql
 
+from lockstep.core.columns import TEXT, WHOLE
 from lockstep.core.staging import RESERVED_COLUMNS
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 
 Q = queries("lockstep.ledger", "digests")
 Columns = tuple[tuple[str, str], ...]  # name and Postgres type, in the order of hashing
-WHOLE = ("smallint", "integer", "bigint")
 FLOAT = ("real", "double precision")
-TEXT = ("text", "character varying")
 HASHED = frozenset(
     (*WHOLE, *FLOAT, "numeric", "boolean", "date", "timestamp with time zone", "timestamp without time zone")
 ) | {"time without time zone", "interval", "bytea", "uuid", "jsonb"}

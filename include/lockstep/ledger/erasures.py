@@ -116,9 +116,8 @@ def erase_target(cur: cursor, subject: Subject, erasure_id: int, target: Target)
     parts = {"target": table_name(target.table), "holds": holds}
     if isinstance(target, Append):
         for shape in shapes_of(cur, target.table):
-            held = tuple((name, type_) for name, type_ in shape.columns)
-            if all(name in types and digests.hash_alike(type_, types[name]) for name, type_ in held):
-                columns = tuple((name, types[name]) for name, _ in held)
+            if digests.are_alike(shape.columns, tuple(types.items())):
+                columns = tuple((name, types[name]) for name, _ in shape.columns)
                 batches = sql.SQL(Q["of_shape"]).format(
                     shape=sql.Literal(shape.shape_id), place=sql.Literal(shape.place)
                 )

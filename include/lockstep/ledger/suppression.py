@@ -70,10 +70,10 @@ def suppress(cur: cursor, pipeline: str, attempt: AttemptId, places: Sequence[in
     return gone
 
 
-def suppress_range(cur: cursor, pipeline: str, table: str) -> Dropped:
+def suppress_range(cur: cursor, pipeline: str, columns: Sequence[Any], table: str) -> Dropped:
     """Does the same in the table of one range's rows, before its task publishes them."""
     its = Dropped([0])
-    for row in _drop(cur, table, erased_columns(cur, pipeline)):
+    for row in _drop(cur, table, columns):
         its.rows[0] += 1
         its.records.add((row.offset, row.deleted))
     # A record that a transform made several rows of is written while one of them is left.

@@ -36,9 +36,10 @@ def erased_checks(cur: cursor, pipeline: Pipeline) -> list[Check]:
         if row.decision_id is None or row.found != row.said or not row.same_key:
             said = f"decision {row.decision_id}" if row.decision_id else "no decision"
             wrong.add(f"erasure {row.erasure_id}: what it took out is not what {said} says")
+    columns = erased_columns(cur, pipeline.name)
     for target in pipeline.targets:
         known = {name for name, _ in digests.columns_of(cur, target.table)}
-        for column in erased_columns(cur, pipeline.name):
+        for column in columns:
             if column.column_name not in known:
                 wrong.add(f"{target.table} has no column {column.column_name}, whose keys were erased")
                 continue

@@ -71,10 +71,10 @@ class RangesOfAttempt:
             with transaction(conn, PARTITION) as cur:
                 ranges.record_task(cur, self.attempt, backend)
                 # Rows that may hold an erased key are looked through in a table of their own before they are published.
-                is_clean = not erased_columns(cur, self.pipeline.name)
-                names = straight(cur, self.pipeline.first, self.columns) if is_clean else ()
+                erased = erased_columns(cur, self.pipeline.name)
+                names = () if erased else straight(cur, self.pipeline.first, self.columns)
                 before = ranges.committed_streams(cur, self.attempt.batch_id)
-            yield RangeCommits(self, conn, names, before)
+            yield RangeCommits(self, conn, names, before, erased)
         finally:
             conn.close()
 
@@ -82,13 +82,20 @@ class RangesOfAttempt:
 class RangeCommits:
     """One task's connection. It copies rows where no other session sees them, and commits each range by itself.
 
-    Rows with the columns `straight`, if there are any, come with the commit and are copied once.
+    Rows with the columns `straight`, if there are any, come with the commit and are copied once. `erased` are the
+    columns in which keys were erased. An erasure that comes later refuses the commit (`erased_stays_out`).
     """
 
     def __init__(
-        self, task: RangesOfAttempt, conn: connection, straight: tuple[str, ...], before: frozenset[int]
+        self,
+        task: RangesOfAttempt,
+        conn: connection,
+        straight: tuple[str, ...],
+        before: frozenset[int],
+        erased: Sequence[Any],
     ) -> None:
         self.straight = straight
+        self._erased = erased
         self._before = before
         self._task = task
         self._conn = conn
@@ -152,8 +159,8 @@ class RangeCommits:
             if ranges.committed_by(cur, task.attempt.batch_id, stream_id) is not None:
                 return RangeOutcome(stream_id, "found")
             # Results.
-            if stream_id in self._copied:
-                gone = suppress_range(cur, task.pipeline.name, f"pg_temp.range_{stream_id}")
+            if self._erased and stream_id in self._copied:
+                gone = suppress_range(cur, task.pipeline.name, self._erased, f"pg_temp.range_{stream_id}")
                 line = suppressed(line, gone.rows, gone.count(deletions_only=False))
             contents = self._publish(cur, item, line, rows)
             reach("range.published")

@@ -179,7 +179,7 @@ def _with_new_streams(
 ) -> tuple[Stream, ...]:
     """Opens the streams on the first plan, and a new epoch for all when the topic has grown."""
     if streams or starts is None:
-        return ledger.grow(cur, pipeline.name, view, streams, caller.owner) if streams else streams
+        return ledger.grow(cur, pipeline.name, view, streams, caller.owner)
     ledger.open_new_streams(cur, pipeline.name, view, starts, same_log=False)
     opened = ledger.open_streams(cur, pipeline.name)
     moment = start_of(pipeline.start)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from psycopg2 import sql
 
+from lockstep.core.columns import TEXT
 from lockstep.core.errors import BadData
 from lockstep.core.staging import RESERVED_COLUMNS
-from lockstep.ledger.digests import TEXT
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
 from lockstep.targets.fit import READ_FROM_TEXT, columns_of, holds_exactly
