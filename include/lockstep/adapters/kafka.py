@@ -205,7 +205,7 @@ class Broker:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise Refusal(
                     f"topic {topic} is not on the broker at {self.bootstrap}",
-                    next_command="create the topic (demo topics: lockstep dev produce NAME --records 1000)",
+                    next_command=f"lockstep dev topic {topic}, or create it on your own broker",
                 ) from None
             raise
 

@@ -1,16 +1,15 @@
-"""`lockstep dev`: the embedded stack and its sample data."""
+"""`lockstep dev`: the embedded stack, its topics and its records."""
 
 from __future__ import annotations
 
 import os
 import shlex
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lockstep.cli import surroundings
+from lockstep.cli import feeding, surroundings
 from lockstep.cli.output import AsJson, say, say_table, show
 from lockstep.core.errors import Refusal
 from lockstep.dev import ports, stack
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 VARIABLES = {"dsn": "LOCKSTEP_DSN", "kafka": "LOCKSTEP_KAFKA", "spark_remote": "SPARK_REMOTE"}
 
-dev_app = typer.Typer(no_args_is_help=True, help="The embedded stack: Postgres, Kafka, Airflow, sample data.")
+dev_app = typer.Typer(no_args_is_help=True, help="The embedded stack: Postgres, Kafka, Airflow, topics and records.")
 
 
 @dev_app.command("up")
@@ -73,30 +72,8 @@ def env(as_json: AsJson = False) -> None:
     show(document, as_json, lambda: say("\n".join(_exports(document))))
 
 
-@dev_app.command("produce")
-def produce(
-    name: Annotated[str, typer.Argument(help="The sample.", metavar="NAME", show_default=False)],
-    records: Annotated[int, typer.Option("--records", min=0, help="How many.")] = 1_000,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed, other data.")] = 0,
-    rate: Annotated[float | None, typer.Option("--rate", min=0.1, help="Records a second.", show_default=False)] = None,
-    up_to: Annotated[bool, typer.Option("--up-to", help="Only until the topic holds that many.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Put sample data on its topic."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from lockstep.dev.produce import Errand, produce, sample_named
-
-    errand = Errand(sample_named(name), records, seed, rate, up_to)
-    bootstrap, began = surroundings.kafka(), time.monotonic()
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task(errand.sample.topic, total=records)
-        produced = produce(bootstrap, errand, lambda count: bar.advance(task, count))
-    seconds = round(time.monotonic() - began, 3)
-    document = {"pipeline": name, "topic": errand.sample.topic, "produced": produced, "seconds": seconds}
-    show(document, as_json, lambda: say(f"{produced} records onto {errand.sample.topic} in {seconds:.1f} s"))
+dev_app.command("topic")(feeding.topic)
+dev_app.command("produce")(feeding.produce)
 
 
 def _home() -> Path:

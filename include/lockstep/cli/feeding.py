@@ -1,0 +1,173 @@
+"""`dev topic` and `dev produce`: topics of the embedded broker, and what stands on them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lockstep.adapters import folders
+from lockstep.cli import surroundings
+from lockstep.cli.output import AsJson, say, say_table, say_warnings, show
+from lockstep.cli.sharing import definitions
+from lockstep.core.definition import TOPIC
+from lockstep.core.errors import Refusal, quoted
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from lockstep.core.definition import Pipeline
+
+MOST_PARTITIONS = 1_000
+RECORDS = 1_000
+
+Subject = Annotated[
+    str, typer.Argument(help="A pipeline, for its topic; or a topic.", metavar="NAME", show_default=False)
+]
+
+
+def topic(
+    name: Subject,
+    partitions: Annotated[
+        int | None,
+        typer.Option("--partitions", help="How many.", min=1, max=MOST_PARTITIONS, show_default="4"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a topic; leave alone one that is there."""
+    from lockstep.dev.topics import make_topic
+
+    pipeline, topic_name = _subject(name)
+    bootstrap = surroundings.kafka()
+    made = make_topic(bootstrap, topic_name, partitions)
+    document = {
+        "topic": made.name,
+        "pipeline": pipeline.name if pipeline else None,
+        "partitions": made.partitions,
+        "created": made.created,
+        "kafka": bootstrap,
+    }
+    how = "made" if made.created else "is there"
+    stray = "" if _read_by_any(made.name, pipeline) else "; no pipeline reads it"
+    show(document, as_json, lambda: say(f"topic {made.name}: {how}, {_many(made.partitions, 'partition')}{stray}"))
+
+
+def produce(
+    name: Subject,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from", help="A file whose lines are records; - is standard input.", metavar="FILE", show_default=False
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", help="The JSON column that becomes the Kafka key.", metavar="COLUMN", show_default=False),
+    ] = None,
+    records: Annotated[
+        int | None, typer.Option("--records", min=0, help="How many of the sample.", show_default="1000")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Another seed, other data.", show_default="0")
+    ] = None,
+    rate: Annotated[float | None, typer.Option("--rate", min=0.1, help="Records a second.", show_default=False)] = None,
+    up_to: Annotated[bool, typer.Option("--up-to", help="Only until the topic holds that many.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put a file's lines on a topic; or sample data, for orders and clicks."""
+    if source is None:
+        if key is not None:
+            raise typer.BadParameter("sample data have keys of their own; --key goes with --from", param_hint="--key")
+        _produce_sample(name, RECORDS if records is None else records, seed or 0, rate, up_to, as_json)
+        return
+    for option, given in (("--records", records), ("--seed", seed), ("--up-to", up_to or None)):
+        if given is not None:
+            raise typer.BadParameter("it is for sample data, and not for --from", param_hint=option)
+    _produce_lines(name, source, key, rate, as_json)
+
+
+def _produce_sample(name: str, records: int, seed: int, rate: float | None, up_to: bool, as_json: bool) -> None:
+    from lockstep.dev.produce import Errand, produce, sample_named
+
+    errand = Errand(sample_named(name), records, seed, rate, up_to)
+    bootstrap, began = surroundings.kafka(), time.monotonic()
+    with _progress() as bar:
+        task = bar.add_task(errand.sample.topic, total=records)
+        produced = produce(bootstrap, errand, lambda count: bar.advance(task, count))
+    seconds = round(time.monotonic() - began, 3)
+    document = {"pipeline": name, "topic": errand.sample.topic, "produced": produced, "seconds": seconds}
+    show(document, as_json, lambda: say(f"{produced} records onto {errand.sample.topic} in {seconds:.1f} s"))
+
+
+def _produce_lines(name: str, source: str, key: str | None, rate: float | None, as_json: bool) -> None:
+    from lockstep.dev.lines import opened
+    from lockstep.dev.sending import send
+    from lockstep.dev.topics import require_topic
+
+    pipeline, topic_name = _subject(name)
+    bootstrap, began = surroundings.kafka(), time.monotonic()
+    require_topic(bootstrap, topic_name)
+    with _progress() as bar:
+        looking = bar.add_task(f"reading {source}", total=None)
+        with opened(source, key, lambda count: bar.advance(looking, count)) as lines:
+            bar.remove_task(looking)
+            sending = bar.add_task(topic_name, total=lines.count)
+            sent = send(
+                bootstrap, topic_name, lines.records(), lambda n: bar.advance(sending, n), rate=rate, counted=True
+            )
+    seconds, produced = round(time.monotonic() - began, 3), sum(sent.values())
+    document = {
+        "pipeline": pipeline.name if pipeline else None,
+        "topic": topic_name,
+        "produced": produced,
+        "partitions": sent,
+        "seconds": seconds,
+    }
+    if pipeline and pipeline.format.key and key is None:
+        say_warnings([_without_keys(pipeline, pipeline.format.key)])
+
+    def for_people() -> None:
+        say(f"{_many(produced, 'record')} onto {topic_name} in {seconds:.1f} s")
+        say_table(["  partition", "records>"], [[f"  {topic_name}-{each}", count] for each, count in sent.items()])
+
+    show(document, as_json, for_people)
+
+
+def _without_keys(pipeline: Pipeline, column: str) -> dict[str, str]:
+    return {
+        "message": f"{pipeline.name} expects {column} as the Kafka key, and these records were sent without keys",
+        "next": f"lockstep dev produce {pipeline.name} --from FILE --key {column}",
+    }
+
+
+def _progress() -> Progress:
+    """Returns a bar on standard error, and nothing where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    return Progress(console=console, disable=not console.is_terminal, transient=True)
+
+
+def _subject(name: str) -> tuple[Pipeline | None, str]:
+    """Returns the pipeline of that name with its topic, or the topic itself. A broken definition is refused as such."""
+    if name in folders.names():
+        pipeline = folders.load(name).pipeline
+        return pipeline, pipeline.topic
+    if not TOPIC.match(name) or name in {".", ".."}:
+        raise Refusal(
+            f"{quoted(name)} is neither a pipeline nor a legal topic name: letters, digits, '.', '_' and '-'",
+            next_command="lockstep dev topic orders.v1",
+        )
+    if name.startswith("__"):
+        raise Refusal(f"topic {name}: names that begin with __ are Kafka's own", next_command="lockstep dev topic NAME")
+    return None, name
+
+
+def _read_by_any(topic_name: str, pipeline: Pipeline | None) -> bool:
+    return pipeline is not None or any(each.topic == topic_name for each in definitions())
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -1,0 +1,132 @@
+"""Reads records from a file of lines: each line is one record's value, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import IO, TYPE_CHECKING, Any
+
+from lockstep.core.errors import Refusal, quoted
+from lockstep.dev.sending import MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+STANDARD_INPUT = "-"
+KEPT_IN_MEMORY_BYTES = 64 * 2**20
+LOOK_BYTES = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A file whose every line was looked at: it holds `count` records. `key` is the column that becomes the key."""
+
+    shown: str
+    file: IO[bytes]
+    count: int
+    key: str | None
+
+    def records(self) -> Iterator[tuple[bytes | None, bytes]]:
+        """Returns key and value of each line, in order. Lines that were added since are left out."""
+        self.file.seek(0)
+        for number, line in enumerate(islice(self.file, self.count), 1):
+            try:
+                yield _record(f"{self.shown}:{number}", line, self.key)
+            except Refusal:
+                changed = (
+                    f"{self.shown}:{number}: it changed while it was sent; the lines before it may be on the topic"
+                )
+                raise Refusal(changed) from None
+
+
+@contextmanager
+def opened(name: str, key: str | None, looked_at: Callable[[int], None]) -> Iterator[Lines]:
+    """Opens a file, or standard input for `-`, and looks at each line before the first is sent.
+
+    Reports bytes to `looked_at`. Raises `Refusal` with the number of the first line that is no record.
+    """
+    shown = "standard input" if name == STANDARD_INPUT else name
+    try:
+        with _seekable(name) as file:
+            count, size = 0, 0
+            for count, line in enumerate(file, 1):
+                _record(f"{shown}:{count}", line, key)
+                size += len(line)
+                if size >= LOOK_BYTES:
+                    looked_at(size)
+                    size = 0
+            if count == 0:
+                raise _bad(shown, "it holds no line")
+            yield Lines(shown, file, count, key)
+    except OSError as error:
+        raise _bad(shown, f"cannot be read: {error.strerror or error}") from None
+
+
+def _record(where: str, line: bytes, column: str | None) -> tuple[bytes | None, bytes]:
+    value = line.removesuffix(b"\n")
+    key = None if column is None else _key_of(value, column, where)
+    size = len(value) + len(key or b"")
+    if size > MESSAGE_BYTES:
+        raise _bad(where, f"{size} bytes, and one record holds {MESSAGE_BYTES} at most")
+    return key, value
+
+
+@contextmanager
+def _seekable(name: str) -> Iterator[IO[bytes]]:
+    """Opens the file. What can be read once only, a pipe, is kept until it was sent."""
+    if name != STANDARD_INPUT:
+        with Path(name).open("rb") as file:
+            if file.seekable():
+                yield file
+                return
+            with _kept(file) as copy:
+                yield copy
+        return
+    with _kept(sys.stdin.buffer) as copy:
+        yield copy
+
+
+@contextmanager
+def _kept(source: IO[bytes]) -> Iterator[IO[bytes]]:
+    with SpooledTemporaryFile(KEPT_IN_MEMORY_BYTES) as copy:
+        shutil.copyfileobj(source, copy)
+        copy.seek(0)
+        yield copy
+
+
+def _key_of(value: bytes, column: str, where: str) -> bytes:
+    """Returns the column's value as a key: text as it is, numbers as they are written."""
+    try:
+        record = json.loads(value.decode(), parse_int=str, parse_float=str, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):  # a text that is no UTF-8 is a ValueError, too
+        raise _bad(where, "no JSON object, and the key is one of its columns") from None
+    if not isinstance(record, dict):
+        raise _bad(where, "no JSON object, and the key is one of its columns")
+    match record.get(column):
+        case str(text):
+            try:
+                return text.encode()
+            except UnicodeEncodeError:
+                raise _bad(where, f"column {quoted(column)} is no text that UTF-8 can hold") from None
+        case bool(truth):
+            return b"true" if truth else b"false"
+        case None:
+            known = ", ".join(quoted(name) for name in islice(record, 5)) or "none"
+            raise _bad(where, f"column {quoted(column)} is missing or null; there are: {known}")
+        case other:
+            kind = "an array" if isinstance(other, list) else "an object"
+            raise _bad(where, f"column {quoted(column)} is {kind}, and a key is text, a number or a truth value")
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _bad(where: str, what: str) -> Refusal:
+    return Refusal(f"{where}: {what}; nothing was sent", next_command="lockstep dev produce NAME --from FILE.jsonl")
