@@ -12,10 +12,12 @@ def test_what_a_driver_inherits_holds_no_secret_of_airflow(tmp_path):
     environ = environment(tmp_path / "airflow", place, 1, (2, 3)) | {
         "LOCKSTEP_DSN": "of the task",
         "AIRFLOW_VAR_X": "secret",
+        "LOCKSTEP_AIRFLOW_PASSWORD": "of the pages",
     }
     before = dict(environ)
     secret = {"AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW__API__SECRET_KEY", "AIRFLOW__CORE__FERNET_KEY", "AIRFLOW_VAR_X"}
     secret |= {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW_CONN_POSTGRES_DEFAULT", "AIRFLOW_CONN_KAFKA_DEFAULT"}
+    secret |= {"LOCKSTEP_AIRFLOW_PASSWORD"}
     assert secret <= environ.keys()
 
     with withheld(environ):

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from lockstep.cli.dev import dev_app
 from lockstep.core.errors import Refusal
 from lockstep.dev import processes, stack
+from lockstep.dev.airflow_settings import secrets_of
 from lockstep.dev.stack import Part, Stack
 
 
@@ -81,6 +82,62 @@ def test_status_tells_what_is_down_and_no_password(home):
     found = {part["name"]: part["state"] for part in answer["parts"]}
     assert found == {"postgres": "down", "kafka": "down", "airflow": "down", "spark connect": "down"}
     assert "secret" not in json.dumps(answer)
+
+
+@pytest.fixture
+def with_airflow(home, monkeypatch):
+    """A stack whose Airflow is this very process, with its password."""
+    monkeypatch.setenv("LOCKSTEP_DSN", "postgresql://elsewhere/it")
+    monkeypatch.setenv("LOCKSTEP_KAFKA", "elsewhere:9092")
+    (home / "airflow").mkdir()
+    stack.write(Stack(home, "d", "k", airflow=Part(8642, processes.observe(os.getpid()))))
+    return secrets_of(home / "airflow").password
+
+
+LOGIN = {"url": "http://127.0.0.1:8642", "user": "admin"}
+
+
+def test_status_tells_where_airflows_pages_are_and_its_password_only_when_asked(with_airflow):
+    said = told("status").stdout
+    assert said.splitlines()[-1] == (
+        "Airflow's pages: http://127.0.0.1:8642  user admin  password is shown by lockstep dev status --password"
+    )
+    plain = answered("status")
+    assert with_airflow not in said + json.dumps(plain)
+    (part,) = [part for part in plain["parts"] if part["name"] == "airflow"]
+    assert LOGIN.items() <= part.items()
+
+    assert told("status", "--password").stdout.endswith(f"  user admin  password {with_airflow}\n")
+    (part,) = [part for part in answered("status", "--password")["parts"] if part["name"] == "airflow"]
+    assert (LOGIN | {"password": with_airflow}).items() <= part.items()
+
+
+def test_env_leads_to_airflows_pages_and_to_the_registry(with_airflow, monkeypatch):
+    monkeypatch.setenv("LOCKSTEP_REGISTRY", "http://registry:8081")
+    assert answered("env") == {
+        "dsn": "postgresql://elsewhere/it",
+        "kafka": "elsewhere:9092",
+        "registry": "http://registry:8081",
+        "airflow_url": "http://127.0.0.1:8642",
+        "airflow_user": "admin",
+        "airflow_password": with_airflow,
+    }
+    assert told("env").stdout.splitlines()[2:] == [
+        "export LOCKSTEP_REGISTRY=http://registry:8081",
+        "export LOCKSTEP_AIRFLOW_URL=http://127.0.0.1:8642",
+        "export LOCKSTEP_AIRFLOW_USER=admin",
+        f"export LOCKSTEP_AIRFLOW_PASSWORD={with_airflow}",
+    ]
+
+
+def test_an_airflow_that_does_not_run_has_no_pages(home, monkeypatch):
+    stack.write(Stack(home, "d", "k", airflow=Part(8642, processes.Process(os.getpid(), "an earlier boot:1"))))
+    monkeypatch.setenv("LOCKSTEP_DSN", "postgresql://elsewhere/it")
+    monkeypatch.setenv("LOCKSTEP_KAFKA", "elsewhere:9092")
+    assert "Airflow's pages" not in told("status").stdout
+    assert answered("env").keys() == {"dsn", "kafka"}
+    assert refused("status", "--password") == "the embedded Airflow is not running.  Next: lockstep dev up --airflow"
+    assert not (home / "airflow").exists()
 
 
 def test_down_where_nothing_runs_is_no_error(home):

@@ -41,7 +41,19 @@ class Planted:
     """Secrets by name, and the environment that holds each of them where Lockstep takes it."""
 
     def __init__(self, drill, folder: Path) -> None:
-        names = ("dsn", "kafka", "registry", "warehouse", "targets", "spark", "jwt", "fernet", "conn", "metadata")
+        names = (
+            "dsn",
+            "kafka",
+            "registry",
+            "warehouse",
+            "targets",
+            "spark",
+            "jwt",
+            "fernet",
+            "conn",
+            "metadata",
+            "pages",
+        )
         self.secrets = {name: canary(name) for name in names}
         self.login = f"canary_{os.getpid()}"
         key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -61,6 +73,7 @@ class Planted:
             "SPARK_CONNECT_AUTHENTICATE_TOKEN": s["spark"],
             "AIRFLOW__API_AUTH__JWT_SECRET": s["jwt"],
             "AIRFLOW__CORE__FERNET_KEY": s["fernet"],
+            "LOCKSTEP_AIRFLOW_PASSWORD": s["pages"],
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"postgresql://a:{s['metadata']}@127.0.0.1:9/a",
             "AIRFLOW_CONN_POSTGRES_DEFAULT": json.dumps({"conn_type": "postgres", "password": s["conn"]}),
             "SPARK_MASTER": "local[2]",

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
     from lockstep.dev.stack import Part, Stack
 
-VARIABLES = {"dsn": "LOCKSTEP_DSN", "kafka": "LOCKSTEP_KAFKA", "spark_remote": "SPARK_REMOTE"}
+VARIABLES = {
+    "dsn": "LOCKSTEP_DSN",
+    "kafka": "LOCKSTEP_KAFKA",
+    "registry": "LOCKSTEP_REGISTRY",
+    "spark_remote": "SPARK_REMOTE",
+    "airflow_url": "LOCKSTEP_AIRFLOW_URL",
+    "airflow_user": "LOCKSTEP_AIRFLOW_USER",
+    "airflow_password": "LOCKSTEP_AIRFLOW_PASSWORD",
+}
 
 dev_app = typer.Typer(no_args_is_help=True, help="The embedded stack: Postgres, Kafka, Airflow, topics and records.")
 
@@ -36,7 +44,7 @@ def up(
     from lockstep.dev import switch
 
     running = switch.up(_home(), _progress, with_airflow=airflow, with_spark=spark_connect)
-    show(_described(running), as_json, lambda: say("the stack is up"))
+    show(_described(running), as_json, lambda: say("\n".join(["the stack is up", *_pages(running)])))
 
 
 @dev_app.command("down")
@@ -51,12 +59,24 @@ def down(
 
 
 @dev_app.command("status")
-def status(as_json: AsJson = False) -> None:
+def status(
+    password: Annotated[bool, typer.Option("--password", help="Show the password of Airflow's pages, too.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Say what runs, and where."""
     home = _home()
-    described = _described(stack.read(home) or stack.Stack(home))
+    known = stack.read(home) or stack.Stack(home)
+    if password and not _login(known):
+        raise Refusal("the embedded Airflow is not running.", next_command=f"{stack.UP} --airflow")
+    described = _described(known, with_password=password)
     rows = [[part["name"], part["state"], part["address"], part["pid"]] for part in described["parts"]]
-    show(described, as_json, lambda: say_table(["part", "state", "address", "pid>"], rows))
+
+    def for_people() -> None:
+        say_table(["part", "state", "address", "pid>"], rows)
+        for line in _pages(known, with_password=password):
+            say(line)
+
+    show(described, as_json, for_people)
 
 
 @dev_app.command("env")
@@ -67,8 +87,12 @@ def env(as_json: AsJson = False) -> None:
         if not os.environ.get(given) and not (part and part.lives):
             raise Refusal("the stack is down.", next_command=stack.UP)
     document = {"dsn": surroundings.dsn(), "kafka": surroundings.kafka()}
+    if address := os.environ.get("LOCKSTEP_REGISTRY"):
+        document["registry"] = address
     if remote := surroundings.spark_remote():
         document["spark_remote"] = remote
+    login = _login(known) if known else {}
+    document |= {f"airflow_{name}": value for name, value in login.items()}
     show(document, as_json, lambda: say("\n".join(_exports(document))))
 
 
@@ -87,15 +111,38 @@ def _exports(document: dict[str, str]) -> Iterator[str]:
         yield f"export {VARIABLES[name]}={shlex.quote(value)}"
 
 
-def _described(known: Stack) -> dict[str, Any]:
-    """Describes the running servers, without passwords."""
+def _described(known: Stack, *, with_password: bool = False) -> dict[str, Any]:
+    """Describes the running servers. Passwords are left out unless they are asked for."""
+    login = _login(known)
+    if not with_password:
+        login.pop("password", None)
     parts = (
         ("postgres", known.postgres, "LOCKSTEP_DSN"),
         ("kafka", known.broker, "LOCKSTEP_KAFKA"),
         ("airflow", known.airflow, ""),
         ("spark connect", known.spark, "SPARK_REMOTE"),
     )
-    return {"home": str(known.home), "parts": [{"name": name} | _part(part, given) for name, part, given in parts]}
+    described = {name: {"name": name} | _part(part, given) for name, part, given in parts}
+    described["airflow"] |= login
+    return {"home": str(known.home), "parts": list(described.values())}
+
+
+def _login(known: Stack) -> dict[str, str]:
+    """Returns where Airflow's pages are, and who may log in. Empty while it does not run."""
+    if not (known.airflow and known.airflow.lives):
+        return {}
+    from lockstep.dev.airflow_settings import USER, secrets_of
+
+    password = secrets_of(known.home / "airflow").password
+    return {"url": f"http://127.0.0.1:{known.airflow.port}", "user": USER, "password": password}
+
+
+def _pages(known: Stack, *, with_password: bool = False) -> list[str]:
+    login = _login(known)
+    if not login:
+        return []
+    password = login["password"] if with_password else "is shown by lockstep dev status --password"
+    return [f"Airflow's pages: {login['url']}  user {login['user']}  password {password}"]
 
 
 def _part(part: Part | None, variable: str) -> dict[str, Any]:
