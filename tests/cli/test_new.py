@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from command_line import assert_refused
+from command_line import assert_refused, assert_wrong_call
 from lockstep.adapters import folders
-from lockstep.core.definition import Json, Upsert
+from lockstep.core.definition import Avro, Json, Raw, Upsert
 
 
 @pytest.mark.parametrize(
@@ -48,20 +48,26 @@ def test_a_folder_that_cannot_be_written_is_said(lockstep):
 
 
 @pytest.mark.parametrize(
-    "options", [(), ("--columns", "id string, user bigint, at timestamp", "--key", "id")], ids=["append", "upsert"]
+    "options",
+    [
+        (),
+        ("--columns", "id string, user bigint, at timestamp", "--key", "id"),
+        ("--format", "avro", "--columns", "id string, user bigint", "--key", "id"),
+        ("--format", "raw"),
+    ],
+    ids=["append", "upsert", "avro", "raw"],
 )
 def test_a_new_pipeline_works_as_it_is(lockstep, database, options):
     lockstep.environ(LOCKSTEP_DSN=database)
     said = lockstep("new", "sales", "--topic", "sales.v1", *options)
     assert (said.code, said.err) == (0, "")
+    assert ("LOCKSTEP_REGISTRY must name" in said.out) == ("avro" in options)
     assert said.out.endswith("Next: lockstep check sales, then lockstep migrate sales, then lockstep run sales\n")
     assert sorted(lockstep.tree()) == [
         "sales/__init__.py",
         "sales/expectations.json",
         "sales/target.sql",
-        "sales/transform.py",
-    ]
-    (lockstep.pipelines / "sales" / "transform.py").unlink()  # the shorter way, without a JVM
+    ]  # and no transform: the decoded columns go the shorter way, without a JVM
     assert lockstep("check", "sales").out.startswith("sales: ok;")
     assert lockstep("migrate", "sales").code == 0
 
@@ -76,3 +82,45 @@ def test_a_new_definition_says_what_was_asked_for(lockstep):
     assert b'"amount" numeric(12,2)' in files["sales/target.sql"]
     assert max(len(line) for line in files["sales/__init__.py"].splitlines()) <= 120
     assert b"from lockstep.core.definition import Json, Limits, Pipeline, Upsert" in files["sales/__init__.py"]
+
+
+@pytest.mark.parametrize(
+    ("options", "format_", "columns"),
+    [
+        (("--format", "json"), Json("id string, at timestamp"), b'"at" timestamptz'),
+        (("--format", "avro", "--columns", "id string, n int"), Avro("id string, n int"), b'"n" int'),
+        (("--format", "avro", "--key", "id"), Avro("id string, at timestamp", key="id"), b'"id" text primary key'),
+        (("--format", "raw"), Raw("value"), b'"value" bytea'),
+    ],
+    ids=lambda case: " ".join(case) if isinstance(case, tuple) else "",
+)
+def test_each_format_has_its_definition_and_its_table(lockstep, options, format_, columns):
+    assert lockstep("new", "sales", "--topic", "sales.v1", *options).code == 0
+    assert folders.load("sales").pipeline.format == format_
+    files = lockstep.tree()
+    assert columns in files["sales/target.sql"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--format", "protobuf"), "'protobuf' is not one of 'json', 'avro', 'raw'"),
+        (("--format", "raw", "--columns", "id string"), "--columns: raw bytes have one column, value"),
+        (("--format", "raw", "--key", "id"), "--key: raw bytes have one column, value"),
+    ],
+    ids=lambda case: " ".join(case) if isinstance(case, tuple) else "",
+)
+def test_what_a_format_does_not_have_is_a_wrong_call_and_nothing_is_written(lockstep, options, words):
+    assert_wrong_call(lockstep("new", "sales", "--topic", "sales.v1", *options), words)
+    assert lockstep.tree() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [("class", "class_records"), ("my-sales", "my_sales"), ("2024sales", "p_2024sales"), ("sales.v1", "sales_v1")],
+)
+def test_a_name_that_cannot_be_is_refused_with_one_that_can(lockstep, name, good):
+    assert_refused(
+        lockstep("new", name, "--topic", "t"), f"name {name!r}: ", f"Next: lockstep new {good} --topic TOPIC"
+    )
+    assert lockstep("new", good, "--topic", "t").code == 0

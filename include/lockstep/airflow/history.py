@@ -13,7 +13,7 @@ from lockstep.airflow.dag import assets_of, both, dag_for, door_of
 from lockstep.airflow.form import fields
 from lockstep.airflow.link import HistoryLink
 from lockstep.core.approval import checked_approvers
-from lockstep.core.definition import SUFFIX
+from lockstep.core.names import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

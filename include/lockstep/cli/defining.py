@@ -6,6 +6,7 @@ import os
 import shutil
 import textwrap
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,9 +16,10 @@ from lockstep.adapters import folders
 from lockstep.cli.options import Name, OneName
 from lockstep.cli.output import AsJson, say, show
 from lockstep.cli.sharing import conflicts_of, definitions
-from lockstep.core.definition import Append, Json, Pipeline, Upsert, refuse_bad_name
+from lockstep.core.definition import Append, Avro, Json, Pipeline, Raw, Upsert
 from lockstep.core.determinism import doubts, unseen
 from lockstep.core.errors import BadData, BadDefinition, Refusal
+from lockstep.core.names import refuse_bad_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,23 +30,37 @@ if TYPE_CHECKING:
     from lockstep.core.ownership import Conflict
 
 TEMPLATES = Path(__file__).parent / "templates"
-FILES = ("__init__.py", "transform.py", "expectations.json", "target.sql")
+FILES = ("__init__.py", "expectations.json", "target.sql")
 DAG_FILE = "dag.py"
 SCHEMA_WIDTH = 90
+COLUMNS = "id string, at timestamp"
+
+
+class FormatName(StrEnum):
+    """The formats of which `new` can write a definition that works as it is; `Custom` needs a decoder first."""
+
+    JSON = "json"
+    AVRO = "avro"
+    RAW = "raw"
+
 
 Topic = Annotated[str, typer.Option(help="The Kafka topic to read.", show_default=False)]
-Columns = Annotated[str, typer.Option(help="The JSON fields to keep, as `name type, name type`.")]
+Columns = Annotated[
+    str | None, typer.Option(help="The fields to keep, as `name type, name type`.", show_default=COLUMNS)
+]
 KeyColumn = Annotated[
     str | None, typer.Option("--key", help="The column that the Kafka key holds: one row per key.", show_default=False)
 ]
+Kind = Annotated[FormatName, typer.Option("--format", help="What a record is: docs/formats.md.")]
 Table = Annotated[str | None, typer.Option(help="The target, as schema.table.", show_default="public.NAME")]
 
 
 def new(
     name: Name,
     topic: Topic,
-    columns: Columns = "id string, at timestamp",
+    columns: Columns = None,
     key: KeyColumn = None,
+    kind: Kind = FormatName.JSON,
     table: Table = None,
     as_json: AsJson = False,
 ) -> None:
@@ -52,7 +68,7 @@ def new(
     refuse_bad_name(name)  # first, because the table's name may hang on it
     table = table or f"public.{name}"
     # Born before a file is written, so that what it refuses leaves nothing behind.
-    pipeline = Pipeline(name, topic, Json(columns, key), Upsert(table, (key,)) if key else Append(table))
+    pipeline = Pipeline(name, topic, _format(kind, columns, key), Upsert(table, (key,)) if key else Append(table))
     for found in conflicts_of([pipeline], definitions())[name]:
         another = f"lockstep new {name} --topic {topic} --table public.ANOTHER"
         raise Refusal(
@@ -83,9 +99,21 @@ def new(
             say(folders.shown(folder / file))
         if dag:
             say(folders.shown(dag))
+        if kind is FormatName.AVRO:
+            say("LOCKSTEP_REGISTRY must name the schema registry of these records.")
         say(f"Next: {', then '.join(next_commands)}")
 
     show(document, as_json, for_people)
+
+
+def _format(kind: FormatName, columns: str | None, key: str | None) -> Json | Avro | Raw:
+    if kind is FormatName.RAW:
+        for option, given in (("--columns", columns), ("--key", key)):
+            if given is not None:
+                raise typer.BadParameter("raw bytes have one column, value, and no fields", param_hint=option)
+        return Raw()
+    schema = COLUMNS if columns is None else columns
+    return Json(schema, key) if kind is FormatName.JSON else Avro(schema, key)
 
 
 def check(name: OneName = None, as_json: AsJson = False) -> None:
@@ -180,6 +208,8 @@ def _texts(pipeline: Pipeline) -> dict[str, str]:
     columns = pipeline.format.columns
     # A line may end behind a column only, so what stands between name and type is no space until the lines are cut.
     pairs = ", ".join(f"{column.name}\0{column.type}" for column in columns)
+    if isinstance(pipeline.format, Raw):
+        pairs = pipeline.format.column
     lines = [line.replace("\0", " ") for line in textwrap.wrap(pairs, SCHEMA_WIDTH)]
     environment = Environment(  # noqa: S701 - Python and SQL, no HTML
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
@@ -189,6 +219,7 @@ def _texts(pipeline: Pipeline) -> dict[str, str]:
         "topic": pipeline.topic,
         "table": pipeline.first.table,
         "quoted_table": ".".join(f'"{part}"' for part in pipeline.first.table.split(".")),
+        "format": type(pipeline.format).__name__,
         "target": type(pipeline.first).__name__,
         "columns": columns,
         "schema": [*(f"{line} " for line in lines[:-1]), lines[-1]],

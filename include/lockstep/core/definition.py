@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import keyword
 import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.bounds import moment_of
-from lockstep.core.columns import IDENTIFIER
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats import Avro, Custom, Envelope, Format, Json, Raw, columns_of
 from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Guarantee, Idempotent, PerBatch, PerPartition
+from lockstep.core.names import refuse_bad_name
 from lockstep.core.record_limits import RecordLimits
 from lockstep.core.stores import Files, Postgres, Store, refuse_misfit
 from lockstep.core.targets import Accumulate, Append, Count, Max, Min, Sum, Target, Upsert, shares
@@ -54,7 +53,6 @@ ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope
 ADDED |= {"strict": False, "nondeterministic": False, "on_violation": REFUSE, "shared_with": ()}
 ADDED |= {"record_limits": asdict(RecordLimits())}
 MOST_DAYS = 36_500
-SUFFIX = "_history"  # of a history's DAG, behind the pipeline's name
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
 
@@ -191,18 +189,6 @@ class Pipeline:
         whole["target"] = targets[0] if len(targets) == 1 else targets
         whole["store"] = _told(self.store) if self.store else None
         return _said(whole)
-
-
-def refuse_bad_name(name: str) -> None:
-    """Refuses a name that is no identifier, a word of Python, or the DAG id of another pipeline's history."""
-    if not IDENTIFIER.match(name):
-        raise BadDefinition(f"name {name!r}: lower case letters, digits and _, 63 at most")
-    if keyword.iskeyword(name):
-        raise BadDefinition(f"name {name!r}: a word of Python, which no module can have as its name")
-    if name.endswith(SUFFIX):
-        raise BadDefinition(
-            f"name {name!r}: {SUFFIX} is the ending of a history's DAG, here of {name.removesuffix(SUFFIX)!r}"
-        )
 
 
 def _refuse_bad_days(days: Any) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from fastapi import HTTPException
 
-from lockstep.core.definition import SUFFIX
+from lockstep.core.names import SUFFIX
 from lockstep.ledger import one_batch, reading
 from lockstep.web import verdict
 from lockstep.web.place import ledger, pipeline_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lockstep.core.definition import SUFFIX
+from lockstep.core.names import SUFFIX
 from lockstep.ledger import overview
 from lockstep.web.place import ledger, pipeline_of
 from lockstep.web.render import page

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.airflow.connections import dsn, environment
 from lockstep.airflow.door import led
-from lockstep.core.definition import SUFFIX
 from lockstep.core.errors import Refusal
+from lockstep.core.names import SUFFIX
 from lockstep.core.recorded import recorded
 from lockstep.ledger import overview
 from lockstep.ledger.migrate import require_migrated
