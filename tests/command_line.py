@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -99,6 +100,17 @@ class CommandLine:
     def tree(self) -> dict[str, bytes]:
         """Every file below the pipelines, with what is in it."""
         return {str(p.relative_to(self.pipelines)): p.read_bytes() for p in self.pipelines.rglob("*") if p.is_file()}
+
+
+def at_a_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """Makes standard output a terminal of this width for what is called next; not in a fixture, whose output is another."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+
+def without_styles(text: str) -> str:
+    """What a terminal shows of a text."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 def assert_refused(said, *words: str):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from command_line import at_a_terminal, without_styles
 from ledger_rows import LedgerRows, SayingBroker, view
 from lockstep.adapters.postgres import connect, transaction
 from lockstep.ledger.migrate import known
@@ -228,9 +229,10 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_lines_for_people_fit_eighty_columns_and_keep_standard_error_quiet(lockstep, orders, command):
+def test_lines_for_people_fit_a_terminal_of_eighty_columns_and_keep_standard_error_quiet(lockstep, orders, command):
     assert (orders["batch"], orders["unfinished"]) == (1, 2)
+    at_a_terminal(lockstep.monkeypatch, columns=80)
     said = lockstep(*command)
     assert (said.code, said.err) == (0, "")
     assert said.out
-    assert max(len(line) for line in said.out.splitlines()) <= 80
+    assert max(len(line) for line in without_styles(said.out).splitlines()) <= 80

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from confluent_kafka import Producer
 
-from command_line import assert_refused
+from command_line import assert_refused, at_a_terminal
 from lockstep.dev import ports
 
 KNOWN = {"replication.factor", "min.insync.replicas", "privileges"}  # one broker; the tests' own login migrates, too
@@ -27,7 +27,8 @@ def test_a_healthy_pipeline_has_no_problem_and_one_broker_is_a_warning(lockstep,
     assert (said.code, said.err) == (0, "")
     assert f"{document['passed']} checks passed, {document['warnings']} warnings, 0 problems" in said.out
     assert f"warning  topic {sound}  replication.factor: 1" in said.out
-    folded = [line for line in said.out.splitlines() if not line.startswith("  set: ")]
+    at_a_terminal(lockstep.monkeypatch, columns=80)
+    folded = [line for line in lockstep("doctor").out.splitlines() if not line.startswith("  set: ")]
     assert max(map(len, folded)) <= 80
 
 

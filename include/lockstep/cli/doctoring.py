@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import textwrap
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ import typer
 from lockstep.adapters import folders
 from lockstep.cli import surroundings
 from lockstep.cli.options import OneName
-from lockstep.cli.output import AsJson, say, show
+from lockstep.cli.output import AsJson, line_width, say, show
 from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def _broker() -> SurveyedBroker:
 
 
 def _say(report: Report) -> None:
-    width = min(shutil.get_terminal_size().columns, WIDEST)
+    width = line_width(WIDEST)
     for finding in report.findings:
         _say_finding(finding, width)
     warnings = len(report.findings) - report.problems

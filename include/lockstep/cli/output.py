@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.offsets import StreamRange
 
+UNLIMITED = 2**31
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
@@ -51,6 +53,11 @@ def say_warnings(warnings: Iterable[dict[str, Any]]) -> None:
         sys.stderr.write(printable(f"warning: {warning['message']}.  Next: {warning['next']}") + "\n")
 
 
+def line_width(widest: int = UNLIMITED) -> int:
+    """Returns how long a printed line may be: at most the terminal's width, and no limit for a file or a pipe."""
+    return min(shutil.get_terminal_size().columns, widest) if sys.stdout.isatty() else UNLIMITED
+
+
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Rows under their names; columns that end in `>` are numbers, and stand on the right."""
     from rich.console import Console
@@ -63,7 +70,7 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         table.add_column(Text(printable(name)), justify="right" if column.endswith(">") else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell(value))) for value in row))
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=line_width())
     with console.capture() as text:
         console.print(table)
     sys.stdout.write("\n".join(line.rstrip() for line in text.get().splitlines()) + "\n")
