@@ -195,6 +195,30 @@ def test_down_stops_both_and_another_down_nothing(up, home):
     assert said == []
 
 
+def test_the_readmes_commands_for_a_pipeline_of_ones_own_work_as_they_stand(up, home, tmp_path):
+    for folder in ("include/pipelines", "dags", "bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    door = tmp_path / "bin" / "lockstep"
+    door.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from lockstep.cli.app import main; main()' \"$@\"\n")
+    door.chmod(0o755)
+    path = {"PATH": f"{door.parent}:{os.environ['PATH']}", "LOCKSTEP_HOME": str(home)}
+
+    for command in ("lockstep migrate", *_of_the_readme("## A pipeline of your own")):
+        typed = subprocess.run(
+            ["bash", "-c", command],
+            cwd=tmp_path,
+            env=ON_ITS_OWN | _path() | path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (typed.returncode, typed.stderr) == (0, ""), f"{command}\n{typed.stderr}"
+
+    assert (tmp_path / "dags" / "refunds.py").is_file()
+    assert told(up.dsn, "select count(*), min(id), min(amount)::text from public.refunds") == (1, "r-1", "12.50")
+    assert sum(on_topic(up.kafka, "refunds.v1")) == 1
+
+
 def test_a_broker_that_is_away_is_refused_with_the_command_that_starts_it():
     with pytest.raises(Refusal, match=r"does not answer.*Next: lockstep dev up"):
         produce("127.0.0.1:1", Errand(sample_named("orders"), 1), nothing)
@@ -220,3 +244,8 @@ def _write_pid(file: Path, pid: int) -> None:
 
 def _path() -> dict[str, str]:
     return {"PYTHONPATH": str(Path(stack.__file__).parents[2])}
+
+
+def _of_the_readme(head: str) -> list[str]:
+    section = (jars.CHECKOUT / "README.md").read_text().partition(head)[2].partition("\n## ")[0]
+    return [line.strip() for line in section.splitlines() if line.startswith("    ")]

@@ -23,11 +23,15 @@ The stack is still up, and its scheduler goes on: new records are committed with
 
 What to try next:
 
-  {door} dev produce clicks --records 200000
-  {door} status clicks
-  {door} blame orders --key o-000003001
-  eval "$({door} dev env)" && psql "$LOCKSTEP_DSN"    # public.orders, public.clicks, lockstep.*
-  make down                                                      # the data stay
+  source {activate}        # from then on, this shell knows lockstep; without it, type {door}
+  lockstep dev produce clicks --records 200000
+  lockstep status clicks
+  lockstep blame orders --key o-000003001
+  lockstep dev status --password          # Airflow's address, user and password again
+  eval "$(lockstep dev env)" && psql "$LOCKSTEP_DSN"    # public.orders, public.clicks, lockstep.*
+  make down                               # the data stay
+
+README.md shows the commands for a pipeline of your own.
 """
 
 
@@ -107,6 +111,15 @@ def _print(text: str) -> None:
     sys.stdout.flush()
 
 
+def last_words(address: str, user: str, password: str) -> str:
+    """Returns what to type next, as it is typed in the folder of the checkout."""
+    programs = Path(_door()).parent
+    place = Path(programs.parent.name, programs.name)
+    return NEXT.format(
+        door=place / "lockstep", activate=place / "activate", address=address, user=user, password=password
+    )
+
+
 def main() -> int:
     """Runs the demo for make. Returns 0, or the code of the command that failed."""
     began = time.monotonic()
@@ -120,9 +133,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     _print(f"\ndone in {time.monotonic() - began:.0f} s")
-    door = f"{Path(_door()).parent.parent.name}/bin/lockstep"
-    words = NEXT.format(door=door, address=scheduled.address, user=scheduled.user, password=scheduled.password)
-    _print(words.rstrip())
+    _print(last_words(scheduled.address, scheduled.user, scheduled.password).rstrip())
     return 0
 
 
