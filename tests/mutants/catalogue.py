@@ -9,6 +9,7 @@ from mutants.of_contents import MUTANTS as CONTENTS
 from mutants.of_decisions import MUTANTS as DECISIONS
 from mutants.of_definitions import MUTANTS as DEFINITIONS
 from mutants.of_erasures import MUTANTS as ERASURES
+from mutants.of_first_steps import MUTANTS as FIRST_STEPS
 from mutants.of_hostile import MUTANTS as HOSTILE
 from mutants.of_hours import MUTANTS as HOURS
 from mutants.of_leases import MUTANTS as LEASES
@@ -32,6 +33,7 @@ MUTANTS = [
     *DEFINITIONS,
     *EDGES,
     *ERASURES,
+    *FIRST_STEPS,
     *HOSTILE,
     *HOURS,
     *LEASES,

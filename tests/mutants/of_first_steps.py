@@ -1,0 +1,43 @@
+"""Mutants of what a newcomer types first: names, topics, files of records, the password of the pages."""
+
+from __future__ import annotations
+
+from mutants.mutant import Edit, one
+
+COMMANDS = "tests/dev/test_dev_commands.py::"
+LINES = "tests/cli/test_dev_produce.py::test_one_bad_line_is_refused_by_its_number_and_no_line_is_sent"
+
+MUTANTS = [
+    one(
+        "a pipeline may have a name of Python's own",
+        "its folder would be __init__ or __pycache__",
+        (
+            "tests/core/test_names.py::test_a_name_that_no_pipeline_can_have_is_refused_with_one_that_it_can['__init__']",
+        ),
+        Edit("core/names.py", 'name.startswith("__")', 'name.startswith("___")'),
+    ),
+    one(
+        "another number of partitions is taken for the same topic",
+        "its author would wait for partitions that are not there",
+        ("tests/cli/test_dev_topic.py::test_another_number_of_partitions_is_refused_and_nothing_changes",),
+        Edit("dev/topics.py", "if partitions not in {None, there}:", "if there == 0:"),
+    ),
+    one(
+        "lines are sent before all of them are looked at",
+        "half of a file would be on the topic when its bad line is met",
+        (f"{LINES}[no json]", f"{LINES}[no key]", f"{LINES}[an object]"),
+        Edit("dev/lines.py", '_record(f"{shown}:{count}", line, key)', '_record(f"{shown}:{count}", line, None)'),
+    ),
+    one(
+        "status shows the password unasked",
+        "it would stand in every report of a problem",
+        (f"{COMMANDS}test_status_tells_where_airflows_pages_are_and_its_password_only_when_asked",),
+        Edit("cli/dev.py", "    if not with_password:\n", "    if not login:\n"),
+    ),
+    one(
+        "a run inherits the password of the pages",
+        "each transform could log in as the admin",
+        ("tests/dags/test_withheld.py::test_what_a_driver_inherits_holds_no_secret_of_airflow",),
+        Edit("adapters/withheld.py", "|AIRFLOW_PASSWORD", ""),
+    ),
+]
