@@ -202,7 +202,6 @@ def test_the_readmes_commands_for_a_pipeline_of_ones_own_work_as_they_stand(up, 
     door.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from lockstep.cli.app import main; main()' \"$@\"\n")
     door.chmod(0o755)
     path = {"PATH": f"{door.parent}:{os.environ['PATH']}", "LOCKSTEP_HOME": str(home)}
-
     for command in ("lockstep migrate", *_of_the_readme("## A pipeline of your own")):
         typed = subprocess.run(
             ["bash", "-c", command],
