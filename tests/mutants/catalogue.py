@@ -9,6 +9,7 @@ from mutants.of_contents import MUTANTS as CONTENTS
 from mutants.of_decisions import MUTANTS as DECISIONS
 from mutants.of_definitions import MUTANTS as DEFINITIONS
 from mutants.of_erasures import MUTANTS as ERASURES
+from mutants.of_evolution import MUTANTS as EVOLUTION
 from mutants.of_first_steps import MUTANTS as FIRST_STEPS
 from mutants.of_hostile import MUTANTS as HOSTILE
 from mutants.of_hours import MUTANTS as HOURS
@@ -34,6 +35,7 @@ MUTANTS = [
     *EDGES,
     *ERASURES,
     *FIRST_STEPS,
+    *EVOLUTION,
     *HOSTILE,
     *HOURS,
     *LEASES,

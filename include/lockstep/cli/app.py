@@ -20,6 +20,7 @@ from lockstep.cli import (
     doctoring,
     erasing,
     holes,
+    migrating,
     owning,
     reading,
     rejecting,
@@ -67,7 +68,7 @@ def _lockstep(
 
 app.add_typer(dev_app, name="dev")
 for command in (
-    deciding.migrate,
+    migrating.migrate,
     defining.new,
     defining.check,
     running.plan,

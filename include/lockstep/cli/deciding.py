@@ -1,21 +1,16 @@
-"""Commands for decisions, with a reason that the ledger keeps. Two others tidy: `migrate` and `reap`."""
+"""Commands for decisions, with a reason that the ledger keeps. Another one tidies: `reap`."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from lockstep.adapters import folders
-from lockstep.cli.options import OFFSETS, BatchId, MaybeReason, Name, OneName, OnePartition, Partition, Reason, bound
+from lockstep.cli.options import OFFSETS, BatchId, MaybeReason, Name, OnePartition, Partition, Reason, bound
 from lockstep.cli.output import AsJson, cell, offsets, print_ranges, range_document, say, show
-from lockstep.cli.surroundings import broker, database, dsn, ledger, person, stores, targets_dsn
-
-if TYPE_CHECKING:
-    from psycopg2.extensions import connection
-
-    from lockstep.core.folder import PipelineFolder
+from lockstep.cli.surroundings import broker, ledger, person
 
 From = Annotated[
     int, typer.Option("--from", help="The first lost offset: the position.", min=0, max=OFFSETS, show_default=False)
@@ -160,41 +155,6 @@ def _start_of(start: str) -> Any:
     if not start.isdecimal() or int(start) > OFFSETS:
         raise typer.BadParameter(f"{start} is neither truncation, log-start nor an offset", param_hint="--from")
     return int(start)
-
-
-def migrate(name: OneName = None, as_json: AsJson = False) -> None:
-    """Bring the ledger to this version; with NAME, its target."""
-    from lockstep.ledger import migrate as migrations
-
-    if name is not None:
-        folder = folders.load(name)
-        with database() as conn:
-            tables = _make_targets(conn, folder)
-        shown = f"{', '.join(tables)} {'is' if len(tables) == 1 else 'are'} there"
-        show({"pipeline": name, "target": tables[0], "targets": tables}, as_json, lambda: say(f"{name}: {shown}"))
-        return
-    with database() as conn:
-        applied = migrations.migrate(conn)
-    document = {"applied": [{"version": step.version, "name": step.name} for step in applied]}
-    what = ", ".join(f"{step.version:04} {step.name}" for step in applied) or "nothing to apply"
-    show(document, as_json, lambda: say(f"ledger: {what}"))
-
-
-def _make_targets(conn: connection, folder: PipelineFolder) -> list[str]:
-    """The tables, or the folder, that the results go to, in whichever store they live."""
-    from lockstep.ledger import migrate as migrations
-
-    if folder.pipeline.store is None:
-        migrations.migrate_target(conn, folder, targets_dsn())
-        return [target.table for target in folder.pipeline.targets]
-    from lockstep.adapters.postgres import PLANNER, transaction
-    from lockstep.ledger.owners import register
-    from lockstep.targets.stores import results_of
-
-    migrations.require_migrated(conn)
-    with transaction(conn, PLANNER) as cur:
-        register(cur, folder.pipeline)
-    return [results_of(folder.pipeline, dsn(), stores()).make(folder)]
 
 
 def reap(as_json: AsJson = False) -> None:

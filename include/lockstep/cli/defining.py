@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import textwrap
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lockstep.adapters import folders
+from lockstep.cli.differing import differences_of
 from lockstep.cli.options import Name, OneName
 from lockstep.cli.output import AsJson, say, show
 from lockstep.cli.sharing import conflicts_of, definitions
@@ -53,6 +54,15 @@ KeyColumn = Annotated[
 ]
 Kind = Annotated[FormatName, typer.Option("--format", help="What a record is: docs/formats.md.")]
 Table = Annotated[str | None, typer.Option(help="The target, as schema.table.", show_default="public.NAME")]
+
+
+@dataclass(frozen=True, slots=True)
+class _LookedAt:
+    """The faults of a definition. Without any, its folder and the columns that reach each target."""
+
+    faults: list[str]
+    folder: PipelineFolder | None = None
+    columns: Sequence[Sequence[Column]] = ()
 
 
 def new(
@@ -123,7 +133,12 @@ def check(name: OneName = None, as_json: AsJson = False) -> None:
         folders.load(name)  # refuses, naming those that there are
     known = definitions()
     conflicts = conflicts_of([pipeline for pipeline in known if pipeline.name in names], known)
-    found = {each: [*_faults(each), *map(_said, conflicts.get(each, ()))] for each in names}
+    looked = {each: _looked_at(each) for each in names}
+    differing = differences_of([(its.folder, its.columns) for its in looked.values() if its.folder])
+    found = {
+        each: [*its.faults, *differing.get(each, ()), *map(_said, conflicts.get(each, ()))]
+        for each, its in looked.items()
+    }
     ok = not any(found.values())
     sound = {pipeline.name: pipeline for pipeline in known}
     document = {
@@ -159,25 +174,27 @@ def _limits(pipeline: Pipeline) -> str:
     return f"one record: {pipeline.record_limits.shown}{kept}"
 
 
-def _faults(name: str) -> list[str]:
+def _looked_at(name: str) -> _LookedAt:
     from lockstep.steps.check import faults
 
     try:
         folder = folders.load(name)
         place = folders.shown(folder.path)
-        engine = _engine(folder)
-        return [*faults(folder, _columns(folder, engine), place), *_doubts(folder, engine, place)]
+        engine = trial_engine(folder)
+        columns = target_columns(folder, engine)
+        found = [*faults(folder, columns, place), *_doubts(folder, engine, place)]
+        return _LookedAt(found, folder if not found else None, columns)
     except (BadDefinition, BadData) as fault:
-        return [fault.message]
+        return _LookedAt([fault.message])
 
 
 def _said(conflict: Conflict) -> str:
     return f"{conflict.reason.partition(': ')[2]}  Next: {conflict.next_command}"
 
 
-def _engine(folder: PipelineFolder) -> SparkEngine | None:
-    """The Spark that a transform is tried on, always our own; None where there is none to try."""
-    if folder.transform is None and not any(target.transform for target in folder.pipeline.targets):
+def trial_engine(folder: PipelineFolder) -> SparkEngine | None:
+    """Returns the Spark that a transform is tried on, always our own, or None if there is no transform."""
+    if not folder.transforms:
         return None
     from lockstep.adapters.spark import SparkEngine
     from lockstep.adapters.spark_connect import REMOTE
@@ -186,8 +203,8 @@ def _engine(folder: PipelineFolder) -> SparkEngine | None:
     return SparkEngine(folder, "", "")
 
 
-def _columns(folder: PipelineFolder, engine: SparkEngine | None) -> Sequence[Sequence[Column]]:
-    """The columns that reach each target; a transform is asked on an empty frame, which also proves what it keeps."""
+def target_columns(folder: PipelineFolder, engine: SparkEngine | None) -> Sequence[Sequence[Column]]:
+    """Returns the columns that reach each target. A transform runs on an empty frame, which also proves what it keeps."""
     places = range(len(folder.pipeline.targets))
     return [engine.columns(place) if engine else folder.pipeline.columns for place in places]
 

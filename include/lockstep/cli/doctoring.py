@@ -17,8 +17,8 @@ from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
     from lockstep.adapters.kafka_facts import SurveyedBroker
-    from lockstep.core.definition import Pipeline
     from lockstep.core.findings import Finding, Report
+    from lockstep.core.folder import PipelineFolder
     from lockstep.core.machine_findings import MachineFacts
 
 WIDEST = 100
@@ -38,10 +38,13 @@ def doctor(name: OneName = None, as_json: AsJson = False, production: Production
     from lockstep.steps.doctor import Places
     from lockstep.steps.doctor import doctor as examine
 
-    pipelines, broken = ([folders.load(name).pipeline], []) if name else _all()
+    loaded, broken = ([folders.load(name)], []) if name else _all()
+    pipelines = [folder.pipeline for folder in loaded]
+    transformed = [folder.pipeline.name for folder in loaded if folder.transforms]
     places = Places(surroundings.dsn, _broker)
     machine = machine_facts()
-    report = examine(pipelines, broken, places, machine, datetime.now(UTC), named=name is not None)
+    now = datetime.now(UTC)
+    report = examine(pipelines, broken, places, machine, now, named=name is not None, transformed=transformed)
     if production:
         _say_missing(report, machine, as_json=as_json)
         return
@@ -76,13 +79,13 @@ def _say_missing(report: Report, machine: MachineFacts, *, as_json: bool) -> Non
         raise typer.Exit(1)
 
 
-def _all() -> tuple[list[Pipeline], list[Refusal]]:
+def _all() -> tuple[list[PipelineFolder], list[Refusal]]:
     """Every pipeline that loads, and why the others do not."""
-    loaded: list[Pipeline] = []
+    loaded: list[PipelineFolder] = []
     broken: list[Refusal] = []
     for each in folders.names():
         try:
-            loaded.append(folders.load(each).pipeline)
+            loaded.append(folders.load(each))
         except Refusal as refusal:
             broken.append(refusal)
     return loaded, broken

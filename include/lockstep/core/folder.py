@@ -48,6 +48,11 @@ class PipelineFolder:
         targets = self.pipeline.targets
         return self.transform is None and len(targets) == 1 and targets[0].transform is None
 
+    @property
+    def transforms(self) -> bool:
+        """Returns True if a transform decides which columns reach a target."""
+        return self.transform is not None or any(target.transform for target in self.pipeline.targets)
+
     def document(self) -> dict[str, Any]:
         """Returns the whole definition as JSON. The ledger keeps it for every attempt that ran with it."""
         beside = {"transform": self.transform, "expectations": self.expectations}

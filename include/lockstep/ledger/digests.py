@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from psycopg2 import sql
 
 from lockstep.core.columns import TEXT, WHOLE
+from lockstep.core.evolution import is_longer_text
 from lockstep.core.staging import RESERVED_COLUMNS
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every
@@ -63,6 +64,8 @@ def is_hashable(type_: str) -> bool:
 def hash_alike(one: str, other: str) -> bool:
     """Tells if a value keeps its hash when it is assigned from one type to the other."""
     if one == other or {one, other} <= {*WHOLE} or {one, other} <= {*TEXT} or (one, other) == FLOAT:
+        return True
+    if is_longer_text(one, other):
         return True
     digits, room = _NUMERIC.match(one), _NUMERIC.match(other)
     return bool(digits and (other == "numeric" or (room and int(room[2]) >= int(digits[2]))))

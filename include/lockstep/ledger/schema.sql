@@ -165,8 +165,10 @@ create table decision (
     program text,  -- Null: recorded before migration 0024.
     os_user text,  -- Null: recorded before migration 0024.
     constraint decision_pkey primary key (decision_id),
+    constraint alter_is_told check (kind <> 'alter' or coalesce((detail ->> 'digest') ~ '^[0-9a-f]{16}$', false)
+        and coalesce(jsonb_path_exists(detail, '$."statements"[*]?(@.type() == "string" && @ != "")'::jsonpath), false)),
     constraint decision_kind_check check (kind in ('pause', 'unpause', 'skip', 'accept-loss', 'abandon', 'retire',
-        'approve', 'refuse-approval', 'grow', 'restored', 'hand-over', 'erase')),
+        'approve', 'refuse-approval', 'grow', 'restored', 'hand-over', 'alter', 'erase')),
     constraint decision_pipeline_fkey foreign key (pipeline) references pipeline(name)
 );
 

@@ -10,6 +10,7 @@ from lockstep.core.broker_findings import broker_findings
 from lockstep.core.catalog import catalog_findings
 from lockstep.core.database_findings import database_findings
 from lockstep.core.errors import Refusal, Unreachable
+from lockstep.core.evolution_findings import evolution_findings
 from lockstep.core.findings import Check, Finding, Judged, Report, Severity, problem, warning
 from lockstep.core.ledger_findings import ledger_findings, target_findings
 from lockstep.core.log_findings import LogFacts, log_findings
@@ -23,10 +24,11 @@ from lockstep.ledger.facts import Flow, database_facts, flow, ledger_facts, targ
 from lockstep.ledger.migrate import known
 from lockstep.ledger.owners import conflicts
 from lockstep.ledger.replication import replication_facts
+from lockstep.steps.evolve import propose
 from lockstep.steps.warn import bounds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from datetime import datetime
 
     from psycopg2.extensions import connection
@@ -71,15 +73,17 @@ def doctor(
     now: datetime,
     *,
     named: bool = True,
+    transformed: Collection[str] = (),
 ) -> Report:
     """Looks at everything that can be reached.
 
     A system that is away is one finding, and the others are still looked at. Without `named`, a pipeline that has
-    neither topic nor table is only a warning: nobody has begun with it.
+    neither topic nor table is only a warning: nobody has begun with it. Tables of `transformed` pipelines are not compared
+    with their definitions, because only Spark knows the columns.
     """
     judged: Judged = [*machine_findings(machine), *(_away(Check.DEFINITION, "pipelines", each) for each in broken)]
     told: dict[str, _OfLedger] = {}
-    judged += _of_postgres(pipelines, places, machine, told)
+    judged += _of_postgres(pipelines, places, machine, told, transformed)
     for pipeline in pipelines:
         judged += limits_findings(pipeline, machine, told.get(pipeline.name, _OfLedger()).flow.bytes_per_record)
     judged += _of_kafka(pipelines, places, machine, told, now)
@@ -101,7 +105,11 @@ def _begun(pipelines: Sequence[Pipeline], judged: Judged) -> Judged:
 
 
 def _of_postgres(
-    pipelines: Sequence[Pipeline], places: Places, machine: MachineFacts, told: dict[str, _OfLedger]
+    pipelines: Sequence[Pipeline],
+    places: Places,
+    machine: MachineFacts,
+    told: dict[str, _OfLedger],
+    transformed: Collection[str],
 ) -> Judged:
     judged: Judged = []
     try:
@@ -124,6 +132,8 @@ def _of_postgres(
                 told |= {pipeline.name: _of_ledger(conn, pipeline) for pipeline in pipelines}
                 for pipeline in pipelines:
                     judged += owner_findings(pipeline.name, told[pipeline.name].conflicts)
+                    if pipeline.name not in transformed:
+                        judged += _of_columns(conn, pipeline)
         finally:
             conn.close()
     except Refusal as refusal:
@@ -181,6 +191,13 @@ def _uncommitted(broker: SurveyedBroker, pipeline: Pipeline, ledger: _OfLedger) 
 def _target(conn: connection, pipeline: Pipeline) -> TargetFacts:
     with transaction(conn, None) as cur:
         return target_facts(cur, pipeline)
+
+
+def _of_columns(conn: connection, pipeline: Pipeline) -> Judged:
+    try:
+        return evolution_findings(propose(conn, pipeline, [pipeline.columns for _ in pipeline.targets]))
+    except Refusal:  # a table that is missing is a finding of its own; another store compares before each read
+        return []
 
 
 def _of_ledger(conn: connection, pipeline: Pipeline) -> _OfLedger:

@@ -53,8 +53,9 @@ def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> N
 def require_columns(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> None:
     """Refuses a table that is missing, lacks a column, or holds another type."""
     table, name = pipeline.first.table, pipeline.name
-    found = {row.name: row for row in _columns(cur, table)}
+    found = {row.name: row for row in target_columns(cur, table)}
     migrate = f"lockstep migrate {name}"
+    propose = f"{migrate} --propose" if pipeline.store is None else migrate
     if not found:
         raise Refusal(f"{name}: target {table} is not there", next_command=migrate)
     for coordinate, type_ in COORDINATES.items():
@@ -68,16 +69,19 @@ def require_columns(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) 
     for column in columns:
         if column.name not in found:
             raise Refusal(
-                f"{name}: target {table} has no column {column.name}; the definition decodes one", next_command=migrate
+                f"{name}: target {table} has no column {column.name}; the definition decodes one", next_command=propose
             )
-        if not _can_hold(cur, column, found[column.name]):
+        if not can_hold(cur, column, found[column.name]):
             raise Refusal(
                 f"{name}: target {table}.{column.name} is {found[column.name].type} and cannot hold {column.type}",
-                next_command=f"change target.sql or the schema, then {migrate}",
+                next_command=propose if pipeline.store is None else f"change target.sql or the schema, then {migrate}",
             )
     for row in found.values():
         if row.must_be_given and row.name not in given:
-            raise Refusal(f"{name}: target {table}.{row.name} is not null, and the definition does not decode it")
+            raise Refusal(
+                f"{name}: target {table}.{row.name} is not null, and the definition does not decode it",
+                next_command=propose,
+            )
 
 
 def require_key(cur: cursor, pipeline: Pipeline) -> None:
@@ -118,7 +122,7 @@ def _refuse_nullable_key(cur: cursor, name: str, target: Upsert) -> None:
 
     A unique index takes nulls for different, but a batch takes them for one key.
     """
-    nullable = [row.name for row in _columns(cur, target.table) if row.name in target.key and not row.not_null]
+    nullable = [row.name for row in target_columns(cur, target.table) if row.name in target.key and not row.not_null]
     if nullable:
         changes = ", ".join(f"alter column {column} set not null" for column in nullable)
         raise Refusal(
@@ -172,7 +176,7 @@ def holds_exactly(held: str, wanted: str, *, is_key: bool) -> bool:
 
 def columns_of(cur: cursor, table: str) -> dict[str, str]:
     """Returns the target's columns, with their types as Postgres writes them."""
-    return {row.name: row.type for row in _columns(cur, table)}
+    return {row.name: row.type for row in target_columns(cur, table)}
 
 
 def written_alike(type_: str) -> str:
@@ -180,12 +184,14 @@ def written_alike(type_: str) -> str:
     return AS_POSTGRES_WRITES.get(type_, type_)
 
 
-def _columns(cur: cursor, table: str) -> list[Any]:
+def target_columns(cur: cursor, table: str) -> list[Any]:
+    """Returns the table's columns, in order, or none if there is no such table."""
     cur.execute(Q["target_columns"], {"table": table})
     return every(cur)
 
 
-def _can_hold(cur: cursor, column: Column, row: Any) -> bool:
+def can_hold(cur: cursor, column: Column, row: Any) -> bool:
+    """Returns True if a value of the decoded column may be assigned to a column of the target."""
     if column.type == "string" and row.type in READ_FROM_TEXT:
         return True
     cur.execute(Q["can_hold"], {"staged": column.postgres_type.partition("(")[0], "held": row.type_id})

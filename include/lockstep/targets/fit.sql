@@ -2,6 +2,7 @@
 -- The target's columns with their types as Postgres writes them; no row: there is no such table.
 select a.attname as name, format_type(a.atttypid, a.atttypmod) as type, a.atttypid as type_id,
     a.attnotnull as not_null,
+    a.attcollation <> (select y.typcollation from pg_type y where y.oid = a.atttypid) as is_collated,
     a.attnotnull and not a.atthasdef and a.attidentity = '' as must_be_given
 from pg_attribute a where a.attrelid = to_regclass(%(table)s) and a.attnum > 0 and not a.attisdropped order by a.attnum
 

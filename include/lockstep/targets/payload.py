@@ -56,13 +56,13 @@ def payload(cur: cursor, table: str, rows: Rows) -> Payload:
     reserved = [name for name, _ in RESERVED_COLUMNS]
     cur.execute(Q["staged_columns"], {"table": rows.table, "reserved": reserved})
     staged = tuple((row.name, row.type) for row in every(cur))
-    odd = {name: (type_, held[name]) for name, type_ in staged if not _is_kept(type_, held[name])}
+    odd = {name: (type_, held[name]) for name, type_ in staged if not is_kept(type_, held[name])}
     if odd:
         _require_whole(cur, table, rows, odd)
     return Payload(tuple(name for name, _ in staged), tuple(held[name] for name, _ in staged))
 
 
-def _is_kept(staged: str, held: str) -> bool:
+def is_kept(staged: str, held: str) -> bool:
     """Returns True if the target's type holds every value of the staged type, or the cast refuses it."""
     return holds_exactly(held, staged, is_key=False) or (staged == TEXT[0] and held in {*TEXT, *READ_FROM_TEXT})
 

@@ -1,0 +1,139 @@
+"""`migrate NAME --propose` and `--apply`: tables follow their definitions, and a person sees each change first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lockstep.cli.defining import target_columns, trial_engine
+from lockstep.cli.output import say, show
+from lockstep.cli.surroundings import ledger, person
+from lockstep.core.columns import IDENTIFIER
+from lockstep.core.evolution import DIGEST
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg2.extensions import connection
+
+    from lockstep.core.evolution import Proposal
+    from lockstep.core.folder import PipelineFolder
+
+
+def _digest(value: str | None) -> str | None:
+    if value is not None and not DIGEST.match(value):
+        raise typer.BadParameter(f"{value!r} is not a digest that --propose has shown: 16 letters of 0-9 and a-f")
+    return value
+
+
+def _columns(values: list[str] | None) -> list[str] | None:
+    for value in values or ():
+        if not IDENTIFIER.match(value):
+            raise typer.BadParameter(f"{value!r} is not the name of a column")
+    return values
+
+
+Propose = Annotated[bool, typer.Option("--propose", help="Show how the table differs; change nothing.")]
+Apply = Annotated[
+    str | None,
+    typer.Option("--apply", help="Run what --propose showed.", metavar="DIGEST", callback=_digest, show_default=False),
+]
+OnlyColumns = Annotated[
+    list[str] | None,
+    typer.Option("--column", help="Only changes of this column.", callback=_columns, show_default=False),
+]
+
+
+def refuse_odd_call(
+    name: str | None, *, propose: bool, apply: str | None, why: str | None, only: list[str] | None
+) -> None:
+    """Refuses options of `migrate` that do not go together."""
+    if propose and apply:
+        raise typer.BadParameter("shows, and --apply changes: one of them at a time", param_hint="--propose")
+    if (propose or apply) and name is None:
+        raise typer.BadParameter("name the pipeline", param_hint="NAME")
+    if apply and why is None:
+        raise typer.BadParameter("--apply is a decision: the ledger keeps its reason", param_hint="--reason")
+    if why is not None and not apply:
+        raise typer.BadParameter("belongs to --apply", param_hint="--reason")
+    if only and not (propose or apply):
+        raise typer.BadParameter("belongs to --propose and --apply", param_hint="--column")
+
+
+def propose(folder: PipelineFolder, only: Sequence[str], *, as_json: bool) -> None:
+    """Shows how a pipeline's tables differ from its definition."""
+    from lockstep.steps import evolve
+
+    with ledger() as conn:
+        found = evolve.propose(conn, folder.pipeline, _decoded(folder), tuple(only))
+    show(found.document(), as_json, lambda: _say_proposal(found, only))
+
+
+def apply(folder: PipelineFolder, digest: str, why: str, only: Sequence[str], *, as_json: bool) -> None:
+    """Runs the changes of a digest, and prints the lines for target.sql."""
+    from lockstep.steps import evolve
+
+    name = folder.pipeline.name
+    with ledger() as conn:
+        done = evolve.apply(conn, folder.pipeline, _decoded(folder), digest, person(why), tuple(only))
+    lines = [f"{statement};" for statement in done.statements]
+    document: dict[str, Any] = {
+        "pipeline": name,
+        "digest": digest,
+        "statements": list(done.statements),
+        "changed": done.changed,
+        "by": done.by,
+        "target_sql": lines,
+    }
+
+    def for_people() -> None:
+        if not done.changed:
+            say(f"{name}: nothing to do; {done.by} ran {digest}")
+            return
+        for statement in done.statements:
+            say(f"{name}: {statement}")
+        say(f"Append to {name}/target.sql, so that a new database gets the same table:")
+        for line in lines:
+            say(f"  {line}")
+        say(f"Next: lockstep run {name}; old rows hold null in a new column until lockstep replay {name} fills them")
+
+    show(document, as_json, for_people)
+
+
+def compared(conn: connection, folder: PipelineFolder) -> Proposal | None:
+    """Returns the difference between a definition and its tables beside the ledger, or None where Spark must be asked."""
+    from lockstep.steps import evolve
+
+    pipeline = folder.pipeline
+    if pipeline.store is not None or folder.transforms:
+        return None
+    return evolve.propose(conn, pipeline, [pipeline.columns for _ in pipeline.targets])
+
+
+def say_differences(proposal: Proposal) -> None:
+    """Prints what differs, with the command that shows the changes."""
+    for each in proposal.differences:
+        say(f"{proposal.pipeline}: {each}")
+    if proposal.differences:
+        say(f"Next: lockstep migrate {proposal.pipeline} --propose")
+
+
+def _say_proposal(proposal: Proposal, only: Sequence[str]) -> None:
+    name = proposal.pipeline
+    for change in proposal.changes:
+        say(f"{name}: {change}")
+        say(f"  {change.statement};")
+    for each in proposal.unsafe:
+        say(f"{name}: {each}")
+    if not proposal.changes:
+        say(f"{name}: no safe change is left to propose")
+        return
+    columns = "".join(f" --column {column}" for column in only)
+    say(f"digest {proposal.digest}")
+    say(f"Next: lockstep migrate {name} --apply {proposal.digest}{columns} --reason ...")
+
+
+def _decoded(folder: PipelineFolder) -> Sequence[Sequence[Any]]:
+    """Returns the columns that reach each target. A transform is asked by a Spark of our own."""
+    return target_columns(folder, trial_engine(folder))

@@ -1,0 +1,210 @@
+"""Compares a definition with its tables, and runs the safe changes as the targets' owner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg2
+from psycopg2 import errors, sql
+
+from lockstep.adapters.postgres import PLANNER, TARGETS
+from lockstep.adapters.postgres_words import first_line
+from lockstep.core.definition import Accumulate, Upsert
+from lockstep.core.errors import Refusal
+from lockstep.core.evolution import Change, Proposal, Unsafe, rewrites, wider
+from lockstep.core.guarantees import Delivered
+from lockstep.ledger.author import foreign_code
+from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
+from lockstep.ledger.rows import maybe
+from lockstep.targets import fit
+from lockstep.targets.payload import is_kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.columns import Column
+    from lockstep.core.definition import Pipeline
+
+Q = queries("lockstep.targets", "evolution")
+
+
+def propose(cur: cursor, pipeline: Pipeline, columns: Sequence[Sequence[Column]]) -> Proposal:
+    """Returns every difference between the definition and its tables.
+
+    `columns` are those that reach each target. Raises `Refusal` if a table is missing, or lies in another store.
+    """
+    if pipeline.store is not None:
+        raise Refusal(
+            f"{pipeline.name}: its results lie in another store, and only tables beside the ledger are compared",
+            next_command=f"change target.sql, then lockstep migrate {pipeline.name}",
+        )
+    found: list[Change | Unsafe] = []
+    held: dict[str, list[list[str]]] = {}
+    for one, its in zip(pipeline.each(), columns, strict=True):
+        table = one.first.table
+        rows = {row.name: row for row in fit.target_columns(cur, table)}
+        if not rows:
+            raise Refusal(
+                f"{pipeline.name}: target {table} is not there", next_command=f"lockstep migrate {pipeline.name}"
+            )
+        held[table] = [[row.name, row.type] for row in rows.values()]
+        found += _of_totals(cur, one, its) if isinstance(one.first, Accumulate) else _of_rows(cur, one, its, rows)
+    return Proposal(
+        pipeline.name,
+        tuple(each for each in found if isinstance(each, Change)),
+        tuple(each for each in found if isinstance(each, Unsafe)),
+        held,
+        {
+            target.table: [[column.name, column.type] for column in its]
+            for target, its in zip(pipeline.targets, columns, strict=True)
+        },
+    )
+
+
+def alter(cur: cursor, name: str, changes: Sequence[Change]) -> None:
+    """Runs the changes as the targets' owner. Raises `Refusal` if the owner may not, or if code of an author's would run."""
+    become(cur, TARGETS)
+    again = f"lockstep migrate {name} --propose"
+    try:
+        for change in changes:
+            code = foreign_code(cur, [change.table])
+            if code:
+                raise Refusal(f"{name}: {code}, and the change would run it", next_command=code.remedy)
+            cur.execute(change.statement)
+    except errors.InsufficientPrivilege as error:
+        raise Refusal(
+            f"{name}: {TARGETS} may not alter {change.table}: {first_line(error)}",
+            next_command=f"alter table {change.table} owner to {TARGETS}, then {again}",
+        ) from None
+    except psycopg2.OperationalError:
+        raise  # a lock, a full disk, or the connection
+    except psycopg2.Error as error:
+        raise Refusal(
+            f"{name}: {change.table}.{change.column}: {first_line(error)}; nothing was changed",
+            next_command=f"take away what hangs on the column, then {again}",
+        ) from None
+    become(cur, PLANNER)
+
+
+def lock(cur: cursor, name: str, tables: Sequence[str]) -> None:
+    """Locks these tables against everyone else, in one order, and returns to the planner's role."""
+    become(cur, TARGETS)
+    for table in sorted(tables):
+        try:
+            cur.execute(sql.SQL(Q["lock_target"]).format(table=table_name(table)))
+        except errors.InsufficientPrivilege as error:
+            raise Refusal(
+                f"{name}: {TARGETS} may not alter {table}: {first_line(error)}",
+                next_command=f"alter table {table} owner to {TARGETS}, then lockstep migrate {name} --propose",
+            ) from None
+    become(cur, PLANNER)
+
+
+def become(cur: cursor, role: str) -> None:
+    """Runs the rest of the transaction under this role. Raises `Refusal` if the login may not take it on."""
+    try:
+        cur.execute(Q["become"], {"role": role})
+    except errors.InsufficientPrivilege as error:
+        raise Refusal(
+            f"this login may not alter targets: {first_line(error)}",
+            next_command=f"the same as the login that ran lockstep migrate, or grant {TARGETS} to this one",
+        ) from None
+
+
+def applied(cur: cursor, pipeline: str, digest: str) -> Any | None:
+    """Returns the newest decision that ran a proposal of this digest, or None."""
+    cur.execute(Q["altered"], {"pipeline": pipeline, "digest": digest})
+    return maybe(cur)
+
+
+def _of_totals(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> Iterator[Unsafe]:
+    """Yields the first misfit of a table of totals. A null is no total, so no change of it is safe."""
+    try:
+        fit.require_columns(cur, pipeline, columns)
+        fit.require_key(cur, pipeline)
+    except Refusal as refusal:
+        recipe = "totals begin at the log's start: lockstep new ANOTHER_NAME with another table"
+        yield Unsafe(pipeline.first.table, None, _without_name(refusal), recipe, blocks=True)
+
+
+def _of_rows(
+    cur: cursor, pipeline: Pipeline, columns: Sequence[Column], rows: Mapping[str, Any]
+) -> Iterator[Change | Unsafe]:
+    table, target = pipeline.first.table, pipeline.first
+    key = target.key if isinstance(target, Upsert) else ()
+    order = target.order_by if isinstance(target, Upsert) else None
+    for name, type_ in fit.COORDINATES.items():
+        if name not in rows or rows[name].type != type_:
+            found = f"{table} needs a column {name} of type {type_}"
+            recipe = "coordinates of old rows cannot be made up: lockstep new ANOTHER_NAME with another table"
+            yield Unsafe(table, name, found, recipe, blocks=True)
+    for column in columns:
+        row = rows.get(column.name)
+        if row is None and (column.name in key or column.name == order):
+            what = "a key" if column.name in key else "order_by"
+            found = f"{table} has no column {column.name}, which is {what}; old rows have no value there"
+            recipe = "lockstep new ANOTHER_NAME with another table, then read the log from its start"
+            yield Unsafe(table, column.name, found, recipe, blocks=True)
+        elif row is None:
+            yield _added(cur, table, column)
+        elif not is_kept(column.postgres_type, row.type):
+            yield _widened(cur, table, column, row, is_key=column.name in key)
+    yield from _kept_columns(table, {column.name for column in columns}, rows)
+    if not isinstance(pipeline.guarantee, Delivered):
+        try:
+            fit.require_key(cur, pipeline)
+        except Refusal as refusal:
+            yield Unsafe(table, None, _without_name(refusal), refusal.next_command or "another table", blocks=True)
+
+
+def _kept_columns(table: str, decoded: set[str], rows: Mapping[str, Any]) -> Iterator[Unsafe]:
+    missing = sorted(decoded - rows.keys())
+    for name, row in rows.items():
+        if name in decoded or name in fit.COORDINATES:
+            continue
+        if row.must_be_given:
+            found = f"{table}.{name} is not null, and the definition does not decode it"
+            recipe = f"alter table {table} alter column {name} drop not null, in target.sql"
+        else:
+            found = f"{table}.{name} is not in the definition; it stays, and new rows hold its default"
+            recipe = f"to drop it: alter table {table} drop column if exists {name}, in target.sql"
+            if missing:
+                recipe += f"; to rename it: alter table {table} rename column {name} to {missing[0]}, typed once"
+        yield Unsafe(table, name, found, recipe, blocks=row.must_be_given)
+
+
+def _added(cur: cursor, table: str, column: Column) -> Change:
+    type_ = fit.written_alike(column.postgres_type)
+    statement = _statement(cur, "add_column", table, column.name, type_)
+    return Change(table, column.name, None, type_, statement, blocks=True, rewrites=False)
+
+
+def _widened(cur: cursor, table: str, column: Column, row: Any, *, is_key: bool) -> Change | Unsafe:
+    staged = fit.written_alike(column.postgres_type)
+    wanted = wider(row.type, staged)
+    blocks = not fit.can_hold(cur, column, row)
+    found = f"{table}.{column.name} is {row.type}, and cannot hold each {staged}"
+    if is_key or row.is_collated or wanted is None:
+        why = (
+            "a key"
+            if is_key
+            else "it has a collation of its own"
+            if row.is_collated
+            else "no wider type keeps each value"
+        )
+        recipe = f"give the new type another column name, or another table ({why}); or take the definition back"
+        return Unsafe(table, column.name, found, recipe, blocks)
+    statement = _statement(cur, "widen_column", table, column.name, wanted)
+    return Change(table, column.name, row.type, wanted, statement, blocks, rewrites(row.type, wanted))
+
+
+def _statement(cur: cursor, query: str, table: str, column: str, type_: str) -> str:
+    parts = {"table": table_name(table), "column": sql.Identifier(column), "type": sql.SQL(type_)}
+    return sql.SQL(Q[query]).format(**parts).as_string(cur)
+
+
+def _without_name(refusal: Refusal) -> str:
+    return refusal.message.partition(": ")[2]
