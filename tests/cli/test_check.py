@@ -159,7 +159,7 @@ def test_what_is_wrong_with_the_machine_is_no_fault_of_the_definition(lockstep, 
     def no_java(_):
         raise Refusal("no Java here", next_command="install one")
 
-    monkeypatch.setattr(defining, "_engine", no_java)
+    monkeypatch.setattr(defining, "trial_engine", no_java)
     lockstep.define()
     assert_refused(lockstep("check"), "no Java here  Next: install one")
 

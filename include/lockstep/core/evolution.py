@@ -79,7 +79,8 @@ class Proposal:
     @property
     def blocking(self) -> list[Change | Unsafe]:
         """Returns the differences over which a batch is refused."""
-        return [each for each in (*self.changes, *self.unsafe) if each.blocks]
+        every: list[Change | Unsafe] = [*self.changes, *self.unsafe]
+        return [each for each in every if each.blocks]
 
     @property
     def differences(self) -> list[Change | Unsafe]:
