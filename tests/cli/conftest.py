@@ -15,6 +15,9 @@ NUMBERS = itertools.count()
 # One broker holds everything once; an older Postgres is made without checksums; the tests' own login migrates, too.
 KNOWN = {"replication.factor", "min.insync.replicas", "data_checksums", "privileges"}
 OF_A_RUN = ", ".join(f"lockstep_{role}" for role in ("planner", "stager", "committer", "partition", "reader"))
+APPENDED = TARGET.replace("id text primary key", "id text").replace(
+    "_batch int8 not null", "_batch int8 not null, primary key (_stream, _offset, _ordinal)"
+)
 DEFINITION = """
 from lockstep.core.definition import Append, Json, Limits, Pipeline
 P = Pipeline(
@@ -68,7 +71,7 @@ def define(lockstep, database, kafka):
 
     def make(name: str, topic: str, schedule: str | None = "*/5 * * * *", limit: int | None = None) -> None:
         lockstep.define(
-            name, init=DEFINITION.format(name=name, topic=topic, schedule=schedule, limit=limit), target=TARGET
+            name, init=DEFINITION.format(name=name, topic=topic, schedule=schedule, limit=limit), target=APPENDED
         )
         if name == "orders":
             assert lockstep("migrate", name).code == 0
