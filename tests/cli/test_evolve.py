@@ -196,8 +196,7 @@ def test_what_is_not_safe_is_explained_with_its_recipe_and_never_run(lockstep, d
     said = lockstep("migrate", "orders", "--propose")
 
     assert (said.code, said.err) == (0, "")
-    (line,) = [line for line in said.out.splitlines() if words in line]
-    assert "  Recipe: " in line
+    assert ["  Recipe: " in line for line in said.out.splitlines() if words in line] == [True]
     document = lockstep("migrate", "orders", "--propose", "--json").document
     run = lockstep("migrate", "orders", "--apply", document["digest"], "--reason", "r")
     if document["changes"]:
