@@ -44,6 +44,7 @@ POSTGRES = {
 }
 # Types of Postgres whose values are written alike, and convert into one another.
 WHOLE = ("smallint", "integer", "bigint")
+FLOAT = ("real", "double precision")
 TEXT = ("text", "character varying")
 _DECIMAL = re.compile(r"^decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)\Z", re.ASCII)
 _COLUMN = re.compile(r"^\s*(\S+)\s+(\S.*?)\s*$", re.DOTALL)

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any
 
-WHOLE = ("smallint", "integer", "bigint")
-FLOAT = ("real", "double precision")
+from lockstep.core.columns import FLOAT, WHOLE
+
 DIGEST = re.compile(r"^[0-9a-f]{16}\Z")
 DIGEST_LETTERS = 16
 _NUMERIC = re.compile(r"^numeric\((\d+),(\d+)\)\Z")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from psycopg2 import sql
 
-from lockstep.core.columns import TEXT, WHOLE
+from lockstep.core.columns import FLOAT, TEXT, WHOLE
 from lockstep.core.evolution import is_longer_text
 from lockstep.core.staging import RESERVED_COLUMNS
 from lockstep.ledger.queries import queries
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 Q = queries("lockstep.ledger", "digests")
 Columns = tuple[tuple[str, str], ...]  # name and Postgres type, in the order of hashing
-FLOAT = ("real", "double precision")
 HASHED = frozenset(
     (*WHOLE, *FLOAT, "numeric", "boolean", "date", "timestamp with time zone", "timestamp without time zone")
 ) | {"time without time zone", "interval", "bytea", "uuid", "jsonb"}
