@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lockstep.cli.app import main
+from lockstep.cli.exits import Exit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,8 +114,8 @@ def without_styles(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
-def assert_refused(said, *words: str):
-    assert said.code == 1, said
+def assert_refused(said, *words: str, code: int = Exit.REFUSED):
+    assert said.code == code, said
     assert said.err.count("\n") == 1, said.err
     assert "Traceback" not in said.err
     for word in words:
@@ -122,10 +123,9 @@ def assert_refused(said, *words: str):
     assert said.out == ""
 
 
+def assert_away(said, *words: str):
+    assert_refused(said, *words, code=Exit.AWAY)
+
+
 def assert_wrong_call(said, *words: str):
-    assert said.code == 2, said
-    assert said.err.count("\n") <= 5, said.err
-    assert "Traceback" not in said.err
-    for word in words:
-        assert word in said.err
-    assert said.out == ""
+    assert_refused(said, *words, code=Exit.USAGE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from command_line import assert_refused, assert_wrong_call
+from command_line import assert_away, assert_refused, assert_wrong_call
 from lockstep.adapters import kafka
 from lockstep.cli.surroundings import registry
 from lockstep.core.errors import Refusal
@@ -38,7 +38,7 @@ def test_every_command_says_where_the_database_would_be_named(lockstep, command)
 def test_every_command_says_when_the_database_is_away(lockstep, command):
     lockstep.define()
     lockstep.environ(LOCKSTEP_DSN=NOWHERE, LOCKSTEP_KAFKA="127.0.0.1:1")
-    assert_refused(lockstep(*command), "the ledger's database does not answer", "Next: lockstep dev status")
+    assert_away(lockstep(*command), "the ledger's database does not answer", "Next: look at LOCKSTEP_DSN")
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -78,7 +78,9 @@ def test_a_broker_that_is_away_is_said_and_nothing_is_written(lockstep, database
     lockstep.define()
     lockstep.environ(LOCKSTEP_DSN=database, LOCKSTEP_KAFKA="127.0.0.1:1")
     before = ledger_rows()
-    assert_refused(lockstep(*command), "Kafka at 127.0.0.1:1 does not answer")
+    assert_away(
+        lockstep(*command), "Kafka at 127.0.0.1:1 does not answer", "Connection refused", "look at LOCKSTEP_KAFKA;"
+    )
     assert ledger_rows() == before
 
 

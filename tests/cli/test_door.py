@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from command_line import assert_refused
 from lockstep.cli import reading
+from lockstep.cli.exits import Exit
 
 HEAVY = (
     "pyspark",
@@ -36,15 +36,16 @@ def python(code: str, *arguments: str) -> str:
 def test_help_answers_at_once_and_imports_nothing_heavy():
     look = f"import sys, lockstep.cli.app; print([name for name in {HEAVY} if name in sys.modules])"
     assert python(look) == "[]\n"
-    begin = time.perf_counter()
-    said = python(CALL, "--help")
-    assert time.perf_counter() - begin < 1.0  # 0.2 s on a machine with nothing else to do
+    said = python(
+        f"import time; {CALL.replace('main()', '')}\ntry: main()\nfinally: print(time.process_time())", "--help"
+    )
+    assert float(said.splitlines()[-1]) < 1.0  # 0.2 s of a core that has nothing else to do
     assert "accept-loss" in said
 
 
 def test_importing_the_core_takes_milliseconds():
     core = "import lockstep.core.planning, lockstep.core.definition"
-    look = f"import time; begin = time.perf_counter(); {core}; print(time.perf_counter() - begin)"
+    look = f"import time; begin = time.process_time(); {core}; print(time.process_time() - begin)"
     assert float(python(look)) < 0.2
 
 
@@ -54,7 +55,7 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_is_kept(lockstep, mon
 
     monkeypatch.setattr(reading.folders, "load", fail)
     said = lockstep("batches", "orders")
-    assert_refused(said, "unexpected ZeroDivisionError: in the middle", "read the traceback in")
+    assert_refused(said, "unexpected ZeroDivisionError: in the middle", "read the traceback in", code=Exit.UNEXPECTED)
     (kept,) = (lockstep.home / ".lockstep" / "errors").iterdir()
     assert str(kept) in said.err
     assert "Traceback" in kept.read_text()
@@ -65,7 +66,7 @@ def test_without_a_stack_the_traceback_is_kept_elsewhere(lockstep, monkeypatch):
     monkeypatch.setattr(reading.folders, "load", lambda _: 1 / 0)
     (lockstep.home / ".lockstep").rmdir()
     said = lockstep("batches", "orders")
-    assert_refused(said, "unexpected ZeroDivisionError", "read the traceback in /")
+    assert_refused(said, "unexpected ZeroDivisionError", "read the traceback in /", code=Exit.UNEXPECTED)
 
 
 def test_an_interrupt_is_quiet(lockstep, monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 from checker import check
 from command_line import assert_refused, assert_wrong_call
 from here import Here
+from lockstep.cli.exits import Exit
 from plain_engine import PlainEngine
 
 RANGE = {"topic", "partition", "from_offset", "until_offset"}
@@ -111,7 +112,7 @@ def test_skipping_to_where_the_position_is_changes_nothing(lockstep, drilled):
 def test_a_request_is_gone_on_with_by_its_number(lockstep, drilled, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr(PlainEngine, "read", lambda *_: 1 / 0)
-        assert lockstep("replay", "drill", "--partition", "0").code == 1
+        assert lockstep("replay", "drill", "--partition", "0").code == Exit.UNEXPECTED
     ((request,),) = drilled.ask("select request_id from lockstep.request")
     (waiting,) = lockstep("status", "drill", "--json").document["requests"]
     assert (waiting["request"], waiting["lane"]) == (request, "replay")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import psycopg2
 import pytest
 
-from command_line import assert_refused, assert_wrong_call
+from command_line import assert_away, assert_refused, assert_wrong_call
 from lockstep.adapters.kafka import Broker
 from lockstep.adapters.kafka_group import mirrored
 from timelines import Timelines, copied
@@ -129,7 +129,7 @@ def test_a_broker_that_is_away_is_refused_for_then_nothing_is_known(lockstep, he
     here.drain()
     monkeypatch.setattr("lockstep.adapters.kafka.SECONDS", 0.3)
     lockstep.environ(LOCKSTEP_KAFKA="127.0.0.1:1")
-    assert_refused(lockstep("restored", "drill", "--reason", "r"), "does not answer")
+    assert_away(lockstep("restored", "drill", "--reason", "r"), "does not answer")
     assert here.drill.ask("select count(*) from lockstep.decision") == [(0,)]
 
 

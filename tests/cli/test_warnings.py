@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource, NewPartitions
 
+from lockstep.cli.exits import Exit
 from odd_logs import admin, alter, delete_records, high_end, marked, stable_end
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def test_retention_that_comes_near_and_has_passed_is_told_with_its_command(here,
     (passed,) = lockstep("status", "drill", "--json").document["warnings"]
     assert passed["next"] == f"lockstep accept-loss drill --partition 1 --from {end} --until {end + 1} --reason ..."
     blocked = lockstep("plan", "drill", "--json")
-    assert (blocked.code, warned(blocked)) == (1, [("retention_passed", 1, end, end + 1)])
+    assert (blocked.code, warned(blocked)) == (Exit.BLOCKED, [("retention_passed", 1, end, end + 1)])
 
 
 def test_a_partition_that_was_added_is_told_until_it_was_planned(here, lockstep):

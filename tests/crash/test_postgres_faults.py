@@ -19,6 +19,7 @@ from drill import said, wait_stopped
 from here import Here, Told
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
+from lockstep.cli.exits import Exit
 from lockstep.core.decisions import Idle
 from lockstep.core.errors import Refusal
 from lockstep.dev import postgres
@@ -78,14 +79,14 @@ def test_a_backend_killed_in_a_commit_takes_nothing_with_it(here):
     exactly_once(here.drill)
 
 
-def test_a_database_that_only_reads_is_said_in_one_line_with_exit_1(here, admin):
+def test_a_database_that_only_reads_is_said_in_one_line_with_its_exit_code(here, admin):
     admin.execute("alter database drill set default_transaction_read_only = on")
     environ = os.environ | {"LOCKSTEP_DSN": here.drill.dsn, "LOCKSTEP_KAFKA": here.drill.kafka}
     command = [str(Path(sys.executable).parent / "lockstep"), "run", "drill"]
 
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
 
-    assert done.returncode == 1
+    assert done.returncode == Exit.AWAY
     assert "is read-only" in done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr
     admin.execute("alter database drill reset default_transaction_read_only")

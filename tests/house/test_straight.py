@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from house.scene import Scene
-from lockstep.adapters.postgres import LockTimeout, transaction
+from lockstep.adapters.postgres import transaction
 from lockstep.core.definition import PerPartition
-from lockstep.core.errors import BadData
+from lockstep.core.errors import BadData, LockTimeout
 from lockstep.ledger import ranges
 from lockstep.staging import range_rows
 from lockstep.staging.copy_binary import copy_binary

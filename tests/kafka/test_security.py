@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from canary import CommandLines, Environments, files_holding, tables_holding
 from certificates import Authority
 from checker import at_end, check
+from lockstep.cli.exits import Exit
 from lockstep.dev import kafka as embedded
 from lockstep.dev import ports
 from servers import make_topic
@@ -162,7 +163,7 @@ def test_who_is_not_let_in_is_told_so_in_one_line_and_soon(secured, database, pi
     for what, (address, options) in wrong.items():
         began = time.monotonic()
         done = lockstep(database, home, address, options, "plan", "stranger")
-        assert done.returncode == 1, what
+        assert done.returncode == Exit.AWAY, what
         assert time.monotonic() - began < 60, what
         assert len(done.stderr.strip().splitlines()) == 1, (what, done.stderr)
         assert f"Kafka at {address}" in done.stderr, (what, done.stderr)
@@ -211,7 +212,7 @@ def test_no_password_shows_anywhere(secured, database, pipeline, monkeypatch):
             said += done.stdout + done.stderr
         for refused in ((shut_out, options), (dsn, secured.with_password(f"{PASSWORD}-wrong"))):
             done = lockstep(refused[0], home, secured.scram, refused[1], "plan", "discreet")
-            assert done.returncode == 1
+            assert done.returncode == Exit.AWAY
             said += done.stdout + done.stderr
 
     assert len(lines.seen) > 20

@@ -7,8 +7,8 @@ import pytest
 
 from decision_facts import ME, batch_state, claims, decided, position
 from ledger_rows import commit_in
-from lockstep.adapters.postgres import LockTimeout, transaction
-from lockstep.core.errors import Refusal
+from lockstep.adapters.postgres import transaction
+from lockstep.core.errors import LockTimeout, Refusal
 from lockstep.core.person import Person
 from lockstep.steps import decisions
 

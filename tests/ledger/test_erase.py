@@ -13,8 +13,7 @@ from erasing import KEY, detail_of, erase_key, feed, holding, wrong
 from forged import COORDINATES, KINDS
 from here import ME, Here, into_two
 from lockstep.adapters.folders import load
-from lockstep.adapters.postgres import LockTimeout
-from lockstep.core.errors import Superseded
+from lockstep.core.errors import LockTimeout, Superseded
 from lockstep.core.targets import Append
 from lockstep.faults import InjectedFault
 from lockstep.ledger.verify_erased import NAME

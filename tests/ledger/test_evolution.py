@@ -9,8 +9,8 @@ import psycopg2
 import pytest
 
 from here import ME
-from lockstep.adapters.postgres import PLANNER, LockTimeout, transaction
-from lockstep.core.errors import Refusal
+from lockstep.adapters.postgres import PLANNER, transaction
+from lockstep.core.errors import LockTimeout, Refusal
 from lockstep.ledger.verify_contents import NAME
 from lockstep.steps.commit import commit
 from lockstep.steps.evolve import apply, propose

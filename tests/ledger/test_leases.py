@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from lockstep.adapters.postgres import OWNER, PLANNER, STAGER, LockTimeout, transaction
+from lockstep.adapters.postgres import OWNER, PLANNER, STAGER, transaction
 from lockstep.core.decisions import Caller, TaskRun
-from lockstep.core.errors import Refusal, Unreachable
+from lockstep.core.errors import LockTimeout, Refusal, Unreachable
 from lockstep.core.staging import AttemptId
 from lockstep.ledger import attempts
 from lockstep.ledger.plan import HAND_OVER_SECONDS, LEASE_SECONDS, take_lease

@@ -10,9 +10,9 @@ import pytest
 
 from here import ME, Here
 from lockstep.adapters.folders import load
-from lockstep.adapters.postgres import COMMITTER, PLANNER, LockTimeout, connect, transaction
+from lockstep.adapters.postgres import COMMITTER, PLANNER, connect, transaction
 from lockstep.core.decisions import Blocked, Caller, Start
-from lockstep.core.errors import BadData, Refusal
+from lockstep.core.errors import BadData, LockTimeout, Refusal
 from lockstep.ledger import owners
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps import decisions

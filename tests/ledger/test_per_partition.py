@@ -9,9 +9,9 @@ from contextlib import closing
 import pytest
 from psycopg2 import errors
 
-from lockstep.adapters.postgres import COMMITTER, OWNER, PARTITION, PLANNER, STAGER, LockTimeout, connect, transaction
+from lockstep.adapters.postgres import COMMITTER, OWNER, PARTITION, PLANNER, STAGER, connect, transaction
 from lockstep.core.accounting import Digest, ManifestLine
-from lockstep.core.errors import PositionMoved, Refusal, Superseded
+from lockstep.core.errors import LockTimeout, PositionMoved, Refusal, Superseded
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.staging import AttemptId
 from lockstep.ledger import decisions, ranges

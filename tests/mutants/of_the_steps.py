@@ -118,8 +118,8 @@ MUTANTS = [
         "it ends at once and says so, or two attempts supersede each other for ever",
         Edit(
             "steps/commit.py",
-            "BadData, CoverageMoved, Refusal, Unreachable",
-            "BadData, CoverageMoved, Refusal, Superseded, Unreachable",
+            "BadData, CoverageMoved, LockTimeout, Refusal, Unreachable",
+            "BadData, CoverageMoved, LockTimeout, Refusal, Superseded, Unreachable",
         ),
         Edit("steps/commit.py", "except LockTimeout as", "except (LockTimeout, Superseded) as"),
         long=True,

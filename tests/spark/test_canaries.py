@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from canary import CommandLines, Environments, files_holding, tables_holding
+from lockstep.cli.exits import Exit
 
 DOOR = str(Path(sys.executable).with_name("lockstep"))
 ROLES = "lockstep_owner, lockstep_planner, lockstep_stager, lockstep_committer, lockstep_partition, lockstep_reader"
@@ -125,9 +126,9 @@ def test_no_secret_shows_where_it_is_not_needed(planted, drill, tmp_path):
     locked |= {"sasl.password": planted.secrets["kafka"]}  # a broker that asks for it: tests/kafka/test_security.py
     with CommandLines() as lines, Environments(planted.mark) as environments:
         do(0, "migrate", "drill")
-        do(1, "migrate", "drill", LOCKSTEP_TARGETS_DSN=targets)
+        do(Exit.AWAY, "migrate", "drill", LOCKSTEP_TARGETS_DSN=targets)
         (folder / "transform.py").write_text(BROKEN)
-        do(1, "run", "drill")
+        do(Exit.DATA, "run", "drill")
         (folder / "transform.py").write_text(SOUND)
         do(0, "run", "drill", "--retry", "--json", LOCKSTEP_TARGETS_DSN=targets)
         for command in (
@@ -140,8 +141,8 @@ def test_no_secret_shows_where_it_is_not_needed(planted, drill, tmp_path):
         do(0, "certificate", "drill", "--batch", "1")
         do(1, "migrate", "stored")
         do(1, "run", "read")
-        do(1, "status", "drill", LOCKSTEP_DSN=wrong)
-        do(1, "plan", "drill", LOCKSTEP_KAFKA_CONFIG=json.dumps(locked))
+        do(Exit.AWAY, "status", "drill", LOCKSTEP_DSN=wrong)
+        do(Exit.AWAY, "plan", "drill", LOCKSTEP_KAFKA_CONFIG=json.dumps(locked))
         do(1, "plan", "drill", LOCKSTEP_KAFKA_CONFIG=json.dumps(locked | {"sasl.mechanism": "NONE"}))
         do(1, "doctor", "drill", LOCKSTEP_DSN=wrong, LOCKSTEP_KAFKA="127.0.0.1:9")
         (folder / "transform.py").write_text(BROKEN)

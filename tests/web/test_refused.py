@@ -24,7 +24,7 @@ def test_a_ledger_that_is_away_is_one_line_with_the_next_command(pages, monkeypa
     monkeypatch.setenv("LOCKSTEP_DSN", "postgresql://nobody:secret@127.0.0.1:1/nowhere")
     words = said(pages("/"), 503)
     assert "The ledger is away" in words
-    assert "Next: lockstep dev status" in words
+    assert "Next: look at LOCKSTEP_DSN" in words
     assert "secret" not in words
 
 

@@ -15,6 +15,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
+from lockstep.adapters.kafka_away import Connections
 from lockstep.adapters.kafka_election import settled
 from lockstep.adapters.kafka_epochs import LAST_STAMP, epoch_of
 from lockstep.adapters.kafka_group import show_forward
@@ -48,6 +49,7 @@ class Broker:
             "log_level": 0,
         }
         self._admin: AdminClient | None = None
+        self._connections = Connections()
 
     def __reduce__(self) -> tuple[type[Broker], tuple[str, KafkaOptions]]:
         """Pickles the address alone, for executors. Connections stay behind."""
@@ -194,7 +196,7 @@ class Broker:
     def _client(self) -> AdminClient:
         if self._admin is None:
             patience = {"socket.timeout.ms": int(SECONDS * 1000)}
-            self._admin = AdminClient(patience | self._options)
+            self._admin = AdminClient(patience | self._options | {"error_cb": self._connections})
         return self._admin
 
     def _describe(self, topic: str) -> Any:
@@ -245,9 +247,7 @@ class Broker:
 
     def _away(self, error: KafkaException) -> Unreachable:
         locked = "security.protocol" in self._options
-        what = "does not answer, or does not let us in" if locked else "does not answer"
-        next_command = "look at LOCKSTEP_KAFKA_CONFIG" if locked else "lockstep dev status"
-        return Unreachable(f"Kafka at {self.bootstrap} {what}: {error.args[0].str()}", next_command=next_command)
+        return self._connections.away(self.bootstrap, self._admin, error.args[0], locked=locked)
 
 
 def _moment(stamp: int) -> datetime:

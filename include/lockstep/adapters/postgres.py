@@ -14,7 +14,7 @@ from psycopg2.extras import NamedTupleCursor
 from lockstep.adapters.os_user import SETTING as OS_USER
 from lockstep.adapters.os_user import os_user
 from lockstep.adapters.postgres_words import first_line, last_line, without_secrets
-from lockstep.core.errors import Refusal, Unreachable
+from lockstep.core.errors import LockTimeout, Refusal, Unreachable
 from lockstep.ledger_version import SETTING, ledger_version
 
 if TYPE_CHECKING:
@@ -45,14 +45,10 @@ class Place:
 
     called: str = "the ledger's database"
     variable: str = "LOCKSTEP_DSN"
-    next_command: str = "lockstep dev status"
+    next_command: str = "look at LOCKSTEP_DSN; for the embedded database: lockstep dev status"
 
 
 LEDGER = Place()
-
-
-class LockTimeout(Refusal):
-    """Another transaction was in the way, by a lock or a deadlock. Nothing was done, and a retry is right."""
 
 
 def connect(dsn: str, *, name: str = "lockstep", place: Place = LEDGER) -> connection:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.exceptions import TyperException
 
 from lockstep.cli import (
     certifying,
@@ -32,16 +33,14 @@ from lockstep.cli import (
     watching,
 )
 from lockstep.cli.dev import dev_app
+from lockstep.cli.exits import Exit, exit_of
 from lockstep.cli.output import print_json, printable
 from lockstep.core.errors import Refusal
-
-REFUSED, INTERRUPTED = 1, 130
 
 app = typer.Typer(
     name="lockstep",
     help="Kafka to Postgres in gap-checked scheduled batches: results and offsets commit in one transaction.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -102,35 +101,47 @@ for command in (
 
 
 def main() -> None:
-    """The door: a refusal is one line and exit 1, a wrong call exit 2, anything else one line and a file with the rest."""
+    """Calls the command. Each error becomes one line and the exit code of its kind, and `--json` has it, too."""
     try:
-        _call()
+        sys.exit(_call())
+    except TyperException as error:
+        sys.exit(_refuse_call(error))
     except Refusal as refusal:
-        sys.exit(_refuse(refusal.message, refusal.next_command))
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        sys.exit(_refuse(refusal.message, refusal.next_command, exit_of(refusal)))
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(Exit.INTERRUPTED)
     except BrokenPipeError:
         # Whoever read us has left; without this the interpreter complains when it closes standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(REFUSED)
+        sys.exit(Exit.REFUSED)
     except Exception as error:  # noqa: BLE001 - the door of last resort, which loses nothing
         what = " ".join(str(error).split())
-        sys.exit(_refuse(f"unexpected {type(error).__name__}: {what}", f"read the traceback in {_keep_traceback()}"))
+        line = f"unexpected {type(error).__name__}: {what}"
+        sys.exit(_refuse(line, f"read the traceback in {_keep_traceback()}", Exit.UNEXPECTED))
 
 
-def _call() -> None:
+def _call() -> int:
     try:
-        app(prog_name="lockstep")
+        return app(prog_name="lockstep", standalone_mode=False) or Exit.DONE
     finally:
         sys.stdout.flush()  # a reader who has left is met here, not when the interpreter ends
 
 
-def _refuse(message: str, next_command: str | None) -> int:
+def _refuse_call(error: TyperException) -> Exit:
+    """Says what is wrong with a call. A group that is called alone shows its help instead."""
+    message, context = error.format_message(), getattr(error, "ctx", None)
+    if "\n" in message:
+        typer.echo(message, err=True)
+        return Exit.USAGE
+    return _refuse(message, f"{context.command_path} --help" if context else "lockstep --help", Exit.USAGE)
+
+
+def _refuse(message: str, next_command: str | None, code: Exit) -> Exit:
     line = printable(" ".join(str(Refusal(message, next_command=next_command)).split("\n")))
     sys.stderr.write(f"{line}\n")
     if "--json" in sys.argv:
         print_json({"error": message, "next": next_command})
-    return REFUSED
+    return code
 
 
 def _keep_traceback() -> Path:

@@ -10,6 +10,7 @@ import typer
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.processes import this_owner
+from lockstep.cli.exits import Exit
 from lockstep.cli.options import (
     BatchOption,
     From,
@@ -26,7 +27,7 @@ from lockstep.cli.output import AsJson, cell, print_batch, print_json, print_ran
 from lockstep.cli.running import Retry, TakeOver, decision_document, progress, report_document
 from lockstep.cli.surroundings import engine_for, person, surroundings
 from lockstep.core.decisions import Blocked, Caller, Idle
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import NeedsDecision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -221,8 +222,8 @@ def _finish(decision: Decision, document: dict[str, Any], how: How) -> None:
         print_json(document)
     if isinstance(decision, Blocked):
         if how.as_json:
-            raise typer.Exit(1)
-        raise Refusal(decision.reason, next_command=decision.next_command)
+            raise typer.Exit(Exit.BLOCKED)
+        raise NeedsDecision(decision.reason, next_command=decision.next_command)
     if not how.as_json:
         _say_end(document)
 

@@ -12,11 +12,12 @@ import typer
 from lockstep.adapters.folders import load
 from lockstep.adapters.processes import this_owner
 from lockstep.cli import output
+from lockstep.cli.exits import Exit
 from lockstep.cli.options import Name
 from lockstep.cli.output import AsJson
 from lockstep.cli.surroundings import engine_for, surroundings
 from lockstep.core.decisions import Blocked, Busy, Caller, Idle, Start
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import NeedsDecision
 from lockstep.core.stores import require_address
 
 if TYPE_CHECKING:
@@ -132,8 +133,8 @@ def _finish(decision: Decision, document: dict[str, Any], *, as_json: bool) -> N
     if isinstance(decision, Blocked):
         if as_json:
             output.print_json(document)
-            raise typer.Exit(1)
-        raise Refusal(decision.reason, next_command=decision.next_command)
+            raise typer.Exit(Exit.BLOCKED)
+        raise NeedsDecision(decision.reason, next_command=decision.next_command)
     if as_json:
         output.print_json(document)
     else:

@@ -91,6 +91,14 @@ class CoverageMoved(Refusal):
     """Offsets of a batch that are covered otherwise than it was planned. It is an alarm, and nothing was written."""
 
 
+class LockTimeout(Refusal):
+    """Another transaction was in the way, by a lock or a deadlock. Nothing was done, and a retry is right."""
+
+
+class NeedsDecision(Refusal):
+    """A pipeline that is blocked until a person decides. No retry helps."""
+
+
 class Unreachable(Refusal):
     """An outside system that did not answer. Nothing is known to be wrong with data or code."""
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg2
 
-from lockstep.adapters.postgres import COMMITTER, PLANNER, LockTimeout, transaction
+from lockstep.adapters.postgres import COMMITTER, PLANNER, transaction
 from lockstep.adapters.postgres_words import without_values
 from lockstep.core.definition import AtLeastOnce, AtMostOnce, Idempotent, PerBatch, PerPartition
-from lockstep.core.errors import BadData, CoverageMoved, Refusal, Unreachable
+from lockstep.core.errors import BadData, CoverageMoved, LockTimeout, Refusal, Unreachable
 from lockstep.core.guarantees import EACH_STREAM
 from lockstep.faults import reach
 from lockstep.ledger import attempts, contents

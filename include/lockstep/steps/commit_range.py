@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.postgres import PARTITION, LockTimeout, connect, transaction
+from lockstep.adapters.postgres import PARTITION, connect, transaction
 from lockstep.core.accounting import suppressed, too_many_rejects
 from lockstep.core.definition import Append
-from lockstep.core.errors import BadData, CoverageMoved
+from lockstep.core.errors import BadData, CoverageMoved, LockTimeout
 from lockstep.core.staging import RangeOutcome
 from lockstep.faults import reach
 from lockstep.ledger import commit as ledger

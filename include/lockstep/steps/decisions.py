@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
-from lockstep.core.errors import Refusal
+from lockstep.adapters.postgres import PLANNER, READER, transaction
+from lockstep.core.errors import LockTimeout, Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.ledger import decisions, requests
 from lockstep.ledger.plan import grow, lock_pipeline, open_streams, unfinished

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
+from lockstep.adapters.postgres import PLANNER, READER, transaction
+from lockstep.core.errors import LockTimeout
 from lockstep.faults import reach
 from lockstep.ledger import upkeep as ledger
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import psycopg2
 
-from lockstep.adapters.postgres import STAGER, LockTimeout, transaction
-from lockstep.core.errors import BadData, Refusal, Superseded, Unreachable
+from lockstep.adapters.postgres import STAGER, transaction
+from lockstep.core.errors import BadData, LockTimeout, Refusal, Superseded, Unreachable
 from lockstep.ledger import attempts
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
+from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.core.deletions import forgettable_below
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import LockTimeout, Refusal
 from lockstep.ledger import upkeep as ledger
 from lockstep.ledger.plan import lock_pipeline
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 import psycopg2
 
-from lockstep.adapters.postgres import STAGER, LockTimeout, connect, transaction
-from lockstep.core.errors import Refusal
+from lockstep.adapters.postgres import STAGER, connect, transaction
+from lockstep.core.errors import LockTimeout, Refusal
 from lockstep.ledger import attempts
 
 if TYPE_CHECKING:

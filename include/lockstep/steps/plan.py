@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
+from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.adapters.processes import is_gone
 from lockstep.core.decisions import Blocked, Busy, Decision, Done, Resume, Situation, Start
 from lockstep.core.definition import start_of
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import LockTimeout, Refusal
 from lockstep.core.planning import decide
 from lockstep.faults import reach
 from lockstep.ledger import owners

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.postgres import COMMITTER, PLANNER, LockTimeout, transaction
+from lockstep.adapters.postgres import COMMITTER, PLANNER, transaction
+from lockstep.core.errors import LockTimeout
 from lockstep.core.staging import stager_of
 from lockstep.ledger import requests
 from lockstep.ledger.commit import drop_staging, end_stagers, staging_left

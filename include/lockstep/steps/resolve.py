@@ -7,8 +7,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.postgres import COMMITTER, LockTimeout, connect, transaction
-from lockstep.core.errors import Superseded, Unreachable
+from lockstep.adapters.postgres import COMMITTER, connect, transaction
+from lockstep.core.errors import LockTimeout, Superseded, Unreachable
 from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger
 

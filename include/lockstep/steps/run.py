@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg2
 
-from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
+from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.core.decisions import Busy, Resume, Start
-from lockstep.core.errors import CoverageMoved, Refusal, Superseded
+from lockstep.core.errors import CoverageMoved, LockTimeout, Refusal, Superseded
 from lockstep.core.stores import require_address
 from lockstep.ledger import attempts
 from lockstep.ledger import commit as ledger

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.postgres import PLANNER, READER, LockTimeout, transaction
-from lockstep.core.errors import Refusal
+from lockstep.adapters.postgres import PLANNER, READER, transaction
+from lockstep.core.errors import LockTimeout, Refusal
 from lockstep.faults import reach
 from lockstep.ledger import upkeep as ledger
 from lockstep.ledger.decisions import lock_streams
