@@ -18,7 +18,7 @@ REJECTS_ALWAYS_TAKEN = 100
 class Digest:
     """The exact fingerprint of a set of offsets: (n, Σd, Σd²) with d = offset - from_offset.
 
-    It can be computed anywhere.
+    Any system can compute it.
     """
 
     n: int = 0
@@ -89,7 +89,7 @@ def counted_once(lines: Sequence[ManifestLine], records: Mapping[int, int]) -> t
 def suppressed(line: ManifestLine, rows: Sequence[int], records: int) -> ManifestLine:
     """Returns the line without rows that were dropped from staging, given by target.
 
-    `records` of those that it calls written are gone, too.
+    Subtracts `records` from those that it counts as written.
     """
     rows_of = tuple(count - gone for count, gone in zip(line.rows_of, rows, strict=True)) if line.rows_of else ()
     return replace(line, written=line.written - records, rows=line.rows - sum(rows), rows_of=rows_of)

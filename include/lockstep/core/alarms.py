@@ -30,7 +30,7 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The known state of one partition: its stream's position, its bounds, and two records' times.
+    """The known state of one partition: its stream's position, its bounds, and the times of two records.
 
     `waiting_since` is the time of the oldest record that is not committed. `open_since` is the time of the first record
     past the stable end. That record belongs to an open transaction or waits behind one. A time is None if it was not
@@ -61,7 +61,7 @@ def alarms(name: str, reading: Reading, kept: timedelta | None, now: datetime) -
 
 
 def grown(name: str, where: TopicPartition, bounds: Bounds) -> Alarm:
-    """Returns the warning about a partition that the last plan did not know."""
+    """Returns the warning about a partition that was added after the last plan."""
     low, high = bounds.log_start, bounds.stable_end
     return Alarm(
         "partition_added",

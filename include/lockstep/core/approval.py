@@ -1,4 +1,4 @@
-"""Decides if a person may approve the request of another one (four eyes)."""
+"""Decides if one person may approve the request of another (four eyes)."""
 
 from __future__ import annotations
 

@@ -38,9 +38,9 @@ Bound = AtOffsets | AtTime | AtBatch
 
 
 def parse_bound(text: str, option: str) -> Bound:
-    """Parses `0:1200` or `0:1200,1:900`, an ISO 8601 time, or a batch's number.
+    """Parses `0:1200` or `0:1200,1:900`, an ISO 8601 time, or the number of a batch.
 
-    Takes a time without a zone for UTC. Raises `Refusal` for any other text.
+    Reads a time without a zone as UTC. Raises `Refusal` for any other text.
     """
     text = text.strip()
     if _OFFSETS.match(text):
@@ -59,7 +59,7 @@ def parse_bound(text: str, option: str) -> Bound:
 
 
 def moment_of(text: str) -> datetime:
-    """Returns an ISO 8601 time in UTC. Takes a time without a zone for UTC. Raises `ValueError`."""
+    """Returns an ISO 8601 time in UTC. Reads a time without a zone as UTC. Raises `ValueError` for any other text."""
     moment = datetime.fromisoformat(text)
     try:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -23,7 +23,7 @@ LOST = "offsets that are committed here are gone from the log, or stand for othe
 class TopicFacts:
     """The facts of a topic: copies, cluster size, and settings in force.
 
-    The settings are None if they may not be read.
+    The settings are None if the login may not read them.
     """
 
     bootstrap: str
@@ -65,7 +65,7 @@ def broker_findings(pipeline: Pipeline, facts: TopicFacts, cores: int | None) ->
 
 
 def unreadable(facts: TopicFacts) -> Finding:
-    """Warns that the topic's settings may not be read. That right is not needed to read records."""
+    """Warns that the login may not read the topic's settings. Reading records does not need that right."""
     return warning(
         Check.TOPIC,
         f"topic {facts.topic}",

@@ -1,4 +1,4 @@
-"""Compares the database's catalog with the migrations' one, and names the statement that ends each difference."""
+"""Compares the database's catalog with that of the migrations, and names the statement that removes each difference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ Object = tuple[str, str]  # kind and name
 
 @dataclass(frozen=True, slots=True, order=True)
 class Deviation:
-    """One object that is not as migrations make it. `made` is empty if it is additional, `found` if it is missing."""
+    """One object that differs from what the migrations make.
+
+    `made` is empty if the object is additional. `found` is empty if it is missing.
+    """
 
     kind: str
     name: str
@@ -61,7 +64,7 @@ class Deviation:
 
 
 def deviations(made: Mapping[Object, str], found: Mapping[Object, str]) -> list[Deviation]:
-    """Returns every object that differs, owners first, because the owner of a table has every grant on it."""
+    """Returns every object that differs. Owners come first, because the owner of a table has every grant on it."""
     differing = [
         Deviation(*each, made.get(each, ""), found.get(each, ""))
         for each in made.keys() | found.keys()

@@ -1,4 +1,4 @@
-"""Builds certificates of a batch or an hour: links of the chain, in a form that can be proved elsewhere."""
+"""Builds certificates of a batch or an hour: links of the chain, in a form that can be proved without the ledger."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Link:
-    """One link of a chain. `digest` is that of the digest before it, a line feed and the record."""
+    """One link of a chain. `digest` is the digest of three parts: the previous digest, a line feed and the record."""
 
     number: int
     previous: str
@@ -35,7 +35,7 @@ class Head:
 
 
 def digest_of(previous: str, record: str) -> str:
-    """Returns the digest that a link must have, SHA-256 in hexadecimal."""
+    """Returns the digest that a link must have: SHA-256 in hexadecimal."""
     return sha256(f"{previous}\n{record}".encode()).hexdigest()
 
 
@@ -58,7 +58,7 @@ def canonical(document: Document) -> bytes:
 
 
 def envelope(document: Document, algorithm: str, key: str, signature: str) -> str:
-    """Returns the text of a certificate's file, the only one that holds this statement and signature."""
+    """Returns the text of a certificate's file. No other text holds this statement and signature."""
     signed = {"certificate": document, "signature": {"algorithm": algorithm, "key": key, "value": signature}}
     return json.dumps(signed, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
 
@@ -93,7 +93,7 @@ def _totals(records: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _not_committed(of: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yields the offsets of the certificate that no link commits, and the links that are of another batch."""
+    """Yields the offsets of the certificate that no link commits, and the links that belong to another batch."""
     if of["kind"] == "batch":
         if strangers := {record["batch"] for record in records} - {of["batch"]}:
             yield f"it is of batch {of['batch']}, and holds links of batches {sorted(strangers)}"

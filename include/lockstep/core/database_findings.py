@@ -23,7 +23,7 @@ LOST = "a crash can take back what was acknowledged: rows or offsets that everyb
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting in force for our sessions, and its `source` in the words of pg_settings."""
+    """One setting in force for our sessions. `source` uses the words of pg_settings."""
 
     value: str
     source: str
@@ -41,7 +41,10 @@ class Backends:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The number of connections that are allowed, by the nearest limit of server, database or login, and in use."""
+    """The number of allowed connections and of those in use.
+
+    The nearest limit of server, database or login counts.
+    """
 
     allowed: int
     used: int
@@ -49,7 +52,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFacts:
-    """The facts of the server, as the login of the DSN meets it."""
+    """The facts of the server, as the login of the DSN finds them."""
 
     login: str
     database: str
@@ -111,7 +114,7 @@ def synchronous(facts: DatabaseFacts) -> Finding | None:
 
 
 def isolation(facts: DatabaseFacts) -> Finding | None:
-    """Reports a default other than read committed. Behind a lock, a statement must see what was committed meanwhile."""
+    """Reports a default other than read committed. After it gets a lock, a statement must see the commits before."""
     if facts.settings[Check.ISOLATION].value == "read committed":
         return None
     return problem(
@@ -169,7 +172,7 @@ def connections(facts: DatabaseFacts, tasks: int) -> Finding | None:
 
 
 def checksums(facts: DatabaseFacts) -> Finding | None:
-    """Warns if checksums are off. Postgres then serves a page that rots on disk as if it were right."""
+    """Warns if checksums are off. Postgres then returns a page that was damaged on disk as if it were right."""
     if facts.settings[Check.CHECKSUMS].value == "on":
         return None
     return warning(
@@ -182,7 +185,7 @@ def checksums(facts: DatabaseFacts) -> Finding | None:
 
 
 def standby(facts: DatabaseFacts) -> Finding | None:
-    """Reports a standby. It cannot be written and lags behind, so nothing is decided from it."""
+    """Reports a standby. It is read-only and lags behind, so no decision may rest on it."""
     if not facts.standby:
         return None
     return problem(

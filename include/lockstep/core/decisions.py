@@ -41,7 +41,7 @@ class Caller:
 
     @property
     def hands_over(self) -> bool:
-        """Returns True if each step is a process of its own. The batch is then held between the steps (T2)."""
+        """Returns True if each step runs in its own process. The run then keeps the batch between steps (T2)."""
         return self.task_run.dag_id is not None and not self.in_one_process
 
 
@@ -135,7 +135,7 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """The answer that another caller does it."""
+    """The answer that another caller works on it."""
 
     batch_id: int | None
     reason: str
@@ -145,7 +145,7 @@ class Busy:
 class Blocked:
     """The answer that a person must decide first. Nothing was written.
 
-    One stale answer of a broker is no proof: `readings` is how many in a row must agree (T6).
+    One stale answer of a broker is no proof. `readings` is the number of answers in a row that must agree (T6).
     """
 
     reason: str

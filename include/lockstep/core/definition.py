@@ -82,8 +82,8 @@ class Pipeline:
 
     Several targets are a tuple. Each batch is published to all of them in one transaction, in the tuple's order.
     Results live in the ledger's own database, unless `store` names another place. `guarantee` says what a crash can
-    cost. `reject_retention` is how many days a reject keeps its bytes. Without it, they stay for good. `check` reports
-    a transform whose rows depend on anything but its records, unless `nondeterministic` allows it.
+    cost. `reject_retention` is the number of days that a reject keeps its bytes. Without it, they stay for good.
+    `check` reports a transform whose rows depend on anything but its records, unless `nondeterministic` allows it.
     """
 
     name: str
@@ -129,7 +129,7 @@ class Pipeline:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Returns the columns that decoding gives, before a transform."""
+        """Returns the decoded columns, before a transform."""
         return columns_of(self.format, self.envelope)
 
     def _refuse_bad_targets(self) -> None:

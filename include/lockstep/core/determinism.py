@@ -1,4 +1,4 @@
-"""Finds calls in a transform's source that depend on the clock, on chance, or on the place where it runs."""
+"""Finds calls in a transform's source that depend on the clock, on random numbers, or on the host."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ WITHOUT_ARGUMENTS = {"time.gmtime", "time.localtime", f"{SPARK}unix_timestamp", 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Doubt:
-    """One call that gives other rows when the same records are read again. `line` is 0 if only the plan shows it."""
+    """One call that may give other rows when the same records are read again.
+
+    `line` is 0 if only Spark's plan shows the call.
+    """
 
     line: int
     function: str
@@ -47,13 +50,16 @@ class Doubt:
 
 
 def doubts(source: str) -> tuple[Doubt, ...]:
-    """Returns every call in the source known to give another value each time, by line. A seeded generator is none."""
+    """Returns every call in the source that is known to give another value each time, by line.
+
+    Leaves out a generator with a seed.
+    """
     tree = ast.parse(source)
     return tuple(sorted(_calls(tree, _imported(tree), "the module")))
 
 
 def unseen(found: Iterable[Doubt], function: str, expressions: Iterable[str]) -> tuple[Doubt, ...]:
-    """Returns what only a function's plan shows: expressions that stand in SQL, or come from elsewhere."""
+    """Returns the expressions that only a function's plan shows: they stand in SQL, or come from other modules."""
     known = {doubt.call.removesuffix("()").rpartition(".")[2] for doubt in found}
     return tuple(
         Doubt(0, function, f"{name}()", EXPRESSIONS.get(name, CHANCE))

@@ -1,4 +1,4 @@
-"""Finds the column of a key to erase, refuses pipelines that cannot erase it, and finds its bytes elsewhere."""
+"""Finds the column of a key to erase, and its bytes elsewhere. Refuses pipelines that cannot erase the key."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def erasable_column(pipeline: Pipeline, given: str | None) -> str:
 
 
 def refuse_told(person: Person, key: str) -> None:
-    """Refuses a reason, or a name, that holds the key. The ledger keeps both, and the chain keeps their digest."""
+    """Refuses a reason, or a person's name, that holds the key.
+
+    The ledger keeps both, and the chain keeps their digest.
+    """
     pattern = re.compile(pattern_of(key))
     for what, text in (("reason", person.why), ("name of who decides", person.who)):
         if pattern.search(text):
@@ -62,7 +65,7 @@ def needles_of(*keys: str) -> tuple[bytes, ...]:
 
 
 def pattern_of(*keys: str) -> str:
-    """Returns a regular expression, of Python and Postgres alike, for one of the keys as a word of a text."""
+    """Returns a regular expression that finds one of the keys as a word of a text, in Python and Postgres alike."""
     forms = "|".join(re.sub(r"([^\w\s])", r"\\\1", needle.decode()) for needle in needles_of(*keys))
     return rf"(^|\W)({forms})(\W|$)"
 

@@ -20,7 +20,7 @@ QUOTED = 100  # letters that a message repeats of what it was given
 
 
 def quoted(text: str) -> str:
-    """Returns a text as a message repeats it: in quotes, and not all of a long one."""
+    """Returns a text as a message repeats it: in quotes, and shortened if it is long."""
     return repr(text if len(text) <= QUOTED else f"{text[:QUOTED]}…")
 
 
@@ -41,9 +41,10 @@ class BadDefinition(Refusal):
 
 
 class BadData(Refusal):
-    """The data or the code that read it made an attempt fail: three of these under the same code block a batch (T8).
+    """The failure of an attempt by its data, or by the code that read it.
 
-    `values` is what there is to say of the records themselves. The ledger keeps it, and no log has it.
+    Three of these under the same code block a batch (T8). `values` holds details about the records themselves. The
+    ledger keeps them, and no log has them.
     """
 
     def __init__(self, message: str, *, next_command: str | None = None, values: str = "") -> None:
@@ -52,19 +53,19 @@ class BadData(Refusal):
 
     @property
     def kept(self) -> str:
-        """Returns the text that the ledger keeps: what may be printed in its first line, then the values."""
+        """Returns the text that the ledger keeps. Its first line may be printed. The values follow."""
         return f"{self}\n{self.values}" if self.values else str(self)
 
 
 def printable(kept: str) -> str:
-    """Returns the line of a kept error that may be printed: no value of a record stands in it."""
+    """Returns the line of a kept error that may be printed: it holds no value of a record."""
     return kept.partition("\n")[0]
 
 
 class ReaderDied(BadData):
-    """The end of a task's process while it read.
+    """The death of a task's process while it read.
 
-    A record may have ended it, the machine may have, or there was no memory left.
+    The cause may be a record, the machine, or a lack of memory.
     """
 
 
@@ -88,7 +89,7 @@ class PositionMoved(Refusal):
 
 
 class CoverageMoved(Refusal):
-    """Offsets of a batch that are covered otherwise than it was planned. It is an alarm, and nothing was written."""
+    """Offsets of a batch whose coverage is not what the plan expected. It is an alarm, and nothing was written."""
 
 
 class LockTimeout(Refusal):
@@ -100,7 +101,7 @@ class NeedsDecision(Refusal):
 
 
 class Unreachable(Refusal):
-    """An outside system that did not answer. Nothing is known to be wrong with data or code."""
+    """An outside system that did not answer. This says nothing about data or code."""
 
 
 def said_in(line: str) -> Refusal | None:

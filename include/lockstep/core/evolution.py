@@ -20,7 +20,7 @@ _VARCHAR = re.compile(r"^character varying(?:\(\d+\))?\Z")
 class Change:
     """One safe change of a column. `held` is its type today, None for a new column.
 
-    `blocks` says that a batch is refused without it. `rewrites` says that Postgres writes every row again.
+    `blocks` says that batches are refused until it is made. `rewrites` says that Postgres writes every row again.
     """
 
     table: str
@@ -39,7 +39,7 @@ class Change:
 
     @property
     def is_a_limit(self) -> bool:
-        """Returns True for a text with a greatest length, which may be meant so."""
+        """Returns True for a text with a maximum length, which may be intended."""
         return self.held is not None and bool(_VARCHAR.match(self.held))
 
 
@@ -84,7 +84,10 @@ class Proposal:
 
     @property
     def differences(self) -> list[Change | Unsafe]:
-        """Returns what a person should know unasked. A text with a greatest length may be meant so."""
+        """Returns the differences to report without being asked.
+
+        Leaves out a text with a maximum length, which may be intended.
+        """
         return [*self.blocking, *(each for each in self.changes if not each.blocks and not each.is_a_limit)]
 
     def only(self, columns: tuple[str, ...]) -> Proposal:
@@ -107,9 +110,9 @@ class Proposal:
 
 
 def wider(held: str, staged: str) -> str | None:
-    """Returns the type that holds every value of both, if a column of the first may become it as it stands.
+    """Returns the type that holds every value of both types, or None if no safe one exists.
 
-    Its values then stay what they are, and keep their digest.
+    A column of the first type can become it as it stands. Its values then stay the same, and keep their digest.
     """
     for order in (WHOLE, FLOAT):
         if held in order and staged in order:
@@ -132,7 +135,10 @@ def rewrites(held: str, wanted: str) -> bool:
 
 
 def is_longer_text(one: str, other: str) -> bool:
-    """Returns True if each text of the first type is the same text in the second, which has no greatest length."""
+    """Returns True if the first type limits a text's length and the second does not.
+
+    Each text of the first type is then the same text in the second.
+    """
     return bool(_VARCHAR.match(one)) and other in {"text", "character varying"}
 
 

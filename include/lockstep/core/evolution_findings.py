@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def evolution_findings(proposal: Proposal) -> Judged:
-    """Reports each difference over which a batch is refused as a problem, and each type to widen as a warning."""
+    """Reports a difference over which a batch is refused as a problem, and a type to widen as a warning."""
     remedy = f"lockstep migrate {proposal.pipeline} --propose"
     judged: Judged = []
     for each in proposal.differences:

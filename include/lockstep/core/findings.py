@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Severity(StrEnum):
     """The severity of a finding.
 
-    A `problem` endangers a promise or the pipeline. A `warning` is to know and decide about.
+    A `problem` endangers a promise or the pipeline. A `warning` asks a person to know and decide.
     """
 
     PROBLEM = "problem"
@@ -75,7 +75,7 @@ class Check(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be: what was found, why it matters, and the exact remedy."""
+    """One fault of the surroundings: what was found, why it matters, and the exact remedy."""
 
     severity: Severity
     check: Check
@@ -100,7 +100,7 @@ def problem(check: Check, subject: str, found: str, why: str, remedy: str) -> Fi
 
 
 def warning(check: Check, subject: str, found: str, why: str, remedy: str) -> Finding:
-    """Returns a finding to know about."""
+    """Returns a finding that does not change the exit code of `doctor`."""
     return Finding(Severity.WARNING, check, subject, found, why, remedy)
 
 
@@ -113,7 +113,7 @@ class Report:
 
     @classmethod
     def of(cls, judged: Iterable[Finding | None]) -> Report:
-        """Builds the report of these judgements. Says once what several pipelines share."""
+        """Builds the report of these judgements. Mentions a finding that several pipelines share only once."""
         every = list(judged)
         found = dict.fromkeys(finding for finding in every if finding)
         ordered = sorted(found, key=lambda finding: finding.severity is not Severity.PROBLEM)

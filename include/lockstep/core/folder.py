@@ -38,7 +38,7 @@ class PipelineFolder:
     def quarantines(self) -> bool:
         """Returns True if an expectation may quarantine records.
 
-        The bytes of all records are kept until it has looked.
+        The bytes of all records are then kept until the suite has run.
         """
         return may_quarantine(self.pipeline.on_violation, self.expectations)
 

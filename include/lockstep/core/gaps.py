@@ -1,4 +1,4 @@
-"""Tells why an offset inside a covered range holds no record for a committed reader."""
+"""Explains why an offset inside a covered range holds no record for a committed reader."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The offsets that two readers found in a range, and what else is known of it.
+    """The offsets that two readers found in a range, and other known facts about it.
 
     `committed` was read before `uncommitted`, so compaction in between cannot make a record look aborted. `once` holds
     the offsets that are known to have held a visible record, wherever it is now.

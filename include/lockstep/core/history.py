@@ -105,9 +105,10 @@ def require_approval(asked: Asking, approvers: Sequence[str]) -> None:
 
 
 def waits_until(asked: Asking, run: HistoryRun, now: datetime, grace: timedelta) -> datetime | None:
-    """Returns when the latest of its times is closed, or None if it is. Before, records of it may still come (T13).
+    """Returns the moment when the latest of its times is closed, or None if all of them are closed.
 
-    Refuses a time of the form that has not come at all. An interval that has not come is waited for.
+    Before that moment, records of that time may still come (T13). Refuses a time of the form that is in the future.
+    Waits for an interval that is in the future.
     """
     moments = [bound.moment for bound in (asked.begin, asked.end) if isinstance(bound, AtTime)]
     if not moments or (latest := max(moments)) + grace <= now:

@@ -86,7 +86,7 @@ def first_hour(begin: datetime, now: datetime) -> datetime:
 def hours_over(after: datetime, now: datetime, grace: timedelta) -> tuple[datetime, ...]:
     """Returns the ends of the next hours after `after` that are over, at most `MOST`.
 
-    All clocks that stamp records are past them by now (T13).
+    By now, all clocks that stamp records are past them (T13).
     """
     ends = (after + HOUR * n for n in range(1, MOST + 1))
     return tuple(end for end in ends if end + grace <= now)
@@ -97,8 +97,8 @@ def offsets_of_hour(
 ) -> tuple[HourOffsets, ...]:
     """Returns each stream's offsets that belong to an hour. `begin` and `end` are its boundaries by partition.
 
-    An hour begins where the one before it ended, so hours tile whatever the boundaries are. The rest of a stream that
-    is gone belongs to the hour that is announced next.
+    An hour begins where the previous one ended, so hours tile whatever the boundaries are. The rest of a stream that is
+    gone belongs to the hour that is announced next.
     """
     found = []
     for stream in reached:

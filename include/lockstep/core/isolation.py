@@ -1,4 +1,4 @@
-"""Finds the one record that ends its reader's process, by halving the ranges that the process died on."""
+"""Finds the one record that kills its reader's process, by halving the ranges that the process died on."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def halves(ranges: Sequence[StreamRange]) -> tuple[Ranges, Ranges]:
 
 
 def fatal_record(ranges: Sequence[StreamRange], hidden: Ranges, dies: Dies) -> StreamRange | None:
-    """Finds one record that ends its reader, as a range of one offset. Returns None if none is proved to.
+    """Finds one record that kills its reader, as a range of one offset. Returns None without a proof.
 
-    `dies` reads ranges in a process of its own, without the bytes of the records in `hidden`. The proof has three
-    parts. A reader lives on other records. Then it dies twice on this record alone. Then it lives on this record
-    without its bytes. So no record is blamed while the machine ends every reader.
+    `dies` reads ranges in a separate process, without the bytes of the records in `hidden`. The proof has three parts.
+    A reader survives other records. Then it dies twice on this record alone. Then it survives this record without its
+    bytes. So no record is blamed while the machine kills every reader.
     """
     left, lived, untried = tuple(ranges), False, []
     while sum(item.offsets.span for item in left) > 1:

@@ -109,7 +109,7 @@ class KafkaOptions:
         return java
 
     def inlined(self, read: Callable[[str], str]) -> KafkaOptions:
-        """Returns the options with each file's content in place of its path, so that their receiver needs no file."""
+        """Returns the options with each file's content in place of its path. Their receiver then needs no file."""
         return KafkaOptions(
             tuple(sorted((FILES[name], read(value)) if name in FILES else (name, value) for name, value in self.values))
         )
@@ -144,7 +144,7 @@ def from_extra(extra: Mapping[str, Any]) -> tuple[str, dict[str, Any], tuple[str
 
 
 def _translated(name: str, value: str) -> dict[str, str]:
-    """Returns one option in librdkafka's names. Refuses an option that is ours to set, or unknown."""
+    """Returns one option in librdkafka's names. Refuses an unknown option, and one that only Lockstep sets."""
     if name in OURS:
         raise BadDefinition(f"Kafka option {name} is not yours to set: {OURS[name]}")
     if name in JAVAS_OWN:

@@ -39,14 +39,14 @@ class Piece:
         return self.item.offsets.until_offset
 
     def between(self, begin: int, end: int) -> Piece:
-        """Returns the part of it that lies in [begin, end)."""
+        """Returns the part of the piece that lies in [begin, end)."""
         part = OffsetRange(self.item.offsets.topic_partition, max(begin, self.begin), min(end, self.end))
         return replace(self, item=StreamRange(self.item.stream_id, part))
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Offsets that a batch works on. `batch_id` is None for offsets that a preview has already been through."""
+    """Offsets that a batch works on. `batch_id` is None for offsets that a preview has already finished."""
 
     stream_id: int
     begin: int
@@ -59,7 +59,7 @@ def untaken(
 ) -> tuple[tuple[Piece, ...], set[int]]:
     """Returns the pieces that no batch works on, and the batches that work on the others.
 
-    A segment is free whole or not at all. With `whole_batches` so are all segments of one owner.
+    A segment is free as a whole or not at all. With `whole_batches`, the same holds for all segments of one owner.
     """
     by_stream: dict[int, list[Taken]] = defaultdict(list)
     for part in taken:
@@ -82,7 +82,7 @@ def untaken(
 def next_pieces(limits: Limits, pace: Pace, pieces: Sequence[Piece], *, whole_batches: bool) -> tuple[Piece, ...]:
     """Returns the pieces of the next batch: each partition's first stretch of adjacent pieces, within the limits.
 
-    `whole_batches` takes every segment of an owner or none, for code that may have mixed their partitions.
+    `whole_batches` takes every segment of an owner or none. Code that may have mixed their partitions needs this.
     """
     total = budget(limits, pace)
     if whole_batches and any(piece.owner is not None for piece in pieces):

@@ -122,7 +122,7 @@ class LedgerFacts:
 
     @property
     def named(self) -> frozenset[str]:
-        """Returns the grants that have findings of their own, as the catalog names them."""
+        """Returns the grants that have findings of their own, in the catalog's names."""
         told = (*self.lacking, *self.rewriting)
         return frozenset(f"{f'lockstep.{g.table}' if g.table else 'schema lockstep'} to {g.role}" for g in told)
 
@@ -206,7 +206,7 @@ def grants(facts: LedgerFacts) -> Finding | None:
 
 
 def history(facts: LedgerFacts) -> Finding | None:
-    """Reports rights to rewrite history. Recorded rows are a witness only as long as nobody can change them."""
+    """Reports rights to rewrite history. Recorded rows are proof only as long as nothing can change them."""
     if not facts.rewriting:
         return None
     return problem(

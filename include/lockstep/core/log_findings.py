@@ -32,10 +32,10 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """The records that wait in a topic's partitions, as the pipeline stands.
+    """The records that wait in a topic's partitions, at the pipeline's current positions.
 
     `waiting` is, per partition, the timestamp of the oldest record that is not committed. `bytes_per_second` is the
-    recent rate of the fastest partition, or None if no batch tells it.
+    recent rate of the fastest partition, or None if no batch shows it.
     """
 
     waiting: dict[int, datetime]
@@ -79,7 +79,10 @@ def retention(topic: TopicFacts, wait: timedelta | None) -> Finding | None:
 
 
 def retention_by_size(topic: TopicFacts, wait: timedelta | None, bytes_per_second: float | None) -> Finding | None:
-    """Reports a retention size that does so, at the pace of the batches that were committed."""
+    """Reports a retention size that deletes records before several runs could have read them.
+
+    Uses the pace of the batches that were committed.
+    """
     limit = topic.number("retention.bytes")
     if limit < 0 or "delete" not in topic.word("cleanup.policy", "delete") or wait is None:
         return None
@@ -119,7 +122,10 @@ def headroom(
 
 
 def transactions(topic: TopicFacts, found: Sequence[OpenTransaction], now: datetime) -> Judged:
-    """Reports open transactions, since nothing behind them can be read. One older than the broker's limit hangs."""
+    """Reports open transactions, because nothing behind them can be read.
+
+    A transaction that is open longer than the broker's limit hangs.
+    """
     allowed = topic.number("transaction.max.timeout.ms")
     limit = timedelta(milliseconds=allowed) if allowed > 0 else LONGEST_TRANSACTION
     return [_transaction(topic, each, now, limit) for each in found] or [None]

@@ -34,7 +34,7 @@ GIB = 2**30
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """The facts of this machine and its Python. A thing that was not found is explained in words."""
+    """The facts of this machine and its Python. If something was not found, its value says why in words."""
 
     versions: Mapping[str, str | None]  # by distribution; None where it is not installed
     java: str | None  # the reason why there is none, or None if there is one

@@ -1,4 +1,7 @@
-"""Refuses names that no pipeline can have: a name is a folder, a Python module and two DAG ids at once."""
+"""Refuses names that no pipeline can have.
+
+A name is a folder, a Python module and two DAG ids at once.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def refuse_bad_name(name: str) -> None:
 
 
 def good_name(name: str) -> str:
-    """Returns a name like this one that a pipeline can have."""
+    """Returns a similar name that a pipeline can have."""
     plain = unicodedata.normalize("NFKD", name[:LENGTH]).encode("ascii", "ignore").decode().lower()
     good = _OTHERS.sub("_", plain).strip("_")
     good = good if good[:1].isalpha() else f"p_{good}"

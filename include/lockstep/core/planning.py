@@ -88,7 +88,7 @@ class Known(Protocol):
 
     @property
     def broken(self) -> Blocked | None:
-        """Returns the answer for a log that lost its end. Other records stand, or will stand, below the position."""
+        """Returns the answer for a log that lost its end. Below the position stand other records, now or soon."""
 
     @property
     def failures(self) -> tuple[int, str | None]:
@@ -96,7 +96,7 @@ class Known(Protocol):
 
     @property
     def bound_by(self) -> tuple[Mapping[str, Any], ...]:
-        """Returns the definitions that today's must agree with."""
+        """Returns the definitions that today's definition must agree with."""
 
 
 def about_unfinished(pipeline: Pipeline, known: Known, batch: Unfinished, caller: Caller) -> Decision:
@@ -142,7 +142,10 @@ def changed_definition(
 
 
 def _essence(part: Any) -> Any:
-    """Returns what must not change: kind, table and key of each target, without the tuning and the code."""
+    """Returns the parts of a definition that must not change: kind, table and key of each target.
+
+    Leaves out the tuning and the code.
+    """
     if isinstance(part, list):
         return [_essence(each) for each in part]
     return {k: _plain(v) for k, v in part.items() if k not in TUNING} if isinstance(part, dict) else part

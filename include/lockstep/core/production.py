@@ -1,4 +1,7 @@
-"""Lists what is missing for production, where money depends on the data: each point with the next command."""
+"""Lists the points that are missing for production, each with the next command.
+
+In production, money depends on the data.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The way to one server: its hosts that are not this machine, and the encryption."""
+    """The way to one server: its hosts other than this machine, and the encryption."""
 
     far: tuple[str, ...]
     encryption: str  # sslmode, security.protocol or the scheme of an address
@@ -60,7 +63,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class ProductionFacts:
-    """The deployment as this machine and this environment show it. What could not be asked is None."""
+    """The deployment as this machine and this environment show it. A fact that could not be read is None."""
 
     problems: int  # that the doctor names
     embedded: Sequence[str]  # servers that are those of `lockstep dev up`
@@ -85,7 +88,7 @@ class ProductionFacts:
 
 
 def missing(facts: ProductionFacts) -> list[Missing]:
-    """Lists what is not as it should be in production."""
+    """Lists the points that are not met in production."""
     return [*_of_servers(facts), *_of_roles(facts), *_of_people(facts), *_of_supplies(facts)]
 
 

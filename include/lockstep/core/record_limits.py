@@ -1,4 +1,4 @@
-"""Defines the limits of one record. A record past a limit is a reject, so that no record takes its reader down."""
+"""Defines the limits of one record. A record past a limit is a reject, so that no record stops its reader."""
 
 from __future__ import annotations
 

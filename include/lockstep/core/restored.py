@@ -1,4 +1,4 @@
-"""Compares a restored ledger with the places that remember more, and says what each guarantee needs then."""
+"""Compares a restored ledger with the places that remember more. Says what each guarantee then needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Seen:
-    """One batch and stream as a store holds it. `token` is None if only rows tell of it."""
+    """One batch and stream as a store holds it. `token` is None if only rows show it."""
 
     stream_id: int
     from_offset: int
@@ -31,9 +31,9 @@ class Seen:
 class Evidence:
     """The evidence that the ledger went back in time.
 
-    `told` are offsets past the position that the consumer group was shown as committed. `strange` is what the store
-    holds of batches and attempts that the ledger does not know. `ahead` is what the store holds at or past the
-    position. The records of these offsets are read again.
+    `told` are offsets past the position that the consumer group was shown as committed. `strange` lists batches and
+    attempts of the store that the ledger does not know. `ahead` lists contents of the store at or past the position.
+    The records of these offsets are read again.
     """
 
     told: tuple[OffsetRange, ...]
@@ -45,7 +45,7 @@ class Evidence:
 
     @property
     def found(self) -> bool:
-        """Returns True if anything elsewhere is ahead of the ledger."""
+        """Returns True if any other place is ahead of the ledger."""
         return bool(self.told or self.strange)
 
 

@@ -63,7 +63,7 @@ def stager_of(table: str) -> str:
 class AttemptId:
     """One try at a batch, which names its own staging table inside `STAGING_SCHEMA`.
 
-    `nonce` is a random id, drawn when the attempt is opened. A restored ledger draws batch ids and tokens again, and
+    `nonce` is a random id, drawn when the attempt is opened. A restored ledger draws batch ids and tokens again, but
     never a nonce. Attempts of code from before migration 0018 have none.
     """
 
@@ -110,8 +110,8 @@ class AttemptId:
 class Run:
     """The facts of a batch that a transform may use.
 
-    They are the same at every attempt, so a retry gives the same rows. `planned_at` is when the batch was recorded, in
-    UTC. A replay has that of the replaying batch.
+    They are the same at every attempt, so a retry gives the same rows. `planned_at` is the time when the batch was
+    recorded, in UTC. A replay has that of the replaying batch.
     """
 
     pipeline: str
@@ -123,9 +123,9 @@ class Run:
 class StageWork:
     """The reading of one attempt: exactly these ranges, into this staging table with these decoded columns.
 
-    `beside` has the columns of the targets behind the first. Each of these has a staging table of its own.
-    `hidden` are records of one offset each that come without their bytes, because they end their reader. `after_task`
-    is set once a reader has died. Nothing of tasks up to this number counts, and no short way is taken.
+    `beside` has the columns of the targets after the first. Each of these has a staging table of its own. `hidden` are
+    records of one offset each that come without their bytes, because they kill their reader. `after_task` is set after
+    a reader has died. Nothing of tasks up to this number counts, and the short ways are not used.
     """
 
     pipeline: str
@@ -208,14 +208,14 @@ class RangeSession(Protocol):
         """Copies rows of the range, in COPY's binary format, with these columns. No other session sees them."""
 
     def commit(self, line: ManifestLine, rows: Pieces | None = None) -> RangeOutcome:
-        """Commits the range that the line is about, read to its end, with all rows that were copied of it.
+        """Commits the range that the line is about, read to its end, with all of its copied rows.
 
-        `rows` gives those that go straight, in COPY's binary format. It is called again if the commit is tried again.
+        `rows` returns those that go straight, in COPY's binary format. It is called again if the commit is tried again.
         """
 
 
 class RangeTask(Protocol):
-    """The means of a task to commit ranges. It travels to executors by value."""
+    """All that a task needs to commit ranges. Executors get it by value."""
 
     @property
     def attempt(self) -> AttemptId:
@@ -226,7 +226,7 @@ class RangeTask(Protocol):
 
 
 class LeftToSpark(Exception):  # noqa: N818 - an answer, and nobody's fault
-    """A record that cannot be decoded by columns: Spark must decode it, or say why it is a reject."""
+    """A record that cannot be decoded by columns. Spark must decode it, or say why it is a reject."""
 
 
 class Engine(Protocol):

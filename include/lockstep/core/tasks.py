@@ -12,9 +12,9 @@ A_COMMIT = 1_000  # offsets: a range that is committed by itself takes longer by
 
 
 def tasks_for(spans: Sequence[int], slots: Callable[[], int]) -> int:
-    """Returns as many tasks as the offsets warrant, at least one and never more than ranges or slots.
+    """Returns as many tasks as the offsets justify: at least one, and never more than ranges or slots.
 
-    Asks for slots only if there is anything to share out, because counting them on a server takes a job.
+    Asks for slots only if there is work to share, because counting them on a server takes a job.
     """
     warranted = min(len(spans), -(-sum(spans) // OFFSETS_PER_TASK))
     return min(warranted, slots()) if warranted > 1 else 1

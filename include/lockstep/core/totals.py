@@ -1,4 +1,4 @@
-"""Defines what is added up for a key, each in its own column, whatever the order of the records."""
+"""Defines the totals of a key, each in its own column. The order of the records does not matter."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ IN_WORDS = {
 class Check:
     """One promise that was checked. `detail` says what was compared, or names the first offending partition and offset.
 
-    `proves` says which side of the `target`'s rows the check compares. `against` says with which other side. `left_out`
-    says which rows or records it could not compare. A check that compared nothing proves nothing.
+    `proves` names the side of the `target`'s rows that the check compares. `against` names the other side. `left_out`
+    names the rows or records that it could not compare. A check that compared nothing proves nothing.
     """
 
     name: str
@@ -103,7 +103,7 @@ def proofs(tables: Sequence[str], checks: Sequence[Check]) -> list[Proof]:
 
 
 def conclusion(name: str, found: Sequence[Proof], checks: Sequence[Check]) -> str:
-    """Returns the last line: whether every check holds, and what was compared with what for each target."""
+    """Returns the last line: whether every check holds, and what was compared for each target."""
     failed = sum(not check.ok for check in checks)
     verdict = f"NOT every check holds: {failed} of {len(checks)} fail" if failed else "every check holds"
     return f"{name}: {verdict}. {'. '.join(map(str, found))}."

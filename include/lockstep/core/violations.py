@@ -15,7 +15,7 @@ LONGEST_VALUE = 80
 
 @dataclass(slots=True)
 class Judgement:
-    """The result of a suite: its own document, why the batch is refused, and the records to quarantine.
+    """The result of a suite: its document, the reasons that refuse the batch, and the records to quarantine.
 
     `violators` has each record's reason by (stream, offset).
     """
@@ -26,7 +26,7 @@ class Judgement:
 
 
 def is_critical(expectation: Mapping[str, Any]) -> bool:
-    """Returns True if a violation has consequences at all. Warnings are only kept in the verdict."""
+    """Returns True if a violation has consequences. A mere warning is only kept in the verdict."""
     return str(expectation.get("severity") or "critical").endswith("critical")
 
 
@@ -37,7 +37,10 @@ def on_violation(default: str, expectation: Mapping[str, Any]) -> str:
 
 
 def may_quarantine(default: str, suite: Mapping[str, Any] | None) -> bool:
-    """Returns True if an expectation of the suite may quarantine records. Their bytes are kept until it has looked."""
+    """Returns True if an expectation of the suite may quarantine records.
+
+    The records' bytes are then kept until the suite has run.
+    """
     expectations = (suite or {}).get("expectations")
     if not isinstance(expectations, list):
         return False
