@@ -50,7 +50,10 @@ def require_newest(cur: cursor, attempt: AttemptId) -> None:
 
 
 def require_same_timeline(attempt: AttemptId, nonce: str | None) -> None:
-    """Raises `Superseded` if the nonce is not the attempt's: the ledger was restored after the attempt was opened."""
+    """Raises `Superseded` if the nonce is not the attempt's.
+
+    The ledger was then restored after the attempt was opened.
+    """
     if nonce != attempt.nonce:
         raise Superseded(
             f"attempt {attempt.token} of batch {attempt.batch_id} was opened in another timeline: the ledger was restored"
@@ -131,7 +134,7 @@ def free_lease(cur: cursor, attempt: AttemptId) -> None:
 
 
 def hand_over(cur: cursor, attempt: AttemptId) -> None:
-    """Keeps the batch for the run's next task: for a while, no other owner may take it (T2)."""
+    """Keeps the batch for the run's next task. For a limited time, no other owner may take it (T2)."""
     cur.execute(Q["hand_over"], asdict(attempt) | {"lease": HAND_OVER_SECONDS, "doublings": DOUBLINGS})
 
 

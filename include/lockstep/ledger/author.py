@@ -1,4 +1,7 @@
-"""The session that target.sql runs in: a login of its own, which has the targets' role and nothing of the ledger."""
+"""Opens the session that target.sql runs in.
+
+Its login is its own. It has the targets' role and no rights on the ledger.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ PLACE = Place("the ledger's database, for target.sql,", VARIABLE, OWN_LOGIN)
 
 @dataclass(frozen=True, slots=True)
 class ForeignCode:
-    """Code of an author's that a run would execute: on which table, in what, and what is called."""
+    """Code of an author that a run would execute: its table, the object that calls it, and its name."""
 
     relation: str
     what: str
@@ -41,7 +44,7 @@ class ForeignCode:
 
     @property
     def remedy(self) -> str:
-        """The way to take it away, or to make it the operator's own."""
+        """Returns the way to remove the code, or to make it the operator's own."""
         kind, _, name = self.runs.partition(" ")
         if kind == "type":
             return f"take it out of target.sql, or review it, then: alter type {name} owner to {OWNER}"
@@ -51,7 +54,10 @@ class ForeignCode:
 
 
 def foreign_code(cur: cursor, tables: Sequence[str]) -> ForeignCode | None:
-    """Finds code on these tables that would run as a run's role, and that no member of the ledger's owner made."""
+    """Finds code on these tables that would run under a run's role.
+
+    Leaves out code that a member of the ledger's owner made.
+    """
     cur.execute(Q["foreign_code"], {"tables": list(tables)})
     row = maybe(cur)
     return ForeignCode(row.relation, row.what, row.runs) if row else None
@@ -77,9 +83,10 @@ def take_over(cur: cursor, pipeline: str, table: str) -> None:
 
 
 def run_as_author(conn: connection, pipeline: str, text: str, tables: Sequence[str], own_login: str | None) -> None:
-    """Runs target.sql in a session of its own and commits it, unless it leaves code behind that a run would execute.
+    """Runs target.sql in a session of its own and commits it.
 
-    `own_login` is a DSN of the operator's. Without one, a login is made for this run and dropped behind it.
+    Refuses it if it leaves code behind that a run would execute. `own_login` is a DSN of the operator's. Without one, a
+    login is made for this run and dropped afterwards.
     """
     with _session(conn, own_login) as author, transaction(author, None) as cur:
         try:
@@ -127,7 +134,7 @@ def _session(conn: connection, own_login: str | None) -> Iterator[connection]:
 
 
 def _require_no_more(conn: connection, author: connection) -> None:
-    """Refuses a login of the operator's that could take on more than the targets' role, or is of another database."""
+    """Refuses an operator's login that may take on more than the targets' role, or is of another database."""
     with transaction(conn, None) as cur:
         cur.execute(Q["whose_session"])
         ledger = one(cur)
@@ -144,7 +151,10 @@ def _require_no_more(conn: connection, author: connection) -> None:
 
 @contextmanager
 def _login(conn: connection) -> Iterator[str]:
-    """A login for this block alone; nobody is connected as it, and it is gone, when the block has ended."""
+    """Creates a login for this block alone, and yields its DSN.
+
+    After the block it is gone, and nobody is connected as it.
+    """
     password = secrets.token_urlsafe(32)
     with transaction(conn, None) as cur:
         cur.execute(Q["name_of_login"])

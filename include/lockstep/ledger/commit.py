@@ -35,7 +35,7 @@ def record_backend(cur: cursor, attempt: AttemptId, backend: Any) -> None:
 
 
 def committed_by(cur: cursor, batch_id: int) -> AttemptId | None:
-    """Returns the attempt that committed this batch, or None. It is the witness of a commit."""
+    """Returns the attempt that committed this batch, or None. Its answer proves a commit."""
     cur.execute(Q["committed_by"], {"batch_id": batch_id})
     row = maybe(cur)
     return AttemptId(batch_id, row.token, row.nonce) if row else None
@@ -64,7 +64,7 @@ def require_positions(cur: cursor, attempt: AttemptId) -> None:
 
 
 def give_way(cur: cursor, attempt: AttemptId, stream_id: int | None = None) -> None:
-    """Removes the coverage that a fill or replay was planned to replace, and not a row more.
+    """Removes exactly the coverage that a fill or replay was planned to replace.
 
     Keeps the rest of a skip that is cut. `stream_id` limits this to the claims of one stream. Raises `CoverageMoved` if
     other coverage lies under the claims.
@@ -106,7 +106,7 @@ def remove_replaced_rejects(cur: cursor, attempt: AttemptId, stream_id: int | No
 def write_ledger(cur: cursor, attempt: AttemptId, lane: str, effect: Mapping[str, Any], definition_hash: str) -> None:
     """Writes commit rows and coverage, releases claims, closes attempt and batch. The live lane moves its positions.
 
-    Moves positions by compare-and-set. `definition_hash` names the published folder: a foreign key holds it to be the
+    Moves positions by compare-and-set. `definition_hash` names the published folder. A foreign key holds it to be the
     attempt's.
     """
     cur.execute(Q["insert_commits"], asdict(attempt) | {"definition_hash": definition_hash})

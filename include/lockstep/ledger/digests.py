@@ -1,4 +1,7 @@
-"""Builds the SQL that hashes a row to one number. The sum changes when a value changes, moves, comes or goes."""
+"""Builds the SQL that hashes a row to one number.
+
+The sum of the hashes changes when a value changes, moves, is added or removed.
+"""
 
 from __future__ import annotations
 
@@ -56,12 +59,12 @@ def columns_of(cur: cursor, table: str) -> Columns:
 
 
 def is_hashable(type_: str) -> bool:
-    """Tells if a digest covers a column of this type: its values have the same text in every session."""
+    """Returns True if a digest covers a column of this type: its values have the same text in every session."""
     return _SIZE.sub("", type_) in HASHED | READ_AS_TEXT
 
 
 def hash_alike(one: str, other: str) -> bool:
-    """Tells if a value keeps its hash when it is assigned from one type to the other."""
+    """Returns True if a value keeps its hash when it is assigned from one type to the other."""
     if one == other or {one, other} <= {*WHOLE} or {one, other} <= {*TEXT} or (one, other) == FLOAT:
         return True
     if is_longer_text(one, other):
@@ -71,7 +74,7 @@ def hash_alike(one: str, other: str) -> bool:
 
 
 def are_alike(staged: Columns, held: Sequence[tuple[str, str]]) -> bool:
-    """Tells if a row keeps its hash from the staging table to the target."""
+    """Returns True if a row keeps its hash from the staging table to the target."""
     types = dict(held)
     return all(name in types and hash_alike(type_, types[name]) for name, type_ in staged)
 

@@ -1,4 +1,4 @@
-"""Erasures: what one decision takes out of the targets and the ledger, computed and recorded by the database."""
+"""Computes and records erasures in the database: the rows that one decision removes from targets and ledger."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Q = queries("lockstep.ledger", "erasures")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The key to erase, as its column writes it. `given` is what the user typed, which may be written otherwise."""
+    """The key to erase, as its column writes it. `given` is the user's text, which may be written in another way."""
 
     pipeline: str
     column: str
@@ -47,7 +47,7 @@ class Subject:
 
 
 def subject_of(cur: cursor, pipeline: Pipeline, column: str, given: str) -> Subject:
-    """Returns the key as the targets' column writes it; refuses a column that is missing or of an odd type."""
+    """Returns the key as the targets' column writes it. Refuses a column that is missing or of an odd type."""
     kinds: dict[str, str] = {}
     for target in pipeline.targets:
         types = dict(digests.columns_of(cur, target.table))
@@ -79,13 +79,13 @@ def subject_of(cur: cursor, pipeline: Pipeline, column: str, given: str) -> Subj
 
 
 def unfinished(cur: cursor, pipeline: str) -> list[int]:
-    """Returns the batches that are under way; the caller holds the pipeline's lock."""
+    """Returns the batches that are under way. The caller holds the pipeline's lock."""
     cur.execute(Q["unfinished"], {"pipeline": pipeline})
     return [row.batch_id for row in every(cur)]
 
 
 def become(cur: cursor, role: str) -> None:
-    """Goes on under another role, until the transaction ends."""
+    """Continues under another role, until the transaction ends."""
     cur.execute(Q["as_role"], {"role": role})
 
 
@@ -97,7 +97,10 @@ def earlier(cur: cursor, subject: Subject) -> int | None:
 
 
 def open_erasure(cur: cursor, subject: Subject, topic_id: str, ends: Mapping[int, int]) -> tuple[int, str]:
-    """Records the key's digest and up to which offsets its records stay out. Returns the erasure and the digest."""
+    """Records the key's digest, and the offsets up to which its records stay out.
+
+    Returns the erasure and the digest.
+    """
     facts = subject.facts()
     cur.execute(Q["make_salt"], facts)
     cur.execute(Q["insert_erasure"], facts)
@@ -108,7 +111,10 @@ def open_erasure(cur: cursor, subject: Subject, topic_id: str, ends: Mapping[int
 
 
 def erase_target(cur: cursor, subject: Subject, erasure_id: int, target: Target) -> int:
-    """Deletes the target's rows that hold the key, and what they add to totals. Returns how many deletions it forgot."""
+    """Deletes the target's rows that hold the key, and their shares of totals.
+
+    Returns the number of forgotten deletions.
+    """
     types = dict(digests.columns_of(cur, target.table))
     facts = subject.facts() | {"erasure_id": erasure_id, "target": target.table}
     type_ = types[subject.column] if kind_of(types[subject.column]) != "text" else "text"
@@ -134,19 +140,19 @@ def erase_target(cur: cursor, subject: Subject, erasure_id: int, target: Target)
 
 
 def erase_rejects(cur: cursor, subject: Subject, erasure_id: int) -> int:
-    """Empties the rejects whose bytes or reason hold the key; returns how many."""
+    """Empties the rejects whose bytes or reason hold the key. Returns their number."""
     cur.execute(Q["erase_rejects"], {"erasure_id": erasure_id, "needles": list(needles_of(*subject.spellings))})
     return int(one(cur).emptied)
 
 
 def erase_said(cur: cursor, subject: Subject, erasure_id: int) -> int:
-    """Replaces errors and verdicts that quote the key; returns how many."""
+    """Replaces errors and verdicts that quote the key. Returns their number."""
     cur.execute(Q["erase_said"], {"erasure_id": erasure_id, "pattern": pattern_of(*subject.spellings)})
     return int(one(cur).replaced)
 
 
 def left_over(cur: cursor, subject: Subject, targets: Sequence[Target]) -> list[str]:
-    """Returns what still holds the key and cannot be taken out, in words."""
+    """Names in words each place that still holds the key and cannot be erased."""
     facts = {"pipeline": subject.pipeline, "pattern": pattern_of(*subject.spellings)}
     cur.execute(Q["still_told"], facts)
     found = [row.what for row in every(cur)]
@@ -158,13 +164,13 @@ def left_over(cur: cursor, subject: Subject, targets: Sequence[Target]) -> list[
 
 
 def counts(cur: cursor, erasure_id: int) -> dict[str, int]:
-    """Returns how many rows, contributions and rejects were taken out, by the table they stood in."""
+    """Returns, by table, how many rows, contributions and rejects were removed."""
     cur.execute(Q["counts"], {"erasure_id": erasure_id})
     return {row.relation: row.rows for row in every(cur)}
 
 
 def digest(cur: cursor, erasure_id: int) -> str:
-    """Returns the digest of all that was taken out: the decision says it, and the chain keeps the decision."""
+    """Returns the digest of everything that was removed. The decision holds it, and the chain keeps the decision."""
     cur.execute(Q["erased_digest"], {"erasure_id": erasure_id})
     return str(one(cur).digest)
 

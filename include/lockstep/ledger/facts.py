@@ -45,7 +45,7 @@ class Flow:
 
 
 def database_facts(conn: connection, dsn: str) -> DatabaseFacts:
-    """Reads the server's settings over this connection. A second connection tells if a pooler shares backends."""
+    """Reads the server's settings over this connection. A second connection shows if a pooler shares backends."""
     with transaction(conn, None) as cur:
         cur.execute(Q["server"])
         server = one(cur)

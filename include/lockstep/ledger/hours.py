@@ -114,7 +114,7 @@ def hour(cur: cursor, pipeline: str, until: datetime) -> Document | None:
 
 
 def to_tell(cur: cursor, pipeline: str, told_by: str) -> list[datetime]:
-    """Returns at most `MOST` hours that only this caller, or no caller, has announced, the oldest first."""
+    """Returns at most `MOST` hours that no other caller has announced, the oldest first."""
     cur.execute(Q["hours_to_tell"], {"pipeline": pipeline, "told_by": told_by, "most": MOST})
     return [row.until for row in every(cur)]
 

@@ -22,16 +22,19 @@ def last_records(cur: cursor, streams: Sequence[int]) -> dict[int, Any]:
 
 
 def keep_leader_epochs(cur: cursor, seen: Sequence[tuple[int, int, int]]) -> None:
-    """Records (stream, position, leader epoch): the log was seen whole up to that position under that epoch.
+    """Records (stream, position, leader epoch): the log was complete up to that position under that epoch.
 
-    Leaves streams alone that a live batch reads past their position.
+    Skips streams that a live batch reads past their position.
     """
     if seen:
         cur.execute(Q["keep_leader_epochs"], _columns(seen))
 
 
 def keep_resumed_epochs(cur: cursor, batch_id: int, seen: Sequence[tuple[int, int, int]]) -> None:
-    """Records leader epochs in this way for a batch that is being resumed, and fences out its open attempts."""
+    """Records leader epochs like `keep_leader_epochs`, for a batch that is being resumed.
+
+    Fences out its open attempts.
+    """
     if seen:
         cur.execute(Q["outdate_attempts"], {"batch_id": batch_id})
         cur.execute(Q["keep_resumed_epochs"], _columns(seen))

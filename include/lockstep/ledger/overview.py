@@ -41,7 +41,7 @@ def batches_before(cur: cursor, pipeline: str, lane: str | None, before: int | N
 
 
 def count_rejects(cur: cursor, pipeline: str) -> int:
-    """Counts a pipeline's rejects. Takes longer the more there are."""
+    """Counts a pipeline's rejects. Its duration grows with their number."""
     cur.execute(Q["count_rejects"], {"pipeline": pipeline})
     found: int = one(cur).rejects
     return found

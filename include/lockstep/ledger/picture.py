@@ -27,7 +27,7 @@ PARTS = 24  # what is looked at in places is drawn in about so many parts
 class Block:
     """A stretch of one stream with one owner. `batch_id` is None for losses and skips.
 
-    A dense block stands for more batches of its lane, and `batch_id` is the last of them.
+    A dense block stands for several batches of its lane, and `batch_id` is the last of them.
     """
 
     stream_id: int

@@ -78,7 +78,7 @@ def open_streams(cur: cursor, pipeline: str) -> tuple[Stream, ...]:
 def open_new_streams(cur: cursor, pipeline: str, view: TopicView, starts: Mapping[int, int], *, same_log: bool) -> None:
     """Opens a stream for each partition of `starts`, all in one new epoch. Another log means a new incarnation.
 
-    A partition that was gone and came back is of another log, also where growth brings it back.
+    A partition that was gone and came back belongs to another log, even if growth of the topic brings it back.
     """
     cur.execute(Q["latest_epochs"], {"pipeline": pipeline, "topic": view.topic})
     rows = every(cur)
@@ -103,9 +103,10 @@ def insert_boundary(cur: cursor, stream_id: int, at: datetime, offset: int) -> N
 
 
 def grow(cur: cursor, pipeline: str, view: TopicView, streams: Sequence[Stream], who: str) -> tuple[Stream, ...]:
-    """Opens a new epoch for all partitions if the topic has new ones: at their positions, new ones at 0 (T12, T13).
+    """Opens a new epoch for all partitions if the topic has new ones (T12, T13).
 
-    Returns the streams that are open then. Opens nothing for another log.
+    Starts old partitions at their positions and new ones at 0. Returns the streams that are open then. Opens nothing
+    for another log.
     """
     new = sorted(view.bounds.keys() - {stream.partition for stream in streams})
     if not new or any((s.cluster_id, s.topic_id) != (view.cluster_id, view.topic_id) for s in streams):
@@ -119,7 +120,7 @@ def grow(cur: cursor, pipeline: str, view: TopicView, streams: Sequence[Stream],
 
 
 def insert_growth(cur: cursor, pipeline: str, who: str, partitions: Sequence[int]) -> None:
-    """Records the topic's growth, because from here on a key may live in another partition."""
+    """Records the topic's growth, because from now on a key may be in another partition."""
     why = f"the topic has new partitions: {', '.join(map(str, partitions))}"
     cur.execute(Q["insert_growth"], {"pipeline": pipeline, "who": who, "why": why})
 
@@ -130,7 +131,10 @@ def retire_stream(cur: cursor, stream_id: int) -> None:
 
 
 def insert_live_batch(cur: cursor, pipeline: str, caller: Caller, ranges: Sequence[StreamRange]) -> int | None:
-    """Writes the batch, its ranges and its claims. Returns None if an offset is taken: the caller rolls back."""
+    """Writes the batch, its ranges and its claims.
+
+    Returns None if an offset is already claimed. The caller then rolls back.
+    """
     batch_id = insert_batch(cur, pipeline, caller, ranges)
     cur.execute(Q["claim_ranges"], {"batch_id": batch_id})
     return batch_id if cur.rowcount == len(ranges) and found_as_expected(cur, batch_id) else None
@@ -166,7 +170,10 @@ def insert_call(cur: cursor, pipeline: str, key: str, batch_id: int) -> None:
 
 
 def take_lease(cur: cursor, batch_id: int, caller: Caller) -> None:
-    """Gives the caller the batch's lease until it opens an attempt: longer if another process opens it (T2)."""
+    """Gives the caller the batch's lease until it opens an attempt.
+
+    The lease is longer if another process opens it (T2).
+    """
     lease = HAND_OVER_SECONDS if caller.hands_over else LEASE_SECONDS
     facts = {"batch_id": batch_id, "owner": caller.owner, "lease": lease, "doublings": caller.hands_over * DOUBLINGS}
     cur.execute(Q["take_lease"], facts)
@@ -203,7 +210,7 @@ def last_documents(cur: cursor, pipeline: str, batch_id: int | None) -> list[dic
 
 
 def pause_reason(cur: cursor, pipeline: str) -> str:
-    """Says who paused the pipeline, and why."""
+    """Returns who paused the pipeline, and why."""
     cur.execute(Q["pause_reason"], {"pipeline": pipeline})
     row = maybe(cur)
     return f"paused by {row.who}: {row.why}" if row else "paused"

@@ -42,9 +42,11 @@ def create_raw(cur: cursor, attempt: AttemptId) -> None:
 def put_aside(
     cur: cursor, attempt: AttemptId, violators: Mapping[tuple[int, int], str], *, beside: bool
 ) -> dict[int, Aside]:
-    """Turns these records, (stream, offset) to reason, into rejects in the staging table. Returns the counts by stream.
+    """Turns records into rejects in the staging table, given as (stream, offset) to reason.
 
-    `beside`: their bytes are in a table of their own, because a transform has dropped them.
+    Returns the counts by stream.
+
+    `beside` says that their bytes are in a table of their own, because a transform has dropped them.
     """
     raw = sql.SQL(Q["bytes_beside"]).format(beside=_raw(attempt)) if beside else sql.Identifier("gone")
     coordinates = {

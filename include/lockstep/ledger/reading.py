@@ -20,7 +20,7 @@ PREVIEW_BYTES = 200
 
 
 def is_paused(cur: cursor, pipeline: str) -> bool:
-    """Tells if the pipeline is paused."""
+    """Returns True if the pipeline is paused."""
     cur.execute(Q["paused"], {"pipeline": pipeline})
     row = maybe(cur)
     return bool(row and row.paused)
@@ -41,7 +41,7 @@ def progress(cur: cursor, pipeline: str) -> list[Any]:
 def holes(cur: cursor, pipeline: str, log_starts: Mapping[int, int]) -> list[Document]:
     """Returns the offsets of open streams that no batch covers, as `uncovered`, `skipped` or `loss`.
 
-    Includes losses below log start. `log_starts` is by stream. A stream without one is searched from its own start.
+    Includes losses below log start. `log_starts` is by stream. Searches a stream without one from its own start.
     """
     known = {"streams": list(log_starts), "log_starts": list(log_starts.values())}
     cur.execute(Q["holes"], {"pipeline": pipeline} | known)

@@ -1,4 +1,4 @@
-"""Reads and writes requests: the fills and replays that were asked for, what is left of each, and their batches."""
+"""Reads and writes requests for fills and replays: the work that is left of each, and their batches."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def windows(cur: cursor, request_id: int) -> tuple[StreamRange, ...]:
 
 
 def close_request(cur: cursor, request_id: int) -> None:
-    """Closes a request that has nothing left, or is not wanted any more."""
+    """Closes a request that has nothing left, or that nobody wants any more."""
     cur.execute(Q["close_request"], {"request_id": request_id})
 
 

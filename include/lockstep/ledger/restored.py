@@ -1,4 +1,4 @@
-"""Compares the ledger with the evidence in other places, and moves its sequences past them."""
+"""Compares the ledger with evidence in other places, and moves its sequences past that evidence."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Q = queries("lockstep.ledger", "restored")
 
 
 def is_standby(cur: cursor) -> bool:
-    """Tells if this server is a standby."""
+    """Returns True if this server is a standby."""
     cur.execute(Q["is_standby"])
     return bool(one(cur).yes)
 
 
 def unknown(cur: cursor, seen: Sequence[Seen]) -> tuple[Seen, ...]:
-    """Returns those of the seen batches and attempts that this ledger does not know."""
+    """Returns the seen batches and attempts that this ledger does not know."""
     columns = {
         "streams": [each.stream_id for each in seen],
         "froms": [each.from_offset for each in seen],
@@ -44,7 +44,7 @@ def streams_of_others(cur: cursor, pipeline: str) -> frozenset[int]:
 
 
 def knows_attempt(cur: cursor, batch_id: int, token: int) -> bool:
-    """Tells if this ledger has opened the attempt."""
+    """Returns True if this ledger has opened the attempt."""
     cur.execute(Q["knows_attempt"], {"batch_id": batch_id, "token": token})
     return bool(one(cur).yes)
 

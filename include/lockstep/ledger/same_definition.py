@@ -1,4 +1,4 @@
-"""Compares an attempt's definition with the folder: rows are never judged or committed under another definition."""
+"""Compares an attempt's definition with the folder: the same definition stages, judges and commits a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suppression: records that hold an erased key are read, counted as filtered, and never published."""
+"""Keeps records with an erased key out of the results. They are read, and counted as filtered."""
 
 from __future__ import annotations
 
@@ -39,18 +39,21 @@ class Dropped:
 
 
 def erased_columns(cur: cursor, pipeline: str) -> list[Any]:
-    """Returns the columns in which keys of the pipeline were erased; none for almost every pipeline."""
+    """Returns the columns in which keys of the pipeline were erased. Almost every pipeline has none."""
     cur.execute(Q["erased_columns"], {"pipeline": pipeline})
     return every(cur)
 
 
 def facts_of(column: Any) -> dict[str, Any]:
-    """Returns the values that a statement about one column's erasures names."""
+    """Returns the parameters of a statement about one column's erasures."""
     return {"pipeline": column.pipeline, "column": column.column_name, "as_uuid": column.as_uuid}
 
 
 def suppress(cur: cursor, pipeline: str, attempt: AttemptId, places: Sequence[int]) -> dict[Place, Dropped]:
-    """Drops staged rows that hold an erased key and empties rejects; returns by (task, stream) what is gone."""
+    """Drops staged rows that hold an erased key, and empties such rejects.
+
+    Returns the dropped rows by (task, stream).
+    """
     columns = erased_columns(cur, pipeline)
     gone: dict[Place, Dropped] = defaultdict(lambda: Dropped([0] * len(places)))
     if not columns:
@@ -71,7 +74,10 @@ def suppress(cur: cursor, pipeline: str, attempt: AttemptId, places: Sequence[in
 
 
 def suppress_range(cur: cursor, pipeline: str, columns: Sequence[Any], table: str) -> Dropped:
-    """Does the same in the table of one range's rows, before its task publishes them."""
+    """Drops rows that hold an erased key from the table of one range, before its task publishes them.
+
+    Empties such rejects.
+    """
     its = Dropped([0])
     for row in _drop(cur, table, columns):
         its.rows[0] += 1
@@ -89,7 +95,7 @@ def suppress_range(cur: cursor, pipeline: str, columns: Sequence[Any], table: st
 def erased_places(
     cur: cursor, columns: Iterable[Any], stream_id: int, offsets: Sequence[int], keys: Mapping[str, Sequence[Any]]
 ) -> set[int]:
-    """Returns the places, from 0, of records of one stream that hold an erased key; `keys` are by column."""
+    """Returns the places, from 0, of one stream's records that hold an erased key. `keys` are by column."""
     found: set[int] = set()
     for column in columns:
         if column.column_name in keys:

@@ -1,4 +1,4 @@
-"""Records the rows staged for each of several targets, and compares them with the database's count before a commit."""
+"""Records the rows staged for each of several targets. Compares them with the database's count before a commit."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def require_target_rows(
 ) -> tuple[int, ...]:
     """Returns the number of rows for each target, after comparing its staging table with the recorded counts.
 
-    `rows` are those of all targets together, already proved. Raises `fault` where a table holds other rows than
-    recorded. Raises `Refusal` where the attempt was staged for other targets.
+    `rows` are those of all targets together, already proved. Raises `fault` if a table holds other rows than recorded.
+    Raises `Refusal` if the attempt was staged for other targets.
     """
     expected: dict[int, dict[int, Any]] = {}
     tables: dict[int, str] = {}

@@ -34,7 +34,7 @@ class Span:
         return max(timedelta(milliseconds=1), (self.until - self.since) / PLACES)
 
     def shows(self, since: datetime | None, until: datetime | None) -> bool:
-        """Tells if any part of a stretch is in the span. None means an open end."""
+        """Returns True if any part of a stretch is in the span. None means an open end."""
         return (since is None or since < self.until) and (until is None or until >= self.since)
 
 
@@ -64,7 +64,7 @@ def whole(cur: cursor, windows: Mapping[int, Window]) -> Span | None:
 def within(cur: cursor, windows: Mapping[int, Window], span: Span) -> dict[int, Window]:
     """Returns, per stream, the offsets that a span of time may include.
 
-    The windows may be too wide, but never too narrow, where time goes forward.
+    Where time goes forward, the windows may be too wide, but never too narrow.
     """
     for _ in range(LOOKS):
         found = {

@@ -34,9 +34,8 @@ def lineage(
 ) -> Document:
     """Returns the owner of an offset and the outcome of its record. With several targets, each row names its own.
 
-    `look` finds its rows if they are in another store.
-    `coverage` is batch, loss, skipped, uncovered, or `gap in the log`: the batch that covers the offset is known to
-    have found no record there.
+    `look` finds its rows if they are in another store. `coverage` is batch, loss, skipped, uncovered, or `gap in the
+    log`. In the last case a batch covers the offset, and is known to have found no record there.
     """
     cur.execute(Q["owner_of_offset"], {"pipeline": pipeline.name, "partition": partition, "offset": offset})
     owner = maybe(cur)
@@ -166,9 +165,9 @@ def _named(origin: Any) -> Document:
 
 
 def _no_record(pipeline: Pipeline, owner: Any, offset: int) -> bool:
-    """Tells if the counts alone prove that no record is at this offset.
+    """Returns True if the counts alone prove that no record is at this offset.
 
-    Where they do not, a transform, a tombstone or a newer record may have taken its row.
+    Otherwise a transform, a tombstone or a newer record may have removed its row.
     """
     if owner.delivered == owner.span:
         return False

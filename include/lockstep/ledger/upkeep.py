@@ -32,7 +32,7 @@ def below_log_start(cur: cursor, log_starts: Mapping[int, int], least: int) -> l
 def merge(cur: cursor, stream_id: int, begin: int, log_start: int, most: int) -> Any:
     """Merges coverage among the next rows from `begin` on. Returns a row with `seen`, `gone`, `made`, `last_begin`.
 
-    The caller holds the pipeline's lock, under which alone claims and requests are written.
+    The caller holds the pipeline's lock. Claims and requests are only written under it.
     """
     where = {"stream_id": stream_id, "begin": begin, "log_start": log_start, "most": most}
     cur.execute(Q["merge"], where)
@@ -46,13 +46,16 @@ def rejecting(cur: cursor) -> list[str]:
 
 
 def empty_old_rejects(cur: cursor, pipeline: str, most: int) -> int:
-    """Empties rejects that are older than the pipeline's definition keeps them, at most so many; returns how many."""
+    """Empties at most so many rejects that are past the retention of the pipeline's definition.
+
+    Returns their number.
+    """
     cur.execute(Q["empty_old_rejects"], {"pipeline": pipeline, "most": most})
     return int(one(cur).emptied)
 
 
 def buried(cur: cursor) -> list[Any]:
-    """Reads the streams with deletions that are still remembered, by topic."""
+    """Reads the streams with remembered deletions, by topic."""
     cur.execute(Q["buried"])
     return every(cur)
 
@@ -66,7 +69,7 @@ def streams_of(cur: cursor, pipeline: str) -> list[LoggedStream]:
 def forget_deletions(cur: cursor, stream: LoggedStream, pipeline: str, below: int, most: int) -> int:
     """Forgets at most `most` deletions of a stream below an offset. Returns their number.
 
-    The caller holds the pipeline's lock, under which alone claims are written.
+    The caller holds the pipeline's lock. Claims are only written under it.
     """
     facts = {"stream_id": stream.stream_id, "epoch": stream.epoch, "pipeline": pipeline, "below": below, "most": most}
     cur.execute(Q["forget_deletions"], facts)

@@ -1,4 +1,4 @@
-"""Queries ledger and target for `verify`. An empty answer is a kept promise."""
+"""Queries ledger and target for `verify`. An empty answer means that the promise is kept."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ROWS_AT_ONCE = 10_000
 def ledger_checks(cur: cursor, pipeline: Pipeline) -> list[Check]:
     """Checks the ledger against itself, and each target of records against the ledger.
 
-    Each check names its first offences.
+    Each check names its first errors.
     """
     checks = [_check(cur, pipeline, name, query) for name, query in LEDGER.items()]
     if isinstance(pipeline.guarantee, Delivered):
@@ -96,7 +96,7 @@ def streams(cur: cursor, pipeline: str) -> list[Any]:
 def segments(cur: cursor, stream_id: int, target: Target | None = None) -> list[Segment]:
     """Returns the segments of batches of a stream, in order. Digests are of distances from the segment's beginning.
 
-    For one target of several, `filtered` are the records that have no row there, nor a reject.
+    For one target of several, `filtered` counts records that have neither a row there nor a reject.
     """
     cur.execute(Q["segments"], {"stream_id": stream_id, "target": target.table if target else None})
     return [
@@ -153,7 +153,7 @@ def rejected_between(cur: cursor, stream_id: int, from_offset: int, until_offset
 
 
 def fatal_between(cur: cursor, stream_id: int, from_offset: int, until_offset: int) -> set[int]:
-    """Returns the rejects of a stretch that ended their reader's process: nobody decodes them again."""
+    """Returns the rejects of a stretch that killed their reader's process, and that nobody decodes again."""
     stretch = {"stream_id": stream_id, "from_offset": from_offset, "until_offset": until_offset}
     cur.execute(Q["fatal_between"], stretch | {"fatal": FATAL})
     return {row.offset for row in every(cur)}

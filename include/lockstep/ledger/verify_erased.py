@@ -1,4 +1,4 @@
-"""The check of erasures: each is what its decision says, and no erased key has come back."""
+"""Checks erasures: each matches its decision, and no erased key has come back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAME = "what was erased stays out"
 
 
 def erased_checks(cur: cursor, pipeline: Pipeline) -> list[Check]:
-    """Returns the check of a pipeline's erasures; no check where nothing was ever erased."""
+    """Returns the check of a pipeline's erasures. Returns no check if nothing was ever erased."""
     cur.execute(Q["erasures"], {"pipeline": pipeline.name})
     erasures = every(cur)
     if not erasures:
