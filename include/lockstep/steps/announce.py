@@ -1,4 +1,4 @@
-"""Announces a commit, and drops what is not needed any more. A failure here undoes nothing."""
+"""Announces a commit, and drops everything that is no longer needed. A failure here undoes nothing."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ LOCK_SECONDS = 0.2
 
 
 def announce(at: Surroundings, pipeline: Pipeline, attempt: AttemptId) -> None:
-    """Seals the chain, shows the positions as a consumer group's and drops the staged rows, as best effort.
+    """Seals the chain, shows the positions as a consumer group's and drops the staged rows.
 
-    The next batch seals and shows what fails here.
+    Best effort: if the seal or the offsets fail here, the next batch's announcement makes up for it.
     """
     reach("announce.before")
     with suppress(Refusal, psycopg2.Error):

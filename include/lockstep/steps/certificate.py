@@ -57,7 +57,7 @@ def of_hour(conn: connection, pipeline: str, begin: datetime, now: datetime) -> 
 
 
 def beside_ledger(conn: connection, document: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the links of a certificate that the ledger's chain does not hold, and whatever breaks that chain."""
+    """Yields the links of a certificate that the ledger's chain does not hold, and every fault of that chain."""
     told = {link["number"]: link["digest"] for link in (*document["links"], document["head"])}
     with snapshot(conn, READER) as cur:
         found = chain.digests(cur, document["pipeline"], told)

@@ -25,7 +25,7 @@ _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def faults(folder: PipelineFolder, columns: Sequence[Sequence[Column]], place: str) -> list[str]:
-    """Returns everything wrong with a definition that loads.
+    """Returns every fault of a definition that loads.
 
     `columns` are those that reach each target. `place` is the definition's folder.
     """

@@ -43,7 +43,7 @@ LOCK_SECONDS = 60
 
 
 def commit(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> None:
-    """Commits the attempt once. Returns when it has committed its batch, whatever happened to the connection.
+    """Commits the attempt once. Returns when it has committed its batch, even if the connection was lost.
 
     Raises `DefinitionChanged`, with the attempt closed, when it was not staged under this folder's content. Raises
     `Superseded` when another attempt owns or has committed the batch. Raises `BadData` when the target refuses the
@@ -138,7 +138,10 @@ def _commit(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, effect
 
 
 def record_elsewhere(cur: cursor, pipeline: Pipeline, attempt: AttemptId, effect: Mapping[str, int]) -> None:
-    """Moves rejects with the offsets. Records what a store has confirmed. Without that, the offsets are refused."""
+    """Moves rejects with the offsets. Records the store's confirmation.
+
+    Without that confirmation, the offsets are refused.
+    """
     ledger.publish_rejects(cur, attempt)
     if not isinstance(pipeline.guarantee, AtMostOnce):
         deliveries.confirm(cur, attempt, effect)
@@ -147,7 +150,7 @@ def record_elsewhere(cur: cursor, pipeline: Pipeline, attempt: AttemptId, effect
 def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: str, rows: int) -> dict[str, Any]:
     """Publishes the staged rows in place of those of replaced segments. Returns what the target did.
 
-    Several targets are told apart by their tables.
+    The answers of several targets stand under their tables' names.
     """
     counts = require_target_rows(cur, attempt, pipeline.targets, rows)
     effects: dict[str, dict[str, int]] = {}

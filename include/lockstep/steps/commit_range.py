@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RangesOfAttempt:
-    """One attempt's ranges and all that committing them takes. It travels to executors by value.
+    """One attempt's ranges and all that committing them takes. Executors get it by value.
 
     `log` is the (cluster id, topic id) that the batch was planned on. `epochs` are the leader epochs of that plan.
     `log_starts` are per stream, from before the read.
@@ -221,7 +221,7 @@ class RangeCommits:
     def _log_starts(self, item: StreamRange) -> tuple[int, int]:
         """Returns the log's start before and after the read, on the same, whole log.
 
-        Asks before the transaction (T6, T7).
+        Sends its requests before the transaction (T6, T7).
         """
         task = self._task
         if self._view is None:
@@ -241,7 +241,7 @@ class RangeCommits:
 
 
 def _require_counts(item: StreamRange, line: ManifestLine, rows: int, rejected: int) -> None:
-    """Refuses copied rows and rejects whose counts are not those that the task told."""
+    """Refuses copied rows and rejects whose counts differ from the task's report."""
     if (rows, rejected) != (line.rows, line.rejected):
         raise BadData(
             f"{item.offsets}: copied are (rows, rejects) {(rows, rejected)}, told were {(line.rows, line.rejected)}"
@@ -253,7 +253,7 @@ def _require_counts(item: StreamRange, line: ManifestLine, rows: int, rejected: 
 
 
 def _require_own(item: StreamRange, found: Any) -> None:
-    """Refuses rows in the range's table that are not of the range's records."""
+    """Refuses rows in the range's table that do not belong to the range's records."""
     within = item.offsets.from_offset <= found.first_offset <= found.last_offset < item.offsets.until_offset
     if found.strangers or not within:
         raise BadData(f"{item.offsets}: rows of other records were copied ({found.strangers} of other streams)")

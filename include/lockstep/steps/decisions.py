@@ -117,7 +117,10 @@ def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: Offs
 
 
 def _with_grown(cur: Any, pipeline: Pipeline, view: TopicView, partition: int, person: Person) -> tuple[Stream, ...]:
-    """Returns the open streams, that of a new partition too: a plan that is blocked by its loss has opened none."""
+    """Returns the open streams, with those of new partitions.
+
+    A plan that is blocked by the loss of a new partition has opened no stream for it.
+    """
     streams = open_streams(cur, pipeline.name)
     if not streams or partition not in view.bounds or any(stream.partition == partition for stream in streams):
         return streams

@@ -1,6 +1,6 @@
 """Delivers results that move apart from the offsets.
 
-The ledger fences them before they move, the store while they do.
+The ledger fences them before they move, and the store while they move.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ LOCK_SECONDS = 60
 
 @contextmanager
 def taken(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> Iterator[Delivery | None]:
-    """Takes the attempt's rows out of the ledger's staging, into a folder that goes with the block.
+    """Copies the attempt's rows from the ledger's staging into a folder that is deleted with the block.
 
-    Takes them under the batch's row lock, and only if they could be committed now. Yields None if they have been.
+    Copies them under the batch's row lock, and only if they could be committed now. Yields None if they have been.
     """
     with TemporaryDirectory(prefix="lockstep-") as spool:
         yield _take(at, folder, attempt, Path(spool))
 
 
 def bring(at: Surroundings, delivery: Delivery) -> dict[str, int]:
-    """Makes the rows results, which are durable when this returns.
+    """Delivers the rows to the store. They are durable when this returns.
 
     No transaction of the ledger is open meanwhile (T6).
     """
@@ -57,7 +57,7 @@ def bring(at: Surroundings, delivery: Delivery) -> dict[str, int]:
 
 
 def bring_once(at: Surroundings, delivery: Delivery) -> None:
-    """Makes the rows results after their offsets. Raises a failure once, as an error that no retry can mend."""
+    """Delivers the rows to the store after their offsets. Raises a failure once, as an error that no retry can mend."""
     batch_id = delivery.attempt.batch_id
     try:
         effect = bring(at, delivery)

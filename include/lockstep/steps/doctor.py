@@ -1,4 +1,4 @@
-"""Looks at the surroundings: facts from this machine, Postgres and Kafka. Core says what they mean."""
+"""Gathers facts about this machine, Postgres and Kafka. The core judges them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TASKS = 8  # for a cluster, whose cores are not visible from here
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The ways to find Postgres and Kafka. Each may raise `Refusal`, which is a finding then."""
+    """The ways to find Postgres and Kafka. Each may raise `Refusal`, which then becomes a finding."""
 
     dsn: Callable[[], str]
     broker: Callable[[], SurveyedBroker]
@@ -58,7 +58,7 @@ class Places:
 
 @dataclass(slots=True)
 class _OfLedger:
-    """The ledger's facts of one pipeline. They are empty if it could not be asked."""
+    """The ledger's facts about one pipeline. They are empty if the ledger did not answer."""
 
     streams: list[Any] = field(default_factory=list)
     flow: Flow = field(default_factory=lambda: Flow(None, None))
@@ -75,11 +75,11 @@ def doctor(
     named: bool = True,
     transformed: Collection[str] = (),
 ) -> Report:
-    """Looks at everything that can be reached.
+    """Examines everything that can be reached.
 
-    A system that is away is one finding, and the others are still looked at. Without `named`, a pipeline that has
-    neither topic nor table is only a warning: nobody has begun with it. Tables of `transformed` pipelines are not compared
-    with their definitions, because only Spark knows the columns.
+    A system that is away is one finding, and the others are still examined. Without `named`, a pipeline that has
+    neither topic nor table is only a warning, because nobody has begun with it. Tables of `transformed` pipelines are
+    not compared with their definitions, because only Spark knows the columns.
     """
     judged: Judged = [*machine_findings(machine), *(_away(Check.DEFINITION, "pipelines", each) for each in broken)]
     told: dict[str, _OfLedger] = {}
@@ -172,9 +172,9 @@ def _of_topic(
 
 
 def _uncommitted(broker: SurveyedBroker, pipeline: Pipeline, ledger: _OfLedger) -> dict[int, int]:
-    """Returns the offset at which the pipeline would go on, per partition in which records wait.
+    """Returns, per partition in which records wait, the offset at which the pipeline would continue.
 
-    This is the log's start for a pipeline that begins there and has not begun.
+    For a pipeline that begins at the log's start and has not begun, this is the log's start.
     """
     view = broker.view(pipeline.topic)
     if not ledger.streams:

@@ -29,7 +29,7 @@ GRACE = timedelta(minutes=1)  # the clocks of brokers and of this machine differ
 def edge(
     conn: connection, broker: Broker, pipeline: Pipeline, view: TopicView, at: Bound, now: datetime, *, is_end: bool
 ) -> dict[int, int]:
-    """Returns the offset of a bound, per partition that the bound speaks of."""
+    """Returns the offset of a bound, per partition that the bound names."""
     match at:
         case AtOffsets(offsets):
             if strangers := offsets.keys() - view.bounds.keys():
@@ -79,8 +79,8 @@ def streams_of_log(cur: cursor, pipeline: Pipeline, view: TopicView, partition: 
 def stretches(streams: Iterable[Stream], begin: Mapping[int, int], end: Mapping[int, int]) -> list[StreamRange]:
     """Returns the offsets within the bounds that each stream has passed.
 
-    Offsets before the first start belong to a partition's first stream, if that is of the first incarnation. Before a
-    later one stand records that an older incarnation has read.
+    Offsets before the first start belong to a partition's first stream, if it is of the first incarnation. Offsets
+    before a later start hold records that an older incarnation has read.
     """
     found: list[StreamRange] = []
     seen = set()
@@ -98,7 +98,7 @@ def _resolved(
 ) -> dict[int, int]:
     """Returns a time's offsets.
 
-    Resolves them once, when no earlier record can come any more. They are the same for all from then on (T13).
+    Resolves them once, when no earlier record can come any more. From then on, every caller gets the same ones (T13).
     """
     found = broker.offsets_at(view, moment)
     if moment + GRACE > now:

@@ -17,7 +17,7 @@ LOCK_SECONDS = 2
 
 
 def empty_rejects(conn: connection, *, most: int = MOST) -> tuple[int, list[str]]:
-    """Empties old rejects of every pipeline. Returns how many, and what was left with the reason.
+    """Empties old rejects of every pipeline. Returns their number, and the pipelines left out with the reason.
 
     The definition's `reject_retention` says how long they are kept. The database reads it itself.
     """
@@ -33,7 +33,7 @@ def empty_rejects(conn: connection, *, most: int = MOST) -> tuple[int, list[str]
 
 
 def _empty(conn: connection, pipeline: str, most: int) -> int:
-    """Empties portion by portion, each in a transaction of its own. Returns how many rejects."""
+    """Empties portion by portion, each in a transaction of its own. Returns the number of rejects."""
     emptied = 0
     while True:
         with transaction(conn, PLANNER, lock_seconds=LOCK_SECONDS) as cur:

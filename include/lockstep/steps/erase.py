@@ -1,6 +1,6 @@
 """Erases a key from targets and ledger, by one decision in one transaction.
 
-Its records stay out from then on.
+From then on, its records stay out.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class Erased:
     """The result of an erasure: removed rows by table, deletions, and errors and verdicts that quoted the key.
 
-    `left` says what still holds the key. `held` are staging tables of dead attempts that a connection holds. `changed`
-    is False when nothing of the key was there and it had been erased before.
+    `left` names what still holds the key. `held` are staging tables of dead attempts that a connection holds. `changed`
+    is False if nothing held the key and it had been erased before.
     """
 
     column: str
@@ -46,7 +46,7 @@ class Erased:
 
 
 class _NotKept(Exception):  # noqa: N818 - an answer, and nobody's fault
-    """The rollback of a transaction, with what it would have done."""
+    """The rollback of a preview, with the changes that it would have made."""
 
     def __init__(self, erased: Erased) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class _NotKept(Exception):  # noqa: N818 - an answer, and nobody's fault
 def erase(
     conn: connection, broker: Broker, pipeline: Pipeline, key: str, column: str | None, person: Person, *, preview: bool
 ) -> Erased:
-    """Takes every row, contribution, deletion and reject of the key out, and records the decision without the key.
+    """Removes every row, contribution, deletion and reject of the key, and records the decision without the key.
 
     Abandons batches under way, because they may have staged the key. `preview` rolls all of it back.
     """

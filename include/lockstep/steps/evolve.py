@@ -26,7 +26,7 @@ Columns = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The statements of a digest, and who ran them. `changed` is False if an earlier call has run them."""
+    """The statements of a digest, and the person who ran them. `changed` is False if an earlier call has run them."""
 
     digest: str
     statements: tuple[str, ...]

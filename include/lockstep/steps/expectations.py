@@ -1,4 +1,4 @@
-"""Runs the pipeline's Great Expectations suite over what the winners staged, never over the whole table."""
+"""Runs the pipeline's Great Expectations suite over the rows that the winners staged, never over the whole table."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ def judge(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> Judgement:
 
 
 def _answer(default: str, result: dict[str, Any], rows: Iterable[dict[str, Any]], found: Judgement) -> None:
-    """Adds what follows a failed expectation: records to quarantine, if it names them and is to, else a refusal."""
+    """Adds the consequence of a failed expectation: records to quarantine, or else a refusal.
+
+    It quarantines only if the expectation allows that and names the records.
+    """
     config, rows = result["expectation_config"], list(rows)
     if on_violation(default, config) != QUARANTINE:
         found.refusals.append(_violation(result))

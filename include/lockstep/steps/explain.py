@@ -1,4 +1,4 @@
-"""Reads covered ranges again with two readers, and tells apart the offsets without a record."""
+"""Reads covered ranges again with two readers, and explains the offsets without a record."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OFFSETS_AT_ONCE = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The part of the covered offsets to look at. A bound of None is as far as there are any."""
+    """The part of the covered offsets to look at. A bound of None means no limit on that side."""
 
     begin: Bound | None = None
     end: Bound | None = None
@@ -40,7 +40,7 @@ class Within:
 
 
 class _Piece(NamedTuple):
-    """A part of one segment, no larger than what is read at once."""
+    """A part of one segment, small enough for one read."""
 
     stream: Stream
     segment: Segment
@@ -56,7 +56,7 @@ def explain(
     now: datetime,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Document:
-    """Returns the gaps in what batches cover of today's log, by partition, and the number of offsets of each kind.
+    """Returns the gaps in the covered offsets of today's log, by partition, and the number of offsets of each kind.
 
     A full batch was delivered a record at every offset of its range. It left no gap, unless the log is compacted, and
     is not read again.
@@ -142,9 +142,9 @@ def _offsets(broker: Broker, piece: _Piece, begin: int, *, committed: bool) -> s
 
 
 def _accounted(conn: connection, pipeline: Pipeline, piece: _Piece) -> set[int]:
-    """Returns the offsets at which a row or a reject says that there was a record.
+    """Returns the offsets at which a row or a reject shows that there was a record.
 
-    Does not ask a keyed target, whose rows have no such order, or another store.
+    Does not query a keyed target, whose rows have no such order, or another store.
     """
     found: set[int] = set()
     for one in pipeline.each() if pipeline.store is None else ():

@@ -28,7 +28,7 @@ def recorded(
 ) -> Iterator[None]:
     """Closes the attempt as failed when the block raises. An interrupt leaves it open for the next run to supersede.
 
-    Errors in `but` leave it open, too. After those the same step may be tried again on the same attempt.
+    Errors in `but` leave it open, too. After those, the same step may be tried again on the same attempt.
     """
     try:
         yield

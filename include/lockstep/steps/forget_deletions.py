@@ -1,4 +1,4 @@
-"""Forgets a deletion when no record that it keeps dead can be read again."""
+"""Forgets a deletion when no record can be read again that the deletion keeps out."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ LOCK_SECONDS = 2
 def forget_deletions(
     conn: connection, view: Callable[[str], TopicView], *, most: int = MOST, portions: int = PORTIONS
 ) -> tuple[int, list[str]]:
-    """Forgets deletions below log start, of every pipeline. Returns how many, and what was left with the reason.
+    """Forgets deletions below log start, of every pipeline.
 
-    Best effort: a topic that cannot be asked and a pipeline that is busy are left for the next time.
+    Returns their number, and the topics and pipelines left out with the reason. Best effort: a topic that does not
+    answer and a pipeline that is busy are left for the next time.
     """
     with transaction(conn, READER) as cur:
         buried = ledger.buried(cur)
@@ -48,7 +49,7 @@ def forget_deletions(
 
 
 def _forget(conn: connection, row: Any, view: TopicView, most: int, portions: int) -> int:
-    """Forgets portion by portion, each in its own transaction under the pipeline's lock. Returns how many."""
+    """Forgets portion by portion, each in its own transaction under the pipeline's lock. Returns their number."""
     gone = 0
     for _ in range(portions):
         with transaction(conn, PLANNER, lock_seconds=LOCK_SECONDS) as cur:

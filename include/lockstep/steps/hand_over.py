@@ -1,4 +1,4 @@
-"""Hands one pipeline's table over to another one, which goes on where the first one stopped."""
+"""Hands one pipeline's table over to another one, which continues where the first one stopped."""
 
 from __future__ import annotations
 
@@ -108,6 +108,6 @@ def _begin_where_it_ended(cur: Any, giver: str, receiver: Pipeline) -> dict[int,
 
 
 def document(done: HandedOver, giver: str, receiver: str) -> dict[str, Any]:
-    """Describes what was done, for `--json`."""
+    """Describes the hand-over, for `--json`."""
     positions = [{"partition": p, "position": position} for p, position in sorted(done.positions.items())]
     return asdict(done.table) | {"from": giver, "to": receiver, "begins_at": positions}

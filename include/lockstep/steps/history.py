@@ -1,4 +1,4 @@
-"""Records what a history run asks for or decides, once for each run, however often its task is tried."""
+"""Records the requests and decisions of a history run, once for each run, however often its task is tried."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REFUSED = "refuse-approval"
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """The newest request of a run in a lane. `difference` is what a preview found, once it went through to the end."""
+    """The newest request of a run in a lane. `difference` is the result of a preview that finished."""
 
     request_id: int
     lane: str
@@ -64,7 +64,7 @@ def open_requests(
 ) -> list[Asked]:
     """Returns the requests of a run, one for each lane with something to do.
 
-    Finds them by the run's key, or else records them. They are previews unless they are to be done at once.
+    Finds them by the run's key, or else records them. They are previews, unless the run does them at once.
     """
     if asked.mode != DO and folder.pipeline.store is not None:
         raise Refusal(
@@ -109,7 +109,7 @@ def committed(conn: connection, pipeline: str, person: Person) -> list[Any]:
 
 
 def approve(conn: connection, folder: PipelineFolder, approval: Approval, reviewer: Person) -> None:
-    """Records who has approved what was shown. Refuses if that is not what would be done now."""
+    """Records who has approved the request that was shown. Refuses if it has changed since."""
     name = folder.pipeline.name
     previews = called(conn, name, reviewer, preview=True)
     with deciding(conn, name) as cur:
@@ -134,7 +134,7 @@ def is_approved(conn: connection, pipeline: str, key: str) -> bool:
 
 
 def open_approved(at: Surroundings, folder: PipelineFolder, person: Person) -> list[Asked]:
-    """Opens the requests for what was shown and approved, in the name of the person who asked."""
+    """Opens the requests that were shown and approved, in the name of the person who asked."""
     name = folder.pipeline.name
     known = {each.lane: each for each in called(at.conn, name, person, preview=False)}
     found, view = [], at.broker.view(folder.pipeline.topic)
@@ -167,7 +167,7 @@ def decide(at: Surroundings, pipeline: Pipeline, asked: Asking, person: Person, 
 
 
 def given_up_offsets(at: Surroundings, pipeline: Pipeline, asked: Asking) -> list[dict[str, Any]]:
-    """Returns the offsets that an accepted loss would give up, beside the position and the log's start."""
+    """Returns the offsets that an accepted loss would give up, with the position and the log's start."""
     with transaction(at.conn, READER) as cur:
         positions = {stream.partition: stream.position for stream in open_streams(cur, pipeline.name)}
     bounds = at.broker.view(pipeline.topic).bounds

@@ -1,4 +1,4 @@
-"""Keeps the hours that are complete by now, one after another, each with what proves it."""
+"""Records the hours that are complete by now, one after another, each with its proof."""
 
 from __future__ import annotations
 
@@ -28,18 +28,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The hours that were kept now, and why the next one that is over is not complete. That is None if all are."""
+    """The hours that were recorded now, and why the next one that is over is not complete.
+
+    The reason is None if all of them are.
+    """
 
     hours: tuple[datetime, ...] = ()
     waiting: Waiting | None = None
 
 
 class _NotYet(Exception):  # noqa: N818 - it is an answer, not a fault
-    """The answer that the next hour waits: the reason, and the command that looks closer or goes on."""
+    """The answer that the next hour waits: the reason, and the command that looks closer or continues."""
 
 
 def keep_hours(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> Found:
-    """Keeps the hours that are complete by now, in order, at most `core.hours.MOST` of them.
+    """Records the hours that are complete by now, in order, at most `core.hours.MOST` of them.
 
     An hour is over when it is over by the caller's clock and by the database's. Per partition, an hour begins at the
     first record at or past its start. It ends before the first record at or past its end. Both are as the log had them
@@ -77,7 +80,7 @@ def keep_hours(conn: connection, broker: Broker, pipeline: Pipeline, now: dateti
 
 
 def _one(look: _Look, until: datetime, seen: Sequence[Reached], *, is_first: bool) -> Complete | Waiting | None:
-    """Keeps one hour. Returns None if another caller has kept it, or opened other streams, meanwhile."""
+    """Records one hour. Returns None if another caller has recorded it, or opened other streams, meanwhile."""
     name = look.pipeline.name
     begin = look.boundaries(until - HOUR, seen) if is_first else {}
     end = look.boundaries(until, seen)
@@ -95,7 +98,7 @@ def _one(look: _Look, until: datetime, seen: Sequence[Reached], *, is_first: boo
 
 
 class _Look:
-    """One reading of the log, and the offsets at which times that are over begin in it."""
+    """One reading of the log, and the offsets at which past times begin in it."""
 
     def __init__(self, conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> None:
         self.conn, self.broker, self.pipeline, self.now = conn, broker, pipeline, now
@@ -104,7 +107,7 @@ class _Look:
         self._broken: tuple[Blocked | None] | None = None
 
     def require_the_same_log(self, streams: Sequence[Reached], logs: set[tuple[str, str]]) -> None:
-        """Requires that the log holds what was read, and that every partition of it has a stream."""
+        """Requires that this is the log that was read, and that every partition of it has a stream."""
         there = {s.topic_partition.partition: s for s in streams if not s.ends}
         ends = {p: bounds.stable_end for p, bounds in self.view.bounds.items()}
         same = logs == {(self.view.cluster_id, self.view.topic_id)} and there.keys() == ends.keys()
@@ -115,7 +118,7 @@ class _Look:
             )
 
     def require_one_log(self, opened: Sequence[Stream]) -> None:
-        """Requires that the log did not lose its end and grow past a position again. Asks once."""
+        """Requires that the log did not lose its end and grow past a position again. Checks once."""
         if self._broken is None:
             self._broken = (
                 one_log.look(self.conn, self.broker, opened, self.view).blocked(self.pipeline.name, opened),
@@ -127,8 +130,8 @@ class _Look:
         """Returns, per partition, the offset at which a time begins, resolved once (T13).
 
         A record from the future would be the first past every time to come. If the look-up finds only that, the time
-        begins at the stable end as it is now. So it does if the look-up finds an offset below what the hours have
-        reached.
+        begins at the current stable end. The same holds if the look-up finds an offset below the end of the hours so
+        far.
         """
         name, ends = self.pipeline.name, {p: bounds.stable_end for p, bounds in self.view.bounds.items()}
         reached: dict[int, int] = {}

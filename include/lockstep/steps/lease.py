@@ -1,4 +1,4 @@
-"""Says every few seconds that the attempt's holder is alive, and notices when the batch was taken away."""
+"""Renews the lease of an attempt every few seconds, and notices when another attempt has taken the batch."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SECONDS_BETWEEN_RENEWALS = 5.0
 class Lease:
     """The lease of an attempt. A thread renews it while the block runs. A block that fails frees it.
 
-    When a newer attempt has taken the batch, `on_lost` is called once. It must stop whatever the block waits for. With
-    `hands_over` the batch stays held behind the block, for the process that does the next step.
+    When a newer attempt has taken the batch, `on_lost` is called once. It must stop everything that the block waits
+    for. With `hands_over` the batch stays held after the block, for the process that does the next step.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ class Look:
     broken: Mapping[int, str] = field(default_factory=dict)
 
     def blocked(self, name: str, streams: Iterable[Stream]) -> Blocked | None:
-        """Returns Blocked for the first of these streams that cannot be read on, or None."""
+        """Returns Blocked for the first broken one of these streams, or None."""
         for stream in streams:
             if why := self.broken.get(stream.stream_id):
                 return Blocked(
@@ -139,7 +139,7 @@ def _has_new_epoch(stream: Stream, view: TopicView) -> bool:
 def _difference(broker: Broker, stream: Stream, view: TopicView, known: Any | None) -> str | None:
     """Returns the sign that other records stand below the position now, or None.
 
-    A record that is gone is no sign: it may be compacted.
+    A missing record is no sign, because compaction may have removed it.
     """
     bounds = view.bounds[stream.partition]
     if stream.leader_epoch is None or bounds.stable_end < stream.position:

@@ -1,4 +1,4 @@
-"""Finds the attempt with which the next process of a run goes on, from the ledger and nothing else."""
+"""Finds the attempt with which the next process of a run continues, from the ledger alone."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PickedUp:
-    """A run's own attempt, the newest of its batch, and how far it is: `staged`, `validated` or `committed`."""
+    """A run's own attempt, the newest of its batch, and its state: `staged`, `validated` or `committed`."""
 
     attempt: AttemptId
     state: str
 
 
 def require_planned(conn: connection, batch_id: int) -> None:
-    """Requires a batch that waits to be read. Raises `Superseded` if it is committed, `BadData` if it was abandoned."""
+    """Requires a batch that waits to be read.
+
+    Raises `Superseded` if it is committed, and `BadData` if it was abandoned.
+    """
     with transaction(conn, STAGER) as cur:
         batch = attempts.lock_batch(cur, batch_id)
     if batch.state == "committed":
@@ -37,7 +40,7 @@ def require_planned(conn: connection, batch_id: int) -> None:
 def pick_up(conn: connection, batch_id: int, task_run: TaskRun) -> PickedUp:
     """Returns the attempt that this run's earlier task left behind.
 
-    Raises `Superseded` when the newest attempt is another run's or not yet through. Raises `BadData` with its reason
+    Raises `Superseded` when the newest attempt belongs to another run or is not ready. Raises `BadData` with its reason
     when it failed, and `Refusal` when there is none.
     """
     with transaction(conn, STAGER) as cur:

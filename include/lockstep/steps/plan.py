@@ -88,7 +88,7 @@ def settled(broker: Broker, pipeline: Pipeline, decide_on: Callable[[TopicView],
 
 
 def held_now(batches: Iterable[Unfinished]) -> list[Unfinished]:
-    """Returns the batches with their leases as they are.
+    """Returns the batches with their current leases.
 
     A lease is over if its holder was a process of this host, and is gone.
     """
@@ -190,7 +190,10 @@ def _with_new_streams(
 
 
 def _first_starts(broker: Broker, pipeline: Pipeline, view: TopicView, now: datetime) -> dict[int, int]:
-    """Returns where each partition begins, for a pipeline that has no streams yet. Asks before any lock is taken."""
+    """Returns the start of each partition, for a pipeline that has no streams yet.
+
+    Sends its requests before any lock is taken.
+    """
     start = start_of(pipeline.start)
     if isinstance(start, datetime):
         if start > now:

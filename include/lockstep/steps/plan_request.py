@@ -1,4 +1,4 @@
-"""Plans the next batch of a fill or replay: like plan, under the same lock, for offsets behind the position."""
+"""Plans the next batch of a fill or replay. Works like `plan`, under the same lock, for offsets behind the position."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def give_up(cur: cursor, batch_id: int, reason: str) -> None:
 def mixes_partitions(folder: PipelineFolder) -> bool:
     """Returns True if rows of one partition may come from records of another.
 
-    A transform may do so, and is not asked (T10). It cannot if tasks commit range by range.
+    A transform counts as one that does so (T10). It cannot if tasks commit range by range.
     """
     return folder.transform is not None and commit_unit(folder.pipeline.guarantee) == WHOLE_BATCH
 
@@ -97,7 +97,7 @@ def _decide_under_lock(
 def _situation(
     cur: cursor, folder: PipelineFolder, request_id: int, caller: Caller, view: TopicView, *, paused: bool
 ) -> RequestSituation:
-    """Reads unfinished batches and claims first. Reads what is covered only then, each in a later statement (T6)."""
+    """Reads unfinished batches and claims first. Reads the coverage after them, each in a later statement (T6)."""
     pipeline = folder.pipeline.name
     asked = asked_for(cur, request_id, pipeline)
     unfinished = {batch.batch_id: batch for batch in held_now(ledger.unfinished(cur, pipeline, caller.key))}

@@ -1,4 +1,4 @@
-"""Previews a fill or replay: stages and publishes it, tells the difference, and rolls everything back."""
+"""Previews a fill or replay: stages and publishes it, computes the difference, and rolls everything back."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Difference:
     samples: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, table: str, found: dict[str, Any]) -> None:
-        """Counts what one more batch would do to one target."""
+        """Adds the changes of one more batch to one target."""
         counts = self.targets.setdefault(table, dict.fromkeys(COUNTS, 0))
         for name in COUNTS:
             self.counts[name] += found[name]
@@ -65,7 +65,7 @@ class Difference:
             self.rejects[name] += value
 
     def document(self) -> dict[str, Any]:
-        """Returns all of it as JSON."""
+        """Returns the whole difference as JSON."""
         return {**self.counts, "targets": self.targets, "rejects": self.rejects, "samples": self.samples}
 
 
@@ -77,7 +77,7 @@ def preview(
     caller: Caller,
     say: Callable[[str], None] = lambda _: None,
 ) -> tuple[Difference, Decision]:
-    """Returns the difference that the request would make, and how it ended: Idle when it went through to the end.
+    """Returns the difference that the request would make, and the last decision: Idle if the preview was completed.
 
     Nothing is committed: the ledger refuses a preview's commit.
     """
@@ -108,7 +108,7 @@ def preview(
 
 
 def _require_whole(at: Surroundings, name: str, request_id: int, decision: Decision) -> None:
-    """Refuses the difference of a part of the request, as when a pause comes in between."""
+    """Refuses the difference of a part of the request, for example after a pause."""
     if isinstance(decision, Idle) and not is_complete(at.conn, request_id):
         raise Refusal(f"{name}: {decision.reason}", next_command=f"lockstep unpause {name}")
 
@@ -131,7 +131,7 @@ def _compare(at: Surroundings, pipeline: Pipeline, attempt: AttemptId, found: Di
 
 
 def _end(at: Surroundings, request_id: int) -> None:
-    """Closes what is left of a preview. If that fails, `reap` does it when the lease is over."""
+    """Closes the rest of a preview. If that fails, `reap` does it when the lease is over."""
     with suppress(Refusal), transaction(at.conn, PLANNER) as cur:
         for batch_id in requests.unfinished_of(cur, request_id):
             give_up(cur, batch_id, NEVER)

@@ -1,4 +1,4 @@
-"""Drops what dead attempts left behind: staging tables that can never be committed any more."""
+"""Drops the remains of dead attempts: staging tables that can never be committed any more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOCK_SECONDS = 0.5  # a zombie's open COPY holds its table: its session is ended
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """The tables that are gone, and those that another session still holds."""
+    """The dropped tables, and those that another session still holds."""
 
     dropped: tuple[str, ...]
     held: tuple[str, ...]
@@ -31,7 +31,7 @@ class Reaped:
 def reap(conn: connection) -> Reaped:
     """Drops the staging tables of attempts that are closed or fenced out, each in its own transaction.
 
-    Ends their sessions that still write, because that can never be committed.
+    Ends their sessions that still write, because such rows can never be committed.
     """
     _end_previews(conn)
     with transaction(conn, COMMITTER) as cur:

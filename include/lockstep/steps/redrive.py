@@ -1,4 +1,4 @@
-"""Replays segments that hold rejects under today's code. Tells which cannot be read again, and leaves them."""
+"""Replays segments that hold rejects under today's code. Reports those that cannot be read again, and leaves them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Rejects that stay as they are, and why the segment they lie in is not read again."""
+    """Rejects that stay as they are, and why their segment is not read again."""
 
     topic: str
     partition: int
@@ -110,7 +110,7 @@ def _left_out(
 ) -> dict[Any, str]:
     """Returns, by `_unit`, why segments with rejects are not replayed.
 
-    Something that would have to go with them is below log start.
+    Other segments that must be replayed with them are below log start.
     """
     together = requests.segments_of(cur, {row.batch_id for row in rows}) if whole_batches else rows
     return {

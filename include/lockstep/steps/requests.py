@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A fill or replay as a person asks for it: a lane, its bounds, and perhaps one partition.
+    """A person's wish for a fill or replay: a lane, its bounds, and perhaps one partition.
 
-    A bound of None is as far as there is anything.
+    A bound of None means no limit on that side.
     """
 
     lane: str
@@ -58,7 +58,8 @@ def ask(
 ) -> Asked:
     """Records the request, or finds the open one for the very same offsets.
 
-    Raises `Refusal` when the bounds name what is not there, and when a replay would begin below the log's start.
+    Raises `Refusal` when the bounds name offsets that do not exist, and when a replay would begin below the log's
+    start.
     """
     pipeline = folder.pipeline
     view = broker.view(pipeline.topic)

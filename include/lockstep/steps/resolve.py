@@ -1,4 +1,4 @@
-"""Resolves a COMMIT whose acknowledgement was lost. Only the ledger's commit row can say what happened."""
+"""Resolves a COMMIT whose acknowledgement was lost. Only the ledger's commit row shows what happened."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOCK_SECONDS = 5
 def was_committed(at: Surroundings, attempt: AttemptId) -> bool:
     """Returns True if this attempt committed its batch, read under the batch's row lock.
 
-    A database that is away is no answer. Raises `Superseded` when another attempt committed or the batch was closed.
+    A database that is away gives no answer. Raises `Superseded` when another attempt committed or the batch was closed.
     Raises `Unreachable` when time is up.
     """
     until = time.monotonic() + SECONDS
@@ -42,7 +42,7 @@ def was_committed(at: Surroundings, attempt: AttemptId) -> bool:
 
 
 def _ask(dsn: str, attempt: AttemptId, seconds: float) -> bool:
-    """Asks the ledger once. Its COMMIT waits for a synchronous standby, so a failover takes no answer back."""
+    """Asks the ledger once. Its COMMIT waits for a synchronous standby, so no failover can revoke the answer."""
     conn = connect(dsn, name="lockstep resolve")
     # No time-out of the server covers that wait. A cancelled one ends as a warning, which `transaction` refuses.
     patience = threading.Timer(max(seconds, LEAST_SECONDS), conn.cancel)

@@ -1,4 +1,4 @@
-"""Records that the ledger was restored: names what is gone, and draws nothing twice from then on."""
+"""Records that the ledger was restored: names the losses, and draws no id twice from then on."""
 
 from __future__ import annotations
 

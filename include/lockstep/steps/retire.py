@@ -158,14 +158,14 @@ def _starts(view: TopicView, sick: Sequence[Stream], well: set[int], *, all_part
 
 
 def _is_same_log(stream: Stream, view: TopicView) -> bool:
-    """Returns True if the topic was not recreated. Its end is wrong then, or a partition is gone."""
+    """Returns True if the topic was not recreated: its end is wrong, or a partition is gone."""
     return (stream.cluster_id, stream.topic_id) == (view.cluster_id, view.topic_id)
 
 
 def _start(broker: Broker, pipeline: Pipeline, view: TopicView, stream: Stream, start: Start) -> int:
-    """Returns where the successor in a truncated log begins.
+    """Returns the start of the successor in a truncated log.
 
-    Nothing that was read comes again, and no new record is left out.
+    No record is read twice, and no new record is left out.
     """
     bounds = view.bounds[stream.partition]
     most = min(stream.position, bounds.stable_end)

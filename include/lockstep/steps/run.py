@@ -47,7 +47,7 @@ class Report:
 
     @property
     def went_on(self) -> bool:
-        """Returns True if there was a batch to do, so that there may be more."""
+        """Returns True if there was a batch to do. There may then be more."""
         return isinstance(self.decision, Start | Resume)
 
 
@@ -95,7 +95,7 @@ def until_idle(
     say: Callable[[str], None] = lambda _: None,
     request_id: int | None = None,
 ) -> Iterator[Report]:
-    """Runs batch after batch, live or a request's. Yields the report of each, and a last one that says why it ended.
+    """Runs batch after batch, live or a request's. Yields the report of each, and a last one with the reason to stop.
 
     Waits at most `wait` seconds while another run holds a batch.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def log_starts(at: Surroundings, pipeline: str, batch_id: int) -> dict[int, int]:
-    """Returns every stream's log start as the broker has it now. Callers ask right before and right after the read.
+    """Returns every stream's log start from the broker. Callers ask right before and right after the read.
 
     Raises `Refusal`, naming partition and offsets, when a range cannot be (or could not have been) read whole.
     """
@@ -40,7 +40,7 @@ def require_whole(
 ) -> None:
     """Requires, under a new leader, that the range's last record is still one of the planned log.
 
-    A range that ends with a marker or a compacted record proves nothing: it is planned and read again. Asks for nothing
+    A range that ends with a marker or a compacted record proves nothing. It is planned and read again. Checks nothing
     without an `epoch` that the batch was planned under.
     """
     topic, partition = item.offsets.topic_partition.topic, item.offsets.topic_partition.partition

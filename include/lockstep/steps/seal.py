@@ -1,4 +1,4 @@
-"""Seals what was committed and decided into the pipeline's chain."""
+"""Seals commits and decisions into the pipeline's chain."""
 
 from __future__ import annotations
 

@@ -106,9 +106,9 @@ def _without_erased(
     *,
     is_counted_here: bool,
 ) -> Sequence[ManifestLine]:
-    """Drops what holds an erased key from staging. The records count as filtered from here on.
+    """Drops rows of an erased key from staging. Their records count as filtered from here on.
 
-    Where records are counted here, lines call only deletions written.
+    If records are counted here, lines count only deletions as written.
     """
     gone = suppress(cur, name, attempt, places)
     return [
@@ -154,7 +154,7 @@ def _open(
 
 
 def _named(at: Surroundings, engine: Engine, attempt: AttemptId, work: StageWork) -> bool:
-    """Records which application reads it. Returns False if there is none. May start a JVM."""
+    """Records which application reads the attempt. Returns False if there is none. May start a JVM."""
     application_id = engine.application_id(work)
     if application_id is not None:
         with transaction(at.conn, STAGER) as cur:
@@ -165,7 +165,7 @@ def _named(at: Surroundings, engine: Engine, attempt: AttemptId, work: StageWork
 def _end_older_tasks(cur: Any, batch_id: int) -> None:
     """Ends tasks of older attempts, under the batch's lock.
 
-    What they hold uncommitted would block the new attempt's tasks (T15).
+    Their uncommitted work would block the new attempt's tasks (T15).
     """
     cur.execute("select set_config('role', 'none', true)")  # under a role others' backends may not be ended
     end_older_tasks(cur, batch_id)
@@ -195,7 +195,7 @@ def _require_free(batch: Any, newest: Any, caller: Caller) -> None:
 def _is_older(task_run: TaskRun, newest: Any) -> bool:
     """Returns True if a later try of the same task has the newest attempt.
 
-    Of two tries the later goes on, whichever came first. Otherwise they would take turns for ever.
+    Of two tries the later one continues, whichever came first. Otherwise they would take turns for ever.
     """
     if task_run.dag_id is None or (newest.dag_id, newest.dag_run_id) != (task_run.dag_id, task_run.dag_run_id):
         return False
@@ -203,7 +203,7 @@ def _is_older(task_run: TaskRun, newest: Any) -> bool:
 
 
 def _require_planned(lines: Sequence[ManifestLine], ranges: Sequence[StreamRange]) -> None:
-    """Refuses lines of tasks that read outside of what was planned."""
+    """Refuses lines of tasks that read outside of the planned ranges."""
     planned = {item.stream_id: item.offsets for item in ranges}
     for line in lines:
         offsets = planned.get(line.stream_id)

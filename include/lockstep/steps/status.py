@@ -1,4 +1,4 @@
-"""Shows how far a pipeline is: the ledger's positions beside the broker's bounds."""
+"""Shows a pipeline's progress: the ledger's positions beside the broker's bounds."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def status(conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) 
 
 
 def holes(conn: connection, broker: Broker, pipeline: Pipeline) -> list[Document]:
-    """Returns every stretch that no batch covers, with its kind. If a person decided it, it has who and why."""
+    """Returns every stretch that no batch covers, with its kind. If a person decided it, it names who and why."""
     with transaction(conn, READER) as cur:
         streams = reading.progress(cur, pipeline.name)
     view = broker.view(pipeline.topic)
@@ -93,12 +93,12 @@ def _stream(row: Any, bounds: Bounds | None, now: datetime, kept: timedelta | No
 
 
 def _headroom(kept: timedelta | None, lag: int | None, lag_seconds: float | None) -> float | None:
-    """Estimates the headroom of a waiting record without a time: it is no older than what was committed last."""
+    """Estimates the headroom of a waiting record without a time: it is no older than the last committed record."""
     return max(0.0, round(kept.total_seconds() - lag_seconds, 3)) if kept and lag and lag_seconds else None
 
 
 def _lag_seconds(lag: int | None, newest: datetime | None, now: datetime) -> float | None:
-    """Returns 0 if nothing waits, else the age of what was committed last, or None if nothing was (T19)."""
+    """Returns 0 if nothing waits, else the age of the last committed record, or None if there is none (T19)."""
     if lag == 0:
         return 0.0
     if lag is None or newest is None:

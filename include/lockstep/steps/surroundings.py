@@ -1,4 +1,4 @@
-"""Holds what a step works with: the ledger's connection, the broker, and the way to connect once more."""
+"""Holds the systems that a step works with: the ledger's connection, the broker, and the way to connect once more."""
 
 from __future__ import annotations
 

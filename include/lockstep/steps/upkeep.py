@@ -45,8 +45,8 @@ class Upkept:
 def upkeep(conn: connection, view: Callable[[str], TopicView], *, least: int = LEAST, most: int = MOST) -> Upkept:
     """Merges neighbouring segments wholly below log start, of every pipeline. `view` asks a topic's broker.
 
-    Best effort: a topic that cannot be asked and a pipeline that is busy are left for the next time. Leaves alone what
-    a batch claims or an open request is about.
+    Best effort: a topic that does not answer and a pipeline that is busy are left for the next time. Leaves alone the
+    claims of batches and the offsets of open requests.
     """
     with transaction(conn, READER) as cur:
         crowded = ledger.crowded(cur, least)
@@ -73,7 +73,7 @@ def upkeep(conn: connection, view: Callable[[str], TopicView], *, least: int = L
 
 
 def _log_starts(view: TopicView, streams: list[Any]) -> dict[int, int]:
-    """Returns log starts by stream, of those whose log this still is.
+    """Returns log starts by stream, of those that are still of this log.
 
     A log's start only grows, so an older one merges less.
     """

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 
 def validate(at: Surroundings, folder: PipelineFolder, attempt: AttemptId, *, hands_over: bool = False) -> None:
-    """Records what was read and the verdict on it.
+    """Records the counts of the read and the verdict on it.
 
-    Raises `BadData`, with the verdict kept, when it must not be committed. `hands_over` keeps the batch for another
-    process that is to commit.
+    Raises `BadData`, with the verdict kept, when the attempt must not be committed. `hands_over` keeps the batch for
+    the process that commits.
     """
     with Lease(at.dsn, attempt, hands_over=hands_over), recorded(at, attempt, but=TRY_AGAIN):
         if _is_by_stream(at, attempt):
@@ -80,7 +80,7 @@ def _is_by_stream(at: Surroundings, attempt: AttemptId) -> bool:
 
 
 def _judge_committed(at: Surroundings, folder: PipelineFolder, attempt: AttemptId) -> None:
-    """Checks what tasks have committed once more: every range is there, with as many rejects as were recorded."""
+    """Checks the tasks' commits once more: every range is there, with as many rejects as were recorded."""
     with transaction(at.conn, STAGER) as cur:
         attempts.require_newest(cur, attempt)
         require_same_definition(cur, attempt, folder)
@@ -101,7 +101,7 @@ def _judge_committed(at: Surroundings, folder: PipelineFolder, attempt: AttemptI
 
 
 def require_counts(totals: Sequence[Any], staged: Mapping[int, Any]) -> None:
-    """Refuses staged rows that are not what the winners' tasks reported."""
+    """Refuses staged rows that differ from the winning tasks' reports."""
     if strangers := staged.keys() - {total.stream_id for total in totals}:
         raise BadData(
             f"staged are rows of streams {sorted(strangers)}, which the batch has no range of: the transform's"

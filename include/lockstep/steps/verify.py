@@ -120,7 +120,7 @@ def _of_log(log: Log, streams: Sequence[Any]) -> list[Check]:
 
 
 def _require_definition(cur: cursor, pipeline: Pipeline, *, elsewhere: bool) -> None:
-    """Refuses a definition that differs from what was committed so far, and a target that is not there."""
+    """Refuses a definition that differs from the committed ones, and a target that does not exist."""
     changed = changed_definition(pipeline, last_documents(cur, pipeline.name, None))
     if changed:
         raise Refusal(changed.reason, next_command=changed.next_command)

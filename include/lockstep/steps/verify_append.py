@@ -102,7 +102,7 @@ class _Found:
         self._has_one_row = has_one_row
 
     def take(self, offset: int, ordinals: list[int], wrong: Wrong) -> None:
-        """Judges what stands at a record's offset. Without a transform that is one row, or one reject."""
+        """Judges the rows and rejects at a record's offset. Without a transform that is one row, or one reject."""
         if not ordinals:
             if offset not in self._erased:
                 self._missing.append(offset)
@@ -112,7 +112,7 @@ class _Found:
             wrong.add(f"batch {self.segment.batch_id}: offset {offset} has {len(ordinals) - rejects} rows{beside}")
 
     def add_up(self, wrong: Wrong) -> None:
-        """Compares missing offsets with what was filtered, and the log's records with those that were delivered."""
+        """Compares missing offsets with the filtered ones, and the log's records with the delivered ones."""
         segment, batch = self.segment, f"batch {self.segment.batch_id}"
         if not segment.filtered:
             wrong.extend(
@@ -147,13 +147,13 @@ class _Merge:
         return found
 
     def pass_to(self, offset: int) -> None:
-        """Passes over offsets that were never asked for. They are in the target and not in the log."""
+        """Passes over offsets that nobody asked for. They are in the target and not in the log."""
         while self._next is not None and self._next[0] < offset:
             self._strangers.append(self._next[0])
             self._next = next(self._there, None)
 
     def strangers(self) -> list[int]:
-        """Returns what was passed over since the last call."""
+        """Returns the offsets that were passed over since the last call."""
         found, self._strangers = self._strangers, []
         return found
 
@@ -174,7 +174,7 @@ def _contents(log: Log, stack: ExitStack) -> _Contents:
 
 
 class _Contents:
-    """A comparison of values: what each record decodes to, and what its row holds."""
+    """A comparison of values: the decoded record, and its row."""
 
     def __init__(self, log: Log, decoded: Decoded | None, why_not: str = "") -> None:
         self._log = log
@@ -208,7 +208,7 @@ class _Contents:
         self._unsure += rows.num_rows - unsure
 
     def check(self, table: str) -> Check:
-        """Returns the check with what was compared, and what was not."""
+        """Returns the check, with the numbers of compared and of other rows."""
         if self._why_not:
             return Check(
                 CONTENTS, ok=True, detail=f"not compared: {self._why_not}", target=table, left_out=self._why_not

@@ -1,6 +1,6 @@
-"""Compares results that move apart from the offsets with what the ledger recorded.
+"""Compares results that move apart from the offsets with the ledger's records.
 
-The comparison goes as far as each guarantee does.
+The comparison covers as much as each guarantee promises.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ VALUES = "values of delivered rows: --deep compares those of a Postgres with the
 
 
 def of_results(cur: cursor, pipeline: Pipeline, results: Results, *, deep: bool) -> list[Check]:
-    """Looks up counts and digests of every segment in the store. Only Kafka can tell a key's newest record.
+    """Compares counts and digests of every segment with the store. Only Kafka can tell a key's newest record.
 
-    Without `deep` the values are said to be left out: the ledger has no digest of delivered rows. The store is looked
-    at later than the ledger, in no common snapshot. A delivery in between is not yet its batch's.
+    Without `deep` the values are reported as left out, because the ledger has no digest of delivered rows. The store is
+    read later than the ledger, in no common snapshot. A delivery in between does not yet belong to its batch.
     """
     segments = ledger.recorded_segments(cur, pipeline.name)
     checks = [_owned(pipeline, segments, results)]
@@ -93,7 +93,7 @@ def _counted(pipeline: Pipeline, segments: Sequence[Any], found: Sequence[Found]
 
 
 def _confirmed(undelivered: Sequence[Any]) -> Check:
-    """Names what may be lost. At most once promises that, and no row twice."""
+    """Names rows that may be lost. At most once allows that, but no row twice."""
     named = [f"batch {r.batch_id} {r.topic}-{r.partition} [{r.from_offset}, {r.until_offset})" for r in undelivered]
     detail = f"never confirmed, so perhaps lost: {', '.join(named)}" if named else "every delivery was confirmed"
     return Check("what may be lost is named", ok=True, detail=detail)

@@ -1,6 +1,6 @@
 """Proves an upserted target from Kafka.
 
-Each key's newest record is its row, and the row holds what the record says.
+Each key's newest record is its row, and the row holds that record's values.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Gathered:
         self._needed = [*target.key, *([target.order_by] if target.order_by else [])]
 
     def read(self, stream: Any) -> None:
-        """Takes the accepted records of one stream."""
+        """Adds the accepted records of one stream."""
         for segment in ledger.segments(self._log.cur, stream.stream_id):
             comparable = segment.definition in self._log.alike
             for begin, until, chunk in self._log.chunks(stream, segment):

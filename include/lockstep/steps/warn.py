@@ -1,4 +1,4 @@
-"""Warns about retention that comes near, transactions that stay open, and partitions that were added.
+"""Warns about short retention, transactions that stay open, and partitions that were added.
 
 Changes nothing.
 """
@@ -34,9 +34,9 @@ def known_partitions(conn: connection, pipeline: Pipeline) -> frozenset[int]:
 
 
 def warn(conn: connection, broker: Broker, pipeline: Pipeline, known: Collection[int], now: datetime) -> list[Document]:
-    """Returns every warning about the pipeline as it stands now. `known` are the partitions that an earlier plan knew.
+    """Returns every current warning about the pipeline. `known` are the partitions that an earlier plan knew.
 
-    It follows finished work, and never turns it into a failure. It says nothing of a system that is away.
+    It follows finished work, and never turns it into a failure. It reports nothing about a system that is away.
     """
     with suppress(Refusal):
         with transaction(conn, READER) as cur:
@@ -69,7 +69,7 @@ def warnings(
 def readings(
     broker: Broker, view: TopicView, rows: Iterable[Any], bounds: dict[int, Bounds], kept: timedelta | None
 ) -> list[Reading]:
-    """Returns what is known of each stream's partition. Looks at records only where their time can matter."""
+    """Returns the known facts of each stream's partition. Reads records only if their time can matter."""
     streams = [row for row in rows if row.stream_id in bounds]
     highs = broker.high_ends(view) if streams else {}
     lagging = {

@@ -1,4 +1,4 @@
-"""Runs the Spark half of a history run in one process: rehearses its requests, or works them off."""
+"""Runs the Spark half of a history run in one process: previews its requests, or does them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def work(
 ) -> Outcome:
     """Does the open requests of a run one after another, batch by batch.
 
-    The first that does not come to its end gives the outcome.
+    The first request that is not completed gives the outcome.
     """
     for asked in called(at.conn, folder.pipeline.name, _run(key), preview=False):
         if asked.is_closed:
@@ -48,7 +48,7 @@ def work(
 def rehearse(
     at: Surroundings, engine: Engine, folder: PipelineFolder, key: str, caller: Caller, say: Callable[[str], None]
 ) -> Outcome:
-    """Finds and keeps the difference that each preview of a run would make. Leaves what an earlier try has found."""
+    """Computes and records the difference of each preview of a run. Skips those that an earlier try has computed."""
     for asked in called(at.conn, folder.pipeline.name, _run(key), preview=True):
         if asked.difference is not None:
             continue
