@@ -46,7 +46,7 @@ class Driver:
 
     @property
     def can_read(self) -> bool:
-        """Tells if any record of this pipeline may be decoded here."""
+        """Returns True if any record of this pipeline may be decoded here."""
         return self._decode is not None
 
     def read(self, work: StageWork, go_on: GoOn) -> tuple[ManifestLine, ...]:

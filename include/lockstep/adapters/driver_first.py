@@ -26,8 +26,8 @@ RANGES = 64  # that are committed each by itself
 class DriverFirst:
     """An engine that reads batches of at most `offsets` with `driver`, if it can, and all others with `spark`.
 
-    Makes each on first need, because importing PySpark alone takes longer than planning. A batch with a record that the
-    driver cannot decode leaves nothing behind. Spark then reads that whole batch, and all later ones.
+    Makes each when it is first needed, because importing PySpark alone takes longer than planning. A batch with a
+    record that the driver cannot decode leaves nothing behind. Spark then reads that whole batch, and all later ones.
     """
 
     def __init__(

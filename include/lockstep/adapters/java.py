@@ -55,7 +55,7 @@ def find(environ: Mapping[str, str] = os.environ) -> Path:
 def exports(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Returns JAVA_HOME for a program that searches Java itself, as Spark's launcher does.
 
-    Empty if it needs no help.
+    Returns nothing if the program needs no help.
     """
     program = find(environ)
     found_anyway = environ.get("JAVA_HOME") or str(program) == shutil.which("java", path=environ.get("PATH", ""))
@@ -63,13 +63,13 @@ def exports(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def on_machine(environ: Mapping[str, str] = os.environ) -> bool:
-    """Tells if the machine has a usable Java, so that the wheel is not needed."""
+    """Returns True if the machine has a usable Java, so that the wheel is not needed."""
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     return bool(environ.get("JAVA_HOME")) or (on_path is not None and _flaw(on_path) is None)
 
 
 def in_wheel() -> Path | None:
-    """Returns the runtime in the wheel, or None if that is not installed."""
+    """Returns the runtime in the wheel, or None if the wheel is not installed."""
     spec = importlib.util.find_spec(WHEEL)
     return Path(spec.origin).parent / "java-runtime" if spec and spec.origin else None
 
@@ -87,7 +87,7 @@ def _of_java_home(java_home: Path) -> Path:
 def _flaw(java: str) -> str | None:
     """Says why this program cannot be our Java, or returns None if it can.
 
-    Some programs of that name run nothing, or are too old.
+    Some programs named `java` run nothing, or are too old.
     """
     try:
         answer = subprocess.run(

@@ -112,7 +112,7 @@ class Broker:
         return {partition: _moment(stamp) for partition, stamp in stamps.items()}
 
     def retention(self, topic: str) -> timedelta | None:
-        """Returns the topic's retention time. None if time deletes no records, or if the settings may not be read."""
+        """Returns the topic's retention time. None if time deletes no records, or if the login may not read it."""
         settings = self._settings(ConfigResource.Type.TOPIC, topic)
         if settings is None:
             return None
@@ -120,7 +120,7 @@ class Broker:
         return timedelta(milliseconds=kept) if kept >= 0 and "delete" in settings["cleanup.policy"] else None
 
     def compacts(self, topic: str) -> bool:
-        """Tells if the topic's settings allow compaction. True if they may not be read."""
+        """Returns True if the topic's settings allow compaction, or if the login may not read them."""
         settings = self._settings(ConfigResource.Type.TOPIC, topic)
         return settings is None or "compact" in settings["cleanup.policy"]
 

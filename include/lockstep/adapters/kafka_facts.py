@@ -48,7 +48,10 @@ class SurveyedBroker(Broker):
         return TopicFacts(self.bootstrap, topic, len(cluster.nodes), len(described.partitions), copies, settings)
 
     def open_transactions(self, topic: str) -> list[OpenTransaction]:
-        """Returns the partitions whose last stable offset is below the high watermark, with the time of the record."""
+        """Returns the partitions that an open transaction holds, with the time of the record there.
+
+        Their last stable offset is below the high watermark.
+        """
         try:
             parts = [part.id for part in self._describe(topic).partitions]
             # In this order: what is appended in between must not look like an open transaction.

@@ -1,4 +1,7 @@
-"""Reads ranges of a log in the task that works on them: exactly their records, in the log's order, as Arrow."""
+"""Reads ranges of a log in the task that works on them.
+
+Returns exactly their records as Arrow, in the log's order.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ FATAL = {
 class KafkaRanges:
     """A broker's address and the options to log in there. Executors get it by value.
 
-    A record of more than `most` bytes comes without them. `_bytes` is its true size.
+    A record of more than `most` bytes comes without its bytes. `_bytes` is its true size.
     """
 
     bootstrap: str
@@ -120,7 +123,7 @@ class KafkaRanges:
     def _taken(self, found: Sequence[Message], waiting: dict[int, StreamRange], held: Held, cut: Cut) -> bool:
         """Adds records to their ranges, and removes ranges at their end from `waiting`.
 
-        Returns whether records came.
+        Returns True if records came.
         """
         news = False
         for partition, all_ in _by_partition(found):
@@ -145,7 +148,10 @@ class KafkaRanges:
         return news
 
     def _cut(self, messages: Sequence[Message], cut: Cut) -> None:
-        """Removes the bytes of records with too many, at once: the next may have as many."""
+        """Removes the bytes of records that have too many.
+
+        Does so at once, because the next record may have as many.
+        """
         # Headers are looked at where there are any; lengths alone cost next to nothing.
         if (
             max(map(len, messages), default=0) <= self.most // 2
@@ -161,7 +167,10 @@ class KafkaRanges:
                 message.set_headers([])
 
     def _require_bearable(self, error: KafkaError, item: StreamRange | None) -> None:
-        """Ignores the log's end, and errors of a broker that comes and goes. Raises `Unreachable` for others."""
+        """Ignores the log's end, and errors of a broker that comes and goes.
+
+        Raises `Unreachable` for others.
+        """
         if error.code() in FATAL or error.fatal():
             raise self._away(error.str(), item)
 
@@ -171,7 +180,7 @@ class KafkaRanges:
 
 
 def _drop_passed(consumer: Consumer, waiting: dict[int, StreamRange]) -> None:
-    """Drops ranges whose end the consumer has passed, also where the last records before it are invisible."""
+    """Drops ranges whose end the consumer has passed, even if the last records before it are invisible."""
     for partition, item in list(waiting.items()):
         if _position(consumer, item) >= item.offsets.until_offset:
             del waiting[partition]
@@ -185,7 +194,10 @@ def _position(consumer: Consumer, item: StreamRange) -> int:
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """Collects garbage less often. Python would search all new messages for cycles, and they are in none."""
+    """Collects garbage less often.
+
+    Python would search all new messages for cycles, and they are in none.
+    """
     usual = gc.get_threshold()
     gc.set_threshold(10 * AT_ONCE, *usual[1:])
     try:

@@ -29,7 +29,7 @@ MALFORMED = {
 class Fetched:
     """The next offsets that a consumer fetches, by librdkafka's statistics.
 
-    Records alone do not tell them: an aborted or compacted stretch of a log shows none.
+    Records alone do not show them: an aborted or compacted stretch of a log has none.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Fetched:
         return {"statistics.interval.ms": INTERVAL_MS, "stats_cb": self._take}
 
     def has_moved(self) -> bool:
-        """Tells if the consumer fetched past any offset since the last call."""
+        """Returns True if the consumer fetched past any offset since the last call."""
         moved, self._has_moved = self._has_moved, False
         return moved
 

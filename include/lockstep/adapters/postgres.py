@@ -106,7 +106,7 @@ def transaction(
     """Runs one transaction under one role: commits at the end of the block, rolls back if it raises.
 
     Raises `LockTimeout` if another transaction was in the way, and `Unreachable` if the connection is lost. Also raises
-    `Unreachable` if the server stopped waiting for a synchronous standby. The server calls that a COMMIT with a
+    `Unreachable` if the server stopped waiting for a synchronous standby. The server reports that as a COMMIT with a
     warning, and a failover may undo it.
     """
     try:
@@ -173,7 +173,7 @@ def ensure_database(dsn: str, name: str, **settings: str) -> None:
 
 
 def way_to(dsn: str) -> tuple[list[str], str]:
-    """Returns the hosts that a DSN names, without sockets, and its sslmode; empty where it names none."""
+    """Returns the hosts that a DSN names, without sockets, and its sslmode. Both are empty if it names none."""
     parts = parse_dsn(dsn)
     return [host for host in parts.get("host", "").split(",") if not host.startswith("/")], parts.get("sslmode", "")
 

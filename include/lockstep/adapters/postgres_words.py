@@ -16,9 +16,9 @@ def last_line(error: Exception) -> str:
 
 
 def without_values(error: DatabaseError) -> tuple[str, str]:
-    """Returns what a log may hold of a server's error about rows, and the words that may quote values of them.
+    """Returns the text of a server's error for the log, and the words that may quote values of rows.
 
-    The server's first line names constraints and columns where one of these is violated. Other errors quote values.
+    The server's first line names constraints and columns when one of these is violated. Other errors quote values.
     """
     said, more = error.diag.message_primary or "", error.diag.message_detail or ""
     if isinstance(error, IntegrityError):

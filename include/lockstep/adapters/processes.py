@@ -1,4 +1,4 @@
-"""Names this process as the holder of a lease, and tells if the process that held one is gone."""
+"""Names this process as the holder of a lease, and detects that the process which held one is gone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def this_owner() -> str:
 
 
 def is_gone(owner: str) -> bool:
-    """Tells if the owner was a process of this host and has ended. False if that cannot be known.
+    """Returns True if the owner was a process of this host and has ended. Returns False if that cannot be known.
 
     Two containers may share a host name, so a pid counts only in the owner's boot and pid namespace.
     """

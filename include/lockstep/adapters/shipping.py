@@ -17,7 +17,7 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)  # of every file in the zip: equal code gives e
 def archive(folder: Path | None = None) -> str:
     """Returns the path of a zip with this very code and the pipelines, made once per content.
 
-    It is in `folder`, else in a folder that only this user can write.
+    It is in `folder`, or else in a folder that only this user can write.
     """
     sources = {"pipelines/__init__.py": b""} | _sources(folders.root(), "pipelines") | _sources(PACKAGE, "lockstep")
     digest = hashlib.sha256()

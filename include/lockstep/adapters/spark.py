@@ -79,7 +79,7 @@ class SparkEngine:
     def columns(self, place: int = 0) -> tuple[Column, ...]:
         """Returns the target's columns at this place. With a transform, runs it on an empty frame.
 
-        An attempt begins with the first target's columns: that clears an earlier cancel.
+        An attempt begins with the first target's columns. That call clears an earlier cancel.
         """
         if not place:
             self._group, self._cancelled = "", False
@@ -155,7 +155,7 @@ class SparkEngine:
         return self._done(work, committed)
 
     def _dies(self, work: StageWork) -> bool:
-        """Returns True if a task dies that reads and decodes these records. Keeps nothing of them."""
+        """Returns True if a task dies that reads and decodes these records. Keeps no rows."""
 
         def tried() -> None:
             trial(self._decoded(work, self._tasks(work)), self._folder, self._transforms, work)
@@ -178,7 +178,7 @@ class SparkEngine:
         return decoded(raw, self._folder.pipeline, decode=self._folder.decode, registry=self._registry)
 
     def _done(self, work: StageWork, do: Callable[[StageWork], Made]) -> Made:
-        """Runs `do`, without the records that are proved to end their reader."""
+        """Runs `do`, without the records that are proved to kill their reader."""
         newest = partial(self._asked, work, newest_task)
         return isolating(work, lambda its: self._asked(its, partial(do, its)), self._dies, newest)
 

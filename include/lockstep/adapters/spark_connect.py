@@ -32,7 +32,7 @@ SECONDS_TO_ANSWER = 5
 
 
 def is_wanted(environ: Mapping[str, str] = os.environ) -> bool:
-    """Tells if a server is configured. A submitted driver has a JVM of its own."""
+    """Returns True if a server is configured. A submitted driver has a JVM of its own."""
     return bool(environ.get(REMOTE)) and SUBMITTED not in environ
 
 
@@ -61,7 +61,7 @@ def connected(settings: Mapping[str, str]) -> SparkSession:
 def _attached(address: str) -> tuple[Any, str]:
     """Returns the session of an address, and the code that it is ready for.
 
-    Without a session id the server picks one.
+    The server picks a session if the address has no session id.
     """
     from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415 - gRPC, only where it is used
 

@@ -1,4 +1,4 @@
-"""Spark, isolation: work whose reader dies is tried again, and then without the records that are proved to end it."""
+"""Repeats work whose reader dies, then without the records that are proved to kill it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 def isolating(
     work: StageWork, do: Callable[[StageWork], Made], dies: Callable[[StageWork], bool], newest_task: Callable[[], int]
 ) -> Made:
-    """Does the work. After a reader's first death it is done again, the long way: the machine may have been at fault.
+    """Does the work, and repeats it when a reader dies.
 
-    After every other death the record that ends its reader is looked for, and hidden. Raises `ReaderDied` where no record
-    is proved to, `BadData` when there are too many of them.
+    After the first death it takes the long way, because the machine may have been at fault. After every other death it
+    finds the record that kills its reader, and hides it. Raises `ReaderDied` if no record is proved to do so, and
+    `BadData` if there are too many of them.
     """
     while True:
         try:
@@ -42,12 +43,12 @@ def isolating(
 
 
 def newest_task() -> int:
-    """Returns a task's number that is above those of all tasks so far."""
+    """Returns the number of a new task, which is higher than those of all tasks so far."""
     return max(_run(session().range(0, 1, 1, 1)))
 
 
 def trial(records: DataFrame, folder: PipelineFolder, transforms: Transforms, work: StageWork) -> None:
-    """Makes of decoded records what is made of them for the targets, and keeps nothing of it."""
+    """Processes decoded records as for the targets, and drops the results."""
     if folder.is_straight:
         _run(with_bytes(records, folder))
         return
@@ -57,7 +58,7 @@ def trial(records: DataFrame, folder: PipelineFolder, transforms: Transforms, wo
 
 
 def _run(frame: DataFrame) -> list[int]:
-    """Runs the frame to its end, and returns the numbers of its tasks."""
+    """Runs the frame to its end. Returns the numbers of its tasks."""
     return [row.task for row in frame.mapInArrow(swallowed, TASK).collect()]
 
 

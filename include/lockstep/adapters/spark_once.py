@@ -1,4 +1,4 @@
-"""Spark, once: records that are used several times, by their targets or within one transform, are read from the log once."""
+"""Reads records from the log once, although their targets or one transform use them several times."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def read_once(
     slots: int,
     deleting: Sequence[int],
 ) -> tuple[ManifestLine, ...]:
-    """Stages what the targets are to get of records that are kept between their uses.
+    """Stages the rows of all targets from records that are kept between their uses.
 
-    They are read from the log before anything is made of them, so that nobody reads it twice.
+    Reads the records from the log before any use of them, so that no use reads the log again.
     """
     if what := next(filter(None, map(cuts, outs)), None):
         raise BadData(
@@ -52,7 +52,7 @@ def read_once(
 
 
 def _outlet(out: DataFrame, writer: Writer, work: StageWork, place: int) -> DataFrame:
-    """The lines of the tasks that stage what one target is to get, each with the target's place."""
+    """Returns the lines of the tasks that stage one target's rows, each with the target's place."""
     table, columns = work.tables[place]
     lines = typed(out, columns).mapInArrow(replace(writer, table=table).outlet, SPARK_LINES)
     return lines.withColumn("place", F.lit(place))

@@ -20,7 +20,7 @@ BYTES = ("_key", "_value", "_headers")
 
 
 def with_bytes(records: DataFrame, folder: PipelineFolder) -> DataFrame:
-    """Returns the records with bytes only for rejects, or for all if an expectation may put a record aside."""
+    """Returns the records with bytes for rejects only, or for all if an expectation may put a record aside."""
     return records.withColumns({name: _kept(name, folder) for name in BYTES})
 
 

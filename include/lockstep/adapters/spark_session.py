@@ -1,4 +1,4 @@
-"""Creates the quiet Spark session on first need. It lives as long as the process."""
+"""Creates the quiet Spark session when it is first needed. It lives as long as the process."""
 
 from __future__ import annotations
 

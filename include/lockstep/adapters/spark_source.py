@@ -32,8 +32,8 @@ SIZE = f"{LENGTH} + coalesce(aggregate(headers, 0, (size, h) -> size + {HEADER})
 def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str], most: int) -> DataFrame:
     """Returns the ranges' records as `RAW`: assigned partitions, numeric offsets, committed records only.
 
-    A record of more than `most` bytes comes without them. `_bytes` is its true size. A hidden record comes without them,
-    too. Its `_bytes` are below zero: the complement of its size.
+    A record of more than `most` bytes comes without its bytes. `_bytes` is its true size. A hidden record also comes
+    without its bytes. Its `_bytes` are below zero: the complement of its size.
     """
     topic = work.ranges[0].offsets.topic_partition.topic
     parts = {item.offsets.topic_partition.partition: item for item in work.ranges}

@@ -22,7 +22,10 @@ FROM_PROGRAMS = re.compile(rf"{FROM_RUNS.pattern}|LOCKSTEP_(DSN|KAFKA_CONFIG|REG
 
 @contextmanager
 def withheld(environ: MutableMapping[str, str] = os.environ, of: re.Pattern[str] = FROM_RUNS) -> Iterator[None]:
-    """Takes these secrets out of the environment for the block: what is started in it inherits none of them."""
+    """Removes these secrets from the environment for the block.
+
+    Programs that are started in it inherit none of them.
+    """
     kept = {name: environ.pop(name) for name in list(environ) if of.fullmatch(name)}
     try:
         yield
