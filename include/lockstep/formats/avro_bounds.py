@@ -47,7 +47,7 @@ def is_open(schema: Any, named: Mapping[str, Any], limits: RecordLimits) -> bool
 
 @dataclass(slots=True)
 class _Unfolded:
-    """A type in full: the values it unfolds into, its depth, and the fewest bytes it takes."""
+    """A type in full: the number of its values, its depth, and the fewest bytes it takes."""
 
     values: int
     depth: int

@@ -38,7 +38,7 @@ JSON_A_LEVEL = 4  # levels of a schema's JSON in one of its records, at most
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A writer's schema, parsed, with the named types in it. If `is_open`, each record is stepped over first."""
+    """A writer's schema, parsed, with the named types in it. If `is_open`, the walk steps over each record first."""
 
     schema_id: int
     schema: Any

@@ -39,7 +39,7 @@ MOMENTS = {
 
 
 def read_alike(column: Column) -> bool:
-    """Tells if values of this column's type are read alike, or if different ones can be detected."""
+    """Returns True if values of this column's type are read alike, or if differences can be detected."""
     if column.type.startswith("decimal"):
         return sum(digits(column.type)) <= MAX_PRECISION  # beyond it, Arrow may shift digits out without a word
     return column.type in PLAIN and column.type != "binary"
@@ -70,7 +70,7 @@ def plain(values: pa.Array) -> Places:
 def exact(array: pa.Array, column: Column) -> tuple[pa.Array, Flags | None]:
     """Converts Arrow's values to the column's type. Flags those that Spark would, or might, read differently.
 
-    Raises `pa.ArrowInvalid` for a value that only looks right, such as a 30th of February.
+    Raises `pa.ArrowInvalid` for a value that only looks right, such as the 30th of February.
     """
     if column.type in MOMENTS:
         pattern, first, last = MOMENTS[column.type]
@@ -125,7 +125,7 @@ def _odd(data: Bytes) -> Places:
 
 
 def _found(data: Bytes, text: bytes) -> Places:
-    """Returns the places where the text begins. Its first letter should be a rare one."""
+    """Returns the places that contain the text. Its first letter should be a rare one."""
     places = np.flatnonzero(data[: max(len(data) - len(text) + 1, 0)] == text[0])
     for further, letter in enumerate(text[1:], 1):
         places = places[data[places + further] == letter]

@@ -1,6 +1,6 @@
 """Parses many JSON records at once with Arrow, if the result is what Spark makes of each alone.
 
-Records that the two might read differently are left to Spark. Spark takes them or rejects them with the reason.
+Leaves records that the two might read differently to Spark. Spark decodes them, or rejects them with the reason.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _why_corrupt(format_: Json) -> Column:
 
 
 def _ends_once(text: Column) -> Column:
-    """Tells if one object is the whole text.
+    """Returns True if one object is the whole text.
 
     It is if the first closing brace is the last character, or if the text is one element before ours. Our own is
     random: a text that closes our brackets early cannot know what must follow.

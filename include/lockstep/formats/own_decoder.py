@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 class OwnDecoder:
-    """The judge that calls the pipeline's own function: a dict is a row, None is filtered, a `ValueError` is a reject.
+    """The judge that calls the pipeline's own function.
 
-    Any other exception is the code's fault, and ends the task.
+    A dict is a row, None is filtered, and a `ValueError` is a reject. Any other exception is the code's fault, and ends
+    the task.
     """
 
     def __init__(self, format_: Custom, source: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Fetches writer schemas by id from the registry, once per worker process: an id's meaning never changes."""
+"""Fetches writer schemas by id from the registry, once per worker process. The meaning of an id never changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_REFERENCES = 100  # that one schema may lead to
 
 
 class UnknownSchema(LookupError):  # noqa: N818 - it is an answer, not a fault
-    """The registry answers, and has no such Avro schema. `str()` is the reason of a reject."""
+    """The registry's answer that it has no such Avro schema. `str()` is the reason of a reject."""
 
 
 @cache
@@ -64,7 +64,10 @@ class Schemas:
             raise UnknownSchema(f"schema id {schema_id} is not one of subject {subject}")
 
     def _add_references(self, references: Any, named: dict[str, str], whose: str, seen: set[str]) -> None:
-        """Adds what is referred to in front of who refers to it. Schemas that refer to each other are asked for once."""
+        """Adds the referenced schemas before those that refer to them.
+
+        Asks only once for schemas that refer to each other.
+        """
         for each in references:
             if each.name not in seen:
                 seen.add(each.name)

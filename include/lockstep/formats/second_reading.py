@@ -41,9 +41,9 @@ ESCAPE = re.compile(r"\\(?:u00(..)|.)")
 
 
 class Record(NamedTuple):
-    """One record as Kafka has it. `stamp` is in milliseconds, below 0 where there is none.
+    """One record as Kafka has it. `stamp` is in milliseconds, below 0 if there is none.
 
-    One that is `withheld` comes without its bytes: it is too large, or ended its reader, and is a reject.
+    A record that is `withheld` comes without its bytes. It is too large, or killed its reader, and is a reject.
     """
 
     partition: int
@@ -55,7 +55,7 @@ class Record(NamedTuple):
     withheld: bool = False
 
     def without_bytes(self) -> Record:
-        """Returns the record as one that nobody decodes."""
+        """Returns the record without its bytes, so that nobody decodes it."""
         return self._replace(key=None, value=None, headers=None, withheld=True)
 
 
@@ -70,9 +70,10 @@ def undecodable(folder: PipelineFolder, registry: Registry | None) -> str | None
 
 @dataclass(slots=True)
 class SecondReading:
-    """The second decoder of records: Arrow for those that it provably reads as Spark does, plain Python for the others.
+    """The second decoder of records.
 
-    A column that the two may read differently is named as unsure and never compared.
+    Uses Arrow for those that it provably reads as Spark does, and plain Python for the others. Names a column that the
+    two may read differently as unsure. Such a column is never compared.
     """
 
     folder: PipelineFolder

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def key_as(type_: str) -> Column:
-    """Returns the Kafka key's text as the key column's type, or null if it is none."""
+    """Returns the Kafka key's text as the key column's type, or null if the text is no such value."""
     return F.col("_key").cast("string").try_cast(type_)
 
 

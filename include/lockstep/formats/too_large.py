@@ -1,4 +1,4 @@
-"""Rejects records that are too large, or that end their reader, whatever their format. Their bytes were removed."""
+"""Rejects records that are too large, or that kill their reader, whatever their format. Their bytes were removed."""
 
 from __future__ import annotations
 

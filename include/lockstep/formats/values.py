@@ -1,4 +1,4 @@
-"""Converts values for Arrow: each is of its column's type to the digit, or is refused with the reason."""
+"""Converts values for Arrow. Each is exactly of its column's type, or is refused with the reason."""
 
 from __future__ import annotations
 
