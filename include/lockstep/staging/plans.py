@@ -108,7 +108,7 @@ def _inner(expression: Any) -> Iterator[Any]:
 
 
 def _is_chance(expression: Any) -> bool:
-    """Tells if this is the innermost non-deterministic expression. Those around it only inherit the property."""
+    """Returns True for the innermost non-deterministic expression. Those around it only inherit the property."""
     return not expression.deterministic() and all(child.deterministic() for child in _each(expression.children()))
 
 

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class RangeRows:
-    """The rows of one range, collected before the commit. A commit that waits for Kafka would block others."""
+    """The rows of one range, collected before the commit.
+
+    A commit that waited for Kafka would block others.
+    """
 
     def __init__(self, session: RangeSession, stream_id: int, batch_id: int) -> None:
         self._session = session

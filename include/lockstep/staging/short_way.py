@@ -44,7 +44,7 @@ LEFT = RAW.append(pa.field(FILE, pa.string()))
 
 @dataclass(frozen=True, slots=True)
 class ShortWay:
-    """The part of the first worker: `records` reads ranges, `decode` returns places and columns of the values it takes.
+    """The part of the first worker: `records` reads ranges, `decode` returns places and columns of decoded values.
 
     Each task has its part of the `parts`. With `keeps_bytes`, the bytes of good records are staged, too. With
     `says_end`, a last row marks the end of the records.
@@ -99,7 +99,10 @@ def each_number(numbers: Iterable[pa.RecordBatch]) -> Iterator[int]:
 
 
 def as_decoded(raw: pa.RecordBatch, columns: pa.RecordBatch, *, keeps_bytes: bool) -> pa.RecordBatch:
-    """Returns records as Spark would have decoded them. None is a reject, so bytes are kept only if all are."""
+    """Returns records as Spark would have decoded them.
+
+    None of them is a reject, so it keeps bytes only if all records keep them.
+    """
     arrays = {name: raw.column(name) for name in raw.schema.names if name != "_partition"}
     if not keeps_bytes:
         arrays |= {name: pa.nulls(raw.num_rows, type_) for name, type_ in RAW_BYTES.items()}

@@ -24,8 +24,8 @@ from lockstep.source_manifest where batch_id = %s and token = %s order by stream
 def source_lines(dsn: str, work: StageWork, slots: int, deleting: Sequence[int] = (1,)) -> list[ManifestLine]:
     """Returns the manifest lines of this attempt's tasks, including tries that lost, but none up to `after_task`.
 
-    `deleting` says, for each target, how many of its rows a tombstone is.
-    Raises `BadData` unless each of the `slots` source tasks came to the end of its input.
+    `deleting` is, for each target, the number of its rows that a tombstone makes. Raises `BadData` unless each of the
+    `slots` source tasks came to the end of its input.
     """
     with staging_session(dsn) as cur:
         cur.execute(LINES, (work.batch_id, work.token))
@@ -60,8 +60,8 @@ def source_lines(dsn: str, work: StageWork, slots: int, deleting: Sequence[int] 
 def kept(source: Iterable[ManifestLine], outlet: Iterable[ManifestLine]) -> tuple[ManifestLine, ...]:
     """Returns one source line per stream, and every winner's outlet lines, added up by task and stream.
 
-    `written` stays open but for tombstones: a record's rows may be in several tasks, and each counts its own.
-    Raises `BadData` if two tasks read one stream and found different records.
+    `written` stays open except for tombstones: a record's rows may be in several tasks, and each counts its own. Raises
+    `BadData` if two tasks read one stream and found different records.
     """
     chosen: dict[int, ManifestLine] = {}
     for line in source:

@@ -26,7 +26,7 @@ END_ROW = pa.RecordBatch.from_pydict({"_stream": pa.array([END], pa.int32())})
 
 
 def decoded(raw: Iterable[pa.RecordBatch], decode: Decode, *, keeps_bytes: bool) -> Iterator[pa.RecordBatch]:
-    """Yields all records, decoded by columns. Raises `LeftToSpark` if a record cannot be."""
+    """Yields all records, decoded by columns. Raises `LeftToSpark` for the first record that it cannot decode."""
     for batch in raw:
         places, columns = decode(batch.column("_value"))
         if len(places) < batch.num_rows:
@@ -36,7 +36,7 @@ def decoded(raw: Iterable[pa.RecordBatch], decode: Decode, *, keeps_bytes: bool)
 
 @dataclass(frozen=True, slots=True)
 class Straight:
-    """The part of a Spark task: `records` reads ranges, `decode` returns places and columns of the values it takes.
+    """The part of a Spark task: `records` reads ranges, `decode` returns places and columns of decoded values.
 
     Stages nothing of a part with a record of another kind. Ranges that were committed before that record stay. A row of
     `LEFT` says so.

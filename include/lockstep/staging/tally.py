@@ -76,7 +76,7 @@ class Tally:
 
     @property
     def has_lines(self) -> bool:
-        """Tells if anything was counted."""
+        """Returns True if anything was counted."""
         return bool(self._lines)
 
     def untouched(self) -> None:
@@ -110,7 +110,7 @@ def _by_stream(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def _sizes(bytes_: pa.Array) -> pa.Array:
-    """A hidden record's size is below zero: its complement."""
+    """Returns the sizes of records. The size of a hidden record is below zero: its complement."""
     return pc.if_else(pc.less(bytes_, 0), pc.bit_wise_not(bytes_), bytes_)
 
 

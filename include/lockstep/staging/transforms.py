@@ -135,7 +135,7 @@ class Transforms:
 
 
 def _takes_run(function: Callable[..., DataFrame]) -> bool:
-    """Tells if the second parameter is the run: by its name, or because it is positional without a default."""
+    """Returns True if the second parameter is the run, by its name or as a positional one without a default."""
     _, *more = inspect.signature(function).parameters.values()
     if not more:
         return False

@@ -1,4 +1,4 @@
-"""A trial: tasks read, decode and write out as they would for Postgres, and keep nothing of it."""
+"""Runs a trial: tasks read, decode and write as they would for Postgres, and drop the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TASK = "task bigint"
 
 
 def intake(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields what a transform is given: neither rejects nor deletions."""
+    """Yields the records that a transform gets: neither rejects nor deletions."""
     for batch in map(unfiltered, batches):
         aside = pc.or_(pc.is_valid(batch.column("_reason")), batch.column("_deleted"))
         yield accepted(batch.filter(pc.invert(aside)))

@@ -54,7 +54,7 @@ class Writer:
         """Counts the delivered records, keeps rejects and deletions to itself and yields the rest to the transform.
 
         Commits its lines and rows together at the end of the input: no end, no line. Its task number is never an
-        outlet's, even if one task does both: the reader of a range and the stager of rows win or lose apart.
+        outlet's, even if one task does both. The reader of a range and the stager of its rows win or lose apart.
         """
         task = -1 - attempt_id()
         tally, kept, raw = Tally(task, self.from_offsets), [], []
