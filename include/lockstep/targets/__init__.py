@@ -1,4 +1,4 @@
-"""Makes the winners' staged rows results, inside the commit's transaction."""
+"""Publishes the winners' staged rows as results, inside the commit's transaction."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def publish(cur: cursor, target: Target, rows: Rows) -> dict[str, int]:
 
 
 def publish_staged(cur: cursor, target: Target, rows: Rows) -> dict[str, int]:
-    """Publishes what an attempt has staged, as it stands if the table takes it so. Returns the same as `publish`."""
+    """Publishes the rows that an attempt has staged, in the table's own way if it has one.
+
+    Returns the same as `publish`.
+    """
     if isinstance(target, Append) and attached(cur, target.table, rows):
         return {"inserted": rows.count}
     return publish(cur, target, rows)
@@ -47,16 +50,16 @@ def straight(cur: cursor, target: Target, columns: Sequence[Column]) -> tuple[st
 
 
 def copy(cur: cursor, target: Target, names: Sequence[str], item: StreamRange, rows: BinaryIO) -> int:
-    """Copies rows of the range straight into a target that takes them so. Returns how many."""
+    """Copies rows of the range straight into a target that accepts them. Returns their number."""
     if not isinstance(target, Append):
         raise TypeError(f"{target.table} takes no copies")
     return append.copy(cur, target, names, item, rows)
 
 
 def withdraw(cur: cursor, target: Target, batch_id: int, stream_id: int | None = None) -> dict[str, int]:
-    """Takes out of the target everything that the segments which the batch replaces have left there.
+    """Removes everything from the target that the replaced segments have left there.
 
-    With a `stream_id` it takes out only those of that stream.
+    With a `stream_id` it removes only the rows of that stream.
     """
     match target:
         case Append():
@@ -71,7 +74,7 @@ FILL_MEANS = "records that were never read are read now, each as if it had come 
 
 
 def replay_means(target: Target) -> str:
-    """Says what a replay does to the rows already written, before it is done."""
+    """Says, before a replay is done, what it does to rows that are already written."""
     match target:
         case Append():
             return append.REPLAY

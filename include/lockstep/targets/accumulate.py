@@ -1,4 +1,4 @@
-"""Keeps totals over a key's records in its row, whatever batches and lanes bring them, in whatever order."""
+"""Keeps totals over a key's records in its row, whatever batches and lanes bring them, in any order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPLAY = (
 
 
 def publish(cur: cursor, target: Accumulate, rows: Rows) -> dict[str, int]:
-    """Keeps what each segment adds to each key, and adds it. Reads no key's history."""
+    """Records the contribution of each segment to each key, and adds it. Reads no key's history."""
     parts = written(cur, target) | {"rows": rows.source}
     values = {"batch_id": rows.batch_id, "target": target.table}
     cur.execute(Q["lock_target"], values)
@@ -37,9 +37,9 @@ def publish(cur: cursor, target: Accumulate, rows: Rows) -> dict[str, int]:
 
 
 def withdraw(cur: cursor, target: Accumulate, batch_id: int) -> dict[str, int]:
-    """Takes out the contributions of the replaced segments.
+    """Removes the contributions of the replaced segments.
 
-    Totals of the keys they touched become those of what is left.
+    The totals of their keys become those of the contributions that are left.
     """
     parts = written(cur, target)
     values = {"batch_id": batch_id, "target": target.table}

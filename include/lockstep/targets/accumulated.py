@@ -43,7 +43,7 @@ class Contribution:
 def checks(cur: cursor, pipeline: str, target: Accumulate) -> list[Check]:
     """Checks the target against its contributions, and those against the ledger.
 
-    Each check names its first offences.
+    Each check names its first errors.
     """
     parts = written(cur, target)
     found = []
@@ -56,7 +56,7 @@ def checks(cur: cursor, pipeline: str, target: Accumulate) -> list[Check]:
 def contributions(
     cur: cursor, target: Accumulate, batch_id: int, stream_id: int
 ) -> dict[tuple[str, ...], Contribution]:
-    """Returns what a segment adds, by key as text."""
+    """Returns the contribution of a segment, by key as text."""
     cur.execute(Q["of_segment"], {"batch_id": batch_id, "stream_id": stream_id, "target": target.table})
     return {
         tuple(row.key): Contribution(row.records, row.offset, json.loads(row.totals, parse_float=Decimal))

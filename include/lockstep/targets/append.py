@@ -1,4 +1,4 @@
-"""Appends every record as its own row, keyed by where it was read."""
+"""Appends every record as its own row. The key is the place where it was read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def straight(cur: cursor, target: Append, columns: Sequence[Column]) -> tuple[st
 
 
 def copy(cur: cursor, target: Append, names: Sequence[str], item: StreamRange, rows: BinaryIO) -> int:
-    """Copies rows of the range, in COPY's binary format, into the table. Returns how many."""
+    """Copies rows of the range, in COPY's binary format, into the table. Returns their number."""
     offsets = item.offsets
     statement = sql.SQL(Q["copy_rows"]).format(
         target=table_name(target.table),

@@ -1,4 +1,4 @@
-"""Brings one delivery in one transaction of the store, which fences it, and can do it again over itself."""
+"""Brings one delivery in one transaction of the store, which fences it. A repeated delivery overwrites itself."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def take(cur: cursor, delivery: Delivery) -> None:
 
 
 def bring(cur: cursor, delivery: Delivery, place: Place, *, notes_streams: bool) -> dict[str, int]:
-    """Makes the spooled rows results, in the caller's transaction.
+    """Publishes the spooled rows as results, in the caller's transaction.
 
-    Raises `Superseded` behind a newer delivery.
+    Raises `Superseded` if a newer delivery has come.
     """
     came_before = _hold(cur, delivery)
     _unpack(cur, delivery)
@@ -57,7 +57,7 @@ def arrays(ranges: Sequence[Any]) -> dict[str, Any]:
 
 
 def _hold(cur: cursor, delivery: Delivery) -> bool:
-    """Locks the target, looks for newer deliveries and notes this one. Returns True if an earlier one came before."""
+    """Locks the target, looks for newer deliveries and records this one. Returns True if an earlier one came before."""
     target = delivery.pipeline.first.table
     cur.execute(Q["lock_target"], {"target": target})
     cur.execute(Q["keep_ranges"], arrays(delivery.ranges))
@@ -87,7 +87,7 @@ def _unpack(cur: cursor, delivery: Delivery) -> None:
 
 
 def _note_streams(cur: cursor, delivery: Delivery, place: Place) -> None:
-    """Tells the store the epoch of each stream. Refuses streams of these numbers that are another ledger's."""
+    """Records the epoch of each stream in the store. Refuses streams of these numbers that are another ledger's."""
     facts = {
         "pipeline": delivery.pipeline.name,
         "streams": list(delivery.epochs),
@@ -106,7 +106,7 @@ def _note_streams(cur: cursor, delivery: Delivery, place: Place) -> None:
 def _publish(cur: cursor, delivery: Delivery, *, came_before: bool) -> dict[str, int]:
     """Publishes the rows as the guarantee and the target require.
 
-    A replay, and a redelivery, first takes out what was there.
+    A replay, and a redelivery, first removes the old rows.
     """
     target, guarantee = delivery.pipeline.first, delivery.pipeline.guarantee
     rows = Rows(delivery.attempt, delivery.count, ARRIVING, sql.Identifier("pg_temp", "arriving"))

@@ -29,9 +29,9 @@ def replaced_partitions(cur: cursor) -> list[Any]:
 
 
 def drop_replaced(cur: cursor, target: str, part: str) -> bool:
-    """Drops the partition if it is empty, and returns whether it did.
+    """Drops the partition if it is empty. Returns True if it did.
 
-    Takes a lock that readers of the table hold up.
+    Readers of the table delay the lock that this takes.
     """
     cur.execute(Q["drop_replaced"], {"target": target, "part": part})
     return bool(one(cur).gone)
@@ -41,7 +41,7 @@ def attached(cur: cursor, table: str, rows: Rows) -> bool:
     """Gives the batch its partition of a table that has them. Returns True if the rows are already in it.
 
     Staged rows are attached as they are if the table has exactly their columns and types. Nothing in the table may look
-    at an INSERT, as a trigger or a check does. Otherwise the rows are yet to be inserted.
+    at an INSERT, as a trigger or a check does. Otherwise the rows are still to be inserted.
     """
     if not rows.count or not is_by_batch(cur, table):
         return False

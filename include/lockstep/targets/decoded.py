@@ -72,7 +72,7 @@ class Decoded:
         copy_rows(self._cur, "pg_temp", "lockstep_decoded", rows)
 
     def changed(self, stream: Any, segment: Segment, from_offset: int, until_offset: int, wrong: Wrong) -> None:
-        """Adds the batch's rows of these offsets that are not what the chunk says."""
+        """Adds the batch's rows of these offsets that differ from the chunk's records."""
         where = f"{stream.topic}-{stream.partition}"
         differences, is_different = _differences(self.types, {name: f"::{type_}" for name, type_ in self.types.items()})
         statement = sql.SQL(Q["changed_rows"]).format(
@@ -124,7 +124,7 @@ class Newest:
             self._cur.execute(self._made("keep_newest"), values)
 
     def mark_erased(self, pipeline: str) -> None:
-        """Sets the records of erased keys apart. Their rows must be gone."""
+        """Marks the records of erased keys. Their rows must be gone."""
         for column in erased_columns(self._cur, pipeline):
             if column.column_name in self._types:
                 key = written(column.column_name, as_uuid=column.as_uuid)
@@ -173,7 +173,7 @@ class Newest:
 
 @contextmanager
 def _castable(table: str) -> Iterator[None]:
-    """Refuses a value that the table's types do not take.
+    """Refuses a value that the table's types do not accept.
 
     It was never published into this table, so the types have changed since.
     """
@@ -187,7 +187,7 @@ def _castable(table: str) -> Iterator[None]:
 
 
 def _differences(types: Mapping[str, str], casts: Mapping[str, str]) -> tuple[sql.Composable, sql.Composable]:
-    """Returns the SQL that describes each differing column, and the SQL that tells if any differs.
+    """Returns two pieces of SQL: one describes each differing column, and one is true if any differs.
 
     Unsure columns never differ.
     """

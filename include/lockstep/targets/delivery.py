@@ -1,4 +1,4 @@
-"""Defines what one attempt brings to a store, and what every store must be able to do with it."""
+"""Defines the contents of a delivery to a store, and what every store must be able to do with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Found = tuple[
 
 
 class NewerArrival(Superseded):
-    """A store that holds what a newer attempt brought. `batch_id` and `token` name that attempt."""
+    """A store that holds the delivery of a newer attempt. `batch_id` and `token` name that attempt."""
 
     def __init__(self, message: str, batch_id: int, token: int) -> None:
         super().__init__(message)
@@ -56,14 +56,14 @@ class Delivery:
 class Results(Protocol):
     """A place where results live.
 
-    It is asked before the read, it gets the rows, and `verify` looks at it.
+    It is asked before the read, it receives the rows, and `verify` reads it.
     """
 
     def require_fit(self, pipeline: Pipeline, columns: Sequence[Column]) -> None:
         """Refuses a place that could not take these columns, or could not keep the guarantee."""
 
     def make(self, folder: PipelineFolder) -> str:
-        """Makes what the pipeline needs there, and returns the name of what is there now."""
+        """Makes everything that the pipeline needs there. Returns the name of the new place."""
 
     def take(self, cur: cursor, delivery: Delivery) -> None:
         """Copies the staged rows into the spool, within the caller's transaction in the ledger."""
@@ -71,14 +71,14 @@ class Results(Protocol):
     def bring(self, delivery: Delivery) -> dict[str, int]:
         """Makes the spooled rows results, durably. Returns what was done.
 
-        Raises `Superseded` behind a newer delivery.
+        Raises `Superseded` if a newer delivery has come.
         """
 
     def seen(self, pipeline: Pipeline) -> tuple[Seen, ...]:
-        """Returns everything that was brought there, by batch and stream."""
+        """Returns everything that was delivered there, by batch and stream."""
 
     def counts(self, pipeline: Pipeline, ranges: Sequence[Range]) -> dict[Range, Found]:
-        """Returns what lies on each of these offset ranges."""
+        """Returns the contents of each of these offset ranges: rows, offsets and digest."""
 
     def stranger(self, pipeline: Pipeline, owners: Sequence[tuple[int, int, int, int]]) -> str | None:
         """Returns the first row whose batch does not own its offset. `owners` are (batch, stream, from, until)."""
@@ -87,4 +87,4 @@ class Results(Protocol):
         """Yields the offset of every row of a stream, in order."""
 
     def rows_of_offset(self, pipeline: Pipeline, stream_id: int, offset: int) -> list[dict[str, Any]]:
-        """Returns the rows that one record became."""
+        """Returns the rows of one record."""

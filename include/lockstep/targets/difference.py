@@ -31,7 +31,7 @@ def keep_before(cur: cursor, target: Target, attempt: AttemptId, place: int = 0)
 
 
 def difference(cur: cursor, target: Target, attempt: AttemptId, samples: int, place: int = 0) -> dict[str, Any]:
-    """Returns what became of those rows: `added`, `changed`, `removed`, `unchanged`, and the first few that differ."""
+    """Returns the changes to those rows: `added`, `changed`, `removed`, `unchanged`, and the first few that differ."""
     parts = _parts(cur, target, attempt, place)
     parts["after"] = sql.SQL(Q["rows_after"]).format(**parts)
     cur.execute(sql.SQL(Q["count_differences"]).format(**parts), asdict(attempt))

@@ -65,7 +65,10 @@ def propose(cur: cursor, pipeline: Pipeline, columns: Sequence[Sequence[Column]]
 
 
 def alter(cur: cursor, name: str, changes: Sequence[Change]) -> None:
-    """Runs the changes as the targets' owner. Raises `Refusal` if the owner may not, or if code of an author's would run."""
+    """Runs the changes as the targets' owner.
+
+    Raises `Refusal` if the owner may not, or if an author's code would run.
+    """
     become(cur, TARGETS)
     again = f"lockstep migrate {name} --propose"
     try:
@@ -104,7 +107,7 @@ def lock(cur: cursor, name: str, tables: Sequence[str]) -> None:
 
 
 def become(cur: cursor, role: str) -> None:
-    """Runs the rest of the transaction under this role. Raises `Refusal` if the login may not take it on."""
+    """Runs the rest of the transaction under this role. Raises `Refusal` if the login may not take the role on."""
     try:
         cur.execute(Q["become"], {"role": role})
     except errors.InsufficientPrivilege as error:
@@ -121,7 +124,7 @@ def applied(cur: cursor, pipeline: str, digest: str) -> Any | None:
 
 
 def _of_totals(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> Iterator[Unsafe]:
-    """Yields the first misfit of a table of totals. A null is no total, so no change of it is safe."""
+    """Yields the first misfit of a table of totals. No change of it is safe, because a null is no total."""
     try:
         fit.require_columns(cur, pipeline, columns)
         fit.require_key(cur, pipeline)

@@ -1,6 +1,6 @@
 """Keeps results as Parquet files, one per batch and stream.
 
-A file's name is its natural key. It is there whole or not at all.
+A file's name is its natural key. A file exists complete or not at all.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ LOCK, LOCK_SECONDS = ".lock", 60.0
 class Folder:
     """A folder of files: `pipeline/stream/from-until.parquet`. Names that begin with a dot are not results.
 
-    A replay's new file and the replaced ones lie side by side only between its rename and their removal. A reader never
+    A replay's new file and the replaced ones exist together only between its rename and their removal. A reader never
     sees a hole. A reader that must not see a record twice takes the later of two overlapping files.
     """
 
     path: Path
 
     def require_fit(self, pipeline: Pipeline, columns: Sequence[Column]) -> None:  # noqa: ARG002 - a file takes any columns
-        """Refuses a folder that is not there or cannot be written."""
+        """Refuses a folder that does not exist or cannot be written."""
         place = self.path / pipeline.name
         if not place.is_dir():
             raise Refusal(f"{pipeline.name}: {place} is no folder", next_command=f"lockstep migrate {pipeline.name}")
@@ -70,7 +70,7 @@ class Folder:
         parquet.write(cur, delivery)
 
     def bring(self, delivery: Delivery) -> dict[str, int]:
-        """Puts each stream's file in its place. Refuses behind a newer delivery of the same offsets."""
+        """Puts each stream's file in its place. Refuses if a newer delivery of the same offsets has come."""
         place = self.path / delivery.pipeline.name
         try:
             with _alone(place):
@@ -114,7 +114,7 @@ class Folder:
         yield from sorted(waiting)
 
     def rows_of_offset(self, pipeline: Pipeline, stream_id: int, offset: int) -> list[dict[str, Any]]:
-        """Returns the rows that one record became."""
+        """Returns the rows of one record."""
         return [
             row
             for part in self._parts(pipeline, stream_id, offset, offset + 1)
@@ -128,7 +128,7 @@ class Folder:
 def _put(place: Path, delivery: Delivery) -> dict[str, int]:
     """Gives every new file its name first, then removes the files that they replace.
 
-    If the process dies in between, the next delivery ends it.
+    If the process dies in between, the next delivery completes it.
     """
     new = [Part.of(place, delivery, item) for item in delivery.ranges]
     there = [_there(place, delivery, part) for part in new]
@@ -150,10 +150,10 @@ def _put(place: Path, delivery: Delivery) -> dict[str, int]:
 
 
 def _there(place: Path, delivery: Delivery, new: Part) -> list[Part]:
-    """Returns the files on a range's offsets, and removes what dead deliveries left half. Refuses behind a newer one.
+    """Returns the files on a range's offsets, and removes incomplete files of dead deliveries.
 
-    A live batch or a fill may find a file there. A batch that was given up has brought it, because no other owns its
-    offsets.
+    Refuses if a newer delivery has come. A live batch or a fill may find a file there. An abandoned batch has brought
+    it, because no other owns its offsets.
     """
     for half in (place / str(new.stream)).glob(".*.parquet.*"):
         half.unlink(missing_ok=True)
@@ -196,7 +196,7 @@ def _alone(place: Path) -> Iterator[None]:
 
 
 def _sync(path: Path) -> None:
-    """Puts what the path names on the disk, where it survives a failure of the machine."""
+    """Writes the path's contents to the disk, where they survive a failure of the machine."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

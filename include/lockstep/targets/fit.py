@@ -1,4 +1,4 @@
-"""Checks, before anything is read, that a target fits what will be published into it."""
+"""Checks, before the read, that a target fits the rows that will be published into it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,10 @@ def require_key(cur: cursor, pipeline: Pipeline) -> None:
 
 
 def refuse_key(cur: cursor, pipeline: Pipeline) -> None:
-    """Refuses a table with a unique index. After a crash it would refuse the rows that are appended again, for ever."""
+    """Refuses a table with a unique index.
+
+    After a crash it would refuse the rows that are appended again, for ever.
+    """
     cur.execute(Q["unique_keys"], {"table": pipeline.first.table})
     for row in every(cur):
         raise Refusal(
@@ -120,7 +123,7 @@ def refuse_key(cur: cursor, pipeline: Pipeline) -> None:
 def _refuse_nullable_key(cur: cursor, name: str, target: Upsert) -> None:
     """Refuses key columns that may be null.
 
-    A unique index takes nulls for different, but a batch takes them for one key.
+    A unique index treats nulls as different, but a batch treats them as one key.
     """
     nullable = [row.name for row in target_columns(cur, target.table) if row.name in target.key and not row.not_null]
     if nullable:

@@ -45,7 +45,7 @@ def spooled(stream: int) -> str:
 
 
 def write(cur: cursor, delivery: Delivery) -> None:
-    """Writes one file per range, also for those without rows. That there were none is a result, too."""
+    """Writes one file per range, even without rows. The fact that there were none is a result, too."""
     named = (*((name, type_) for name, type_ in delivery.columns), *COORDINATES)
     fields = [pa.field(name, _type(type_)) for name, type_ in named]
     origin = {BATCH: str(delivery.attempt.batch_id), TOKEN: str(delivery.attempt.token)}

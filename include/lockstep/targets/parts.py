@@ -1,4 +1,4 @@
-"""Finds the files of a pipeline's results, by their names and by what they say of themselves."""
+"""Finds the files of a pipeline's results, by their names and contents."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def parts_on(place: Path, item: Range) -> list[Part]:
 
 
 def parts_of(place: Path, stream: int | None = None, begin: int = 0, end: int = 2**63) -> Iterator[Part]:
-    """Yields the files that are there and lie on these offsets, of one stream or of all."""
+    """Yields the existing files on these offsets, of one stream or of all."""
     for path in sorted(place.glob(f"{'*' if stream is None else stream}/*.parquet")):
         match = _NAME.match(path.name)
         if match and path.parent.name.isdigit() and int(match[1]) < end and begin < int(match[2]):

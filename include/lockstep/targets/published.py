@@ -1,4 +1,4 @@
-"""Digests what a commit has put into an appended target, for `verify` to compare with later."""
+"""Computes the digests of the rows that a commit has put into appended targets. `verify` compares with them later."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Q = queries("lockstep.targets", "published")
 
 
 def published(cur: cursor, pipeline: Pipeline, attempt: AttemptId, found: Found) -> dict[int, Published]:
-    """Returns, by place, what the attempt's rows have become in each appended target of the ledger's database.
+    """Returns, by place, the digests of the attempt's rows in each appended target of the ledger's database.
 
-    Rows that keep their digest on their way are not looked at again: it is the one found in staging.
+    Rows that keep their digest on their way are not read again: it is the one found in staging.
     """
     if isinstance(pipeline.guarantee, Delivered):
         return {}
@@ -57,7 +57,7 @@ def of_ranges(
     place: int = 0,
     stream_id: int | None = None,
 ) -> Published:
-    """Returns what the batch's rows are in the target, looked up by their offsets.
+    """Returns the digests of the batch's rows in the target, looked up by their offsets.
 
     With a `stream_id` it looks up only that stream.
     """

@@ -1,4 +1,4 @@
-"""Selects the rows to publish: the winners' of an attempt, wherever they stand."""
+"""Selects the rows to publish: those of an attempt's winners, wherever they are stored."""
 
 from __future__ import annotations
 

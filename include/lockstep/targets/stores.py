@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def results_of(pipeline: Pipeline, dsn: str, stores: Mapping[str, str]) -> Results:
-    """Returns the place of the results, without asking it. `dsn` is the ledger's, `stores` are addresses by name."""
+    """Returns the place of the results, without connecting. `dsn` is the ledger's, `stores` are addresses by name."""
     require_address(pipeline.name, pipeline.store, stores)
     match pipeline.store:
         case None:

@@ -34,7 +34,7 @@ ADDED = {
 class Written:
     """The pieces of SQL for a target.
 
-    `t` is a staged or a target's row. `c` is a contribution. `l` and `k` are what contributions come to.
+    `t` is a staged or a target's row. `c` is a contribution. `l` and `k` are sums of contributions.
     """
 
     target: Accumulate

@@ -1,4 +1,4 @@
-"""Keeps each key's row at its newest record, whatever order batches and lanes bring the records in (T12)."""
+"""Keeps each key's row at its newest record, in whatever order batches and lanes bring the records (T12)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
 
 
 def inserted_new(cur: cursor, run: Callable[[str], int]) -> int:
-    """Inserts rows of keys that had none a moment ago. Returns how many."""
+    """Inserts rows of keys that had none a moment ago. Returns their number."""
     cur.execute("savepoint no_key_is_there")
     try:
         return run("insert_rows")
@@ -158,7 +158,7 @@ def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
 
 
 def withdraw(cur: cursor, target: Upsert, batch_id: int, stream_id: int | None = None) -> dict[str, int]:
-    """Deletes the rows, and forgets the deletions, that are the work of a replayed record.
+    """Deletes the rows, and forgets the deletions, that come from a replayed record.
 
     Publishing does them again.
     """

@@ -69,7 +69,7 @@ class Warehouse:
                 )
 
     def make(self, folder: PipelineFolder) -> str:
-        """Runs target.sql there, and makes room for what a delivery notes beside the results.
+        """Runs target.sql there, and creates the tables that record deliveries.
 
         Refuses the database of a ledger.
         """
@@ -99,14 +99,14 @@ class Warehouse:
         arrival.take(cur, delivery)
 
     def bring(self, delivery: Delivery) -> dict[str, int]:
-        """Makes the rows results in one transaction. Refuses behind a newer delivery of the same offsets."""
+        """Makes the rows results in one transaction. Refuses if a newer delivery of the same offsets has come."""
         with self._refusing(delivery), self._transaction() as cur:
             effect = arrival.bring(cur, delivery, self.place, notes_streams=self.role is None)
             reach("deliver.written")
         return effect
 
     def seen(self, pipeline: Pipeline) -> tuple[Seen, ...]:
-        """Returns what deliveries have noted, and what the rows themselves say."""
+        """Returns the recorded deliveries, and the batches that the rows name."""
         table = pipeline.first.table
         with self._transaction() as cur:
             cur.execute(sql.SQL(Q["seen"]).format(target=table_name(table)), {"target": table})
@@ -139,7 +139,7 @@ class Warehouse:
                 yield row[0]
 
     def rows_of_offset(self, pipeline: Pipeline, stream_id: int, offset: int) -> list[dict[str, Any]]:
-        """Returns the rows that one record became."""
+        """Returns the rows of one record."""
         with self._transaction() as cur:
             statement = sql.SQL(Q["rows_of_record"]).format(target=table_name(pipeline.first.table))
             cur.execute(statement, {"stream_id": stream_id, "offset": offset})
