@@ -125,7 +125,7 @@ def _odd(data: Bytes) -> Places:
 
 
 def _found(data: Bytes, text: bytes) -> Places:
-    """Returns the places that contain the text. Its first letter should be a rare one."""
+    """Returns the places where the text begins. Its first letter should be a rare one."""
     places = np.flatnonzero(data[: max(len(data) - len(text) + 1, 0)] == text[0])
     for further, letter in enumerate(text[1:], 1):
         places = places[data[places + further] == letter]

@@ -110,7 +110,7 @@ def _by_stream(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def _sizes(bytes_: pa.Array) -> pa.Array:
-    """Returns the sizes of records. The size of a hidden record is below zero: its complement."""
+    """Returns the true sizes of records. A hidden record's `_bytes` are below zero, the complement of its size."""
     return pc.if_else(pc.less(bytes_, 0), pc.bit_wise_not(bytes_), bytes_)
 
 

@@ -32,7 +32,7 @@ def publish(cur: cursor, target: Target, rows: Rows) -> dict[str, int]:
 
 
 def publish_staged(cur: cursor, target: Target, rows: Rows) -> dict[str, int]:
-    """Publishes the rows that an attempt has staged, in the table's own way if it has one.
+    """Publishes the rows that an attempt has staged, or attaches them if the table allows it.
 
     Returns the same as `publish`.
     """

@@ -63,7 +63,7 @@ class Results(Protocol):
         """Refuses a place that could not take these columns, or could not keep the guarantee."""
 
     def make(self, folder: PipelineFolder) -> str:
-        """Makes everything that the pipeline needs there. Returns the name of the new place."""
+        """Makes everything that the pipeline needs there. Returns the name of the table or folder."""
 
     def take(self, cur: cursor, delivery: Delivery) -> None:
         """Copies the staged rows into the spool, within the caller's transaction in the ledger."""
