@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class RecordedApproval(ApprovalOperator):
     """The task that shows the effect on the ledger, and records the response when Airflow resumes it.
 
-    The response is Airflow's own record. XComs are not evidence, because any user with edit rights can write one.
+    The response is Airflow's own record. XComs are no evidence, because any user with edit rights can write one.
     """
 
     def __init__(self, *, door: Door, approvers: tuple[str, ...] = (), **settings: Any) -> None:

@@ -70,7 +70,7 @@ def door_of(pipeline: Pipeline, postgres_conn_id: str, kafka_conn_id: str, regis
 
 
 def both(pipeline: Pipeline, default_args: dict[str, Any] | None) -> dict[str, Any]:
-    """Returns the common defaults of the live DAG and the history DAG."""
+    """Returns the defaults that the live DAG and the history DAG share."""
     known = {"owner": pipeline.owner or "lockstep", "retries": 2, "retry_delay": timedelta(seconds=30)}
     return {
         "start_date": EPOCH,
@@ -93,7 +93,7 @@ def dag_for(
     """Returns the live DAG of a pipeline, under its name. `settings` for Airflow's `DAG` override the defaults here.
 
     `spark_conn_id` names a master, for spark-submit, or a running Spark Connect server. Safety rests on the ledger
-    alone: `max_active_runs` only saves runs that would find the batch held.
+    alone. `max_active_runs` only saves runs that would find the batch held.
     """
     door = door_of(pipeline, postgres_conn_id, kafka_conn_id, registry_conn_id)
     tables = " and ".join(target.table for target in pipeline.targets)

@@ -109,7 +109,7 @@ def measure_seconds(pipeline: str, step: str, seconds: float) -> None:
 
 @contextmanager
 def led(environ: Mapping[str, str]) -> Iterator[None]:
-    """Sets these variables for the block only: `dag.test()` runs the tasks of many pipelines in one process."""
+    """Sets these variables for the block only, because `dag.test()` runs the tasks of many pipelines in one process."""
     before = {name: os.environ.get(name) for name in environ}
     os.environ.update(environ)
     try:

@@ -36,7 +36,10 @@ shows what would change, *approval* waits for somebody. The runs of the schedule
 
 
 def dags_for(pipeline: Pipeline, *, history: Mapping[str, Any] | None = None, **settings: Any) -> tuple[DAG, DAG]:
-    """Returns both DAGs of a pipeline, live and history, with common settings. `history` adds to the second one's."""
+    """Returns both DAGs of a pipeline, live and history, with common settings.
+
+    `history` adds to those of the second.
+    """
     shared = {name: value for name, value in settings.items() if name not in LIVE_ONLY}
     return dag_for(pipeline, **settings), history_for(pipeline, **(shared | dict(history or {})))
 

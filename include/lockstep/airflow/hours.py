@@ -51,7 +51,7 @@ def tell_hours(door: Door, asset: Asset, behind: XComArg) -> None:
 def find(door: Door) -> list[str]:
     """Records complete hours and returns the ends of those to announce, the oldest first.
 
-    Skips the task without any.
+    Skips the task if there are none.
     """
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger.hours import to_tell

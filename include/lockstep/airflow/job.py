@@ -1,4 +1,4 @@
-"""Runs one of our jobs on Spark in a task: by a driver of its own, or on a Spark Connect server."""
+"""Runs one of our jobs on Spark in a task, by its own driver or on a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ class SparkJobOperator(SparkSubmitOperator):
 
 
 def is_warm(connection: Connection) -> bool:
-    """Tells if the connection leads to a Spark Connect server instead of a master."""
+    """Returns True if the connection leads to a Spark Connect server instead of a master."""
     return bool(connection.conn_type == SparkConnectHook.conn_type)

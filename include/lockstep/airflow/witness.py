@@ -49,7 +49,7 @@ def counts(ranges: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def say_to_consumers(asset: Asset, batch_id: int, token: int, ranges: Sequence[Mapping[str, Any]], **more: Any) -> None:
-    """Emits the asset event: consumers of the table learn the new batch, its ranges and its counts."""
+    """Emits the asset event. It tells consumers of the table the new batch, its ranges and its counts."""
     news: dict[str, Any] = {"batch": batch_id, "attempt": token, "ranges": _plain(ranges), **counts(ranges), **more}
     get_current_context()["outlet_events"][asset].extra = news
 

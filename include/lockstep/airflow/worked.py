@@ -89,7 +89,7 @@ def _tell(door: Door) -> None:
 
 
 def _require_done() -> None:
-    """Converts the driver's answer to Airflow's errors: a needed decision fails at once, others are retried."""
+    """Converts the driver's answer to Airflow's errors. A needed decision fails at once, others are retried."""
     place = Path(os.environ[ANSWER])
     answer = json.loads(place.read_text(encoding="utf-8"))
     place.unlink()
