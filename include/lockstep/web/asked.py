@@ -18,7 +18,7 @@ ALONG = ("offsets", "time")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The choices of a reader: a stretch, or all of it, the first partition, the axis, and the colours."""
+    """The choices of a reader: a stretch (or everything), the first partition, the axis, and the colours."""
 
     from_: str | None = None
     until: str | None = None

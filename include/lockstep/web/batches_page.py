@@ -46,7 +46,10 @@ def batches_page(dag_id: str, wanted: Wanted) -> str:
 
 
 def batches_of_run(dag_id: str, run_id: str) -> list[int]:
-    """Returns the batches of a DAG run, the newest first: the planned one of a live run, all of a history's run."""
+    """Returns the batches of a DAG run, the newest first.
+
+    A live run has the batch that it planned. A run of the history DAG has all of its batches.
+    """
     name = pipeline_of(dag_id)
     with ledger() as cur:
         if dag_id.endswith(SUFFIX) and (found := overview.batches_of_run(cur, name, dag_id, run_id)):

@@ -65,7 +65,7 @@ def lane(number: int, row: Any, own: Bounds | None) -> dict[str, Any]:
 def lanes(
     view: View, rows: Iterable[Any], bounds: dict[int, Bounds], blocks: list[Block], dots: list[Any]
 ) -> list[dict[str, Any]]:
-    """Returns one document a stream, top to bottom: its blocks, holes, rejects and marks, placed by offset."""
+    """Returns one document per stream, top to bottom: its blocks, holes, rejects and marks, placed by offset."""
     scale, shades = Scale(view.from_offset, view.until_offset), Shades.of(blocks)
     drawn = []
     for number, row in enumerate(rows):

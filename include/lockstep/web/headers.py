@@ -49,7 +49,7 @@ def headers() -> dict[str, str]:
 class Guarded:
     """The middleware that adds the headers to each answer.
 
-    An error page brings its own, because it is made further out.
+    An error page brings its own headers, because it is made outside of this middleware.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -76,7 +76,7 @@ def _line(
 
 
 def _health(row: Any, found: Document | None, unknown: str | None) -> tuple[str, str]:
-    """Returns the health in one word, and the reason in one line if it is not well. The worst reason comes first."""
+    """Returns the health in one word, with the reason in one line if it is not good. The worst reason comes first."""
     streams = found["streams"] if found else []
     said = [
         ("failing", row.failing and "data or code was refused, and the batch waits"),
@@ -90,13 +90,13 @@ def _health(row: Any, found: Document | None, unknown: str | None) -> tuple[str,
 
 
 def _also(row: Any, health: str) -> tuple[str, ...]:
-    """Returns further facts that a worse one has covered: a pause, and open requests."""
+    """Returns further facts that a worse one has hidden: a pause, and open requests."""
     asked = f"{row.requests} request{'s' if row.requests > 1 else ''} under way" if row.requests else ""
     return ("paused" if row.paused and health != "paused" else "", asked)
 
 
 def _rate(recent: list[Any]) -> float | None:
-    """Returns records a second over the newest batches, from the first of them to the last."""
+    """Returns records per second over the newest batches, from the first of them to the last."""
     if len(recent) < 2:  # noqa: PLR2004 - one batch has no duration
         return None
     seconds = (recent[-1].closed_at - recent[0].closed_at).total_seconds()

@@ -82,13 +82,13 @@ def pipeline_of(dag_id: str) -> str:
 
 
 def view_of(topic: str) -> tuple[TopicView | None, str | None]:
-    """Returns a topic's bounds as of some seconds ago, or the reason why they are unknown."""
+    """Returns a topic's bounds of some seconds ago, or the reason why they are unknown."""
     found: tuple[TopicView | None, str | None] | None = KNOWN.get(f"topic {topic}", partial(_view, topic))
     return found or (None, ASKING)
 
 
 def statuses(names: Iterable[str]) -> dict[str, tuple[Document | None, str | None]]:
-    """Returns `lockstep status` of each pipeline as of some seconds ago, or the reason why it fails."""
+    """Returns `lockstep status` of each pipeline of some seconds ago, or the reason why it fails."""
     found = KNOWN.all({f"status {name}": partial(_status, name) for name in names})
     return {name.removeprefix("status "): told or (None, ASKING) for name, told in found.items()}
 
@@ -126,5 +126,5 @@ def _status(name: str) -> tuple[Document | None, str | None]:
 
 
 def waits(told: tuple[Any, str | None]) -> bool:
-    """Tells if the broker has not answered yet."""
+    """Returns True if the broker has not answered yet."""
     return told[1] == ASKING
