@@ -1,1 +1,1 @@
-"""Runs the embedded stack: a Postgres and a Kafka broker of its own, from binaries and jars, without containers."""
+"""Runs the embedded stack: its own Postgres and Kafka broker, from binaries and jars, without containers."""

@@ -44,7 +44,7 @@ def ensure(say: Callable[[str], None]) -> None:
 
 
 def main() -> int:
-    """Runs the module for make. A Spark that starts slowly does not end a build."""
+    """Runs the module for make. A Spark that starts slowly does not fail a build."""
     try:
         ensure(_say)
     except Refusal as refusal:

@@ -112,7 +112,7 @@ def _print(text: str) -> None:
 
 
 def last_words(address: str, user: str, password: str) -> str:
-    """Returns what to type next, as it is typed in the folder of the checkout."""
+    """Returns the commands to type next, as they are typed in the folder of the checkout."""
     programs = Path(_door()).parent
     place = Path(programs.parent.name, programs.name)
     return NEXT.format(

@@ -27,7 +27,7 @@ STEPS = ("plan", "stage", "validate", "commit", "announce")
 def drain(api: AirflowApi, names: Sequence[str], seconds: float = SECONDS) -> dict[str, list[str]]:
     """Lets the scheduler run these pipelines' DAGs until nothing is left to commit. Returns the runs that committed.
 
-    Raises `Refusal` with the failing task's last lines, or with the lag that is left when time is up.
+    Raises `Refusal` with the failing task's last lines, or with the remaining lag when time is up.
     """
     _wait_until_parsed(api, names)
     before = {name: {run["dag_run_id"] for run in api.runs(name)} for name in names}
@@ -68,7 +68,7 @@ def _lag(name: str) -> int:
 
 
 def _at_work(api: AirflowApi, names: Sequence[str]) -> bool:
-    """Tells if a run is queued or running: a commit may still wait for its announcement."""
+    """Returns True if a run is queued or running. A commit may still wait for its announcement."""
     return any(run["state"] in {"queued", "running"} for name in names for run in api.runs(name))
 
 

@@ -78,7 +78,7 @@ def start(
 ) -> Broker:
     """Returns the answering broker below this folder. Starts it, on the port or a free one, if none runs.
 
-    `doors` are further listeners by their protocol, `more` the settings that they, or a test, need.
+    `doors` are further listeners by their protocol. `more` are settings that the listeners or a test need.
     """
     folder = _folder(home)
     private_folder(folder)  # its segments hold every record

@@ -25,7 +25,7 @@ LOOK_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """A file whose every line was looked at: it holds `count` records. `key` is the column that becomes the key."""
+    """A file whose every line was checked. It holds `count` records. `key` is the column that becomes the key."""
 
     shown: str
     file: IO[bytes]
@@ -33,7 +33,7 @@ class Lines:
     key: str | None
 
     def records(self) -> Iterator[tuple[bytes | None, bytes]]:
-        """Returns key and value of each line, in order. Lines that were added since are left out."""
+        """Returns key and value of each line, in order. Leaves out lines that were added since."""
         self.file.seek(0)
         for number, line in enumerate(islice(self.file, self.count), 1):
             try:
@@ -47,7 +47,7 @@ class Lines:
 
 @contextmanager
 def opened(name: str, key: str | None, looked_at: Callable[[int], None]) -> Iterator[Lines]:
-    """Opens a file, or standard input for `-`, and looks at each line before the first is sent.
+    """Opens a file, or standard input for `-`, and checks each line before the first is sent.
 
     Reports bytes to `looked_at`. Raises `Refusal` with the number of the first line that is no record.
     """
@@ -79,7 +79,7 @@ def _record(where: str, line: bytes, column: str | None) -> tuple[bytes | None, 
 
 @contextmanager
 def _seekable(name: str) -> Iterator[IO[bytes]]:
-    """Opens the file. What can be read once only, a pipe, is kept until it was sent."""
+    """Opens the file. Keeps a copy of input that can be read only once, such as a pipe."""
     if name != STANDARD_INPUT:
         with Path(name).open("rb") as file:
             if file.seekable():

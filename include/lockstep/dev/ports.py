@@ -18,7 +18,7 @@ END = 65_536
 
 
 def is_free(port: int) -> bool:
-    """Tells if no process listens on the port now."""
+    """Returns True if no process listens on the port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -50,7 +50,7 @@ def demand(port: int, variable: str) -> int:
 
 
 def answers(port: int, seconds: float = 1.0) -> bool:
-    """Tells if a process accepts connections on the port."""
+    """Returns True if a process accepts connections on the port."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=seconds):
             return True

@@ -77,7 +77,7 @@ def run(
     holding: Sequence[int] = (),
     environ: Mapping[str, str] | None = None,
 ) -> bool:
-    """Runs a program to its end on an input, with its output in the log. Returns whether it exited with 0.
+    """Runs a program to its end on an input, with its output in the log. Returns True if it exited with 0.
 
     The program inherits the descriptors in `holding`.
     """
@@ -136,7 +136,7 @@ def by_ps(pid: int) -> tuple[str, str]:
 
 
 def alive(process: Process) -> bool:
-    """Tells if exactly this run still goes on."""
+    """Returns True if exactly this run still exists."""
     return observe(process.pid) == process
 
 
@@ -151,7 +151,10 @@ def command_line(pid: int) -> str:
 
 
 def working_in(folder: Path, name: str) -> Iterator[int]:
-    """Yields the processes of that name whose working directory is the folder. None on systems without /proc."""
+    """Yields the processes of that name whose working directory is the folder.
+
+    Yields none on systems without /proc.
+    """
     for entry in _PROC.glob("[0-9]*"):
         with suppress(OSError):
             if (entry / "comm").read_text().strip() == name and (entry / "cwd").readlink() == folder:
@@ -161,7 +164,7 @@ def working_in(folder: Path, name: str) -> Iterator[int]:
 def having(variable: str) -> Iterator[int]:
     """Yields the processes that were started with this `NAME=value` in their environment.
 
-    None on systems without /proc.
+    Yields none on systems without /proc.
     """
     wanted = variable.encode()
     for entry in _PROC.glob("[0-9]*"):

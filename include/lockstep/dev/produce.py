@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """The order for sample data: a sample, a number of records, a seed, and a rate in records a second or None."""
+    """The order for sample data: a sample, a number of records, a seed, and a rate.
+
+    The rate is in records per second, or None.
+    """
 
     sample: Sample
     records: int

@@ -50,7 +50,7 @@ def find(environ: Mapping[str, str], data: Path | None = None) -> Path:
 
 
 def on_machine(environ: Mapping[str, str]) -> bool:
-    """Tells if the machine has a usable server, so that the wheel is not needed."""
+    """Returns True if the machine has a usable server, so that the wheel is not needed."""
     return bool(environ.get("LOCKSTEP_PG_BIN")) or any(True for _ in _on_machine(environ))
 
 

@@ -35,8 +35,8 @@ def send(
 ) -> dict[int, int]:
     """Sends keys with values, and reports each chunk to `advanced`.
 
-    With `counted`, returns how many records the broker acknowledged in each partition. It is slower: each record is
-    then a call into Python.
+    With `counted`, returns how many records the broker acknowledged in each partition. This is slower, because each
+    record is then a call into Python.
     """
     failures: list[str] = []
     counts: Counter[int] = Counter()

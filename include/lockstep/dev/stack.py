@@ -28,7 +28,7 @@ class Part:
 
     @property
     def lives(self) -> bool:
-        """Tells if exactly this process still runs."""
+        """Returns True if exactly this process still runs."""
         return self.process is not None and processes.alive(self.process)
 
 

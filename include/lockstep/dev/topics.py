@@ -102,7 +102,7 @@ def away(bootstrap: str, words: str) -> Unreachable:
 
 
 def late(bootstrap: str) -> Unreachable:
-    """Returns the error for a broker that let the time pass."""
+    """Returns the error for a broker that took too long."""
     return away(bootstrap, f"nothing within {PATIENCE_SECONDS:.0f} s")
 
 

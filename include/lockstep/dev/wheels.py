@@ -22,7 +22,10 @@ _REQUIREMENT = re.compile(r"^(([\w.-]+)==([^\s\\]+)(?:[^\n]*\\\n)*[^\n]*\n?)", r
 
 
 def missing(environ: Mapping[str, str] = os.environ, lock: Path = LOCK) -> list[str]:
-    """Returns the locked requirements, with hashes, of needed wheels that are not installed in their locked version."""
+    """Returns the locked requirements, with hashes, of needed wheels.
+
+    Leaves out wheels that are installed in their locked version.
+    """
     needed = {java.WHEEL: not java.on_machine(environ), programs.WHEEL: not programs.on_machine(environ)}
     locked = {name: (number, text) for text, name, number in _REQUIREMENT.findall(lock.read_text())}
     return [locked[name][1] for name in needed if needed[name] and _installed(name) != locked[name][0]]
