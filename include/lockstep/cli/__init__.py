@@ -1,1 +1,1 @@
-"""The command line: one file per family of commands; errors are caught at its one door."""
+"""Holds the command line: one file per family of commands. One function, `main`, catches the errors of all."""

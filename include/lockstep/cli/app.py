@@ -1,4 +1,4 @@
-"""`lockstep`: every command, and the one door at which errors become one line and an exit code."""
+"""Defines the `lockstep` command, and the one place that turns errors into one line and an exit code."""
 
 from __future__ import annotations
 

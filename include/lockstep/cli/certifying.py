@@ -1,4 +1,7 @@
-"""`certificate` signs a statement of what a batch or an hour committed. `verify --certificate` proves such a file."""
+"""Defines `certificate`, which signs a statement of a batch's or an hour's commits.
+
+`verify --certificate` proves its file.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +42,11 @@ Key = Annotated[
 
 
 def certificate(name: Name, hour: Hour = None, batch: BatchOption = None, key: Key = None) -> None:
-    """Certify what a batch or an hour committed: one signed JSON document.
+    """Certify the commits of a batch or an hour: one signed JSON document.
 
-    It holds the offsets, counts, digests of contents, code and verdict of each commit, as links of the pipeline's chain,
-    and the chain's newest link. `lockstep verify --certificate FILE` proves it where there is no ledger. The ledger
-    never holds the key.
+    It holds the offsets, counts, digests of contents, code and verdict of each commit. These are links of the
+    pipeline's chain, and the chain's newest link is added. `lockstep verify --certificate FILE` proves it without a
+    ledger. The ledger never holds the key.
     """
     from lockstep.adapters import signing
     from lockstep.core.certificate import canonical, envelope
@@ -115,7 +118,10 @@ def _beside_ledger(pipeline: str, document: Document) -> list[str]:
 
 
 def _erased_since(document: Document) -> list[str]:
-    """Lists what erasures took out of the certified batches. A certificate says what was committed, not what is there."""
+    """Lists the rows that erasures removed from the certified batches.
+
+    A certificate says what was committed, not what is still there.
+    """
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger import erasures
 
@@ -136,7 +142,7 @@ def _conclusion(document: Document) -> str:
 
 
 def _read(file: str) -> tuple[bytes, dict[str, Any]]:
-    """The file's bytes and what they say, of a certificate's shape."""
+    """Returns the file's bytes, and the statement in them, which has a certificate's shape."""
     try:
         text = Path(file).read_bytes()
         read = json.loads(text)

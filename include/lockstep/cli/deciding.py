@@ -1,4 +1,4 @@
-"""Commands for decisions, with a reason that the ledger keeps. Another one tidies: `reap`."""
+"""Defines the commands for decisions, with a reason that the ledger keeps, and `reap`, which tidies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ To = Annotated[str, typer.Option("--to", help="latest, PARTITION:OFFSET, or an I
 
 
 def pause(name: Name, reason: MaybeReason = None, as_json: AsJson = False) -> None:
-    """Stop new batches; an unfinished one may still end."""
+    """Stop new batches. An unfinished one may still end."""
     from lockstep.steps import decisions
 
     pipeline = folders.load(name).pipeline
@@ -50,7 +50,7 @@ def unpause(name: Name, reason: MaybeReason = None, as_json: AsJson = False) -> 
 
 
 def abandon(batch_id: BatchId, reason: Reason, as_json: AsJson = False) -> None:
-    """End a batch without a commit; its offsets are free again."""
+    """End a batch without a commit. Its offsets are free again."""
     from lockstep.steps import decisions
 
     with ledger() as conn:
@@ -62,7 +62,7 @@ def abandon(batch_id: BatchId, reason: Reason, as_json: AsJson = False) -> None:
 def accept_loss(
     name: Name, partition: Partition, from_offset: From, until_offset: Until, reason: Reason, as_json: AsJson = False
 ) -> None:
-    """Record deleted offsets as lost, and go on behind them."""
+    """Record deleted offsets as lost, and continue behind them."""
     from lockstep.core.offsets import OffsetRange, TopicPartition
     from lockstep.steps import decisions
 
@@ -94,7 +94,7 @@ def accept_loss(
 
 
 def skip(name: Name, to: To, reason: Reason, as_json: AsJson = False) -> None:
-    """Move the live position forward; what it leaves behind can be filled."""
+    """Move the live position forward. The skipped offsets can be filled later."""
     from lockstep.steps.skip import skip as move
 
     pipeline = folders.load(name).pipeline
@@ -123,7 +123,7 @@ def skip(name: Name, to: To, reason: Reason, as_json: AsJson = False) -> None:
 def retire(
     name: Name, reason: Reason, partition: OnePartition = None, start: StartOf = "truncation", as_json: AsJson = False
 ) -> None:
-    """Close streams of a log that is gone; begin today's log."""
+    """Close streams of a log that is gone. Begin today's log."""
     from lockstep.steps.retire import retire as close
 
     pipeline = folders.load(name).pipeline
@@ -158,7 +158,10 @@ def _start_of(start: str) -> Any:
 
 
 def reap(as_json: AsJson = False) -> None:
-    """Drop what dead attempts staged and partitions that replays emptied; merge old coverage; empty old rejects."""
+    """Drop staging tables of dead attempts and partitions that replays emptied. Merge old coverage.
+
+    Empty old rejects.
+    """
     from lockstep.steps.reap import drop_empty_partitions
     from lockstep.steps.reap import reap as drop
     from lockstep.steps.upkeep import upkeep

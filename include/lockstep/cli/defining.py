@@ -1,4 +1,4 @@
-"""`new` and `check`: a pipeline's folder is laid out, and definitions are looked at before anything runs."""
+"""Defines `new`, which creates a pipeline's folder, and `check`, which checks definitions without running anything."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COLUMNS = "id string, at timestamp"
 
 
 class FormatName(StrEnum):
-    """The formats of which `new` can write a definition that works as it is; `Custom` needs a decoder first."""
+    """The formats for which `new` writes a definition that works at once. `Custom` would first need a decoder."""
 
     JSON = "json"
     AVRO = "avro"
@@ -168,7 +168,7 @@ def check(name: OneName = None, as_json: AsJson = False) -> None:
 
 
 def _limits(pipeline: Pipeline) -> str:
-    """Formats what one record may be, and how long rejects keep their bytes."""
+    """Describes the limits of one record, and how long rejects keep their bytes."""
     days = pipeline.reject_retention
     kept = f"; rejects keep their bytes for {days} days" if days else ""
     return f"one record: {pipeline.record_limits.shown}{kept}"
@@ -210,7 +210,10 @@ def target_columns(folder: PipelineFolder, engine: SparkEngine | None) -> Sequen
 
 
 def _doubts(folder: PipelineFolder, engine: SparkEngine | None, place: str) -> list[str]:
-    """Lists what the transforms take from elsewhere than their records, by their source and by Spark's plan of them."""
+    """Lists the values that the transforms take from elsewhere than their records.
+
+    Finds them in the source and in Spark's plan.
+    """
     if engine is None or folder.transform is None or folder.pipeline.nondeterministic:
         return []
     found = list(doubts(folder.transform))
@@ -246,7 +249,7 @@ def _texts(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _write(folder: Path, texts: dict[str, str]) -> None:
-    """All files or none: the folder gets its name when it is whole."""
+    """Writes all files or none. The folder gets its name when it is complete."""
     half = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(half, ignore_errors=True)
     try:

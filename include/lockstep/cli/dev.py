@@ -1,4 +1,4 @@
-"""`lockstep dev`: the embedded stack, its topics and its records."""
+"""Defines `lockstep dev`: the embedded stack, its topics and its records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def up(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Start what is not running; leave alone what is."""
+    """Start the servers that are not running. Leave the others alone."""
     from lockstep.dev import switch
 
     running = switch.up(_home(), _progress, with_airflow=airflow, with_spark=spark_connect)
@@ -51,7 +51,7 @@ def up(
 def down(
     airflow: Annotated[bool, typer.Option("--airflow", help="Airflow alone.")] = False, as_json: AsJson = False
 ) -> None:
-    """Stop what was started here; the data stay."""
+    """Stop the servers that were started here. Their data stay."""
     from lockstep.dev import switch
 
     stopped = switch.down(_home(), _progress, only_airflow=airflow)

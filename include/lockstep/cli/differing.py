@@ -1,4 +1,4 @@
-"""Tables that differ from their definitions, as the ledger's database shows them."""
+"""Finds tables that differ from their definitions, as the ledger's database shows them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def differences_of(looked: Sequence[tuple[PipelineFolder, Sequence[Sequence[Column]]]]) -> dict[str, list[str]]:
     """Returns, by pipeline, the differences over which a batch would be refused.
 
-    The database is asked once, and not at all where it is away. Tables that are missing have no differences yet.
+    Asks the database once, or not at all if it is away. Tables that are missing have no differences yet.
     """
     from lockstep.steps import evolve
 

@@ -1,4 +1,4 @@
-"""`doctor`: the surroundings of a pipeline, each finding with its reason and its remedy."""
+"""Defines `doctor`, which shows faults of a pipeline's surroundings, each with its reason and its remedy."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Production = Annotated[
 
 
 def doctor(name: OneName = None, as_json: AsJson = False, production: Production = False) -> None:
-    """Look at what pipelines rest on: broker, topic, database, ledger, versions.
+    """Check the systems that pipelines rest on: broker, topic, database, ledger, versions.
 
-    Exit 0 when there is no problem; warnings are allowed.
+    Exits 0 if there is no problem. Warnings are allowed.
     """
     from lockstep.adapters.machine_facts import machine_facts
     from lockstep.steps.doctor import Places
@@ -80,7 +80,7 @@ def _say_missing(report: Report, machine: MachineFacts, *, as_json: bool) -> Non
 
 
 def _all() -> tuple[list[PipelineFolder], list[Refusal]]:
-    """Every pipeline that loads, and why the others do not."""
+    """Returns every pipeline that loads, and the refusals of the others."""
     loaded: list[PipelineFolder] = []
     broken: list[Refusal] = []
     for each in folders.names():

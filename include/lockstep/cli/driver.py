@@ -1,4 +1,4 @@
-"""Reads which Airflow task has submitted this Spark driver, and answers it. Both go by the environment alone."""
+"""Reads which Airflow task has submitted this Spark driver, and answers it. Both use the environment alone."""
 
 from __future__ import annotations
 
@@ -20,13 +20,19 @@ RETRY, ANSWER = "LOCKSTEP_RETRY", "LOCKSTEP_ANSWER"
 
 
 def live_with_holder() -> None:
-    """From now on this process ends with the task that started it; without one it lives by itself."""
+    """Ends this process from now on when the task ends that started it.
+
+    Does nothing if no task did.
+    """
     if holder := os.environ.get(HOLDER):
         end_with(holder)
 
 
 def caller(*, in_one_process: bool = False) -> Caller:
-    """The Airflow run that submitted us, by the variables that Airflow gives its tasks; else this very process."""
+    """Returns the Airflow run that submitted us, by the variables that Airflow gives its tasks.
+
+    Returns this very process if there is no such run.
+    """
     dag_id, run_id = os.environ.get("AIRFLOW_CTX_DAG_ID"), os.environ.get("AIRFLOW_CTX_DAG_RUN_ID")
     if not dag_id or not run_id:
         return Caller(this_owner())
@@ -42,7 +48,10 @@ def caller(*, in_one_process: bool = False) -> Caller:
 
 
 def answer(outcome: Outcome) -> int:
-    """The task reads it in the file that it has named; a person reads it on standard output, and the exit code."""
+    """Reports the outcome: to a task in the file that it has named, to a person on standard output.
+
+    Returns the exit code.
+    """
     say(f"{outcome.state}: {outcome.reason}")
     if place := os.environ.get(ANSWER):
         Path(place).write_text(json.dumps(asdict(outcome)), encoding="utf-8")
@@ -51,6 +60,6 @@ def answer(outcome: Outcome) -> int:
 
 
 def say(line: str) -> None:
-    """One line into the task's log, at once."""
+    """Writes one line into the task's log, at once."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

@@ -1,4 +1,7 @@
-"""`erase`: a person's key is taken out of what the pipeline has written, and its records stay out."""
+"""Defines `erase`, which removes a person's key from everything that the pipeline has written.
+
+The key's records stay out from then on.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ Preview = Annotated[bool, typer.Option("--preview", help="Show how much it is; c
 def erase(
     name: Name, key: Key, reason: Reason, column: Column = None, preview: Preview = False, as_json: AsJson = False
 ) -> None:
-    """Take every row, reject and total of one key out; its records in Kafka stay out from then on.
+    """Remove every row, reject and total of one key. Its records in Kafka stay out from then on.
 
     The decision is kept without the key, and `verify` says what was erased. Batches under way are abandoned. Write the
     reason without the key.

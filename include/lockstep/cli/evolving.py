@@ -1,4 +1,7 @@
-"""`migrate NAME --propose` and `--apply`: tables follow their definitions, and a person sees each change first."""
+"""Defines `migrate NAME --propose` and `--apply`, which change tables to their definitions.
+
+A person sees each change first.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +105,10 @@ def apply(folder: PipelineFolder, digest: str, why: str, only: Sequence[str], *,
 
 
 def compared(conn: connection, folder: PipelineFolder) -> Proposal | None:
-    """Returns the difference between a definition and its tables beside the ledger, or None where Spark must be asked."""
+    """Returns the difference between a definition and its tables in the ledger's database.
+
+    Returns None if Spark must be asked.
+    """
     from lockstep.steps import evolve
 
     pipeline = folder.pipeline
@@ -112,7 +118,7 @@ def compared(conn: connection, folder: PipelineFolder) -> Proposal | None:
 
 
 def say_differences(proposal: Proposal) -> None:
-    """Prints what differs, with the command that shows the changes."""
+    """Prints the differences, with the command that shows the changes."""
     for each in proposal.differences:
         say(f"{proposal.pipeline}: {each}")
     if proposal.differences:
@@ -135,5 +141,5 @@ def _say_proposal(proposal: Proposal, only: Sequence[str]) -> None:
 
 
 def _decoded(folder: PipelineFolder) -> Sequence[Sequence[Any]]:
-    """Returns the columns that reach each target. A transform is asked by a Spark of our own."""
+    """Returns the columns that reach each target. A transform runs on a Spark of our own."""
     return target_columns(folder, trial_engine(folder))

@@ -1,4 +1,4 @@
-"""`dev topic` and `dev produce`: topics of the embedded broker, and what stands on them."""
+"""Defines `dev topic` and `dev produce`, for topics of the embedded broker and records on them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def topic(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a topic; leave alone one that is there."""
+    """Make a topic. Leave an existing one alone."""
     from lockstep.dev.topics import make_topic
 
     pipeline, topic_name = _subject(name)
@@ -75,7 +75,7 @@ def produce(
     up_to: Annotated[bool, typer.Option("--up-to", help="Only until the topic holds that many.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put a file's lines on a topic; or sample data, for orders and clicks."""
+    """Put a file's lines on a topic, or sample data for orders and clicks."""
     if source is None:
         if key is not None:
             raise typer.BadParameter("sample data have keys of their own; --key goes with --from", param_hint="--key")
@@ -142,7 +142,7 @@ def _without_keys(pipeline: Pipeline, column: str) -> dict[str, str]:
 
 
 def _progress() -> Progress:
-    """Returns a bar on standard error, and nothing where that is no terminal."""
+    """Returns a progress bar on standard error. It shows nothing if that is no terminal."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -151,7 +151,7 @@ def _progress() -> Progress:
 
 
 def _subject(name: str) -> tuple[Pipeline | None, str]:
-    """Returns the pipeline of that name with its topic, or the topic itself. A broken definition is refused as such."""
+    """Returns the pipeline of that name with its topic, or the topic itself. Refuses a broken definition."""
     if name in folders.names():
         pipeline = folders.load(name).pipeline
         return pipeline, pipeline.topic

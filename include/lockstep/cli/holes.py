@@ -1,4 +1,7 @@
-"""`holes`: what no batch covers, and, explained, why some offsets that are covered hold no record."""
+"""Defines `holes`, which lists uncovered offsets.
+
+With --explain, it also says why some covered offsets hold no record.
+"""
 
 from __future__ import annotations
 

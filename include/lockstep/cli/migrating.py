@@ -1,4 +1,4 @@
-"""`migrate`: the ledger comes to this version, and a target follows its definition."""
+"""Defines `migrate`, which brings the ledger to this version, and a target to its definition."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def migrate(
     column: OnlyColumns = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring the ledger to this version; with NAME, its target."""
+    """Bring the ledger to this version, and with NAME its target."""
     from lockstep.ledger import migrate as migrations
 
     evolving.refuse_odd_call(name, propose=propose, apply=apply, why=reason, only=column)
@@ -71,7 +71,7 @@ def _migrate_target(folder: PipelineFolder, *, as_json: bool) -> None:
 
 
 def _make_targets(conn: connection, folder: PipelineFolder) -> list[str]:
-    """The tables, or the folder, that the results go to, in whichever store they live."""
+    """Makes the tables, or the folder, of the results in whichever store they live. Returns their names."""
     from lockstep.ledger import migrate as migrations
 
     if folder.pipeline.store is None:

@@ -21,7 +21,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stand
 
 
 def show(document: Any, as_json: bool, for_people: Callable[[], None]) -> None:
-    """The answer, in the form that was asked for."""
+    """Prints the answer in the form that the caller has chosen."""
     if as_json:
         print_json(document)
     else:
@@ -29,17 +29,20 @@ def show(document: Any, as_json: bool, for_people: Callable[[], None]) -> None:
 
 
 def print_json(document: Any) -> None:
-    """One JSON document on standard output."""
+    """Prints one JSON document on standard output."""
     sys.stdout.write(json.dumps(document, default=plain, indent=2, ensure_ascii=False) + "\n")
 
 
 def say(line: str) -> None:
-    """One line for a person, or several that the command itself breaks."""
+    """Prints one line for a person, or several that the command itself breaks."""
     sys.stdout.write("\n".join(map(printable, line.split("\n"))) + "\n")
 
 
 def printable(text: str) -> str:
-    """Text of one line: what a terminal would obey, and what turns the reading order, is written out."""
+    """Returns the text of one line.
+
+    Writes out characters that a terminal would obey, and those that change the reading order.
+    """
     return text if text.isprintable() else "".join(c if c.isprintable() else _named(c) for c in text)
 
 
@@ -48,18 +51,18 @@ def _named(character: str) -> str:
 
 
 def say_warnings(warnings: Iterable[dict[str, Any]]) -> None:
-    """Each on a line of standard error, with the next command."""
+    """Prints each warning on a line of standard error, with the next command."""
     for warning in warnings:
         sys.stderr.write(printable(f"warning: {warning['message']}.  Next: {warning['next']}") + "\n")
 
 
 def line_width(widest: int = UNLIMITED) -> int:
-    """Returns how long a printed line may be: at most the terminal's width, and no limit for a file or a pipe."""
+    """Returns the maximum length of a printed line: the terminal's width, or no limit for a file or pipe."""
     return min(shutil.get_terminal_size().columns, widest) if sys.stdout.isatty() else UNLIMITED
 
 
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Rows under their names; columns that end in `>` are numbers, and stand on the right."""
+    """Prints rows under their column names. Columns that end in `>` are numbers, aligned to the right."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -77,7 +80,7 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def cell(value: Any) -> str:
-    """A value as a person reads it: times to the second, in UTC; what does not apply is a dash."""
+    """Formats a value for a person: times to the second in UTC, and a dash for a missing value."""
     match value:
         case None | [] | ():
             return "-"
@@ -94,7 +97,10 @@ def cell(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    r"""Converts values that JSON lacks: times to ISO 8601 in UTC, decimals to exact strings, bytes to text or `\\x` and hex."""
+    r"""Converts values that JSON lacks.
+
+    Times become ISO 8601 in UTC, decimals exact strings, and bytes text or `\\x` and hex.
+    """
     match value:
         case datetime():
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -107,7 +113,7 @@ def plain(value: Any) -> Any:
 
 
 def text_of(value: bytes) -> str:
-    """Bytes as they read, or as Postgres writes them where they are no text."""
+    """Returns bytes as text, or in Postgres's hexadecimal form if they are no text."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -115,12 +121,12 @@ def text_of(value: bytes) -> str:
 
 
 def offsets(document: dict[str, Any]) -> str:
-    """A range as the log's readers write it."""
+    """Formats a range in half-open notation, as `[from, until)`."""
     return f"[{document['from_offset']}, {document['until_offset']})"
 
 
 def range_document(item: StreamRange) -> dict[str, Any]:
-    """A stream's offsets as JSON."""
+    """Returns a stream's offsets as JSON."""
     where = item.offsets.topic_partition
     return {
         "topic": where.topic,
@@ -131,7 +137,7 @@ def range_document(item: StreamRange) -> dict[str, Any]:
 
 
 def print_run(document: dict[str, Any]) -> None:
-    """Prints what `plan` and `run` did: the decision, and each batch with its ranges."""
+    """Prints the result of `plan` or `run`: the decision, and each batch with its ranges."""
     batches = document.get("batches", [document] if document.get("batch") else [])
     for batch in batches:
         print_batch(batch)
@@ -143,7 +149,7 @@ def print_run(document: dict[str, Any]) -> None:
 
 
 def print_batch(batch: dict[str, Any]) -> None:
-    """One batch on a line, its ranges below."""
+    """Prints one batch on a line, with its ranges below."""
     parts = [f"batch {batch['batch']}", batch.get("lane"), batch.get("state")]
     if batch.get("state") == "committed":
         parts.append(f"{batch['rows_written']} written, {batch['rows_rejected']} rejected")
@@ -155,7 +161,7 @@ def print_batch(batch: dict[str, Any]) -> None:
 
 
 def print_ranges(ranges: Sequence[dict[str, Any]]) -> None:
-    """Ranges, one on a line, with what became of them where that is known."""
+    """Prints ranges, one on a line, with their counts if these are known."""
     counted = [name for name in ("delivered", "written", "rejected", "filtered") if any(name in r for r in ranges)]
     if ranges:
         say_table(

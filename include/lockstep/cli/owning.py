@@ -1,4 +1,4 @@
-"""`hand-over`: one pipeline's table becomes another one's, with a reason that the ledger keeps."""
+"""Defines `hand-over`, which gives one pipeline's table to another one, with a reason that the ledger keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`doctor --production`: the deployment as this machine, this environment and the database show it."""
+"""Defines the part of `doctor --production` that looks at this machine, this environment and the database."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DAGS_FOR = ("dags_for", "history_dag_for")
 
 
 def production_facts(report: Report, machine: MachineFacts, environ: Environ = os.environ) -> ProductionFacts:
-    """Gathers what can be seen from here; a server that is away is the doctor's finding."""
+    """Gathers the facts that are visible from here. A server that is away is the doctor's finding."""
     login, excess, standbys, postgres = _of_database()
     options, kafka = _of_kafka()
     key = environ.get(SIGNING_KEY)
@@ -67,7 +67,7 @@ def production_facts(report: Report, machine: MachineFacts, environ: Environ = o
 
 
 def without_approvers(dags: Path) -> list[str]:
-    """Names the DAG files that make a history DAG whose approvers nobody has named."""
+    """Names the DAG files that make a history DAG without naming its approvers."""
     found = []
     for file in sorted(dags.glob("*.py")):
         with suppress(SyntaxError, UnicodeDecodeError):
@@ -80,7 +80,7 @@ def without_approvers(dags: Path) -> list[str]:
 
 
 def open_files(environ: Environ, project: Path) -> dict[str, str]:
-    """Lists files with secrets that accounts besides their owner may read, with their modes."""
+    """Lists files with secrets that accounts other than their owner may read, with their modes."""
     files = {Path(environ[name]) for name in PATHS if environ.get(name) and not environ[name].lstrip().startswith("{")}
     with suppress(Refusal):
         files |= {Path(path) for path in _paths_of_keys()}
@@ -99,7 +99,7 @@ def open_files(environ: Environ, project: Path) -> dict[str, str]:
 
 
 def locks_without_hashes(project: Path) -> list[str]:
-    """Names the requirement locks in which a package stands without the hash of its files."""
+    """Names the requirement locks that have a package without the hash of its files."""
     found = []
     for lock in sorted(project.glob("requirements*.txt")):
         entries = lock.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
@@ -166,7 +166,7 @@ def _far(hosts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _project() -> Path:
-    """The folder that pipelines, DAGs and locks stand in."""
+    """Returns the folder that holds pipelines, DAGs and locks."""
     with suppress(Refusal):
         root = folders.root()
         if root.parent.name == "include":

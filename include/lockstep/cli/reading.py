@@ -1,4 +1,4 @@
-"""Commands that read the ledger: `status`, `batches`, `batch`, and `verify`, which proves it again."""
+"""Defines the commands that read the ledger: `status`, `batches`, `batch`, and `verify`, which proves it again."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def status(name: OneName = None, as_json: AsJson = False) -> None:
 
 
 def batches(name: Name, last: Last = None, as_json: AsJson = False) -> None:
-    """Tell a pipeline's history, the newest batch last."""
+    """Show a pipeline's history, the newest batch last."""
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger import reading
 
@@ -63,7 +63,7 @@ def batches(name: Name, last: Last = None, as_json: AsJson = False) -> None:
 
 
 def batch(batch_id: BatchId, as_json: AsJson = False) -> None:
-    """Tell one batch: ranges, attempts, verdict, timings."""
+    """Show one batch: ranges, attempts, verdict, timings."""
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger import reading
 
@@ -83,11 +83,11 @@ def verify(
 ) -> None:
     """Prove the promises again, and say how far.
 
-    Compares the ledger with itself, and the target's coordinates with the ledger: which rows are there, and of which
-    batch. With --deep, reads Kafka again. Each record then has its rows or its reject, once (coordinates), and the rows
-    hold what the record decodes to (contents). Not compared: what a transform makes, and what Kafka no longer holds.
-    The last line names what was compared with what. Refuses a definition that is not the ledger's. With --certificate,
-    proves that file instead: by its key alone, and with NAME by the ledger, too.
+    Compares the ledger with itself, and the target's coordinates with the ledger: the rows, and the batch of each. With
+    --deep, reads Kafka again. Each record then has its rows or its reject, once (coordinates), and the rows hold what
+    the record decodes to (contents). Not compared: what a transform makes, and what Kafka no longer holds. The last
+    line names the compared sides. Refuses a definition that is not the ledger's. With --certificate, proves that file
+    instead: by its key alone, and with NAME by the ledger, too.
     """
     if certificate is not None:
         certifying.prove(certificate, public_key, name, as_json)
@@ -130,7 +130,10 @@ def verify(
 
 
 def _status_or_error(conn: connection, kafka: Broker, name: str, now: datetime) -> Document:
-    """One pipeline's mistake does not hide the others; a system that is away concerns them all."""
+    """Returns a pipeline's status, or its error, so that one mistake does not hide the other pipelines.
+
+    Raises `Unreachable`, because a system that is away concerns them all.
+    """
     from lockstep.steps.status import status as ask
 
     try:
@@ -147,7 +150,7 @@ def _say_each_status(found: list[Document]) -> None:
 
 
 def say_status(document: Document) -> None:
-    """A pipeline's streams as a table, with what is unfinished, asked for and to be feared."""
+    """Prints a pipeline's streams as a table, with unfinished batches, open requests and warnings."""
     if "error" in document:
         say(f"{document['pipeline']}  {document['error']}  Next: {document['next']}")
         return

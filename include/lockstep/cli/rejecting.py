@@ -1,4 +1,4 @@
-"""`rejects`: what was refused and why, and all of it run again under today's code."""
+"""Defines `rejects`, which lists refused records with the reasons, and runs them again under today's code."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ def rejects(
 ) -> None:
     """List rejects with their reasons, or run them again.
 
-    --redrive is a replay of every segment that holds such a reject: rows out, rows in, the position untouched. What passes
-    today's code and suite is a reject no more, and what does not stays with today's reason.
+    --redrive replays every segment that holds such a reject: its old rows go, new rows come, and the position stays. A
+    record that passes today's code and suite is no reject any more. One that does not pass stays a reject, with today's
+    reason.
     """
     if redrive:
         if limit is not None:
@@ -62,7 +63,7 @@ def rejects(
 
 
 def _again(name: str, partition: int | None, batch: int | None, reason: str | None, how: How, *, preview: bool) -> None:
-    """Runs the segments again; what cannot be read again is said before, what is left of the rejects behind."""
+    """Runs the segments again. Names rejects that cannot be read again before it, and the remaining ones after it."""
     from lockstep.steps import redrive
 
     found: list[redrive.Redrive] = []
@@ -111,7 +112,10 @@ def _listed(name: str, partition: int | None, batch: int | None, limit: int) -> 
 
 
 def preview_of(begin: bytes | memoryview | None, size: int | None) -> str | None:
-    """The beginning of a record's bytes as one printable line: what a terminal would obey is written out."""
+    """Returns the beginning of a record's bytes as one printable line.
+
+    Writes out characters that a terminal would obey.
+    """
     if begin is None:
         return None
     raw, cut = bytes(begin), size is not None and size > len(begin)

@@ -1,4 +1,4 @@
-"""`replay` and `fill`: offsets behind the position are done again, or for the first time."""
+"""Defines `replay` and `fill`, which read offsets behind the position again, or for the first time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def replay(
     retry: Retry = False,
     as_json: AsJson = False,
 ) -> None:
-    """Do covered offsets again under today's code: old rows out, new rows in, the position untouched."""
+    """Read covered offsets again under today's code. Old rows go, new rows come, and the position stays."""
     if batch is not None:
         if from_ or until or request:
             raise typer.BadParameter("a batch is a bound of its own", param_hint="--batch")
@@ -77,7 +77,7 @@ def fill(
     retry: Retry = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read what was skipped, or lies before the start, while the live lane goes on."""
+    """Read offsets that were skipped, or lie before the start, while the live lane continues."""
     wanted = None if request else _wanted("fill", from_, until, partition, preview=preview)
     how = How(Caller(this_owner(), take_over=take_over, retry=retry), wait, as_json)
     do(name, "fill", how, lambda folder, at: _asked(folder, at, "fill", wanted or request, reason), preview=preview)
@@ -85,7 +85,7 @@ def fill(
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """The way a request's batches are run: by whom, how long to wait for others, and how to report."""
+    """The way to run a request's batches: the caller, the longest wait for others, and the reports."""
 
     caller: Caller
     wait: float
@@ -94,7 +94,7 @@ class How:
 
 @dataclass(slots=True)
 class _HowFar:
-    """Says each step with the share of the offsets that is behind it."""
+    """The report of each step, with the share of the offsets that is done."""
 
     tell: Callable[[str], None]
     total: int
@@ -116,9 +116,9 @@ def do(
     preview: bool = False,
     adds: Callable[[Surroundings], dict[str, Any]] = lambda _: {},
 ) -> dict[str, Any]:
-    """Writes the request down, says what it means, does or previews its batches, and says what came of it.
+    """Records the request and says what it means. Does or previews its batches, and prints the result.
 
-    `adds` is asked at the end for what else the answer holds.
+    `adds` is called at the end for further parts of the answer.
     """
     folder, at = load(name), surroundings()
     asked = asks(folder, at)
@@ -200,7 +200,7 @@ def _batches(reports: list[Report]) -> dict[str, Any]:
 
 
 def _means(pipeline: Pipeline, lane: str) -> str:
-    """Says what a fill is, or what a replay does to written rows, for each target where there are several."""
+    """Says what a fill is, or what a replay does to written rows. Names each target if there are several."""
     from lockstep.targets import FILL_MEANS, replay_means
 
     if lane == "fill":

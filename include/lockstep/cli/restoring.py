@@ -1,4 +1,4 @@
-"""`restored`: what a person runs after a failover or a restore, before the pipeline goes on."""
+"""Defines `restored`, which a person runs after a failover or a restore, before the pipeline continues."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def restored(
     preview: ShowOnly = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say that the ledger was restored or failed over: name what is gone, and draw no number twice."""
+    """Record that the ledger was restored or failed over: name what is gone, and draw no number twice."""
     from lockstep.steps.restored import restored as compare
 
     if reason is None and not preview:

@@ -1,4 +1,4 @@
-"""`plan` and `run`: the live lane on the command line."""
+"""Defines `plan` and `run`: the live lane on the command line."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def plan(
     retry: Retry = False,
     as_json: AsJson = False,
 ) -> None:
-    """Plan the next live batch and write it down; `run` picks it up."""
+    """Plan the next live batch and record it. `run` then does it."""
     from lockstep.steps.plan import plan as plan_step
     from lockstep.steps.warn import known_partitions, warn
 
@@ -99,7 +99,7 @@ def run(
 
 
 def report_document(report: Report) -> dict[str, Any]:
-    """One batch as JSON."""
+    """Returns one batch as JSON."""
     ranges = [row._asdict() for row in report.ranges]
     lane, state = (ranges[0]["lane"], ranges[0]["state"]) if ranges else (None, None)
     for row in ranges:
@@ -129,7 +129,7 @@ def decision_document(decision: Decision) -> dict[str, Any]:
 
 
 def _finish(decision: Decision, document: dict[str, Any], *, as_json: bool) -> None:
-    """Says what happened; Blocked ends as a refusal whose one line is the reason and the next command."""
+    """Prints the result. Raises a refusal for Blocked, with the reason and the next command on its one line."""
     if isinstance(decision, Blocked):
         if as_json:
             output.print_json(document)

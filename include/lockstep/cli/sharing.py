@@ -1,4 +1,4 @@
-"""Two definitions that name one table: found in the ledger where it can be reached, and in the folder of pipelines."""
+"""Finds definitions that name one table: in the ledger if it answers, and in the folder of pipelines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def definitions() -> list[Pipeline]:
-    """Loads every definition of the folder; one that does not load is left out, for its own check names its faults."""
+    """Loads every definition of the folder. Leaves out broken ones, because their own check names the faults."""
     found = []
     for name in folders.names():
         with suppress(Refusal):
@@ -31,7 +31,7 @@ def definitions() -> list[Pipeline]:
 def conflicts_of(pipelines: Sequence[Pipeline], known: Sequence[Pipeline]) -> dict[str, list[Conflict]]:
     """Returns the conflicts about each pipeline's tables, against the definitions `known` and the ledger.
 
-    The ledger's word counts more than another definition's. The ledger is asked once, and not at all where it is away.
+    The ledger overrides another definition. It is asked once, or not at all if it is away.
     """
     recorded = _recorded(pipelines)
     return {pipeline.name: _of(pipeline, known, *recorded.get(pipeline.name, ({}, set()))) for pipeline in pipelines}
@@ -49,7 +49,7 @@ def _of(
 
 
 def _recorded(pipelines: Sequence[Pipeline]) -> Recorded:
-    """Returns what the ledger says of each pipeline: conflicts, and tables of its own. Empty where it cannot be asked."""
+    """Returns the ledger's records of each pipeline: conflicts, and tables of its own. Empty if it does not answer."""
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger import owners
 

@@ -45,12 +45,12 @@ def targets_dsn() -> str | None:
 
 
 def kafka() -> str:
-    """The broker's bootstrap servers."""
+    """Returns the broker's bootstrap servers."""
     return os.environ.get("LOCKSTEP_KAFKA") or _of_stack("kafka", "LOCKSTEP_KAFKA", "Kafka broker")
 
 
 def spark_remote() -> str | None:
-    """A Spark that is warm already, as SPARK_REMOTE takes it; None where a run starts its own."""
+    """Returns the address of a warm Spark, as SPARK_REMOTE takes it, or None if a run starts its own."""
     if given := os.environ.get("SPARK_REMOTE"):
         return given
     from lockstep.dev import stack
@@ -60,9 +60,9 @@ def spark_remote() -> str | None:
 
 
 def kafka_options() -> KafkaOptions:
-    """The client options of LOCKSTEP_KAFKA_CONFIG: a JSON object, or the path of a file that holds one.
+    """Returns the client options of LOCKSTEP_KAFKA_CONFIG: a JSON object, or the path of a file with one.
 
-    The files that they name are read here, so that whoever is given the options needs none.
+    The files that they name are read here, so that the receiver of the options needs none.
     """
     from lockstep.core.kafka_options import kafka_options
 
@@ -70,7 +70,7 @@ def kafka_options() -> KafkaOptions:
 
 
 def registry() -> Registry | None:
-    """The schema registry of LOCKSTEP_REGISTRY with the client options of LOCKSTEP_REGISTRY_CONFIG; None without one."""
+    """Returns the schema registry of LOCKSTEP_REGISTRY with the client options of LOCKSTEP_REGISTRY_CONFIG, or None."""
     from lockstep.core.registry import registry
 
     address = os.environ.get("LOCKSTEP_REGISTRY", "").strip()
@@ -78,14 +78,17 @@ def registry() -> Registry | None:
 
 
 def broker() -> Broker:
-    """The broker, not asked anything yet."""
+    """Returns the broker. Sends no request yet."""
     from lockstep.adapters.kafka import Broker
 
     return Broker(kafka(), kafka_options())
 
 
 def surroundings() -> Surroundings:
-    """Opens what the steps work with, over a ledger of this code's version. Asks the broker nothing yet."""
+    """Opens the systems that the steps work with, over a ledger of this code's version.
+
+    Sends the broker no request yet.
+    """
     from lockstep.ledger.migrate import require_migrated
     from lockstep.steps.surroundings import Surroundings
 
@@ -95,7 +98,10 @@ def surroundings() -> Surroundings:
 
 
 def engine_for(folder: PipelineFolder, at: Surroundings) -> Engine:
-    """Returns the engine of a pipeline's batches: this process for small ones, else Spark, a warm one if there is one."""
+    """Returns the engine of a pipeline's batches.
+
+    It is this process for small batches, else Spark: a warm one if there is one.
+    """
     from lockstep.adapters.driver_first import OFFSETS, DriverFirst
 
     def driver() -> Driver:
@@ -120,14 +126,14 @@ def engine_for(folder: PipelineFolder, at: Surroundings) -> Engine:
 
 
 def stores() -> dict[str, str]:
-    """The addresses of other stores, by name: what LOCKSTEP_STORE_NAME holds."""
+    """Returns the addresses of other stores, by name, as LOCKSTEP_STORE_NAME holds them."""
     from lockstep.core.stores import PREFIX
 
     return {name.removeprefix(PREFIX): value for name, value in os.environ.items() if name.startswith(PREFIX)}
 
 
 def results_elsewhere(pipeline: Pipeline) -> Results | None:
-    """The place of results that move apart from the offsets; None where one transaction moves both."""
+    """Returns the place of results that move apart from the offsets, or None if one transaction moves both."""
     from lockstep.core.guarantees import Delivered
     from lockstep.targets.stores import results_of
 
@@ -136,7 +142,7 @@ def results_elsewhere(pipeline: Pipeline) -> Results | None:
 
 @contextmanager
 def database() -> Iterator[connection]:
-    """A connection to the ledger's database, whatever is in it."""
+    """Opens a connection to the ledger's database, whatever its contents are."""
     from lockstep.adapters.postgres import connect
 
     conn = connect(dsn())
@@ -148,7 +154,7 @@ def database() -> Iterator[connection]:
 
 @contextmanager
 def ledger() -> Iterator[connection]:
-    """A connection to a ledger of this code's version."""
+    """Opens a connection to a ledger of this code's version."""
     from lockstep.ledger.migrate import require_migrated
 
     with database() as conn:

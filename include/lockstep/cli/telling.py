@@ -1,4 +1,4 @@
-"""`hours`: which hours are complete, and what proves each."""
+"""Defines `hours`, which lists the complete hours and the proof of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Last = Annotated[int, typer.Option(help="Only the newest so many.", min=1)]
 def hours(name: Name, last: Last = 24, as_json: AsJson = False) -> None:
     """List the hours that are complete: every record of them is in the table.
 
-    Those that are complete by now are written down first; without Airflow nothing else does it.
+    Records those that are complete by now first. Without Airflow, no other command does that.
     """
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger import hours as kept
@@ -70,5 +70,5 @@ def _say_hours(document: Document) -> None:
 
 
 def _batches(ids: list[int]) -> str:
-    """`7`, `7 to 12`, or a dash where nothing came."""
+    """Formats batches as `7`, `7 to 12`, or a dash if there are none."""
     return "-" if not ids else str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"

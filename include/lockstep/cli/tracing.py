@@ -1,4 +1,4 @@
-"""`lineage` and `blame`: from an offset to its batch and rows, and from a row back to its offset."""
+"""Defines `lineage`, from an offset to its batch and rows, and `blame`, from a row back to its offset."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Table = Annotated[
 
 
 def lineage(name: Name, partition: Partition, offset: Offset, as_json: AsJson = False) -> None:
-    """Tell what became of one record: its batch, attempt and rows."""
+    """Show the outcome of one record: its batch, attempt and rows."""
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger import tracing
 
@@ -53,7 +53,7 @@ def lineage(name: Name, partition: Partition, offset: Offset, as_json: AsJson = 
 
 
 def blame(name: Name, key: Key, target: Table = None, as_json: AsJson = False) -> None:
-    """Tell which record a row comes from, by the target's key."""
+    """Show the record that a row comes from, by the target's key."""
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger import tracing
     from lockstep.targets.warehouse import Warehouse
@@ -77,7 +77,10 @@ def blame(name: Name, key: Key, target: Table = None, as_json: AsJson = False) -
 
 
 def _keyed(pipeline: Pipeline, table: str | None) -> Pipeline:
-    """The pipeline as the target of this name sees it; without a name, as the first target that has a key."""
+    """Returns the pipeline with only the target of this name.
+
+    Without a name, takes the first target with a key, else the first target.
+    """
     from lockstep.ledger import tracing
 
     each = pipeline.each()

@@ -1,4 +1,4 @@
-"""`watch`: a pipeline as it moves, partition by partition, until it is interrupted."""
+"""Defines `watch`, which shows a pipeline's progress by partition until it is interrupted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BAR = 24  # characters of a partition's bar
 def watch(name: Name, every: Every = 2.0, as_json: AsJson = False) -> None:
     """Show lag and progress as they change, until you press Ctrl-C.
 
-    Where nobody looks at a terminal, and with --json, it is one look, as `status` has it.
+    Without a terminal, and with --json, it shows them once, as `status` does.
     """
     from rich.console import Console
     from rich.live import Live
@@ -50,7 +50,7 @@ def watch(name: Name, every: Every = 2.0, as_json: AsJson = False) -> None:
 
 
 def rates(before: Document, after: Document, seconds: float) -> dict[int, tuple[float, float]]:
-    """By partition: how many offsets a second were committed, and how many came, between two looks."""
+    """Returns, by partition, the offsets per second that were committed, and those that came, between two looks."""
     then = {s["partition"]: s for s in before["streams"]}
     return {
         s["partition"]: (
@@ -63,7 +63,7 @@ def rates(before: Document, after: Document, seconds: float) -> dict[int, tuple[
 
 
 def picture(document: Document, speed: dict[int, tuple[float, float]]) -> RenderableType:
-    """A line a partition: how much of what the log still has is committed, the lag, and how both sides move."""
+    """Draws a line per partition: the committed share of the log's records, the lag, and the rates of both sides."""
     from rich.table import Table
     from rich.text import Text
 
