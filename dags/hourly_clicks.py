@@ -1,4 +1,7 @@
-"""An example of a DAG behind a pipeline: runs once for each hour of clicks that is complete, and says what came in it."""
+"""Runs once for each complete hour of clicks, and prints its number of records.
+
+This is an example of a DAG behind a pipeline.
+"""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Airflow's doors to invoices: one batch a run of the live DAG, and its history."""
+"""Defines the DAGs of invoices: the live one, with one batch a run, and its history."""
 
 from lockstep.airflow import dags_for
 from pipelines.invoices import INVOICES

@@ -1,4 +1,4 @@
-"""Airflow's doors to orders: one batch a run of the live DAG, and its history."""
+"""Defines the DAGs of orders: the live one, with one batch a run, and its history."""
 
 from lockstep.airflow import dags_for
 from pipelines.orders import ORDERS

@@ -1,4 +1,4 @@
-"""Airflow's doors to page_views: one batch a run of the live DAG, and its history."""
+"""Defines the DAGs of page_views: the live one, with one batch a run, and its history."""
 
 from lockstep.airflow import dags_for
 from pipelines.page_views import PAGE_VIEWS

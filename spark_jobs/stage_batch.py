@@ -1,4 +1,7 @@
-"""Spark's door: `spark-submit spark_jobs/stage_batch.py PIPELINE BATCH` stages a planned batch; the environment says where."""
+"""Stages a planned batch in Spark: `spark-submit spark_jobs/stage_batch.py PIPELINE BATCH`.
+
+The environment names the servers.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from lockstep.steps.stage import stage
 
 
 def main(name: str, batch: str) -> int:
-    """Exit 0 when the batch is staged, also when somebody else is doing it; 1 with the reason on one line."""
+    """Stages the batch. Returns 0 when it is staged, even if another caller is doing it.
+
+    Returns 1 otherwise, with the reason on one line.
+    """
     live_with_holder()
     batch_id = int(batch)
     try:

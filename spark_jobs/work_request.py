@@ -1,4 +1,7 @@
-"""Spark's door to history: `spark-submit work_request.py PIPELINE work|rehearse KEY` does what the run of that key asks for."""
+"""Works on a history run in Spark: `spark-submit work_request.py PIPELINE work|rehearse KEY`.
+
+It does the requests of the run with that key.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,11 @@ HALVES = {"rehearse": rehearse, "work": work}
 
 
 def main(name: str, what: str, key: str) -> int:
-    """Exit 0 with an answer for the task that reads it, whatever it is; 1 where nobody reads it and it is no good news."""
+    """Does the run's requests, and reports the outcome.
+
+    Returns 0 with an answer if a task reads it, whatever it is. Otherwise returns 1 for an outcome that is blocked or
+    refused.
+    """
     live_with_holder()
     try:
         folder, at = load(name), surroundings()

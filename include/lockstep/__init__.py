@@ -1,1 +1,1 @@
-"""Lockstep: Kafka lands in Postgres in gap-checked batches, results and offsets in one transaction."""
+"""Writes Kafka records to Postgres in gap-checked batches, with results and offsets in one transaction."""

@@ -1,4 +1,4 @@
-"""Named fault points for crash tests: unreachable unless an environment variable arms one, and then hit once."""
+"""Defines named fault points for crash tests. A point does nothing unless an environment variable arms it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ class InjectedFault(Exception):  # noqa: N818 - a test asked for it
 
 
 def reach(point: str) -> None:
-    """Does nothing, unless `LOCKSTEP_FAULT` has `point=kind@file` among its words and the file is still there to be taken.
+    """Strikes if `LOCKSTEP_FAULT` arms this point, and does nothing otherwise.
 
-    Kinds: `kill` (SIGKILL to this process), `group` (to its whole process group), `term` (SIGTERM), `stop` (SIGSTOP), `raise`.
-    Taking the file is what makes the fault one-shot, across processes.
+    An armed point has `point=kind@file` among the words of the variable, and its file still exists. Kinds: `kill`
+    (SIGKILL to this process), `group` (to its whole process group), `term` (SIGTERM), `stop` (SIGSTOP), `raise`. The
+    strike takes the file away, so each fault strikes once, across processes.
     """
     for armed in os.environ.get(ARMED_BY, "").split():
         if armed.startswith(f"{point}="):

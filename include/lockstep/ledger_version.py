@@ -1,4 +1,4 @@
-"""The ledger's version: the number of the newest migration that this code comes with."""
+"""Reads the ledger's version: the number of the newest migration that this code comes with."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ SETTING = "lockstep.ledger_version"  # each session says in it which ledger its 
 
 @cache
 def ledger_version() -> int:
-    """Returns the newest migration's number; a ledger of any other version is refused, before and during a run."""
+    """Returns the newest migration's number. A ledger of any other version is refused, before and during a run."""
     folder = files("lockstep").joinpath("ledger", "migrations")
     return max(int(file.name[:4]) for file in folder.iterdir() if file.name.endswith(".sql"))

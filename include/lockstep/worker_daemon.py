@@ -1,4 +1,7 @@
-"""Spark's daemon for Python's workers: what all of them need is imported once, by the process that they are forked from."""
+"""Runs Spark's daemon for Python workers.
+
+It imports what all workers need once, before they are forked from it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Appends every event of a device as a row, and commits each partition alone: a late one does not delay others."""
+"""Appends every event of a device as a row, and commits each partition alone.
+
+A late partition does not delay the others.
+"""
 
 from lockstep.core.definition import Append, Json, Limits, PerPartition, Pipeline
 
