@@ -158,10 +158,7 @@ def _start_of(start: str) -> Any:
 
 
 def reap(as_json: AsJson = False) -> None:
-    """Drop staging tables of dead attempts and partitions that replays emptied. Merge old coverage.
-
-    Empty old rejects.
-    """
+    """Drop the remains of dead attempts and emptied partitions. Merge old coverage and empty old rejects."""
     from lockstep.steps.reap import drop_empty_partitions
     from lockstep.steps.reap import reap as drop
     from lockstep.steps.upkeep import upkeep

@@ -84,7 +84,7 @@ def verify(
     """Prove the promises again, and say how far.
 
     Compares the ledger with itself, and the target's coordinates with the ledger: the rows, and the batch of each. With
-    --deep, reads Kafka again. Each record then has its rows or its reject, once (coordinates), and the rows hold what
+    --deep, reads Kafka again. Each record then has its rows or its reject, once (coordinates). The rows then hold what
     the record decodes to (contents). Not compared: what a transform makes, and what Kafka no longer holds. The last
     line names the compared sides. Refuses a definition that is not the ledger's. With --certificate, proves that file
     instead: by its key alone, and with NAME by the ledger, too.

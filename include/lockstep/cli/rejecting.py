@@ -46,7 +46,7 @@ def rejects(
 ) -> None:
     """List rejects with their reasons, or run them again.
 
-    --redrive replays every segment that holds such a reject: its old rows go, new rows come, and the position stays. A
+    --redrive replays every segment that holds such a reject. Its old rows go, new rows come, and the position stays. A
     record that passes today's code and suite is no reject any more. One that does not pass stays a reject, with today's
     reason.
     """

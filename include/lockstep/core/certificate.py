@@ -1,4 +1,4 @@
-"""Builds certificates of a batch or an hour: links of the chain, in a form that can be proved without the ledger."""
+"""Builds certificates of a batch or an hour: links of the chain, in a form that needs no ledger."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def needles_of(*keys: str) -> tuple[bytes, ...]:
 
 
 def pattern_of(*keys: str) -> str:
-    """Returns a regular expression that finds one of the keys as a word of a text, in Python and Postgres alike."""
+    """Returns a regular expression that finds one of the keys as a word, in Python and Postgres alike."""
     forms = "|".join(re.sub(r"([^\w\s])", r"\\\1", needle.decode()) for needle in needles_of(*keys))
     return rf"(^|\W)({forms})(\W|$)"
 

@@ -56,7 +56,7 @@ def committed_since(cur: cursor, request_id: int) -> list[int]:
 
 
 def decided_by_run(cur: cursor, pipeline: str, kind: str, run: str) -> bool:
-    """Returns True if a run has already taken this decision, so that a retry of its task does not repeat it."""
+    """Returns True if a run has already taken this decision. A retry of its task then does not repeat it."""
     cur.execute(Q["decided_by_run"], {"pipeline": pipeline, "kind": kind, "run": run})
     found: bool = one(cur).decided
     return found

@@ -78,7 +78,8 @@ def open_streams(cur: cursor, pipeline: str) -> tuple[Stream, ...]:
 def open_new_streams(cur: cursor, pipeline: str, view: TopicView, starts: Mapping[int, int], *, same_log: bool) -> None:
     """Opens a stream for each partition of `starts`, all in one new epoch. Another log means a new incarnation.
 
-    A partition that was gone and came back belongs to another log, even if growth of the topic brings it back.
+    A partition that was gone and came back belongs to another log. This holds even if growth of the topic brings it
+    back.
     """
     cur.execute(Q["latest_epochs"], {"pipeline": pipeline, "topic": view.topic})
     rows = every(cur)

@@ -58,8 +58,8 @@ def ask(
 ) -> Asked:
     """Records the request, or finds the open one for the very same offsets.
 
-    Raises `Refusal` when the bounds name offsets that do not exist, and when a replay would begin below the log's
-    start.
+    Raises `Refusal` when the bounds name offsets that do not exist. Also raises it when a replay would begin below the
+    log's start.
     """
     pipeline = folder.pipeline
     view = broker.view(pipeline.topic)
