@@ -1,4 +1,4 @@
-"""What a hostile author writes into target.sql, and what an honest one does."""
+"""Lists statements that a hostile author writes into target.sql, and those of an honest one."""
 
 from __future__ import annotations
 

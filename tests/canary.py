@@ -1,4 +1,4 @@
-"""Looks for a secret where one would show: in command lines, environments, files and databases."""
+"""Searches for a secret where it could leak: in command lines, environments, files and databases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psycopg2
 
 
 class Watch:
-    """Looks at every process, again and again, while the block runs. A subclass says what to note of one."""
+    """A repeated look at every process while the block runs. A subclass says what to record of each."""
 
     def __init__(self) -> None:
         self._over = threading.Event()
@@ -68,7 +68,7 @@ class Environments(Watch):
 
 
 def files_holding(secret: str, *folders: Path) -> list[Path]:
-    """The files below these folders that have the secret in them."""
+    """Returns the files below these folders that contain the secret."""
     found = []
     for folder in folders:
         for file in folder.rglob("*"):
@@ -79,7 +79,7 @@ def files_holding(secret: str, *folders: Path) -> list[Path]:
 
 
 def tables_holding(secret: str, dsn: str, *schemas: str) -> list[str]:
-    """The tables of these schemas with the secret in any column of any row."""
+    """Returns the tables of these schemas with the secret in any column of any row."""
     conn = psycopg2.connect(dsn)
     with conn, conn.cursor() as cur:
         cur.execute(

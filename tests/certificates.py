@@ -1,4 +1,4 @@
-"""Certificates of a test's own: an authority and whom it vouches for, as PEM files."""
+"""Makes certificates for a test: an authority and the identities that it vouches for, as PEM files."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def _name(text: str) -> x509.Name:
 
 @dataclass
 class Identity:
-    """Somebody's certificate and key."""
+    """A certificate with its key."""
 
     chain: Path
     key: Path
 
     def both(self) -> Path:
-        """One file with the key and the certificate, as Kafka's keystore wants it."""
+        """Returns one file with the key and the certificate, as Kafka's keystore wants it."""
         file = self.chain.with_suffix(".both")
         file.write_text(self.key.read_text() + self.chain.read_text())
         return file
 
 
 class Authority:
-    """Signs certificates; `ca` is what others trust it by."""
+    """An authority that signs certificates. `ca` is the certificate by which others trust it."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder / name

@@ -1,6 +1,6 @@
-"""The independent checker: plain SQL and a consumer of its own; it imports nothing of the product.
+"""Checks the promises independently: plain SQL and a separate consumer. Imports nothing of the product.
 
-Usage: checker.py DSN KAFKA PIPELINE [TABLE [KEY]]; exits 1 and prints each violation when a promise does not hold.
+Usage: checker.py DSN KAFKA PIPELINE [TABLE [KEY]]. Exits 1 and prints each violation when a promise does not hold.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ EXAMPLES = {"orders": ("public.orders", "order_id"), "clicks": ("public.clicks",
 
 @dataclass(frozen=True)
 class How:
-    """What a look is to prove.
+    """The proof that a look must give.
 
-    `becomes` says what each record must become (None: only coordinates are looked at); `unique` is the column of its id.
-    `least`: so many rows and rejects must be compared. `rest`: nothing runs any more, so nothing may be left behind.
-    `may` holds what the guarantee does not promise: "double" (at least once) or "lose" (at most once).
-    Each of the pipeline's `targets` is given the same rows, and a look is at one of them.
+    `becomes` says what each record must become. With None, the look compares coordinates only. `unique` is the column
+    of the record's id. `least` is the number of rows and rejects that must be compared. `rest` says that nothing runs
+    any more, so nothing may be left behind. `may` holds what the guarantee does not promise: "double" (at least once)
+    or "lose" (at most once). Each of the pipeline's `targets` gets the same rows, and a look reads one of them.
     """
 
     becomes: Becomes | None = same_id
@@ -45,15 +45,16 @@ class How:
 def check(
     dsn: str, kafka: str | Log, pipeline: str, table: str | None = None, key: Key = None, **how: object
 ) -> list[str]:
-    """Lists every promise that does not hold, one line each; `how` is that of `look`."""
+    """Lists every promise that does not hold, one line each. `how` is that of `look`."""
     return look(dsn, kafka, pipeline, table, key, **how).violations
 
 
 def look(dsn: str, kafka: str | Log, pipeline: str, table: str | None = None, key: Key = None, **named: object) -> Look:
-    """Looks at coordinates and at values; `named` are the fields of `How`.
+    """Compares coordinates and values. `named` are the fields of `How`.
 
-    A table without a key is appended to; a function in the key's place is asked about the rows, given what was read.
-    `kafka` is a broker's address, or a log that is asked in its place: stream and covered ranges to offset -> (key, value).
+    A table without a key is appended to. Instead of a key, a function may check the rows, given the records that were
+    read. `kafka` is a broker's address, or a log in its place: it maps stream and covered ranges to offset -> (key,
+    value).
     """
     how = How(**named)
     if table is None:
@@ -99,7 +100,7 @@ def look(dsn: str, kafka: str | Log, pipeline: str, table: str | None = None, ke
 
 
 def at_end(dsn: str, kafka: str, pipeline: str) -> list[str]:
-    """Streams that have not come to the end of their log, as a `read_committed` reader sees it."""
+    """Names the streams that have not reached the end of their log, as a `read_committed` reader sees it."""
     conn = psycopg2.connect(dsn)
     with conn, conn.cursor() as cur:
         cur.execute(
@@ -180,7 +181,10 @@ def _append(read: dict[int, dict], rows: Counter, rejects: Counter, look: Look, 
 
 
 def _rows_per_batch(cur, table: str, pipeline: str, targets: int) -> list[str]:
-    """A batch has as many rows as it recorded for the segments it owns today; one that was replayed has none left."""
+    """Checks that a batch has as many rows as it recorded for the segments that it owns today.
+
+    A batch that was replayed has none left.
+    """
     cur.execute(
         f"""with owned as (
                 select o.batch_id, (sum(u.rows) / %(n)s)::bigint as rows

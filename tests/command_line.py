@@ -1,4 +1,4 @@
-"""The command line, called as a user calls it, in this process."""
+"""Calls the command line as a user does, in this process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ create table if not exists public.orders (
 
 @dataclass(frozen=True)
 class Said:
-    """What a call came to."""
+    """The result of a call."""
 
     code: int
     out: str
@@ -46,7 +46,7 @@ class Said:
 
 
 class CommandLine:
-    """Calls `lockstep …` with an environment and folder of its own."""
+    """A way to call `lockstep …` with a separate environment and folder."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path) -> None:
         self.monkeypatch = monkeypatch
@@ -83,7 +83,7 @@ class CommandLine:
             self.monkeypatch.setenv(name, value)
 
     def define(self, name: str = "orders", **files: str) -> Path:
-        """Writes a pipeline's folder; `init` and the like stand for the files that a keyword cannot name."""
+        """Writes a pipeline's folder. `init` and the like stand for files that a keyword cannot name."""
         folder = self.pipelines / name
         folder.mkdir(exist_ok=True)
         texts = {"init": DEFINITION, "target": TARGET} | files
@@ -99,18 +99,21 @@ class CommandLine:
         return folder
 
     def tree(self) -> dict[str, bytes]:
-        """Every file below the pipelines, with what is in it."""
+        """Returns every file below the pipelines, with its contents."""
         return {str(p.relative_to(self.pipelines)): p.read_bytes() for p in self.pipelines.rglob("*") if p.is_file()}
 
 
 def at_a_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    """Makes standard output a terminal of this width for what is called next; not in a fixture, whose output is another."""
+    """Makes standard output a terminal of this width for the next calls.
+
+    Do not call it in a fixture, which has another standard output.
+    """
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
 
 
 def without_styles(text: str) -> str:
-    """What a terminal shows of a text."""
+    """Returns the text that a terminal shows, without styles."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 

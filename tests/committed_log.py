@@ -1,4 +1,4 @@
-"""The log as a `read_committed` consumer of its own sees it; imports nothing of the product."""
+"""Reads the log as a separate `read_committed` consumer. Imports nothing of the product."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from confluent_kafka import Consumer, TopicPartition
 
 
 def visible(kafka: str, topic: str, partition: int, covered: list[tuple[int, int]]) -> dict[int, tuple]:
-    """offset -> (key, value) of every visible record in the covered ranges; stops by position, never by an empty poll."""
+    """Returns offset -> (key, value) of every visible record in the covered ranges.
+
+    Stops by position, never by an empty poll.
+    """
     records: dict[int, tuple] = {}
     if not covered:
         return records

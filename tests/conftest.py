@@ -1,4 +1,4 @@
-"""Real servers for a session, shared by all its workers; a database and topics of his own for each test."""
+"""Starts real servers for a session, shared by all its workers. Each test has its own database and topics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ os.environ.setdefault("LOCKSTEP_JARS", str(Path(__file__).parent.parent / ".lock
 
 
 class ByFile(LoadFileScheduling):
-    """A file's tests share a worker, and so a Spark session; the matrix, far the longest file, is shared by lane."""
+    """A schedule in which a file's tests share a worker, and so a Spark session.
+
+    The matrix, by far the longest file, is shared by lane.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return nodeid.split("-", maxsplit=1)[0] if "_each_of_many_times[" in nodeid else super()._split_scope(nodeid)
@@ -48,7 +51,10 @@ def settings() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory, worker_id):
-    """The session's servers: those that LOCKSTEP_TEST_HOME keeps up between sessions, else some that end with it."""
+    """Yields the session's servers.
+
+    These are the servers that LOCKSTEP_TEST_HOME keeps up between sessions, or else new ones that end with the session.
+    """
     kept = os.environ.get("LOCKSTEP_TEST_HOME")
     shared = tmp_path_factory.getbasetemp() if worker_id == "master" else tmp_path_factory.getbasetemp().parent
     session = Servers(Path(kept) if kept else shared / "servers", keep=bool(kept), in_memory=True)
@@ -59,26 +65,26 @@ def servers(tmp_path_factory, worker_id):
 
 @pytest.fixture(scope="session")
 def postgres(servers):
-    """The superuser's DSN of the session's Postgres."""
+    """Returns the superuser's DSN of the session's Postgres."""
     return servers.postgres().superuser_dsn
 
 
 @pytest.fixture(scope="session")
 def kafka(servers):
-    """The bootstrap address of the session's broker."""
+    """Returns the bootstrap address of the session's broker."""
     return servers.kafka().bootstrap
 
 
 @pytest.fixture
 def database(servers, worker_id):
-    """The DSN of a fresh, migrated database: a copy of one template, dropped behind the test."""
+    """Yields the DSN of a fresh, migrated database: a copy of one template, dropped after the test."""
     with servers.database(f"t_{worker_id}_{os.getpid()}_{next(NUMBERS)}") as dsn:
         yield dsn
 
 
 @pytest.fixture
 def topic(kafka):
-    """`topic(partitions=4, **settings)` makes a topic and returns its name."""
+    """Returns `topic(partitions=4, **settings)`, which makes a topic and returns its name."""
 
     def make(partitions: int = 4, **settings: object) -> str:
         name = f"t-{os.getpid()}-{next(NUMBERS)}"
@@ -90,7 +96,7 @@ def topic(kafka):
 
 @pytest.fixture
 def produce(kafka):
-    """`produce(topic, [(key, value), ...], partition=None, end=None)`; `end` is `commit`, `abort` or `open`."""
+    """Returns `produce(topic, [(key, value), ...], partition=None, end=None)`. `end` is `commit`, `abort` or `open`."""
 
     def send(topic: str, records, partition: int = -1, end: str | None = None, **options: object):
         settings = {"bootstrap.servers": kafka, "linger.ms": 5, "partitioner": "murmur2_random"}

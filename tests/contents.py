@@ -1,4 +1,7 @@
-"""Compares the values of a target and of the rejects with the log, record by record; imports nothing of the product."""
+"""Compares the values of a target and of the rejects with the log, record by record.
+
+Imports nothing of the product.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,21 @@ NAMED_AT_MOST = 5
 
 @dataclass
 class Look:
-    """The result of one look: each violation in a line, and how many rows it compared, missed, saw twice or saw wrong."""
+    """The result of one look: a line for each violation, and counts of rows.
+
+    The counts are of compared, missing, doubled and wrong rows.
+    """
 
     violations: list[str] = field(default_factory=list)
     figures: Counter[str] = field(default_factory=Counter)
 
     def add(self, figure: str, found: list[str]) -> None:
-        """Counts all of them and names the first few."""
+        """Counts all violations and names the first few."""
         self.figures[figure] += len(found)
         self.violations += found[:NAMED_AT_MOST]
 
     def require(self, least: int) -> None:
-        """Refuses a look at fewer rows and rejects than it needs to prove something."""
+        """Refuses a look at fewer rows and rejects than a proof needs."""
         if self.figures["compared"] < least:
             self.violations.append(
                 f"{self.figures['compared']} rows and rejects were compared, this look needs at least {least}"
@@ -38,7 +44,7 @@ class Look:
 
 
 def as_it_is(_key: bytes | None, value: bytes | None, _row: dict | None) -> dict | None:
-    """The rule of a pipeline without a transform: the fields of the JSON object, in the columns of the same names."""
+    """Returns the expected row of a pipeline without a transform: the JSON object's fields, by column name."""
     try:
         found = json.loads(value) if value is not None else None
     except ValueError:
@@ -47,7 +53,7 @@ def as_it_is(_key: bytes | None, value: bytes | None, _row: dict | None) -> dict
 
 
 def same_id(key: bytes | None, value: bytes | None, row: dict | None) -> dict | None:
-    """The rule where a test's code may change values: the record's `id` stands in the column of that name."""
+    """Returns the expected row if a test's code may change values: the record's `id` alone, in its column."""
     content = as_it_is(key, value, row)
     return {"id": content["id"]} if content and "id" in content else None
 
@@ -55,7 +61,7 @@ def same_id(key: bytes | None, value: bytes | None, row: dict | None) -> dict | 
 def compare(cur, table: str, read: Read, becomes: Becomes, look: Look, *, unique: str | None = None) -> None:
     """Compares each row and each reject with the record at its offset.
 
-    `unique` names the column that holds a record's id: then no id stands in two rows, and none is missing.
+    `unique` names the column that holds a record's id. With it, no id may stand in two rows, and none may be missing.
     """
     types = _types(cur, table)
     wrong, there = [], Counter()
@@ -99,7 +105,7 @@ def _difference(expected: dict | object, row: dict, types: Mapping[str, str]) ->
 
 
 def _fits(value: object, type_: str) -> bool:
-    """Whether a JSON value and a column of this type have one notation."""
+    """Returns True if a JSON value and a column of this type have only one notation."""
     if value is None:
         return True
     if isinstance(value, bool) or type_ == "boolean":
@@ -126,7 +132,7 @@ def _compare_rejects(cur, read: Read, becomes: Becomes, look: Look) -> set[tuple
 
 
 def _once(there: Counter, unique: str, read: Read, rejected: set, becomes: Becomes, look: Look) -> None:
-    """Asks for the records by their ids, wherever they stand."""
+    """Looks for the records by their ids, wherever they stand."""
     look.add("doubled", [f"doubled: {n} rows have {unique} {name}" for name, n in there.items() if n > 1 and name])
     lost = []
     for stream, records in read.items():

@@ -1,4 +1,4 @@
-"""Records that carry times of their own, and a drill that reads nothing else."""
+"""Sends records with given timestamps, to a drill that reads nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def send(here: Here, partition: int, times: Iterable[datetime], value: str = json.dumps({"id": "r", "n": 1})) -> None:
-    """One record for each of these times, in this order."""
+    """Sends one record for each of these times, in this order."""
     producer, refused = Producer({"bootstrap.servers": here.drill.kafka, "linger.ms": 5}), []
 
     def delivered(error, _message) -> None:
@@ -28,7 +28,7 @@ def send(here: Here, partition: int, times: Iterable[datetime], value: str = jso
 
 
 def on_a_new_topic(here: Here, topic: Callable[..., str], partitions: int) -> Here:
-    """The drill reads another, empty topic, which takes records from any time."""
+    """Lets the drill read another, empty topic, which accepts records from any time."""
     name = topic(partitions=partitions, message_timestamp_after_max_ms=2**63 - 1)
     here.rewrite(here.drill.topic, name)
     here.drill.topic = name

@@ -1,4 +1,4 @@
-"""Facts that tests of decisions ask the ledger for, and the person who decides in them."""
+"""Reads facts from the ledger for tests of decisions, and defines the person who decides in them."""
 
 from __future__ import annotations
 

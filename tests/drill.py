@@ -1,4 +1,4 @@
-"""A drill: one append pipeline over a topic of its own, run by processes that may be killed, stopped and raced."""
+"""Defines the drill: one append pipeline over its own topic, in processes that may be killed, stopped and raced."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ create table if not exists public.drill (id text, n int, _stream int4 not null, 
 
 @dataclass
 class Drill:
-    """One append pipeline over a topic of its own, run by processes that may be killed."""
+    """One append pipeline over its own topic, in processes that may be killed."""
 
     dsn: str
     kafka: str
@@ -65,13 +65,16 @@ class Drill:
         return process
 
     def end(self) -> None:
-        """Nothing that was started outlives the test: each runner is the head of a group, its JVM and workers are in it."""
+        """Ends everything that was started.
+
+        Each runner is the head of a process group, which holds its JVM and workers.
+        """
         for group in self.started:
             with suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)
 
     def run(self, *options: str, fault: str | None = None) -> dict:
-        """Runs to the end; a killed runner says {"killed": signal}."""
+        """Runs to the end. A killed runner returns {"killed": signal}."""
         return said(self.start(*options, fault=fault))
 
     def ask(self, query: str, *values: object) -> list[tuple]:
@@ -85,14 +88,14 @@ class Drill:
 
 
 def ask(dsn: str, query: str, *values: object) -> list[tuple]:
-    """Runs one statement over a connection of its own, and returns its rows."""
+    """Runs one statement over a separate connection, and returns its rows."""
     with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
         cur.execute(query, values)
         return cur.fetchall()
 
 
 def write_folder(home: Path, topic: str, definition: str = DEFINITION, target: str = TARGET) -> Path:
-    """The pipeline over this topic; where pipelines are then to be found."""
+    """Writes the pipeline over this topic. Returns the place where pipelines are then found."""
     folder = home / "pipelines" / "drill"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text(definition.format(topic=topic))
@@ -109,7 +112,7 @@ def said(process: subprocess.Popen[str], seconds: float = 90) -> dict:
 
 
 def wait_stopped(process: subprocess.Popen[str], seconds: float = 30) -> None:
-    """Until the process has stopped itself at its fault point."""
+    """Waits until the process has stopped itself at its fault point."""
     until = time.monotonic() + seconds
     while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
         assert time.monotonic() < until, "the fault point was never reached"
@@ -118,7 +121,7 @@ def wait_stopped(process: subprocess.Popen[str], seconds: float = 30) -> None:
 
 
 def stopped_below(process: subprocess.Popen[str], seconds: float = 240) -> psutil.Process:
-    """The worker under this driver that stands still at its fault point."""
+    """Returns the worker under this driver that stands still at its fault point."""
     until = time.monotonic() + seconds
     while True:
         for member in psutil.Process(process.pid).children(recursive=True):

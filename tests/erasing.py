@@ -1,4 +1,4 @@
-"""What tests of `erase` share: a person's records among others', and a look for bytes into every table."""
+"""Holds the common parts of the tests of `erase`: a person's records among others', and a search in every table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def erase_key(here, key: str = KEY, column: str | None = "id", *, preview: bool 
 
 
 def feed(produce, topic: str, key: str = KEY) -> None:
-    """The person's records among others': three that become rows, three that are rejects and hold the key."""
+    """Sends the person's records among others': three that become rows, three that are rejects and hold the key."""
     for partition in range(2):
         for turn in range(3):
             records = [(f"o{i}", json.dumps({"id": f"other-{partition}-{i}", "n": turn})) for i in range(4)]
@@ -31,7 +31,7 @@ def feed(produce, topic: str, key: str = KEY) -> None:
 
 
 def holding(dsn: str, needle: str = KEY) -> list[str]:
-    """Every column of every table of the database that holds these bytes, as text, as bytes or in JSON."""
+    """Returns every column of every table that contains these bytes, as text, as bytes or in JSON."""
     found = []
     conn = psycopg2.connect(dsn)
     with conn, conn.cursor() as cur:
@@ -49,12 +49,12 @@ def holding(dsn: str, needle: str = KEY) -> list[str]:
 
 
 def wrong(here, *, deep: bool = True) -> list[tuple[str, str]]:
-    """The checks of verify that say no."""
+    """Returns the checks of verify that fail."""
     checks = verify(here.at.conn, here.at.broker, here.folder_as_run, deep=deep)
     return [(check.name, check.detail) for check in checks if not check.ok]
 
 
 def detail_of(here, name: str) -> str:
-    """What verify says under this name."""
+    """Returns the detail of verify's check of this name."""
     (found,) = [c for c in verify(here.at.conn, here.at.broker, here.folder_as_run, deep=False) if c.name == name]
     return found.detail

@@ -1,4 +1,4 @@
-"""A drill into targets of every kind, its steps taken one at a time, with forgers between two of them."""
+"""Runs a drill into targets of every kind, step by step, with forgeries between two steps."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def is_of_contents(check: Check) -> bool:
 
 
 class Contents(Here):
-    """A drill whose steps are taken one at a time."""
+    """A drill whose steps are run one at a time."""
 
     def staged(self) -> AttemptId:
         planned = plan(self.at.conn, self.at.broker, self.folder, Caller("me"), datetime.now(UTC))
@@ -64,16 +64,16 @@ class Contents(Here):
             return [tuple(row) for row in cur.fetchall()] if cur.description else [(cur.rowcount,)]
 
     def forge(self, attempt: AttemptId, statement: str, place: int = 0) -> None:
-        """As another session with the stager's role does."""
+        """Runs a statement in another session with the stager's role."""
         table = f"{STAGING_SCHEMA}.{attempt.beside(place)}"
         assert self.sql(statement.format(table=table), "lockstep_stager")[0][0] > 0
 
     def check(self) -> Check:
-        """What plain verify says of contents: the first check of them that does not hold, or the first one."""
+        """Returns plain verify's first failing check of contents, or the first one if none fails."""
         found = [c for c in verify(self.at.conn, self.at.broker, self.folder, deep=False) if is_of_contents(c)]
         return next((c for c in found if not c.ok), found[0])
 
     def others(self) -> set[str]:
-        """The other checks that say no."""
+        """Returns the other checks that fail."""
         checks = verify(self.at.conn, self.at.broker, self.folder, deep=False)
         return {c.name for c in checks if not c.ok and not is_of_contents(c)}

@@ -1,4 +1,4 @@
-"""A ledger that has just been migrated, on a Postgres of its own."""
+"""Makes a ledger that has just been migrated, on a separate Postgres."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def fresh_ledger() -> Iterator[Any]:
-    """Yields a cursor in a migrated database; the server is removed when the block ends."""
+    """Yields a cursor in a migrated database. The server is removed when the block ends."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         try:

@@ -1,6 +1,6 @@
-"""Fuzzes what reads hostile bytes and what writes rows, for so many seconds: `python tests/fuzz.py SECONDS [DSN]`.
+"""Fuzzes the readers of hostile bytes and the writers of rows: `python tests/fuzz.py SECONDS [DSN]`.
 
-A process of its own: a decoder that crashes ends it, and its caller sees that. What is compared are values.
+It is a separate process: a decoder that crashes ends it, and its caller sees that. It compares values.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class OneSchema:
 
 
 def same(one: object, other: object) -> bool:
-    """Equal, to the type and the sign; a NaN is one."""
+    """Returns True if both are equal, to the type and the sign. A NaN equals a NaN."""
     if isinstance(one, float) and isinstance(other, float):
         return (math.isnan(one) and math.isnan(other)) or (
             one == other and math.copysign(1, one) == math.copysign(1, other)
@@ -90,7 +90,7 @@ def same(one: object, other: object) -> bool:
 
 
 def spoiled(body: bytes, chance: random.Random) -> bytes:
-    """The bytes with some of them changed, left out or doubled."""
+    """Returns the bytes with some of them changed, left out or doubled."""
     out = bytearray(body)
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(len(out) + 1)
@@ -109,7 +109,10 @@ def spoiled(body: bytes, chance: random.Random) -> bytes:
 @EACH
 @given(st.data())
 def avro_values(data: st.DataObject) -> None:
-    """What was written is read, and spoiled bytes are a row that fits its columns, or a reject with a reason."""
+    """Checks that written values are read back.
+
+    Spoiled bytes are a row that fits its columns, or a reject with a reason.
+    """
     types = data.draw(st.lists(st.sampled_from(sorted(WRITERS)), min_size=1, max_size=4))
     nested = data.draw(st.sampled_from(NESTED))
     fields = [{"name": f"c{place}", "type": ["null", WRITERS[type_][0]]} for place, type_ in enumerate(types)]
@@ -140,7 +143,7 @@ def avro_values(data: st.DataObject) -> None:
     st.integers(),
 )
 def json_values(fields: dict[str, object], seed: int) -> None:
-    """The two readers of JSON say the same of every record that both read."""
+    """Checks that the two readers of JSON agree on every record that both read."""
     pipeline = Pipeline("p", "t", JSON, Append("public.p"))
     by_columns, alone = columnar(pipeline), JsonAlone(pipeline, JSON)
     chance, body = random.Random(seed), json.dumps(fields).encode()  # noqa: S311 - the same
@@ -168,12 +171,12 @@ def json_values(fields: dict[str, object], seed: int) -> None:
 @EACH
 @given(st.lists(st.tuples(TEXT, st.none() | st.binary())))
 def headers(given_: list[tuple[str, bytes | None]]) -> None:
-    """Headers come back from the text that rejects keep."""
+    """Checks that headers come back from the text that rejects keep."""
     assert headers_of(text_of(given_)) == given_
 
 
 def copied(dsn: str) -> None:
-    """What goes in through COPY comes out the same, read by Postgres's own binary-free way."""
+    """Checks that rows are the same after COPY, read by Postgres itself as text."""
     columns = [Column(f"c{place}", type_) for place, type_ in enumerate(VALUES)]
     declared = ", ".join(f"{column.name} {column.postgres_type}" for column in columns)
     conn = psycopg2.connect(dsn)
@@ -206,7 +209,7 @@ def copied(dsn: str) -> None:
 
 
 def main(seconds: float, dsn: str | None) -> int:
-    """Rounds of every fuzzer until the time is over; at least one."""
+    """Runs rounds of every fuzzer until the time is over, at least one."""
     until, rounds = time.monotonic() + seconds, 0
     while not rounds or time.monotonic() < until:
         avro_values()

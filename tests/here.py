@@ -1,4 +1,4 @@
-"""The drill's pipeline, run in this process by the plain engine: the whole way but Spark."""
+"""Runs the drill's pipeline in this process with the plain engine. Only Spark is left out."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ NEWEST = """create table if not exists public.newest (id text primary key, n int
 
 
 def unchanged(value):
-    """What no code makes of a record."""
+    """Returns the record as it is, as without any code."""
     return value
 
 
 class Here:
-    """What a user does to the drill's pipeline; `code` is what it makes of a record."""
+    """The actions of a user on the drill's pipeline. `code` is the function that is applied to a record."""
 
     def __init__(self, drill: Drill) -> None:
         self.drill = drill
@@ -51,7 +51,7 @@ class Here:
 
     @property
     def folder_as_run(self):
-        """The folder as verify must see it: code that a test gives the engine is a transform of no file."""
+        """Returns the folder as verify must see it: code that a test gives the engine is a transform of no file."""
         return (
             replace(self.folder, transform=self.folder.transform or "code")
             if self.code is not unchanged
@@ -79,7 +79,7 @@ class Here:
             pass
 
     def ask(self, lane: str, begin: str | None = None, until: str | None = None, **more: object) -> requests.Asked:
-        """Writes a request down, as the command line does; `now` is when."""
+        """Records a request, as the command line does. `now` is its time."""
         now = more.pop("now", datetime.now(UTC))
         wanted = requests.Wanted(
             lane, begin and parse_bound(begin, "--from"), until and parse_bound(until, "--until"), **more
@@ -87,7 +87,7 @@ class Here:
         return requests.ask(self.at.conn, self.at.broker, self.folder, wanted, ME, now)
 
     def work(self, asked: requests.Asked, wait: float = 1, **caller: object):
-        """Does a request's batches; the last report says how it ended."""
+        """Does a request's batches. The last report says how it ended."""
         caller = Caller(caller.pop("owner", "me"), **caller)
         return list(until_idle(self.at, self.engine, self.folder, caller, wait, request_id=asked.request_id))
 
@@ -107,7 +107,7 @@ class Here:
 
 
 def into_two(drill: Drill) -> Here:
-    """The drill into two targets: every record as it came, and the newest of each id."""
+    """Leads the drill into two targets: every record as it came, and the newest of each id."""
     here = Here(drill)
     both = 'target=(Append("public.drill"), Upsert("public.newest", key=("id",)))'
     here.rewrite("import Append,", "import Append, Upsert,")
@@ -119,7 +119,7 @@ def into_two(drill: Drill) -> Here:
 
 
 class Told(threading.Thread):
-    """A run on its way; `end` gives what it was told: a report, or an error."""
+    """A run in progress. `end` returns its result: a report, or an error."""
 
     def __init__(self, here: Here, **caller: object) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""Hostile records, schemas and options: what whoever may write to a topic, a registry or a setting may try."""
+"""Makes hostile records, schemas and options, as anyone with access to a topic, a registry or a setting may try."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _values() -> list[bytes | None]:
 
 
 def records() -> list[Record]:
-    """At least 400 of them, and good ones in between."""
+    """Returns at least 400 hostile records, with good ones in between."""
     made: list[Record] = [(b"k", value, []) for value in _values()]
     made += [(key, b'{"id":"a","n":1}', headers) for key, headers in itertools.product(KEYS, HEADERS)]
     chance = random.Random(7)  # noqa: S311 - spread, not secrecy
@@ -117,7 +117,10 @@ def records() -> list[Record]:
 
 
 def avro_records(schema_id: int) -> list[Record]:
-    """Bytes in Confluent's wire format of `{id: string, n: int, amount: decimal(9,2), x: union}`, and what is none."""
+    """Returns bytes in Confluent's wire format, valid or not.
+
+    The schema is `{id: string, n: int, amount: decimal(9,2), x: union}`.
+    """
     head = b"\x00" + schema_id.to_bytes(4, "big")
     chance = random.Random(8)  # noqa: S311 - the same
     good = head + b"\x02a\x02\x02\x01\x00"
@@ -139,7 +142,7 @@ def avro_records(schema_id: int) -> list[Record]:
 
 
 def _odd_and_right() -> list[bytes]:
-    """Bodies of `AVRO` at the edges of what it allows, and one step past them."""
+    """Returns bodies of `AVRO` at the edges of what it allows, and one step past them."""
 
     def body(id_: bytes = b"a", n: int = 1, amount: bytes = b"\x01", x: bytes = b"\x00") -> bytes:
         return _long(len(id_)) + id_ + _long(n) + _long(len(amount)) + amount + x
@@ -165,7 +168,7 @@ def _odd_and_right() -> list[bytes]:
 
 
 def _long(number: int) -> bytes:
-    """A number as Avro writes it."""
+    """Returns a number as Avro writes it."""
     left, out = (number << 1) ^ (number >> 63), bytearray()
     while left > 0x7F:
         out.append(left & 0x7F | 0x80)
@@ -194,7 +197,7 @@ AVRO = {
 
 
 def schemas() -> list[str]:
-    """At least a hundred texts that a registry may give as a schema, each of them odd or none."""
+    """Returns at least a hundred texts that a registry may give as a schema, each of them odd or invalid."""
     types: list[object] = [
         "int", "nothing", "", None, 1, [], {}, [[]], ["null", "null"], ["int", "int"], {"type": None}, {"type": []},
         {"type": "array"}, {"type": "map"}, {"type": "fixed"}, {"type": "enum"}, {"type": "record"}, {"type": "error"},

@@ -1,4 +1,4 @@
-"""Hostile settings: what a registry may answer, and what a definition, a command or a form may be given."""
+"""Makes hostile settings: answers of a registry, and inputs of a definition, a command or a form."""
 
 from __future__ import annotations
 

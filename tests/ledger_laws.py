@@ -1,4 +1,4 @@
-"""The laws of the ledger in SQL: each query finds the rows that break one."""
+"""Holds the laws of the ledger in SQL. Each query finds the rows that break one."""
 
 # Who owns what: the newest commit over an offset; coverage that was merged below log start names one batch of many.
 OWNED = """(select c.batch_id, c.stream_id, c.token, r.offsets

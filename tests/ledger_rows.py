@@ -1,4 +1,4 @@
-"""Ledger rows written by hand, for tests of what reads them and of what a person decides about them."""
+"""Writes ledger rows by hand, for tests of reading functions and of decisions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
 def read(conn, ask, *arguments: object, **options: object):
-    """What a reading function answers, as the reader."""
+    """Returns the answer of a reading function, called as the reader."""
     with transaction(conn, READER) as cur:
         return ask(cur, *arguments, **options)
 
 
 class SayingBroker:
-    """Answers with these views, one after another, the last one for ever."""
+    """A broker that answers with these views, one after another, and with the last one for ever."""
 
     def __init__(self, *views: TopicView) -> None:
         self.views = list(views)
@@ -52,7 +52,7 @@ def view(*bounds: tuple[int, int], topic_id: str = TOPIC_ID, cluster_id: str = C
 
 
 class LedgerRows:
-    """One pipeline's rows; every method is one transaction that all constraints have passed."""
+    """The rows of one pipeline. Every method is one transaction that has passed all constraints."""
 
     def __init__(self, conn, pipeline: str = "orders") -> None:
         self.conn = conn
@@ -142,19 +142,19 @@ class LedgerRows:
         filtered: int = 0,
         at: datetime = NOON,
     ) -> None:
-        """Commits every range of the batch; `delivered` is per range, the whole span unless it is named."""
+        """Commits every range of the batch. `delivered` is per range, by default its whole span."""
         with transaction(self.conn, OWNER) as cur:
             commit_in(cur, batch, token, delivered=delivered, rejected=rejected, filtered=filtered, at=at)
 
     def done(self, ranges: dict[int, tuple[int, int]], **how: object) -> tuple[int, int]:
-        """A batch that was planned, tried once and committed; returns it and its attempt."""
+        """Writes a batch that was planned, tried once and committed. Returns it and its attempt."""
         batch = self.planned(ranges)
         token = self.opened(batch)
         self.committed(batch, token, **how)
         return batch, token
 
     def covered(self, stream: int, begin: int, end: int, kind: str) -> None:
-        """A loss or a skip, with the position behind it."""
+        """Writes a loss or a skip, with the position behind it."""
         with transaction(self.conn, OWNER) as cur:
             cur.execute("insert into lockstep.coverage values (%s, int8range(%s, %s), %s)", (stream, begin, end, kind))
             cur.execute("update lockstep.stream set position = %s where stream_id = %s", (end, stream))
@@ -170,7 +170,7 @@ def commit_in(
     filtered: int = 0,
     at: datetime = NOON,
 ) -> None:
-    """What a commit writes, inside the caller's transaction."""
+    """Writes the rows of a commit, inside the caller's transaction."""
     cur.execute(
         "select stream_id, lower(offsets), upper(offsets) from lockstep.batch_range where batch_id = %s", (batch,)
     )

@@ -1,4 +1,4 @@
-"""JSON at which two parsers may differ, and JSON as its schema means it."""
+"""Makes JSON over which two parsers may differ, and JSON that fits its schema."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ values = st.one_of(
 
 
 def gathered(strategy, number: int) -> list:
-    """So many examples of each of what Hypothesis thinks of, for one comparison of all: Spark is asked once."""
+    """Returns many examples of each Hypothesis strategy, for one comparison of all. Spark is then asked only once."""
     found: list = []
 
     @settings(

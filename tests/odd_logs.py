@@ -1,4 +1,4 @@
-"""What happens to logs, done to a real broker, and what a reader that shares nothing with the product finds there."""
+"""Does odd things to the logs of a real broker, and reads them with a reader that shares nothing with the product."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def records(n: int, start: int = 0) -> list[tuple[str, str]]:
 
 
 def offsets_in(kafka: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[int]:
-    """The offsets that a reader is given, from the log's start to where no more comes."""
+    """Returns the offsets that a reader gets, from the log's start until no more come."""
     consumer = Consumer(
         {
             "bootstrap.servers": kafka,
@@ -76,19 +76,22 @@ def high_end(kafka: str, topic: str, partition: int = 0) -> int:
 
 
 def marked(kafka: str, topic: str, end: int, partition: int = 0) -> None:
-    """Waits until the log ends here for a committed reader: a marker is written when its commit has long returned."""
+    """Waits until the log ends here for a committed reader.
+
+    A marker is written long after its commit has returned.
+    """
     until(lambda: stable_end(kafka, topic, partition) >= end, f"{topic}-{partition}: no marker below {end}")
 
 
 def delete_records(kafka: str, topic: str, before: int, partition: int = 0) -> None:
-    """The log starts at `before` from now on."""
+    """Deletes the records below `before`, so that the log starts there."""
     where = TopicPartition(topic, partition, before)
     admin(kafka).delete_records([where])[where].result(10)
     assert log_start(kafka, topic, partition) == before
 
 
 def recreate(kafka: str, topic: str, partitions: int = 3) -> None:
-    """Another topic of the same name, as soon as the broker has forgotten the old one."""
+    """Makes another topic of the same name, as soon as the broker has forgotten the old one."""
     client = admin(kafka)
     client.delete_topics([topic])[topic].result(20)
 
@@ -103,14 +106,14 @@ def recreate(kafka: str, topic: str, partitions: int = 3) -> None:
 
 
 def compact(kafka: str, topic: str, below: int, partition: int = 0) -> None:
-    """Rolls the log and waits until compaction has left holes below this offset, where there were records only."""
+    """Rolls the log and waits until compaction has left holes below this offset, where there were only records."""
     _hurry_the_cleaner(kafka)
     alter(kafka, ConfigResource.Type.TOPIC, topic, [("segment.ms", "50")])
     time.sleep(0.06)  # the segment is older than that now, so a record behind it begins another
     producer, keys = Producer({"bootstrap.servers": kafka}), itertools.count()
 
     def has_holes() -> bool:
-        """One more record each time: the broker hears of the setting when it has been acknowledged long ago."""
+        """Sends one more record each time, because the broker applies the setting long after it has acknowledged it."""
         producer.produce(topic, json.dumps({"id": "roll", "n": -1}), f"roll{next(keys)}", partition=partition)
         producer.flush(10)
         return sum(o < below for o in offsets_in(kafka, topic, partition)) < below
@@ -133,7 +136,7 @@ def alter(kafka: str, kind: ConfigResource.Type, name: str, settings: Iterable[t
 
 
 def _hurry_the_cleaner(kafka: str) -> None:
-    """A cleaner that found nothing sleeps 15 seconds by default."""
+    """Shortens the cleaner's sleep. By default it sleeps 15 seconds when it found nothing."""
     for node in admin(kafka).list_topics(timeout=10).brokers:
         alter(kafka, ConfigResource.Type.BROKER, str(node), [("log.cleaner.backoff.ms", "100")])
 

@@ -1,4 +1,4 @@
-"""A broker of a test's own, whose log files may be cut, moved and left to retention."""
+"""Runs a broker for one test, whose log files may be cut, moved and left to retention."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ class OwnBroker:
         kafka.stop(self.broker)
 
     def truncate(self, topic: str) -> None:
-        """The log of partition 0 is empty, and is still the same topic's: as a disk that came back without its data."""
+        """Empties the log of partition 0, still of the same topic, as after a disk that lost its data."""
         self._while_down(lambda: self._begin_at(topic, 0))
 
     def cut(self, topic: str, offset: int, partition: int = 0) -> None:
-        """The log loses its records from this offset on, or from the end of its batch: as after an unclean election."""
+        """Removes the log's records from this offset on, or from the end of its batch, as an unclean election does."""
         self._while_down(lambda: self._cut(topic, offset, partition))
 
     def move(self, topic: str, offset: int) -> None:
-        """The log of partition 0 begins at this offset, as after so many records."""
+        """Lets the log of partition 0 begin at this offset, as after so many records."""
         self._while_down(lambda: self._begin_at(topic, offset))
 
     def spoil(self, change: Callable[[bytearray, str], None], topics: Iterable[str]) -> None:
-        """Changes the bytes of the log of partition 0 of each topic, as a disk does that does not keep them."""
+        """Changes the bytes of the log of partition 0 of each topic, as a failing disk does."""
 
         def spoil() -> None:
             for topic in topics:
@@ -86,7 +86,7 @@ class OwnBroker:
         return self.home.resolve() / "kafka" / "data"
 
     def _forget(self) -> None:
-        """The broker finds out anew what it believes of all its logs."""
+        """Makes the broker find out anew what it knows of all its logs."""
         data = self._data
         for checkpoint in data.glob("*-checkpoint"):
             checkpoint.unlink()

@@ -1,4 +1,7 @@
-"""A clock of a test's own, which may be stepped while programs run: libfaketime reads it from a file at each look."""
+"""Provides a clock that a test may step while programs run.
+
+libfaketime reads it from a file at each look.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ PLACES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/local/lib/faketime/lib
 
 
 def library() -> Path | None:
-    """Where libfaketime lies, if it is installed."""
+    """Returns the path of libfaketime, if it is installed."""
     return next((path for place in PLACES for path in sorted(Path("/").glob(place.removeprefix("/")))), None)
 
 
@@ -22,7 +25,7 @@ WHY_NOT = None if library() else "needs libfaketime: apt-get install libfaketime
 
 
 class Clock:
-    """A clock that goes as the machine's does, so many seconds beside it."""
+    """A clock that runs as the machine's does, so many seconds beside it."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -31,12 +34,12 @@ class Clock:
         file.chmod(0o644)
 
     def step(self, seconds: int) -> None:
-        """Sets the clock so far beside the machine's; who is running sees it at the next look."""
+        """Sets the clock so far beside the machine's. Running programs see it at the next look."""
         self.file.write_text(f"{seconds:+d}\n")
 
     @contextmanager
     def of_programs(self) -> Iterator[None]:
-        """Gives this clock to every program that is started within the block. Waits and patience are not touched."""
+        """Gives this clock to every program that is started within the block. Waits and timeouts are not touched."""
         wanted = {
             "LD_PRELOAD": str(library()),
             "FAKETIME_TIMESTAMP_FILE": str(self.file),

@@ -1,7 +1,7 @@
-"""Three network namespaces of a test's own: a client, a server, and a router between them that may stop forwarding.
+"""Makes three network namespaces for a test: a client, a server, and a router that may stop forwarding.
 
-A router that forwards nothing answers nothing: both ends speak into a void, and their sockets stay open. No proxy in user
-space can do that, for its kernel acknowledges what it was sent.
+A router that forwards nothing answers nothing. Both ends then send into a void, and their sockets stay open. No proxy
+in user space can do that, because its kernel acknowledges what it was sent.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ip route add default via {router}
 
 
 def why_not() -> str | None:
-    """Why this machine lets nobody make network namespaces; None where it does."""
+    """Returns why this machine allows no network namespaces, or None if it allows them."""
     if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
         return f"needs {', '.join(missing)}: apt-get install iproute2 util-linux"
     done = subprocess.run(["unshare", "--net", "ip", "link", "set", "lo", "up"], capture_output=True, check=False)
@@ -67,20 +67,20 @@ class Network:
             raise
 
     def cut(self) -> None:
-        """From now on nothing passes, in either direction, and nobody is told."""
+        """Stops everything in both directions from now on. Neither end is told."""
         self._in("router", "echo 0 > /proc/sys/net/ipv4/ip_forward")
 
     def heal(self) -> None:
-        """What is sent again from now on arrives."""
+        """Lets everything pass that is sent again from now on."""
         self._in("router", "echo 1 > /proc/sys/net/ipv4/ip_forward")
 
     def enter(self, name: str) -> None:
-        """This thread, and what it starts, is in that namespace from now on."""
+        """Moves this thread, and what it starts, into that namespace from now on."""
         _join(f"/proc/{self._holders[name].pid}/ns/net")
 
     @contextmanager
     def inside(self, name: str) -> Iterator[None]:
-        """Runs the block in that namespace; the thread comes back behind it."""
+        """Runs the block in that namespace. The thread comes back after it."""
         home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         self.enter(name)
         try:
@@ -90,7 +90,7 @@ class Network:
             os.close(home)
 
     def end(self) -> None:
-        """The namespaces go with the processes that hold them."""
+        """Removes the namespaces, which end with the processes that hold them."""
         for holder in self._holders.values():
             holder.kill()
             holder.wait()
@@ -102,7 +102,7 @@ class Network:
 
 
 def _entered(pid: int) -> None:
-    """Waits until the process has a namespace of its own."""
+    """Waits until the process has its own namespace."""
     ours = Path("/proc/self/ns/net").readlink()
     for _ in range(500):
         if Path(f"/proc/{pid}/ns/net").readlink() != ours:

@@ -1,4 +1,4 @@
-"""Two Postgres servers of a test's own: a primary and the standby that streams from it."""
+"""Runs two Postgres servers for a test: a primary and the standby that streams from it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SENDERS = "select pid from pg_stat_replication where state = 'streaming'"
 
 
 class Pair:
-    """A primary and a standby; `promote` makes the standby a second primary, and the old one stays alive."""
+    """A primary and a standby. `promote` makes the standby a second primary, and the old one stays alive."""
 
     def __init__(self, home: Path) -> None:
         self.primary_home, self.standby_home = home / "primary", home / "standby"
@@ -45,7 +45,7 @@ class Pair:
 
     @property
     def dsn(self) -> str:
-        """Both servers: whichever can be written, the primary first."""
+        """Returns a DSN of both servers. It leads to the one that can be written, the primary first."""
         ports = f"127.0.0.1:{self.primary.port},127.0.0.1:{self.standby.port}"
         return re.sub(r"@[^/]+/", f"@{ports}/", self.primary.dsn) + "?target_session_attrs=read-write"
 
@@ -58,7 +58,7 @@ class Pair:
             time.sleep(0.05)
 
     def freeze(self) -> None:
-        """Nothing more is sent to the standby: what commits from here on is on the primary alone."""
+        """Stops the stream to the standby. From here on, commits are on the primary alone."""
         for (pid,) in self.ask(self.primary, SENDERS):
             os.kill(pid, signal.SIGSTOP)
             self.frozen.append(pid)
@@ -78,7 +78,7 @@ class Pair:
             time.sleep(0.02)
 
     def promote(self) -> str:
-        """The standby becomes a primary; its DSN."""
+        """Makes the standby a primary. Returns its DSN."""
         self.ask(self.standby, "select pg_promote(true, 60)")
         return self.standby.dsn
 
@@ -104,7 +104,7 @@ class Pair:
             postgres.remove(home)
 
     def _copy(self) -> None:
-        """The standby's data, by pg_basebackup, where the dev server looks for its own."""
+        """Copies the standby's data with pg_basebackup to where the dev server looks for its own."""
         folder = self.standby_home.resolve() / "postgres"
         folder.mkdir(parents=True)
         shutil.copy(self.primary_home.resolve() / "postgres" / "secret.json", folder / "secret.json")

@@ -1,4 +1,7 @@
-"""Decoders that share nothing with the product: what a record of the hostile set must come to, where that is beyond doubt."""
+"""Decodes the hostile set with code that shares nothing with the product.
+
+Returns a row only if it is beyond doubt.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,14 @@ AVRO_DEPTH, AVRO_VALUES = 100, 1_000_000
 
 
 class Wrong(Exception):  # noqa: N818 - an answer
-    """The bytes are no such record."""
+    """Bytes that are no such record."""
 
 
 def json_row(value: bytes | None) -> Any:
-    """The row of `id string, n int, amount decimal(12,2), at timestamp, ok boolean`: values, REJECT or DOUBT."""
+    """Returns the row of a JSON record: values, REJECT or DOUBT.
+
+    The columns are `id string, n int, amount decimal(12,2), at timestamp, ok boolean`.
+    """
     if value is None:
         return REJECT
     try:
@@ -40,7 +46,7 @@ def json_row(value: bytes | None) -> Any:
 
 
 def avro_row(body: bytes, schema_id: int) -> dict[str, Any] | None:
-    """The row of `hostile.AVRO`, or REJECT."""
+    """Returns the row of `hostile.AVRO`, or REJECT."""
     if body[:1] != b"\0" or len(body) < 5 or int.from_bytes(body[1:5], "big") != schema_id:
         return REJECT
     try:
@@ -112,7 +118,7 @@ def _truth(value: Any) -> Any:
 
 
 class _Avro:
-    """Reads `id string, n int, amount bytes, x union` from the front."""
+    """A reader of `id string, n int, amount bytes, x union` from the front."""
 
     def __init__(self, body: bytes) -> None:
         self._body, self._at, self._values = body, 0, 0

@@ -1,4 +1,4 @@
-"""An engine without Spark: reads ranges with one consumer and stages them by COPY, for tests of what surrounds it."""
+"""Provides an engine without Spark: it reads ranges with one consumer and stages them by COPY."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ RESERVED_TYPES = {
 
 
 def pieces(text: str, columns: Sequence[Column], number: int) -> list[pa.RecordBatch]:
-    """Lines of COPY's text format, without its escapes, as rows of a staging table in so many pieces, none of them empty."""
+    """Returns lines of COPY's text format as rows of a staging table.
+
+    The lines have no escapes. The rows come in so many pieces, none of them empty.
+    """
     rows = [[None if f == "\\N" else f.replace("\\\\", "\\") for f in line.split("\t")] for line in text.splitlines()]
     types = [RESERVED_TYPES[type_] for _, type_ in RESERVED_COLUMNS] + [arrow_type(column) for column in columns]
     arrays = [_typed(list(fields), type_) for fields, type_ in zip(zip(*rows, strict=True), types, strict=True)]
@@ -59,10 +62,10 @@ def _typed(fields: list[str | None], type_: pa.DataType) -> pa.Array:
 
 
 class PlainEngine:
-    """Reads JSON objects; anything else, and every value that is no object, is a reject.
+    """An engine that reads JSON objects. Any other record, and every value that is no object, is a reject.
 
-    `change` stands for a pipeline's code: what it makes of a decoded record is staged; None filters, a ValueError rejects it.
-    Of several targets each is given the same rows; rejects go into the first one's table.
+    `change` stands for a pipeline's code, and is applied to each decoded record. None filters it, and a ValueError
+    rejects it. Each of several targets gets the same rows. Rejects go into the first one's table.
     """
 
     def __init__(
@@ -105,7 +108,7 @@ class PlainEngine:
         return tuple(line for line in lines if line.delivered)
 
     def commit_ranges(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
-        """As one Spark task would that was given every range: one after another, each range's rows in two pieces."""
+        """Commits like one Spark task with every range: one after another, each range's rows in two pieces."""
         outcomes = []
         consumer = self._consumer()
         try:

@@ -1,4 +1,4 @@
-"""A transaction pooler in small: many clients, one backend, which belongs to a client for one transaction at a time."""
+"""Provides a small transaction pooler: many clients share one backend, each for one transaction at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IDLE = b"I"
 
 
 class Pooler:
-    """Listens at `port`; the server behind it must trust us."""
+    """A pooler that listens at `port`. The server behind it must trust us."""
 
     def __init__(self, server: int, user: str, database: str) -> None:
         self.turn = threading.Lock()

@@ -1,4 +1,4 @@
-"""A TCP proxy that misbehaves when told to: cuts, falls silent, holds a COMMIT, or loses the answer to one."""
+"""Provides a TCP proxy that misbehaves on demand: it cuts, falls silent, holds a COMMIT, or loses its answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Pair:
 
 
 class Proxy:
-    """Before `target` on this machine. Armed faults strike once; `struck` tells that one has."""
+    """A proxy before `target` on this machine. Armed faults strike once, and `struck` then says so."""
 
     def __init__(self, target: int = 0) -> None:
         self.target = target
@@ -42,27 +42,30 @@ class Proxy:
         self.port: int = self._server.sockets[0].getsockname()[1]
 
     def pass_on(self) -> None:
-        """New connections pass, and whatever was held goes on its way; what was cut or silenced stays so."""
+        """Lets new connections pass, and releases held data. Connections that were cut or silenced stay so."""
         self._run(self._set("pass"))
 
     def cut(self) -> None:
-        """Every connection is reset, also those to come."""
+        """Resets every connection, also those to come."""
         self._run(self._set("cut"))
 
     def hole(self) -> None:
-        """Every connection falls silent in both directions, not even packets are acknowledged; also those to come."""
+        """Silences every connection in both directions, also those to come. Not even packets are acknowledged."""
         self._run(self._set("hole"))
 
     def at_commit(self, of: bytes, do: str) -> None:
-        """At the COMMIT of what said `of`: `hold` it (the client cut off), `lose` its answer, `cut` or `hole`."""
+        """Arms a fault at the COMMIT of the session that sent `of`.
+
+        `hold` holds it and cuts the client off, `lose` drops its answer. `cut` and `hole` do what their methods do.
+        """
         self._arm("commit", of, do)
 
     def at_words(self, words: bytes, do: str) -> None:
-        """When these bytes have gone to the server: `cut` or `hole`, for all."""
+        """Arms `cut` or `hole` for all, when these bytes have gone to the server."""
         self._arm("words", words, do)
 
     def at_bytes(self, more: int, do: str) -> None:
-        """When so many more bytes have come back from the server: `cut` or `hole`, for all."""
+        """Arms `cut` or `hole` for all, when so many more bytes have come back from the server."""
         self._arm("bytes", more, do)
 
     def close(self) -> None:
@@ -127,7 +130,7 @@ class Proxy:
             pair.server.close()
 
     async def _before(self, pair: Pair, said: bytes, *, ends: bool) -> None:
-        """The armed fault strikes, if this is what it waits for."""
+        """Strikes with the armed fault if this is what it waits for."""
         kind, what, do = self._armed or ("", b"", "")
         if kind not in {"commit", "words"} or what not in said or (kind == "commit" and not ends):
             return
@@ -165,14 +168,17 @@ class Proxy:
 
 
 def reset(writer: asyncio.StreamWriter) -> None:
-    """The other end reads ECONNRESET."""
+    """Resets the connection, so that the other end reads ECONNRESET."""
     with suppress(OSError):
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 
 
 def deafen(writer: asyncio.StreamWriter) -> None:
-    """The kernel drops whatever comes in, unacknowledged: a filter of one instruction, which lets 0 bytes through."""
+    """Makes the kernel drop everything that comes in, unacknowledged.
+
+    The socket gets a filter of one instruction, which lets 0 bytes through.
+    """
     instruction = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
     program = struct.pack("HxxxxxxP", 1, ctypes.addressof(instruction))
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""A schema registry: real HTTP, a few of Confluent's doors, and a switch for what a registry does wrong."""
+"""Provides a schema registry: real HTTP, a few of Confluent's endpoints, and a switch for its faults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SchemaRegistry(ThreadingHTTPServer):
-    """Schemas by id, from 1 on; `trouble` answers everything with (status, body), `asked` keeps the paths."""
+    """Schemas by id, from 1 on. `trouble` answers everything with (status, body), `asked` keeps the paths."""
 
     daemon_threads = True
 
@@ -85,7 +85,7 @@ class Door(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """A test's own output is enough."""
+        """Drops the message, because a test's own output is enough."""
 
 
 @contextmanager
@@ -100,12 +100,12 @@ def a_registry() -> Iterator[SchemaRegistry]:
 
 
 def wire(schema_id: int, schema: Any, value: Any) -> bytes:
-    """A value in Confluent's wire format."""
+    """Returns a value in Confluent's wire format."""
     out = io.BytesIO()
     schemaless_writer(out, schema, value)
     return b"\x00" + schema_id.to_bytes(4, "big") + out.getvalue()
 
 
 def a_record(*fields: tuple[str, Any], name: str = "R") -> dict[str, Any]:
-    """A record's schema of (name, type) pairs."""
+    """Returns a record's schema of (name, type) pairs."""
     return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields]}

@@ -1,4 +1,4 @@
-"""A real Airflow with pipelines of its own: their DAGs are triggered, killed, cleared and looked at from outside."""
+"""Runs a real Airflow with its own pipelines. Their DAGs are triggered, killed, cleared and watched from outside."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ OVER = {"success", "failed"}
 
 @contextmanager
 def an_airflow(servers, home: Path, *, more: Mapping[str, str] | None = None, **place: object) -> Iterator[House]:
-    """An Airflow below the folder with a ledger of its own; everything of it is gone behind the block."""
+    """Yields an Airflow below the folder with its own ledger. All of it is gone after the block."""
     token = spark_connect.token_of(home)
     warm = {"conn_type": "spark_connect", "host": "localhost", "port": ports.choose(home / "spark"), "password": token}
     more = {**(more or {}), WARM: json.dumps(warm)}
@@ -106,7 +106,7 @@ def an_airflow(servers, home: Path, *, more: Mapping[str, str] | None = None, **
 
 @dataclass
 class House:
-    """One Airflow, one ledger, and the folders that its pipelines and DAGs lie in."""
+    """One Airflow, one ledger, and the folders of its pipelines and DAGs."""
 
     home: Path
     place: Place
@@ -124,7 +124,7 @@ class House:
         spark: str = "spark_default",
         history: str = "None",
     ) -> Scheduled:
-        """A pipeline with records on its topic, a table, and a DAG that Airflow has parsed.
+        """Makes a pipeline with records on its topic, a table, and a DAG that Airflow has parsed.
 
         With a `past` it has records of those moments, starts behind them, and has its history DAG, too.
         """
@@ -150,12 +150,12 @@ class House:
         return made
 
     def warm(self) -> SparkServer:
-        """The Spark Connect server where `spark_connect_default` leads, started if it does not run."""
+        """Returns the Spark Connect server of `spark_connect_default`. Starts it if it does not run."""
         port = json.loads(self.place.more[WARM])["port"]
         return spark_connect.start(self.home, port, jar_folder=self.place.jars / "connector")
 
     def jvms(self) -> list[int]:
-        """The Java programs that this Airflow has started."""
+        """Returns the Java programs that this Airflow has started."""
         ours = processes.having(f"AIRFLOW_HOME={self.airflow.folder}")
         return [pid for pid in ours if "org.apache.spark" in processes.command_line(pid)]
 
@@ -170,7 +170,7 @@ class Scheduled:
     mark: Path
 
     def send(self, records: int, moments: Sequence[datetime] = ()) -> None:
-        """So many records, each with its moment as its timestamp where there is one."""
+        """Sends so many records, with the given moments as their timestamps."""
         producer = Producer({"bootstrap.servers": self.house.place.kafka})
         for i in range(records):
             when = int(moments[i].timestamp() * 1000) if moments else 0
@@ -178,7 +178,7 @@ class Scheduled:
         producer.flush(20)
 
     def recreate_topic(self) -> None:
-        """The same name, another log."""
+        """Makes another log under the same name."""
         admin = AdminClient({"bootstrap.servers": self.house.place.kafka})
         admin.delete_topics([self.topic])[self.topic].result(20)
         wait_for(lambda: self.topic not in admin.list_topics(timeout=10).topics, "the topic is gone")
@@ -200,7 +200,7 @@ class Scheduled:
         return wait_for(state, f"{run_id} is over: {self.tasks(run_id)}", seconds)
 
     def reads(self) -> bool:
-        """Whether Spark reads for this pipeline."""
+        """Returns True if Spark reads for this pipeline."""
         reading = (
             "select 1 from lockstep.attempt join lockstep.batch using (batch_id)"
             " where pipeline = %s and spark_application_id is not null and attempt.state = 'open'"
@@ -208,7 +208,7 @@ class Scheduled:
         return bool(self.ask(reading, self.name))
 
     def until_reading(self) -> int:
-        """Waits until Spark reads for this pipeline; returns the pid of the task that started it."""
+        """Waits until Spark reads for this pipeline. Returns the pid of the task that started it."""
         wait_for(self.reads, "Spark reads", 90)
         ours = [pid for pid in self.house.jvms() if f" {self.name} " in f"{processes.command_line(pid)} "]
         environ = Path(f"/proc/{ours[0]}/environ").read_bytes().split(b"\0")
@@ -224,7 +224,7 @@ class Scheduled:
         return rows
 
     def batches(self) -> list[tuple[str, int]]:
-        """State and number of attempts of each batch of this pipeline, oldest first."""
+        """Returns state and number of attempts of each batch of this pipeline, oldest first."""
         return self.ask(
             "select state, (select count(*) from lockstep.attempt a where a.batch_id = b.batch_id)::int"
             " from lockstep.batch b where pipeline = %s order by batch_id",
@@ -232,7 +232,7 @@ class Scheduled:
         )
 
     def violations(self) -> list[str]:
-        """What an independent reader finds wrong, records that are still missing included."""
+        """Returns the faults that an independent reader finds, including records that are still missing."""
         where = self.house.place
         found = check(where.dsn, where.kafka, self.name, table=f"public.{self.name}")
         return found + at_end(where.dsn, where.kafka, self.name)

@@ -1,4 +1,4 @@
-"""The session's Postgres and Kafka, started by whoever needs them first and stopped by whoever leaves last."""
+"""Shares the session's Postgres and Kafka. The first user starts them, and the last one stops them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AN_HOUR = 3600
 
 
 def make_topic(kafka: str, name: str, partitions: int, **settings: object) -> None:
-    """A topic of this name; `cleanup_policy="compact"` and the like are its settings."""
+    """Makes a topic of this name. `cleanup_policy="compact"` and the like are its settings."""
     config = {key.replace("_", "."): str(value) for key, value in settings.items()}
     admin = AdminClient({"bootstrap.servers": kafka})
     for made in admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
@@ -37,7 +37,10 @@ def make_topic(kafka: str, name: str, partitions: int, **settings: object) -> No
 
 
 def into_memory(folder: Path) -> None:
-    """Leads a cluster's data into memory where there is enough: thousands of databases are made and dropped there."""
+    """Leads a cluster's data into memory if there is enough.
+
+    Tests make and drop thousands of databases there.
+    """
     if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ENOUGH or cluster.find(folder):
         return
     for left in MEMORY.glob("lockstep-tests-*"):  # by a session that was killed
@@ -83,7 +86,7 @@ class Servers:
             return kafka.start(self.home / "kafka")
 
     def migrated(self) -> postgres.Server:
-        """Postgres with the template database that tests are copied from."""
+        """Returns Postgres with the template database that tests are copied from."""
         with self._alone():
             server = self._postgres()
             with closing(psycopg2.connect(server.superuser_dsn)) as admin:
@@ -96,7 +99,7 @@ class Servers:
 
     @contextmanager
     def database(self, name: str) -> Iterator[str]:
-        """The DSN of a fresh, migrated database: a copy of the template, dropped behind the block."""
+        """Yields the DSN of a fresh, migrated database: a copy of the template, dropped after the block."""
         server = self.migrated()
         with closing(psycopg2.connect(server.superuser_dsn)) as admin:
             admin.autocommit = True
@@ -105,7 +108,7 @@ class Servers:
         self.drop(name)
 
     def drop(self, name: str) -> None:
-        """A database goes, whoever is connected to it."""
+        """Drops a database, even if sessions are connected to it."""
         with closing(psycopg2.connect(self.postgres().superuser_dsn)) as admin:
             admin.autocommit = True
             admin.cursor().execute(f"drop database if exists {name} with (force)")

@@ -1,4 +1,7 @@
-"""Three Kafka brokers as one cluster: everything is held thrice, two copies must be in sync, and each may be killed."""
+"""Runs three Kafka brokers as one cluster. Each may be killed.
+
+Every record has three copies, and two of them must be in sync.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two timelines of one ledger: a copy made before a batch plays the replica that was promoted without it."""
+"""Makes two timelines of one ledger. A copy made before a batch plays the replica that was promoted without it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def copied(superuser: str, dsn: str) -> Iterator[str]:
-    """The DSN of a copy of this database as it is now; no session may be open there meanwhile."""
+    """Yields the DSN of a copy of this database as it is now. No session may be open there meanwhile."""
     name = dsn.rpartition("/")[2]
     with closing(psycopg2.connect(superuser)) as admin:
         admin.autocommit = True
@@ -33,7 +33,10 @@ def copied(superuser: str, dsn: str) -> Iterator[str]:
 
 
 class Timelines:
-    """What was begun in the lost timeline, and the ledger that survives; their code makes different values of a record."""
+    """The work begun in the lost timeline, and the ledger that survives.
+
+    Their code makes different values of a record.
+    """
 
     def __init__(self, drill: Drill, survivor: str) -> None:
         self.lost = Here(drill)
@@ -49,7 +52,7 @@ class Timelines:
 
 
 class Swapped(PlainEngine):
-    """Reads for an attempt of the lost timeline, and finds the survivor when it writes."""
+    """An engine that reads for an attempt of the lost timeline, and finds the survivor when it writes."""
 
     def __init__(self, timelines: Timelines, meanwhile: Callable[[], None]) -> None:
         lost = timelines.lost

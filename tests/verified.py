@@ -1,4 +1,4 @@
-"""A drill that was verified: what its checks say, and a hand that spoils rows where no guard looks."""
+"""Verifies a drill, and spoils its rows where no guard looks."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ COORDINATES = "_stream int4 not null, _offset int8 not null, _ordinal int4 not n
 
 
 class Details(dict[str, str]):
-    """What failed checks say; the others say nothing."""
+    """The details of failed checks. The other checks are left out."""
 
     def __missing__(self, name: str) -> str:
         return ""
 
 
 class Verified:
-    """The drill's pipeline with a target of the test's own; `superuser` is the server's DSN."""
+    """The drill's pipeline with a target of the test's choice. `superuser` is the server's DSN."""
 
     def __init__(self, here: Here, superuser: str) -> None:
         self.here = here
         self._dsn = superuser.rpartition("/")[0] + "/" + here.drill.dsn.rpartition("/")[2]
 
     def into(self, target: str, columns: str, key: str = "", more: str = "", format_: str = "") -> None:
-        """The drill's target from now on: its definition, and its table's columns."""
+        """Sets the drill's target from now on: its definition, and its table's columns."""
         self.here.rewrite(
             "import Append,", "import Accumulate, Append, Avro, Count, Custom, Envelope, Max, Raw, Sum, Upsert,"
         )
@@ -61,12 +61,12 @@ class Verified:
         return verify(self.here.at.conn, self.here.at.broker, self.here.folder_as_run, deep=deep)
 
     def wrong(self, *, deep: bool = True) -> dict[str, str]:
-        """What fails: name → detail, the partition left out of the name."""
+        """Returns the failing checks: name → detail, without the partition in the name."""
         failed = [check for check in self.checks(deep=deep) if not check.ok]
         return Details({check.name.rpartition(": ")[2]: check.detail for check in failed})
 
     def proved(self, *, deep: bool = True) -> tuple[str, str]:
-        """Against what coordinates and contents of the drill's table were compared."""
+        """Returns what coordinates and contents of the drill's table were compared against."""
         (proof,) = proofs(["public.drill"], self.checks(deep=deep))
         return proof.coordinates, proof.contents
 
@@ -79,5 +79,5 @@ class Verified:
 
 
 def records(*values: dict | None, key: str = "id") -> list[tuple[str, str | None]]:
-    """Kafka's key and value of each."""
+    """Returns Kafka's key and value of each."""
     return [(str(value[key]), json.dumps(value)) for value in values if value is not None]

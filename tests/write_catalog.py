@@ -1,4 +1,4 @@
-"""Writes ledger/catalog.txt anew from a database that has just been migrated; `make catalog` calls it."""
+"""Writes ledger/catalog.txt anew from a database that has just been migrated. `make catalog` calls it."""
 
 from __future__ import annotations
 

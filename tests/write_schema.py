@@ -1,6 +1,6 @@
-"""Writes ledger/schema.sql anew, the ledger as all migrations together make it; `make schema` calls it.
+"""Writes ledger/schema.sql anew, the ledger as all migrations together make it. `make schema` calls it.
 
-Objects come from a migrated database. Comments and the text of views come from the migration that wrote them last:
+Objects come from a migrated database. Comments and the text of views come from the migration that wrote them last.
 Postgres keeps no comments, and its versions write views differently.
 """
 
@@ -53,7 +53,7 @@ def schema(cur: Any) -> str:
 
 
 def comments() -> dict[tuple[str, str], str]:
-    """Returns what the migrations say of a table, column, function, view, index or sequence; the last one counts."""
+    """Returns the migrations' comment on a table, column, function, view, index or sequence. The last one counts."""
     told: dict[tuple[str, str], str] = {}
     for migration in known():
         pending: list[str] = []
@@ -80,7 +80,7 @@ def comments() -> dict[tuple[str, str], str]:
 
 
 def table(row: Any, parts: list[Any], told: dict[tuple[str, str], str]) -> str:
-    """Returns a table with its columns, constraints and indexes; what is not validated is added behind it."""
+    """Returns a table with its columns, constraints and indexes. Those that are not validated are added behind it."""
     lines = []
     for column in (part for part in parts if part.kind == "column"):
         name = f"{row.name}.{column.name}".replace('"', "")
@@ -144,7 +144,10 @@ def folded(text: str) -> str:
 
 
 def lowered(text: str) -> str:
-    """Returns Postgres's words in lower case, and its lists of words as they were written: `kind in ('batch', 'loss')`."""
+    """Returns Postgres's words in lower case.
+
+    Keeps its lists of words as they were written: `kind in ('batch', 'loss')`.
+    """
     lower = "".join(part if part[:1] in {"'", '"'} else part.lower() for part in QUOTED.split(text))
     lists = ANY_OF.sub(lambda found: f"in ({found[1]})", lower)
     return re.sub(r"'::text\b(?!\[)", "'", lists).replace("timestamp with time zone", "timestamptz")

@@ -1,4 +1,4 @@
-"""Alarms: each names its partition, its offsets and the next command, and is silent while nothing is wrong."""
+"""Tests that each alarm names its partition, its offsets and the next command, and is silent while nothing is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Four eyes: the approver is known, is not the asker, and is named where the pipeline names some."""
+"""Tests four eyes: the approver is known, differs from the asker, and is one that the pipeline names."""
 
 from __future__ import annotations
 

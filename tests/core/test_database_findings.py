@@ -1,4 +1,4 @@
-"""Whether the database keeps what it acknowledged: each case with its reason, on both sides of the line."""
+"""Tests if the database keeps what it acknowledged: each case with its reason, on both sides of the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline refuses nonsense at birth, and the message names the field."""
+"""Tests that a pipeline refuses nonsense at birth, and that the message names the field."""
 
 from __future__ import annotations
 

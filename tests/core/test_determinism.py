@@ -1,4 +1,4 @@
-"""What a transform takes from elsewhere than its records is found in its source, and named by line and function."""
+"""Tests that a transform's outside values are found in its source, and named by line and function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about the doctor names everything that it looks at."""
+"""Tests that the page about the doctor names everything that it checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROW = re.compile(r"^\| (?:`([^`]+)`)? \| (.+) \| ([a-z].*) \|$", re.MULTILINE)
 
 
 def severities() -> dict[str, set[str]]:
-    """What the table says of each check; a row without a name belongs to the check above it."""
+    """Returns the severities that the table gives each check. A row without a name belongs to the check above it."""
     found: dict[str, set[str]] = {}
     name = ""
     for check, _, said in ROW.findall(PAGE.read_text()):

@@ -1,4 +1,4 @@
-"""Formats and the envelope refuse nonsense at birth, and say which columns they give."""
+"""Tests that formats and the envelope refuse nonsense at birth, and name the columns that they give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gaps in the log: every offset is told once, as what the evidence allows and no more."""
+"""Tests that gaps in the log are reported once per offset, and claim no more than the evidence allows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OFFSETS = st.frozensets(st.integers(0, 60))
 
 @st.composite
 def logs(draw):
-    """A range and what was seen of it; whoever reads uncommitted sees the committed, too."""
+    """Draws a range and the offsets seen in it. A reader of uncommitted records sees the committed ones, too."""
     begin = draw(st.integers(0, 50))
     committed = draw(OFFSETS)
     seen = Seen(draw(st.integers(0, 60)), committed, committed | draw(OFFSETS), draw(OFFSETS), draw(st.booleans()))

@@ -1,4 +1,4 @@
-"""What docs/guarantees.md quotes stands in the code to the letter, and what it names is there."""
+"""Tests that the quotes of docs/guarantees.md stand in the code to the letter, and that everything it names exists."""
 
 from __future__ import annotations
 

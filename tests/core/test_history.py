@@ -1,4 +1,4 @@
-"""A run's form and interval become what is to be done; what contradicts itself is refused in one line that names the field."""
+"""Tests how a run's form and interval become work. A contradiction is refused in one line that names the field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Hours: each offset belongs to one, and an hour is complete when, and only when, all of its offsets are committed."""
+"""Tests that each offset belongs to one hour.
+
+An hour is complete when, and only when, all of its offsets are committed.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def judged(begin: int, end: int, *covered: Covered, **more: object) -> Complete 
 
 @st.composite
 def coverage(draw) -> list[Covered]:
-    """A stream's coverage up to its position, with some offsets that nobody covers."""
+    """Draws a stream's coverage up to its position, with some uncovered offsets."""
     found, at = [], 0
     for owner in range(1, draw(st.integers(1, 8))):
         begin = at + draw(st.sampled_from([0, 0, 0, 1, 3]))
@@ -57,7 +60,7 @@ def coverage(draw) -> list[Covered]:
 
 
 def seen(covered: list[Covered], begin: int, end: int) -> list[Covered]:
-    """What the ledger answers for a stretch: what lies in it, with what is right below it."""
+    """Returns the ledger's answer for a stretch: the coverage in it, with the coverage right below it."""
     below = [c.from_offset for c in covered if c.from_offset < begin]
     return [c for c in covered if c.from_offset < end and c.from_offset >= max(below, default=0)]
 

@@ -1,4 +1,4 @@
-"""Halving ranges finds the one record that ends its reader, and blames none for what the machine does."""
+"""Tests that halving ranges finds the one record that kills its reader, and blames none for the machine's faults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def offsets(ranges) -> list[tuple[int, int]]:
 
 
 def dying_on(*fatal: tuple[int, int]):
-    """A reader that dies whenever it is shown one of these records."""
+    """Returns a reader that dies whenever it reads one of these records."""
     tries = []
 
     def dies(ranges, hidden) -> bool:

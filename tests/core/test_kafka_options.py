@@ -1,4 +1,4 @@
-"""Kafka client options: an allowlist, two dialects, one translation."""
+"""Tests Kafka client options: an allowlist, two dialects, one translation."""
 
 from __future__ import annotations
 

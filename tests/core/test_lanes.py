@@ -1,4 +1,4 @@
-"""Fill and replay: whatever is left of a request is done piece by piece, and each piece once."""
+"""Tests that the rest of a fill or replay is done piece by piece, and each piece once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def piece(stream: int, begin: int, end: int, owner: int | None = None, partition
 
 @st.composite
 def segments(draw) -> list[Piece]:
-    """Segments of up to three streams, some apart from their neighbour, each of a batch of its own."""
+    """Draws segments of up to three streams, some apart from their neighbour, each of its own batch."""
     found, owner = [], 1
     for stream in range(draw(st.integers(1, 3))):
         at = 0
@@ -40,7 +40,7 @@ def segments(draw) -> list[Piece]:
 
 @st.composite
 def batches(draw) -> list[Piece]:
-    """Batches that read two streams at once, one behind another."""
+    """Draws batches that read two streams at once, one behind another."""
     found, ends = [], [0, 0]
     for owner in range(1, draw(st.integers(2, 7))):
         for stream in draw(st.sampled_from([(0,), (1,), (0, 1)])):

@@ -1,4 +1,4 @@
-"""Whether the ledger is as `lockstep migrate` makes it: each case with its reason, on both sides of the line."""
+"""Tests if the ledger is as `lockstep migrate` makes it: each case with its reason, on both sides of the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether records stay long enough and can be read: each case with its reason, on both sides of the line."""
+"""Tests if records stay long enough and can be read: each case with its reason, on both sides of the line."""
 
 from __future__ import annotations
 

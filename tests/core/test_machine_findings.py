@@ -1,4 +1,4 @@
-"""Whether a machine has what a run needs: each case with its reason, on both sides of the line."""
+"""Tests if a machine has what a run needs: each case with its reason, on both sides of the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A pipeline's name is a folder, a module and two DAG ids: what cannot be all of them is refused with one that can."""
+"""Tests that a name that cannot be a folder, a module and two DAG ids is refused.
+
+The refusal proposes a name that can.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning: the law as properties, the decisions as a table of cases."""
+"""Tests planning: the law as properties, the decisions as a table of cases."""
 
 from __future__ import annotations
 

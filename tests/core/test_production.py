@@ -1,4 +1,4 @@
-"""What is missing for production: each point by itself, on both sides of the line, and the page that says the same."""
+"""Tests each missing point for production by itself, on both sides of the line, and the page with the same points."""
 
 from __future__ import annotations
 

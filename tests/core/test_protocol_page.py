@@ -1,4 +1,4 @@
-"""docs/protocol.md: every rule that is cited is defined there, and names what keeps it and the test that shows it."""
+"""Tests docs/protocol.md: it defines every cited rule, and names the guard that keeps it and its test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAITS = {(wait["file"], wait["name"]): float(wait["value"]) for wait in WAIT.fin
 
 
 def cited() -> dict[str, str]:
-    """Every rule that a file names, with the first file that does."""
+    """Returns every rule that a file names, with the first such file."""
     found: dict[str, str] = {}
     for folder in ("include", "docs", "tests", "bench", "dags", "plugins", "spark_jobs"):
         for path in sorted(each for each in (HERE / folder).rglob("*") if each.suffix in TEXTS):
@@ -38,7 +38,10 @@ def cited() -> dict[str, str]:
 
 
 def constraints() -> set[str]:
-    """The names under which the ledger refuses: constraints, triggers, unique indexes, and what triggers raise."""
+    """Returns the names under which the ledger refuses.
+
+    These are constraints, triggers, unique indexes, and the names that triggers raise.
+    """
     return set(re.findall(r"(?:constraint|trigger|unique index) (\w+) ", SCHEMA)) | set(
         re.findall(r"constraint = '(\w+)'", SCHEMA)
     )

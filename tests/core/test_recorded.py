@@ -1,4 +1,4 @@
-"""A definition comes back from its document as it was, whatever kinds it is made of."""
+"""Tests that a definition comes back from its document unchanged, whatever kinds it has."""
 
 from __future__ import annotations
 

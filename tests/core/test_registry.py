@@ -1,4 +1,4 @@
-"""The registry's address and options: an allowlist, and nothing secret in what is shown."""
+"""Tests the registry's address and options: an allowlist, and no secret in what is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a schedule may let a pipeline wait."""
+"""Tests how long a schedule may let a pipeline wait."""
 
 from __future__ import annotations
 

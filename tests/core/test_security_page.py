@@ -1,4 +1,4 @@
-"""docs/security.md: every test that it names is there."""
+"""Tests that every test which docs/security.md names exists."""
 
 from __future__ import annotations
 

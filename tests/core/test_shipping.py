@@ -1,4 +1,4 @@
-"""The zip that executors import from: all of the code, equal for equal code, and nobody else's."""
+"""Tests the zip that executors import from: all of our code, nobody else's, and equal for equal code."""
 
 from __future__ import annotations
 

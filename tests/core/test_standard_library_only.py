@@ -1,4 +1,4 @@
-"""The core says what should happen; it needs nobody for that."""
+"""Tests that the core imports nothing but the standard library."""
 
 from __future__ import annotations
 

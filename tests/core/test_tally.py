@@ -1,4 +1,4 @@
-"""A tally is exact, wherever the range lies, however long it is, however many rows come at once, and in whatever order."""
+"""Tests that a tally is exact for any range, any number of rows at once, and any order."""
 
 from __future__ import annotations
 

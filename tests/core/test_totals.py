@@ -1,4 +1,4 @@
-"""What cannot be added up exactly is said before anything is read."""
+"""Tests that a total that cannot be exact is refused before anything is read."""
 
 from __future__ import annotations
 

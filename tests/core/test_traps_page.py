@@ -1,4 +1,4 @@
-"""docs/traps.md: every trap has its row, and every row leads to a test or a decision that is there."""
+"""Tests docs/traps.md: every trap has its row, and every row leads to an existing test or decision."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IDS = [f"{kind}{n}" for kind, last in NUMBERED.items() for n in range(1, last + 
 
 
 def references(shown: str) -> tuple[list[tuple[str, str]], list[str]]:
-    """The tests, as (file, name), and the decision records that a row names."""
+    """Returns the tests, as (file, name), and the decision records that a row names."""
     return re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", shown), re.findall(r"\((decisions/[\w-]+\.md)\)", shown)
 
 

@@ -1,4 +1,4 @@
-"""What a verification proves follows from its checks, and from nothing else."""
+"""Tests that the proof of a verification follows from its checks, and from nothing else."""
 
 from __future__ import annotations
 

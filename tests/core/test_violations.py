@@ -1,4 +1,7 @@
-"""What follows a violation is the expectation's own word, else the pipeline's; its reason is one short line."""
+"""Tests that the expectation's own setting decides what follows a violation, else the pipeline's.
+
+The reason is one short line.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every mutant there is."""
+"""Collects every mutant there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate: a copy of the tree, changed, and the tests run on it by a pytest of its own; what survives is told."""
+"""Changes a copy of the tree, and runs the tests on it with a separate pytest. Names the mutants that survive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ SECONDS = 240
 
 
 def planted(home: Path, changes: Iterable[Edit | Drop]) -> Path:
-    """A copy of the engine and its tests with these changes; raises `StaleMutantError` where one does not apply."""
+    """Returns a copy of the engine and its tests with these changes.
+
+    Raises `StaleMutantError` if one does not apply.
+    """
     without = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for name in ("include", "tests"):
         shutil.copytree(ROOT / name, home / name, ignore=without)
@@ -34,7 +37,7 @@ def planted(home: Path, changes: Iterable[Edit | Drop]) -> Path:
 
 
 def ran(tree: Path, servers: Servers, tests: Sequence[str], only: str | None, *, own_database: bool) -> dict:
-    """What became of the tests on that tree, with the session's servers."""
+    """Returns the outcome of the tests on that tree, with the session's servers."""
     told = tree / "report.json"
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "LOCKSTEP_"))}
     environ |= {
@@ -65,7 +68,10 @@ def ran(tree: Path, servers: Servers, tests: Sequence[str], only: str | None, *,
 
 
 def survived(mutant: Mutant, home: Path, servers: Servers) -> list[str]:
-    """What does not show the mutant dead: tests that should be red and are not, or by no assertion, or red beside it."""
+    """Lists what does not show the mutant dead.
+
+    These are tests that should be red and are not, or not by an assertion, and tests beside them that are red.
+    """
     tree = planted(home, mutant.changes)
     own = any(change.is_of_the_database for change in mutant.changes)
     about = ran(tree, servers, mutant.beside or mutant.red, mutant.only, own_database=own)

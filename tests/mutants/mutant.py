@@ -1,4 +1,4 @@
-"""A mutant: the product with one guard less, and the tests that must turn red because of it."""
+"""Defines a mutant: the product with one guard less, and the tests that must turn red because of it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MIGRATIONS = "include/lockstep/ledger/migrations"
 
 
 class StaleMutantError(Exception):
-    """The text that a mutant changes is not there exactly once: it says nothing any more, which is an error."""
+    """The error of a mutant whose text does not stand exactly once in its file, so that it proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """In a file of `include/lockstep`, one text in another's place."""
+    """The replacement of one text by another in a file of `include/lockstep`."""
 
     file: str
     old: str
@@ -41,7 +41,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """A constraint, an index or a trigger that a last migration takes away again."""
+    """A constraint, an index or a trigger that an added last migration drops."""
 
     statement: str
 
@@ -58,9 +58,9 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`red` are the tests that must fail, each by an assertion; what else runs beside them must pass.
+    """A mutant. `red` are the tests that must fail, each by an assertion. All others that run must pass.
 
-    `beside` are files or tests that run, too, of those whose name holds `only`.
+    `beside` are files or tests that run, too, limited to names that contain `only`.
     """
 
     name: str
@@ -75,11 +75,14 @@ class Mutant:
 def alone(
     name: str, guard: str, dangers: tuple[str, ...], why: str, *changes: Edit | Drop, long: bool = False
 ) -> Mutant:
-    """A guard that is tested with every other one off: its own tests turn red, those of the guards beside it do not."""
+    """Returns a mutant that leaves one guard on and switches all others off.
+
+    Its own tests turn red, those of the guards beside it do not.
+    """
     red = tuple(f"{ALONE}[{danger}-{guard}]" for danger in dangers)
     return Mutant(name, why, changes, red, (ALONE.partition("::")[0],), " or ".join(dangers), long)
 
 
 def one(name: str, why: str, red: str | tuple[str, ...], *changes: Edit | Drop, long: bool = False) -> Mutant:
-    """A mutant whose red tests (a tuple, or words) have nothing beside them."""
+    """Returns a mutant whose red tests (a tuple, or words) have no others beside them."""
     return Mutant(name, why, changes, tuple(red.split()) if isinstance(red, str) else red, long=long)

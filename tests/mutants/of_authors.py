@@ -1,4 +1,4 @@
-"""Mutants of what keeps a pipeline's author from the ledger, and secrets from where nobody needs them."""
+"""Lists mutants of the guards that keep authors from the ledger, and secrets from where nothing needs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of the chain of commits and decisions, and of what proves a certificate."""
+"""Lists mutants of the chain of commits and decisions, and of the proof of a certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Mutants of the constraints that no other list drops: each one off, its own cases are no longer refused by its name."""
+"""Lists mutants of the constraints that no other list drops.
+
+With one off, its own cases are no longer refused by its name.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ AGREE = "tests/ledger/test_owners.py::test_the_database_refuses_owners_that_do_n
 
 
 def dropped(table: str, name: str, why: str, *cases: int, kind: str = "constraint") -> Mutant:
-    """The constraint or trigger of one table away; the cases are those of `test_constraints.py`."""
+    """Returns a mutant that drops a constraint or trigger of one table.
+
+    The cases are those of `test_constraints.py`.
+    """
     gone = f"drop trigger {name} on lockstep.{table}"
     if kind == "constraint":
         gone = f"alter table lockstep.{table} drop constraint {name}"

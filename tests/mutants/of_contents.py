@@ -1,4 +1,4 @@
-"""Mutants of the digests of contents."""
+"""Lists mutants of the digests of contents."""
 
 from __future__ import annotations
 

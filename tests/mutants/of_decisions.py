@@ -1,4 +1,4 @@
-"""Mutants of what a person decides: to skip, abandon, pause, or accept a loss."""
+"""Lists mutants of a person's decisions: to skip, abandon, pause, or accept a loss."""
 
 from __future__ import annotations
 

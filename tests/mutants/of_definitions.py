@@ -1,4 +1,4 @@
-"""Mutants of definitions, versions and sessions: what is compared between two tasks, and what a connection asserts."""
+"""Lists mutants of definitions, versions and sessions: comparisons between two tasks, and asserted settings."""
 
 from __future__ import annotations
 

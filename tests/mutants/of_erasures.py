@@ -1,4 +1,4 @@
-"""Mutants of erasing a key: what is taken out, what stays out, and what verify makes of it."""
+"""Lists mutants of erasing a key: what is removed, what stays out, and how verify treats it."""
 
 from __future__ import annotations
 

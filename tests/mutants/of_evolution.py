@@ -1,4 +1,4 @@
-"""Mutants of what keeps an altered table, its batches and its record right."""
+"""Lists mutants of the guards that keep an altered table, its batches and its record right."""
 
 from __future__ import annotations
 

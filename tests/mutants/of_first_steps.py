@@ -1,4 +1,4 @@
-"""Mutants of what a newcomer types first: names, topics, files of records, the password of the pages."""
+"""Lists mutants of a newcomer's first inputs: names, topics, files of records, the password of the pages."""
 
 from __future__ import annotations
 

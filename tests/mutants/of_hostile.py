@@ -1,4 +1,4 @@
-"""Mutants of what keeps one record from harming the others, and of what keeps a record from being blamed."""
+"""Lists mutants of the guards against one record that harms others, and against blaming the wrong record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of the hours: what would tell one that is not complete, or tell offsets twice or never."""
+"""Lists mutants of the hours: they would announce an incomplete hour, or offsets twice or never."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of leases, and of a commit in doubt."""
+"""Lists mutants of leases, and of a commit in doubt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of what tells one log from another: incarnations, leader epochs, the last record, the point of a truncation."""
+"""Lists mutants of the identity of a log: incarnations, leader epochs, the last record, the point of a truncation."""
 
 from __future__ import annotations
 

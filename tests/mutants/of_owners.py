@@ -1,4 +1,4 @@
-"""Mutants of what keeps one owner per table, and of which record or deletion of a key is newer."""
+"""Lists mutants of the single owner of a table, and of the order of a key's records and deletions."""
 
 from __future__ import annotations
 

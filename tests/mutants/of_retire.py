@@ -1,4 +1,4 @@
-"""Mutants of retire, of a topic's growth, and of upkeep."""
+"""Lists mutants of retire, of a topic's growth, and of upkeep."""
 
 from __future__ import annotations
 

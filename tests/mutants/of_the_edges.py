@@ -1,4 +1,7 @@
-"""Mutants of what speaks to Kafka and to Spark; their tests need a broker, and some a JVM, so all are long."""
+"""Lists mutants of the adapters of Kafka and Spark.
+
+Their tests need a broker, and some a JVM, so all are long.
+"""
 
 from __future__ import annotations
 

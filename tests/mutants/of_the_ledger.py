@@ -1,4 +1,4 @@
-"""Mutants of the guards that stand against the same danger side by side."""
+"""Lists mutants of guards that stand side by side against the same danger."""
 
 from __future__ import annotations
 

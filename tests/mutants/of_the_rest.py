@@ -1,4 +1,4 @@
-"""Mutants of constraints that stand alone, of what people decide, of keys, and of what is planned."""
+"""Lists mutants of constraints that stand alone, of decisions, of keys, and of plans."""
 
 from __future__ import annotations
 

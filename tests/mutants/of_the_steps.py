@@ -1,4 +1,4 @@
-"""Mutants of the steps: locks, answers, leases, what is staged and the lanes."""
+"""Lists mutants of the steps: locks, answers, leases, staging and the lanes."""
 
 from __future__ import annotations
 

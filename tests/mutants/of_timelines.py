@@ -1,4 +1,4 @@
-"""Mutants of what keeps a lost timeline out, of the wait for a standby, and of what is said after a restore."""
+"""Lists mutants of the guards against a lost timeline, of the wait for a standby, and of `restored`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of accumulated targets: what is taken out, what is added, and what is taken anew."""
+"""Lists mutants of accumulated targets: removed, added and recomputed contributions."""
 
 from __future__ import annotations
 

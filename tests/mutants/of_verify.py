@@ -1,4 +1,4 @@
-"""Mutants of verify: what it compares, what it counts, and what it says that it compared."""
+"""Lists mutants of verify: what it compares, what it counts, and what it reports as compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/mutants.md: what stands on it is made from the mutants themselves.
+"""Writes docs/mutants.md from the mutants themselves.
 
 Usage: python tests/mutants/page.py > docs/mutants.md, with `include` and `tests` on PYTHONPATH.
 """
@@ -37,7 +37,7 @@ docs/mutants.md`.
 
 
 def red(mutant: Mutant) -> str:
-    """The danger, the guard that is alone and those that are masked; else the test's own name."""
+    """Returns the danger, the guard that is alone and those that are masked, or else the test's own name."""
     said = []
     for test in mutant.red:
         name = test.rpartition("::")[2]
@@ -52,7 +52,7 @@ def red(mutant: Mutant) -> str:
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     lines = [
         f"| {m.name} | {', '.join(dict.fromkeys(str(change) for change in m.changes))} | {m.why} | {red(m)} "
         f"| {'long' if m.long else 'fast'} |"

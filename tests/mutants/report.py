@@ -1,4 +1,4 @@
-"""A pytest plugin of the gate: what became of each test, by what, and which Lockstep was imported."""
+"""Provides the gate's pytest plugin. It reports each test's outcome and cause, and which Lockstep was imported."""
 
 from __future__ import annotations
 

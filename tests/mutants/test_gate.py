@@ -1,4 +1,7 @@
-"""Every named mutant turns its own tests red, by an assertion, and no other; the tree as it is passes the same tests."""
+"""Tests that every named mutant turns its own tests red, by an assertion, and no others.
+
+The unchanged tree passes the same tests.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def test_the_tree_as_it_is_passes_what_the_other_mutants_turn_red(servers, tmp_p
 
 
 def passed(servers, home, mutants) -> list[str]:
-    """The red tests that are not green on the tree as it is, planted and run as a mutant is."""
+    """Returns the red tests that are not green on the unchanged tree, planted and run as a mutant is."""
     tests = sorted({test for mutant in mutants for test in mutant.red})
     found = ran(planted(home, ()), servers, tests, None, own_database=True)["tests"]
     return [test for test in tests if found.get(test, {"outcome": "missing"})["outcome"] != "passed"]

@@ -1,4 +1,4 @@
-"""The gate itself: a mutant that lives, one that no longer applies and one that only breaks are each told."""
+"""Tests that the gate reports a mutant that survives, one that no longer applies and one that only breaks."""
 
 from __future__ import annotations
 

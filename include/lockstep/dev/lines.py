@@ -33,7 +33,7 @@ class Lines:
     key: str | None
 
     def records(self) -> Iterator[tuple[bytes | None, bytes]]:
-        """Returns key and value of each line, in order. Leaves out lines that were added since."""
+        """Yields key and value of each line, in order. Leaves out lines that were added since."""
         self.file.seek(0)
         for number, line in enumerate(islice(self.file, self.count), 1):
             try:
