@@ -1,4 +1,4 @@
-"""A standalone Spark cluster of a test's own, and a Python for its executors that has no Lockstep."""
+"""Runs a standalone Spark cluster for a test, and a Python for its executors that has no Lockstep."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Cluster:
         )
 
     def kill_worker(self, number: int = -1) -> None:
-        """The last worker, or that one, with its executors and their Python workers, at once."""
+        """Kills the last worker, or the given one, with its executors and their Python workers, at once."""
         worker = self.parts.pop(number)
         family = [worker.pid, *below(worker.pid)]
         for pid in family:
@@ -45,7 +45,7 @@ class Cluster:
         worker.wait()
 
     def family(self, number: int) -> list[int]:
-        """The processes below one of the parts: 0 is the master, which has none, the others are workers."""
+        """Returns the processes below one of the parts: 0 is the master, which has none, the others are workers."""
         return below(self.parts[number].pid)
 
     def stop(self) -> None:
@@ -77,7 +77,7 @@ def below(pid: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def bare_python(tmp_path_factory):
-    """A Python with the packages of the tests but without Lockstep: what a worker's machine has."""
+    """Returns a Python with the packages of the tests but without Lockstep, like that of a worker's machine."""
     folder = tmp_path_factory.mktemp("bare")
     venv.create(folder)
     site = next((folder / "lib").glob("python*")) / "site-packages"

@@ -1,4 +1,7 @@
-"""`lockstep run` with SPARK_MASTER: code and faults travel to executors that have nothing of ours, and one may die."""
+"""Tests `lockstep run` with SPARK_MASTER.
+
+Code and faults travel to executors that have nothing of ours, and one may die.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ def test_a_driver_killed_while_its_executors_read_is_followed_by_another(on_clus
 
 
 def reading(cluster, process) -> int:
-    """The number of the worker one of whose tasks has come to its fault point and stands still."""
+    """Returns the number of the worker one of whose tasks stands still at its fault point."""
     until = time.monotonic() + 90
     while True:
         for number in (1, 2):

@@ -1,4 +1,7 @@
-"""Spark on other machines: the DAG is the same, executors bring nothing but pyarrow and psycopg2, and one may die."""
+"""Tests Spark on other machines.
+
+The DAG is the same, executors bring nothing but pyarrow and psycopg2, and one may die.
+"""
 
 from __future__ import annotations
 

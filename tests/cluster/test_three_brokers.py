@@ -1,4 +1,4 @@
-"""A broker dies in mid-read: its followers have what it had, and every record lands once."""
+"""Tests a broker that dies in mid-read: its followers have its records, and every record lands once."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_leader_killed_in_mid_read_loses_and_doubles_nothing(three, drill):
 
 
 def stopped_worker(dsn: str, seconds: float = 90) -> int:
-    """The Spark worker at work on this database that has stopped itself in mid-read."""
+    """Returns the Spark worker on this database that has stopped itself in mid-read."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         for pid in processes.having(f"LOCKSTEP_DSN={dsn}"):

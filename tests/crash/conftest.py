@@ -1,4 +1,4 @@
-"""A network that misbehaves: a proxy before Postgres, and one before a broker of its own."""
+"""Provides a network that misbehaves: a proxy before Postgres, and one before a separate broker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NUMBERS = itertools.count()
 
 @pytest.fixture
 def proxy(drill):
-    """A proxy before the drill's Postgres."""
+    """Yields a proxy before the drill's Postgres."""
     made = Proxy(int(parse_dsn(drill.dsn)["port"]))
     yield made
     made.close()
@@ -31,7 +31,7 @@ def proxy(drill):
 
 @pytest.fixture
 def far(drill, proxy):
-    """What a user does to the drill's pipeline, with the proxy between him and Postgres."""
+    """Yields a user's actions on the drill's pipeline, with the proxy between the user and Postgres."""
     made = Here(replace(drill, dsn=re.sub(r":\d+/", f":{proxy.port}/", drill.dsn)))
     yield made
     made.at.close()
@@ -39,7 +39,7 @@ def far(drill, proxy):
 
 @pytest.fixture(scope="module")
 def far_kafka(tmp_path_factory):
-    """A broker of its own that gives its clients the proxy's address as its own: (bootstrap, proxy, home, port)."""
+    """Yields a broker that gives its clients the proxy's address as its own: (bootstrap, proxy, home, port)."""
     home = tmp_path_factory.mktemp("far")
     port = ports.choose(home)
     proxy = Proxy(port)
@@ -53,7 +53,7 @@ def far_kafka(tmp_path_factory):
 
 
 class FarKafka:
-    """A broker behind a proxy; it may be killed and started again."""
+    """A broker behind a proxy. It may be killed and started again."""
 
     def __init__(self, home, port: int, proxy: Proxy, settings: dict[str, str]) -> None:
         self.home, self.port, self.proxy, self.settings = home, port, proxy, settings
@@ -66,7 +66,7 @@ class FarKafka:
         dev_kafka.start(self.home, self.port, more=self.settings)
 
     def topic(self, records: int, size: int) -> str:
-        """A topic of one partition with so many records of at least so many bytes."""
+        """Makes a topic of one partition with so many records of at least so many bytes."""
         name = f"far-{os.getpid()}-{next(NUMBERS)}"
         make_topic(self.bootstrap, name, 1)
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
@@ -78,7 +78,7 @@ class FarKafka:
 
 @pytest.fixture
 def far_drill(drill, far_kafka):
-    """`far_drill(records, size)`: the drill over a topic behind the proxy, with bigger batches."""
+    """Returns `far_drill(records, size)`: the drill over a topic behind the proxy, with bigger batches."""
 
     def make(records: int, size: int = 1) -> Here:
         far_kafka.proxy.pass_on()

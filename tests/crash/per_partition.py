@@ -1,4 +1,4 @@
-"""The drill under the guarantee `PerPartition`, and what is asked of its ledger."""
+"""Runs the drill under the guarantee `PerPartition`, and queries its ledger."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lockstep.ledger.migrate import migrate_target
 
 
 def by_partition(drill) -> None:
-    """From now on the drill's tasks commit each range by themselves."""
+    """Lets the drill's tasks commit each range by themselves from now on."""
     file = drill.home / "drill" / "__init__.py"
     text = file.read_text().replace("Pipeline\n", "PerPartition, Pipeline\n", 1)
     file.write_text(text.replace("limits=", "guarantee=PerPartition(), limits=", 1))
@@ -19,10 +19,10 @@ def by_partition(drill) -> None:
 
 
 def committed_ranges(drill) -> dict[int, int]:
-    """Stream → the token that committed its range, over all batches."""
+    """Returns stream → the token that committed its range, over all batches."""
     return dict(drill.ask("select stream_id, token from lockstep.commit order by 1"))
 
 
 def states(drill) -> list[str]:
-    """What became of the batches, oldest first."""
+    """Returns the states of the batches, oldest first."""
     return [state for (state,) in drill.ask("select state from lockstep.batch order by batch_id")]

@@ -1,6 +1,6 @@
-"""One process that runs a pipeline, to be killed, stopped and raced by tests; without Spark unless it is asked for.
+"""Runs a pipeline in one process that tests may kill, stop and race, without Spark unless asked.
 
-Usage: runner.py PIPELINE [--until-idle] [--take-over] [--spark]; prints one JSON document, exits 1 on a refusal.
+Usage: runner.py PIPELINE [--until-idle] [--take-over] [--spark]. Prints one JSON document, and exits 1 on a refusal.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One live batch of the house's pipeline in a program of its own, so that it may have a clock of its own; no Kafka.
+"""Runs one live batch of the house's pipeline in a separate program, without Kafka, so that it may have its own clock.
 
-Usage: stepped_client.py DSN HOME TOPIC_ID RECORDS; prints one JSON document.
+Usage: stepped_client.py DSN HOME TOPIC_ID RECORDS. Prints one JSON document.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from house import world as worlds
 
 
 def main() -> None:
-    """Runs the batch over the log that the test remembers, too: the same records under the same topic id."""
+    """Runs the batch over the same log as the test remembers: the same records under the same topic id."""
     dsn, home, topic_id, records = sys.argv[1:]
     worlds.migrate_target = lambda *_: None  # the test has done it
     world = worlds.World(dsn, Path(home))

@@ -1,4 +1,7 @@
-"""Whoever dies between two targets has published neither; whoever goes on publishes both, and lineage leads to each."""
+"""Tests that a process that dies between two targets has published neither.
+
+The next one publishes both, and lineage leads to each.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,14 @@ COUNTS = "select (select count(*) from drill), (select count(*) from newest)"
 
 @pytest.fixture
 def two(drill):
-    """The drill into two targets: every record, and the newest of each id."""
+    """Leads the drill into two targets: every record, and the newest of each id."""
     here = into_two(drill)
     yield here
     here.at.close()
 
 
 def holds(here: Here) -> bool:
-    """Both targets have every record, and nothing else is left."""
+    """Checks that both targets have every record, and that nothing else is left."""
     assert here.drill.ask(COUNTS) == [(150, 150)]
     reap(here.at.conn)
     assert here.drill.ask("select tablename from pg_tables where schemaname = 'lockstep_staging'") == []

@@ -1,4 +1,4 @@
-"""Clocks that are stepped by a day in the middle of a batch: the client's, the database's, or both."""
+"""Tests clocks that are stepped by a day in the middle of a batch: the client's, the database's, or both."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OF_TIMES = "an attempt was opened after its batch was closed"
 
 
 class Stepped:
-    """A world over a Postgres of its own; a client and the database have a clock each."""
+    """A world over its own Postgres. A client and the database have a clock each."""
 
     def __init__(self, world: World, client: Clock, database: Clock) -> None:
         self.world, self.client = world, client
@@ -36,7 +36,7 @@ class Stepped:
         self.started: list[subprocess.Popen[str]] = []
 
     def struck(self, point: str) -> subprocess.Popen[str]:
-        """A run with the client's clock, which stands still at that point."""
+        """Starts a run with the client's clock, which stands still at that point."""
         armed = self.world.home / "armed-first"
         armed.touch()
         arguments = [self.world.dsn, str(self.world.home), self.world.log.topic_id, str(RECORDS)]
@@ -53,7 +53,7 @@ class Stepped:
         return process
 
     def step(self, whose: str, seconds: int) -> None:
-        """Steps the clocks, and sees that they have moved."""
+        """Steps the clocks, and checks that they have moved."""
         before = {name: self.says(name) for name in ("client", "database")}
         for clock in self.clocks[whose]:
             clock.step(seconds)
@@ -61,7 +61,7 @@ class Stepped:
         assert days == {name: seconds // DAY if whose in {name, "both"} else 0 for name in before}
 
     def says(self, name: str) -> float:
-        """What time it is there."""
+        """Returns the time of the database there."""
         if name == "database":
             return float(self.world.ask("select extract(epoch from clock_timestamp())")[0][0])
         with self.client.of_programs():
@@ -72,7 +72,10 @@ class Stepped:
         return said(process)
 
     def ends_as_it_should(self) -> None:
-        """One attempt has committed one batch, every record stands once, and the checker finds nothing."""
+        """Checks that one attempt has committed one batch, with every record once.
+
+        The checker must find nothing.
+        """
         assert self.world.ask("select count(distinct (batch_id, token)) from lockstep.commit") == [(1,)]
         assert [each for each in self.world.violations(least=RECORDS) if not each.startswith(OF_TIMES)] == []
 

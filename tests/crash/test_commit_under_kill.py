@@ -1,4 +1,4 @@
-"""Whoever is killed, wherever: the next run finishes the same batch, and each record is in the table once."""
+"""Tests kills at any moment: the next run finishes the same batch, and each record is in the table once."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_acknowledgement_that_never_came_is_resolved_by_the_commit_row(drill)
 
 
 def slow_commit(drill) -> None:
-    """The COMMIT itself takes a second and a half: a deferred trigger sleeps in it, once."""
+    """Makes the COMMIT itself take a second and a half: a deferred trigger sleeps in it, once."""
     conn = psycopg2.connect(drill.dsn)
     with conn, conn.cursor() as cur:
         cur.execute("set role lockstep_owner")
@@ -96,7 +96,7 @@ def slow_commit(drill) -> None:
 
 
 def committing(drill) -> int:
-    """The backend that is inside COMMIT now."""
+    """Returns the backend that is inside COMMIT now."""
     until = time.monotonic() + 30
     while True:
         rows = drill.ask(

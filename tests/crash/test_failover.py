@@ -1,4 +1,4 @@
-"""A Postgres pair: the standby is promoted while commits stand at their fault points, and the old primary stays alive."""
+"""Tests a Postgres pair: the standby is promoted while commits stand at fault points, and the old primary lives on."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ LATER = list(range(100, 150))
 
 
 def made_by(child: list[int]) -> list[int]:
-    """The values that a struck process makes of these records: other ones than those of the runs after it."""
+    """Returns the values that a struck process makes of these records. The later runs make others."""
     return [n + 1_000 for n in child]
 
 
 class Struck:
-    """One pipeline in a database of its own on the pair: 100 records are committed, and 50 more are on their way."""
+    """One pipeline in its own database on the pair. 100 records are committed, and 50 more are on their way."""
 
     def __init__(self, pair: Pair, drill: Drill, produce) -> None:
         self.pair, self.drill, self.child = pair, drill, None
@@ -67,7 +67,7 @@ class Struck:
         self.produce(self.drill.topic, [(f"k{n}", json.dumps({"id": f"r{n}", "n": n})) for n in numbers])
 
     def strike(self, point: str, dsn: str) -> None:
-        """A process begins the batch and stands still at the point."""
+        """Starts a process that begins the batch and stands still at the point."""
         os.environ["LOCKSTEP_PIPELINES"] = str(self.drill.home)
         drill = replace(self.drill, dsn=self.here_on(dsn))
 
@@ -81,11 +81,11 @@ class Struck:
         assert self.child.stopped(60), point
 
     def here_on(self, dsn: str) -> str:
-        """The pipeline's own database on this server."""
+        """Returns the pipeline's own database on this server."""
         return re.sub(r"/\w+(?=\?|$)", f"/{self.drill.dsn.rpartition('/')[2]}", dsn)
 
     def on(self, dsn: str) -> Here:
-        """What a user does with the pipeline on this server."""
+        """Returns a user's actions on the pipeline on this server."""
         os.environ["LOCKSTEP_PIPELINES"] = str(self.drill.home)
         return Here(replace(self.drill, dsn=self.here_on(dsn)))
 
@@ -99,7 +99,7 @@ def pair(tmp_path_factory):
 
 @pytest.fixture
 def struck(pair, kafka, topic, produce, tmp_path, monkeypatch):
-    """`struck(points)`: a pipeline for each of the points, none of them begun."""
+    """Yields `struck(points)`: a pipeline for each of the points, none of them begun."""
     monkeypatch.setenv("LOCKSTEP_PIPELINES", "")
     made: list[Struck] = []
 
@@ -127,14 +127,14 @@ def values(here: Here) -> list[int]:
 
 
 def offsets_told(here: Here, *, person=None) -> int:
-    """How many offsets `restored` names as told and gone."""
+    """Returns how many offsets `restored` names as told and gone."""
     pipeline = load("drill").pipeline
     found = restored(here.at.conn, here.at.broker, pipeline, None, person)
     return sum(each.span for each in found.evidence.told)
 
 
 def finish(here: Here, expected: list[int]) -> None:
-    """The survivor goes on by itself, and holds every record once, with the value it must have."""
+    """Lets the survivor finish, and checks that it holds every record once, with the right value."""
     here.drain()
     reap(here.at.conn)
     assert values(here) == sorted(expected)

@@ -1,4 +1,4 @@
-"""A run whose steps are processes of their own: the batch is handed from one to the next, and nobody else takes it."""
+"""Tests a run whose steps are separate processes: each hands the batch to the next, and no other takes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A broker that is cut off, falls silent or dies in the middle of a read: an answer in one line, and nothing is lost."""
+"""Tests a broker that is cut off, falls silent or dies in mid-read.
+
+The answer is one line, and nothing is lost.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Liveness: two schedulers never keep each other from the end, and what the dead left behind is swept away."""
+"""Tests liveness: two schedulers never block each other for ever, and the remains of the dead are swept away."""
 
 from __future__ import annotations
 

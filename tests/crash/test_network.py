@@ -1,4 +1,7 @@
-"""A network that cuts, falls silent, holds a COMMIT or loses its answer: the ledger knows, and nothing is done twice."""
+"""Tests a network that cuts, falls silent, holds a COMMIT or loses its answer.
+
+The ledger knows the outcome, and nothing is done twice.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ ON_THE_WAY = {
 
 
 def exactly_once(here, records: int = 150) -> None:
-    """The next run comes to the log's end, and every promise holds with nothing left behind."""
+    """Checks that the next run reaches the log's end, and that every promise holds with nothing left behind."""
     here.drain()
     for _ in range(40):  # until the server, too, has found out who is gone
         if not reap(here.at.conn).held:

@@ -1,4 +1,4 @@
-"""Per partition, whoever dies: what tasks have committed stays, is read by nobody again, and the rest is done once."""
+"""Tests deaths per partition: committed ranges stay, no process reads them again, and the rest is done once."""
 
 from __future__ import annotations
 

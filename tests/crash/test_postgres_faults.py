@@ -1,4 +1,7 @@
-"""A Postgres that loses a backend, has no room or only reads: one line, exit 1, and the next run finishes."""
+"""Tests a Postgres that loses a backend, has no room or only reads: one line, exit 1.
+
+The next run finishes.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ def admin(server):
 
 @pytest.fixture
 def here(drill, server, admin):
-    """The drill on a Postgres that may be maltreated."""
+    """Returns the drill on a Postgres that tests may damage."""
     admin.execute("drop database if exists drill with (force)")
     admin.execute("create database drill owner lockstep")
     dsn = re.sub(r"/\w+$", "/drill", server.dsn)
@@ -95,7 +98,7 @@ def test_a_database_that_only_reads_is_said_in_one_line_with_its_exit_code(here,
 
 @pytest.fixture
 def tiny(server, admin):
-    """A tablespace on a disk of one megabyte, and the file that is to fill it."""
+    """Yields a tablespace on a disk of one megabyte, and the file that fills it."""
     place = Path(f"{server.data.parent}-tiny")
     place.mkdir()
     try:

@@ -1,4 +1,7 @@
-"""Postgres stops at once, in the middle of everything, and comes back: nothing staged is lost, nothing is committed twice."""
+"""Tests a Postgres that stops at once, in the middle of work, and comes back.
+
+No staged row is lost, and none is committed twice.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from lockstep.ledger.migrate import migrate, migrate_target
 
 @pytest.fixture
 def alone(drill, tmp_path_factory):
-    """The drill on a Postgres of its own, which may be stopped."""
+    """Yields the drill on its own Postgres, which may be stopped."""
     home = tmp_path_factory.mktemp("postgres")
     server = postgres.start(home)
     with closing(psycopg2.connect(server.superuser_dsn)) as admin:

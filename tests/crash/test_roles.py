@@ -1,4 +1,7 @@
-"""Each step sets the role it needs: a login that inherits nothing, and may do nothing by itself, runs a pipeline."""
+"""Tests that each step sets the role it needs.
+
+A login that inherits nothing, and has no rights by itself, runs a pipeline.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ ROLES = ("planner", "stager", "committer", "partition", "reader")
 
 @pytest.fixture
 def bare(drill, postgres):
-    """The drill under a login of its own, a member of the roles that inherits none of them."""
+    """Returns the drill under its own login, a member of the roles that inherits none of them."""
     login = f"bare_{re.sub(r'[^a-z0-9]', '_', drill.topic)}"
     with closing(psycopg2.connect(postgres)) as admin:
         admin.autocommit = True

@@ -1,4 +1,4 @@
-"""A network that falls silent in both directions around a COMMIT: namespaces of the test's own, and a real Postgres."""
+"""Tests a network that falls silent in both directions around a COMMIT, with network namespaces and a real Postgres."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def network():
 
 @pytest.fixture
 def world(network, tmp_path_factory):
-    """A world over a Postgres that is reached from the other side of the router, too; 40 records wait in its log."""
+    """Makes a world over a Postgres that is also reached from the other side of the router.
+
+    40 records wait in its log.
+    """
     assert network, "the server starts in the network's own namespace"
     home = tmp_path_factory.mktemp("postgres")
     server = postgres.start(home)
@@ -59,7 +62,10 @@ def world(network, tmp_path_factory):
 
 
 class Far:
-    """A run on the other side of the router; `patience` is after how many seconds of silence its connection is dead."""
+    """A run on the other side of the router.
+
+    `patience` is the number of seconds of silence after which its connection is dead.
+    """
 
     def __init__(self, world: World, network: Network, patience: int, fault: str | None = None) -> None:
         far = copy.copy(world)
@@ -80,17 +86,17 @@ class Far:
 
 @pytest.fixture(params=[2, 30], ids=["gives up", "waits"])
 def patience(request):
-    """Whether the far end takes its connection to be dead before the network is healed."""
+    """Returns True if the far end gives its connection up before the network is healed."""
     return request.param
 
 
 def silent_for(patience: int) -> None:
-    """Waits until an impatient end has given up, or a moment."""
+    """Waits until an impatient end has given up, or for a moment."""
     time.sleep(patience + 4 if patience < 10 else 1)
 
 
 def committed(world: World) -> list[tuple]:
-    """Who has committed which batch: the owner of the attempt."""
+    """Returns, per batch, the owner of the attempt that committed it."""
     return world.ask(
         "select distinct c.batch_id, a.owner = 'far' from lockstep.commit c join lockstep.attempt a using (batch_id, token)"
         " order by 1"

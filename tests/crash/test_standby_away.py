@@ -1,4 +1,7 @@
-"""A synchronous standby that is away: COMMIT waits, and no process is told of a commit that a failover could undo."""
+"""Tests a synchronous standby that is away.
+
+COMMIT waits, and no process is told of a commit that a failover could undo.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ NUMBERS = itertools.count()
 
 
 class Alone:
-    """A drill over a Postgres of its own, which may be told to wait for a standby that is not there."""
+    """A drill over its own Postgres, which may be told to wait for a standby that does not exist."""
 
     def __init__(self, drill: Drill, server: dev_postgres.Server) -> None:
         self.drill, self.server = drill, server
@@ -56,7 +59,7 @@ class Alone:
         return self.children[-1]
 
     def waiting(self, query: str = "COMMIT") -> int:
-        """The backend whose COMMIT waits for the standby."""
+        """Returns the backend whose COMMIT waits for the standby."""
         until = time.monotonic() + 20
         while True:
             rows = self.superuser(

@@ -1,4 +1,4 @@
-"""Twenty times kill -9, to the driver, the JVM and every worker at once, at moments spread over a run."""
+"""Tests kill -9, twenty times, of the driver, the JVM and every worker at once, at moments spread over a run."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_no_kill_loses_or_doubles_a_record(database, kafka, name, reader):
 
 
 def kill_tree(process: subprocess.Popen[bytes]) -> bool:
-    """SIGKILL to the process and all below it; False when it had already ended."""
+    """Sends SIGKILL to the process and all below it. Returns False when it had already ended."""
     if process.poll() is not None:
         return False
     try:

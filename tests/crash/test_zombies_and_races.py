@@ -1,4 +1,4 @@
-"""Two copies of a run may live; only the newest attempt of a batch commits."""
+"""Tests that only the newest attempt of a batch commits, although two copies of a run may live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The acts of the house's users: each opens connections of its own and answers with a small document."""
+"""Defines the acts of the house's users. Each opens its own connections and answers with a small document."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ME = Person("me", "a test")
 
 
 class Acts:
-    """What users do to a world, which gives the surroundings, the engine, the caller and the folder."""
+    """The acts of users on a world, which gives the surroundings, the engine, the caller and the folder."""
 
     def run(self, **caller: object) -> dict:
         with self._at() as at:
@@ -62,7 +62,7 @@ class Acts:
             return _told(list(until_idle(at, self._engine(), self.folder, who, wait=0, request_id=asked.request_id)))
 
     def end_requests(self) -> dict:
-        """Fills and replays that were left somewhere are gone on with."""
+        """Continues fills and replays that were left unfinished."""
         left = self.ask("select request_id from lockstep.request where closed_at is null and not preview order by 1")
         with self._at() as at:
             for (request_id,) in left:
@@ -85,7 +85,7 @@ class Acts:
             return {"skipped": len(done.ranges)}
 
     def accept_losses(self) -> dict:
-        """Every stretch that was deleted before it was committed."""
+        """Accepts every stretch that was deleted before it was committed."""
         accepted = 0
         with self._at() as at:
             for partition, position in self.positions().items():

@@ -1,4 +1,4 @@
-"""Questions to the ledger, asked past the product as its owner."""
+"""Queries the ledger past the product, as its owner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Asker:
         self._inherited: psycopg2.extensions.connection | None = None
 
     def ask(self, query: str, *values: object) -> list[tuple]:
-        """One statement; a server that is away, as while it is restarted, is told as the product tells it."""
+        """Runs one statement. Raises the product's own error if the server is away, for example during a restart."""
         try:
             if self._conn is None or self._conn.closed:
                 self._conn = psycopg2.connect(self._dsn, options="-c lock_timeout=20s")  # a failure, and no hang
@@ -31,10 +31,10 @@ class Asker:
             raise Unreachable(str(error)) from error
 
     def forked(self) -> None:
-        """In a child: the connection is left alone, not even closed, because the parent speaks on it."""
+        """Leaves the connection alone in a child, not even closed, because the parent uses it."""
         self._inherited, self._conn = self._conn, None
 
     def close(self) -> None:
-        """The connection ends; the next question opens another."""
+        """Closes the connection. The next question opens another."""
         if self._conn is not None:
             self._conn.close()

@@ -1,4 +1,4 @@
-"""A forked process that does one thing, may be killed or stopped on its way, and tells what became of it."""
+"""Forks a process that does one thing, may be killed or stopped on its way, and reports its outcome."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 
 def fork_leaving_garbage() -> int:
-    """Forks; the child never frees Kafka clients that earlier tests left, whose threads it has not: that crashes.
+    """Forks. The child never frees Kafka clients that earlier tests left.
 
-    Hooks of libraries run in the child before fork returns, and may collect garbage there.
+    The child has none of their threads, so freeing them would crash. Hooks of libraries run in the child before fork
+    returns, and may collect garbage there.
     """
     gc.disable()
     try:
@@ -37,7 +38,10 @@ def fork_leaving_garbage() -> int:
 
 @dataclass
 class Outcome:
-    """What a process was told: `ok` with what it did, `refused`, `broken`, or `killed`, with its stack where it crashed."""
+    """The outcome of a process: `ok` with its result, `refused`, `broken`, or `killed`.
+
+    It has the process's stack if that crashed.
+    """
 
     kind: str
     told: dict = field(default_factory=dict)
@@ -53,7 +57,7 @@ class Child:
 
     @classmethod
     def fork(cls, armed: Path, fault: str | None, act: Callable[[], dict]) -> Child:
-        """`act` begins, with the fault armed; the file is gone once the fault was reached."""
+        """Starts `act` in a new process, with the fault armed. The file is gone once the fault was reached."""
         if fault:
             armed.touch()
         read, write = os.pipe()
@@ -78,11 +82,11 @@ class Child:
 
     @staticmethod
     def stack_of(armed: Path) -> Path:
-        """Where a process that crashes writes where it stood."""
+        """Returns the file in which a process that crashes writes its stack."""
         return armed.with_name(f"{armed.name}.stack")
 
     def wait(self) -> Outcome:
-        """Its outcome; `reached` says whether its fault point was on the way."""
+        """Waits for its outcome. `reached` says if its fault point was on the way."""
         with os.fdopen(self.answer) as told:
             said = told.read()
         _, status = os.waitpid(self.pid, 0)
@@ -107,14 +111,14 @@ class Child:
         raise AssertionError("neither stopped nor ended")
 
     def stands(self) -> bool:
-        """Whether it has stopped itself by now."""
+        """Returns True if it has stopped itself by now."""
         return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
     def kill(self) -> None:
-        """Nothing that was started outlives the test, least of all one that stands still."""
+        """Kills it, because nothing that was started may outlive the test, least of all a stopped process."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
     def go_on(self) -> None:
-        """It is let go where it was stopped."""
+        """Lets it continue where it was stopped."""
         os.kill(self.pid, signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""What may go wrong around a commit, each as one scene; the answer is what whoever acted was told."""
+"""Defines the dangers around a commit, each as one scene. The answer is the outcome that the actor was told."""
 
 from __future__ import annotations
 

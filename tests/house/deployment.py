@@ -1,4 +1,4 @@
-"""Deployments as faults: the folder changes between two tasks of one run."""
+"""Defines deployments as faults: the folder changes between two tasks of one run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHANGES = ("transform", "suite", "target", "key")
 
 
 def deployed(folder: PipelineFolder, what: str) -> PipelineFolder:
-    """The folder after a deployment that changes this."""
+    """Returns the folder after a deployment that changes this."""
     first = folder.pipeline.first
     match what:
         case "transform":
@@ -32,7 +32,7 @@ def deployed(folder: PipelineFolder, what: str) -> PipelineFolder:
 
 
 def folders_around(folder: PipelineFolder, task: str, what: str) -> dict[str, PipelineFolder]:
-    """The folder that each task of a run loads, when the deployment comes right before this task."""
+    """Returns the folder that each task of a run loads, when the deployment comes right before this task."""
     begin = TASKS.index(task)
     later = dict.fromkeys(TASKS[begin:], deployed(folder, what))
     return {"stage": folder} | dict.fromkeys(TASKS[:begin], folder) | later

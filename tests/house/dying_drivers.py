@@ -1,9 +1,10 @@
-"""A storm with real Spark, Kafka and Postgres: forked drivers over one warm JVM die at drawn fault points.
+"""Runs a storm with real Spark, Kafka and Postgres. Forked drivers over one warm JVM die at drawn fault points.
 
-Between a driver's death and the next run the folder may be deployed anew, and an older ledger may take the ledger's place.
-A broker of its own loses the end of a log now and then.
+Between a driver's death and the next run, the folder may be deployed anew, and an older ledger may take the ledger's
+place. A separate broker loses the end of a log now and then.
 
-Usage: dying_drivers.py COMMITS MINUTES SEED, with the drill in the environment; prints the figures as one JSON document.
+Usage: dying_drivers.py COMMITS MINUTES SEED, with the drill in the environment. Prints the figures as one JSON
+document.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ COMMANDS_IN_A_ROW = 3
 
 
 class DyingDrivers(Acts):
-    """The storm: it draws what happens, remembers what the logs held, and keeps the JVM warm."""
+    """The storm. It draws the events, remembers the contents of the logs, and keeps the JVM warm."""
 
     def __init__(self, seed: int) -> None:
         from lockstep.adapters.spark_session import session  # noqa: PLC0415 - the caller of real_storm needs no Spark
@@ -91,7 +92,7 @@ class DyingDrivers(Acts):
         return sum(self.strikes.values())
 
     def round(self) -> None:
-        """New records, a run that is struck, and one that finishes what it left; each strike has its own commit."""
+        """Produces new records, strikes a run, and finishes its work with another. Each strike has its own commit."""
         self.produced(RECORDS_A_ROUND)
         point, kind = self.random.choice(CHOICES)
         armed = self.home / f"{point}.{kind}"
@@ -110,11 +111,14 @@ class DyingDrivers(Acts):
             self.truncate()
 
     def produced(self, records: int) -> None:
-        """The log has so many records more; who was given them is remembered."""
+        """Adds so many records to the log, and remembers who received them."""
         self.contents.add(self.apart(lambda: self.produce(records))["made"])
 
     def something_happens(self) -> None:
-        """Between the driver's death and the next run. Tasks of the dead driver may still be writing."""
+        """Does something between the driver's death and the next run.
+
+        Tasks of the dead driver may still be writing.
+        """
         self.remember()
         if self._drawn("deployment", DEPLOYMENTS):
             self.deployments.deploy(self.random.choice([None, *range(1, 10)]))
@@ -123,7 +127,7 @@ class DyingDrivers(Acts):
             self.contents.go_back(self.kept, ask(self.dsn, STREAMS))
 
     def truncate(self) -> None:
-        """The log of a partition loses its end below the position, and is given fewer records than it lost, or more."""
+        """Cuts the end of a partition's log below the position, and adds fewer or more records than it lost."""
         partition = self.random.randrange(PARTITIONS)
         end = max(self.contents.logs[partition]) + 1
         self.remember()
@@ -136,7 +140,7 @@ class DyingDrivers(Acts):
             self.violations.append(f"after partition {partition} was cut from {end} to {cut}: {said}")
 
     def finished(self) -> dict[str, Any]:
-        """Runs until nothing is left, and decides as a person does who gives the command that a run names."""
+        """Runs until nothing is left, and decides like a person who types the command that a run names."""
         said = self.apart(self.run)
         for _ in range(COMMANDS_IN_A_ROW):
             named = DECISION.search(said.get("next") or "")
@@ -168,7 +172,10 @@ class DyingDrivers(Acts):
         return drawn
 
     def apart(self, act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The act in a forked process: what it says, or {"killed": signal}. One that takes too long is a violation."""
+        """Runs the act in a forked process. Returns its answer, or {"killed": signal}.
+
+        An act that takes too long is a violation.
+        """
         read, write = os.pipe()
         pid = fork_leaving_garbage()
         if not pid:
@@ -195,7 +202,7 @@ class DyingDrivers(Acts):
         return {"broken": f"hung in {act.__name__}"} if name == "SIGABRT" else {"killed": name}
 
     def _own_way_to_the_jvm(self) -> None:
-        """Connections of the parent are left to it; a driver that is killed must not take them along."""
+        """Leaves the parent's connections to the parent. A driver that is killed must not end them."""
         client = self.spark.sparkContext._gateway._gateway_client  # noqa: SLF001 - nothing public forks a driver
         self.parents = (client.deque, client.thread_connection)
         client.deque, client.thread_connection = deque(), threading.local()

@@ -1,4 +1,7 @@
-"""An engine over a remembered log: stages what a committed reader would be given, in tasks that may fail and be tried again."""
+"""Provides an engine over a remembered log.
+
+It stages what a committed reader would get, in tasks that may fail and be tried again.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class UnderWay:
-    """What COPY reads from, with the fault point behind the first bytes."""
+    """The input of COPY, with the fault point after the first bytes."""
 
     def __init__(self, rows: io.StringIO) -> None:
         self.rows = rows
@@ -36,7 +39,10 @@ class UnderWay:
 
 
 class RememberedEngine:
-    """`factor` stands for the code of the day: `n` is multiplied by it, and kept beside it."""
+    """An engine with a `factor` as the code of the day.
+
+    `n` is multiplied by it, and kept beside it.
+    """
 
     def __init__(self, folder: PipelineFolder, log: Log, dsn: str, factor: int = 1, seed: int = 0) -> None:
         self.folder = folder
@@ -54,7 +60,7 @@ class RememberedEngine:
         return self.folder.pipeline.format.columns
 
     def cancel(self) -> None:
-        """A read of these takes no time."""
+        """Does nothing, because a read takes no time here."""
 
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
         lines = []
@@ -96,7 +102,7 @@ class RememberedEngine:
         return line
 
     def _line(self, item, task: int, rows: io.StringIO) -> ManifestLine:
-        """Writes the range's rows and says what they are."""
+        """Writes the range's rows and returns their manifest line."""
         offsets = item.offsets
         part = self.log.parts[offsets.topic_partition.partition]
         if part.log_start > offsets.from_offset or part.stable_end < offsets.until_offset:

@@ -1,9 +1,8 @@
-"""The faults of the house that may be switched on by name, in LOCKSTEP_HOUSE_FAULTS (words, `all` or `none`).
+"""Names the faults of the house that LOCKSTEP_HOUSE_FAULTS may switch on (words, `all` or `none`).
 
-truncation: the log ends earlier and grows again, and a person retires it; each record then stands in one row.
-regrowth: the log grows past the position again before any plan has seen it shorter.
-deployment: the folder changes between two tasks of a run.
-timeline: an older copy of the ledger's database takes its place while an attempt is under way.
+truncation: the log ends earlier and grows again, and a person retires it. Each record then stands in one row. regrowth:
+the log grows past the position again before any plan has seen it shorter. deployment: the folder changes between two
+tasks of a run. timeline: an older copy of the ledger's database takes its place while an attempt is under way.
 """
 
 from __future__ import annotations

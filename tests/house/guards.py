@@ -1,4 +1,4 @@
-"""The guards of the promises, each with a way to take it out of play: in Python, in a query, or in the database."""
+"""Lists the guards of the promises, each with a way to disable it: in Python, in a query, or in the database."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Off = "Callable[[Scene, MonkeyPatch], None]"
 
 
 def dropped(*statements: str) -> Off:
-    """A constraint or a trigger that the database does not have any more."""
+    """Disables a constraint or a trigger by dropping it from the database."""
 
     def off(scene: Scene, _: MonkeyPatch) -> None:
         for statement in statements:
@@ -34,7 +34,7 @@ def dropped(*statements: str) -> Off:
 
 
 def unsaid(queries: Mapping[str, str], name: str, text: str | None = None, instead: str = "") -> Off:
-    """A part of a query (or all of it) that is said otherwise."""
+    """Disables a part of a query (or all of it) by replacing its text."""
 
     def off(_: Scene, monkeypatch: MonkeyPatch) -> None:
         monkeypatch.setitem(queries, name, instead if text is None else queries[name].replace(text, instead))
@@ -43,7 +43,7 @@ def unsaid(queries: Mapping[str, str], name: str, text: str | None = None, inste
 
 
 def instead(module: object, name: str, function: Callable[..., object]) -> Off:
-    """A function that another one stands in for."""
+    """Disables a function by putting another one in its place."""
     return lambda _, monkeypatch: monkeypatch.setattr(module, name, function)
 
 
@@ -63,7 +63,7 @@ def _any_log(scene: Scene, monkeypatch: MonkeyPatch) -> None:
 
 
 class _Blind:
-    """The commit's statements, but for the one that finds a commit of one's own."""
+    """The commit's statements, without the one that finds the caller's own commit."""
 
     def __getattr__(self, name: str) -> object:
         return (lambda _cur, _batch: None) if name == "committed_by" else getattr(commit, name)

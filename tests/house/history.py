@@ -1,4 +1,4 @@
-"""Histories: several processes at once, each operation logged with its outcome, and what must be true of the log afterwards."""
+"""Runs several processes at once, logs each operation with its outcome, and checks the log afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENOUGH_DEAD = 4
 
 @dataclass(frozen=True)
 class Operation:
-    """What a process set out to do and what it was told: `ok`, `fail`, or `unknown` when it could not be told any more."""
+    """An operation of a process, and its outcome: `ok`, `fail`, or `unknown` if nothing could report it."""
 
     number: int
     act: str
@@ -28,7 +28,10 @@ class Operation:
 
 @dataclass
 class History:
-    """Draws operations from a seed and keeps `width` of them under way; some die, some are stopped and let go later."""
+    """A generator of operations from a seed, which keeps `width` of them under way.
+
+    Some die. Some are stopped, and continue later.
+    """
 
     world: World
     seed: int
@@ -41,7 +44,7 @@ class History:
         self.begun = 0
 
     def play(self, rounds: int) -> list[str]:
-        """The history, so many rounds and until some have died; returns what does not hold of it."""
+        """Plays so many rounds, and more until some processes have died. Returns the violations."""
         running: list[tuple[int, str, Child]] = []
         try:
             for played in range(5 * rounds):
@@ -96,7 +99,7 @@ class History:
         return self.begun, act, self.world.start("redo", act, begin, end, fault=fault, **how)
 
     def _proceed(self, running: list[tuple[int, str, Child]]) -> list[tuple[int, str, Child]]:
-        """Who was stopped stands aside, for a while; one who has stood there long enough goes on; one is waited for."""
+        """Sets a stopped process aside for a while, lets one continue that was aside long enough, and waits for one."""
         going = []
         for number, act, child in running:
             (self.zombies if child.stands() else going).append((number, act, child))
@@ -119,7 +122,11 @@ class History:
         self.log.append(Operation(number, act, said, outcome.told))
 
     def _judge(self) -> list[str]:
-        """Told committed: there is a commit row. Told failed: that attempt has none. And all that the checker asks."""
+        """Compares the outcomes with the ledger.
+
+        An operation told committed has a commit row. The attempt of one told failed has none. The checker must also
+        find nothing.
+        """
         world = self.world
         found = [f"{operation}" for operation in self.log if operation.outcome == "broken"]
         known = {batch for (batch,) in world.ask("select distinct batch_id from lockstep.commit")}

@@ -1,4 +1,7 @@
-"""The second half of every storm: all faults are healed, a person decides where only a person may, and progress is demanded."""
+"""Defines the second half of every storm.
+
+All faults are healed, persons decide where only they may, and progress is due.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ DECISION = re.compile(
 
 
 def here(world: World) -> Act:
-    """Acts in this process, with the outcome that a process of its own would have."""
+    """Acts in this process, with the outcome that a separate process would have."""
 
     def act(name: str, *arguments: object, **named: object) -> Outcome:
         try:
@@ -36,7 +39,10 @@ def here(world: World) -> Act:
 
 
 def decide(world: World, said: Outcome, act: Act) -> list[tuple[str, Outcome]]:
-    """Decides as a person does: gives the command that is named, and the one that its refusal names; returns the answers."""
+    """Decides as a person does, and returns the answers.
+
+    Gives the command that is named, and the one that its refusal names.
+    """
     answers: list[tuple[str, Outcome]] = []
     while len(answers) < COMMANDS_IN_A_ROW and (named := DECISION.search(said.told.get("next") or "")):
         world.remember()
@@ -54,18 +60,21 @@ def decide(world: World, said: Outcome, act: Act) -> list[tuple[str, Outcome]]:
 
 
 def broken(answers: list[tuple[str, Outcome]]) -> list[str]:
-    """The decisions that were answered by neither a success nor a refusal."""
+    """Returns the decisions whose answer was neither a success nor a refusal."""
     return [f"{command}: {said}" for command, said in answers if said.kind not in {"ok", "refused"}]
 
 
 def end_transactions(world: World) -> None:
-    """Commits what is open in every partition."""
+    """Commits every open transaction in every partition."""
     for partition in range(len(world.log.parts)):
         world.log.close_transactions(partition)
 
 
 def progress(world: World, act: Act) -> list[str]:
-    """Runs until each position is at its log's end; names those that are not after a few rounds without any fault."""
+    """Runs until each position is at its log's end.
+
+    Names those that are not after a few rounds without any fault.
+    """
     end_transactions(world)
     decided: list[tuple[str, Outcome]] = []
     said = Outcome("ok")

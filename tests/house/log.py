@@ -1,4 +1,4 @@
-"""A log without a broker: what a topic would hold, with every record remembered, so that nothing can be lost unseen."""
+"""Provides a log without a broker. It remembers every record of a topic, so that no loss goes unseen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Record:
-    """A visible record; `value` None is a deletion, anything but a JSON object a reject."""
+    """A visible record. A `value` of None is a deletion, and anything but a JSON object is a reject."""
 
     key: bytes
     value: bytes | None
@@ -30,14 +30,14 @@ class Record:
 
 
 def sealed(content: dict) -> bytes:
-    """The value of a record with this content and its checksum."""
+    """Returns the value of a record with this content and its checksum."""
     crc = zlib.crc32(json.dumps(content, sort_keys=True).encode())
     return json.dumps(content | {"crc": crc}).encode()
 
 
 @dataclass
 class Part:
-    """One partition's content: offset → record, None where a marker or an aborted record stands."""
+    """One partition's content: offset → record, None for a marker or an aborted record."""
 
     records: dict[int, Record | None] = field(default_factory=dict)
     log_start: int = 0
@@ -48,35 +48,38 @@ class Part:
     cut: int = 0
 
     def holds(self, older: Part, until: int) -> bool:
-        """Whether below this offset stands what the older content held: it is the same, or was cut past the offset."""
+        """Returns True if the older content still stands below this offset.
+
+        It is then the same content, or was cut past the offset.
+        """
         part = self
         while part is not older and part.before is not None and part.cut >= until:
             part = part.before
         return part is older
 
     def visible(self, begin: int, end: int) -> dict[int, Record]:
-        """What a committed reader is given of [begin, end)."""
+        """Returns the records that a committed reader gets of [begin, end)."""
         return {o: r for o in range(max(begin, 0), end) if (r := self.records.get(o)) is not None}
 
 
 @dataclass(frozen=True)
 class Spliced:
-    """What a stream reads that goes on in another log: the older content below an offset, today's from there on."""
+    """The content of a stream that continues in another log: the older log below an offset, today's from there on."""
 
     older: Part | Spliced
     today: Part
     at: int
 
     def visible(self, begin: int, end: int) -> dict[int, Record]:
-        """What a committed reader was given of [begin, end)."""
+        """Returns the records that a committed reader got of [begin, end)."""
         return self.older.visible(begin, min(end, self.at)) | self.today.visible(max(begin, self.at), end)
 
 
 class Log:
-    """One topic. Each method is something that happens to topics.
+    """One topic. Each method is an event that happens to topics.
 
-    Each record has an id of its own (`uid`) and a checksum of its content (`crc`), also across truncations.
-    With `anywhere` a key stands in any partition; its records come with ranks that repeat, and some with no number.
+    Each record has its own id (`uid`) and a checksum of its content (`crc`), also across truncations. With `anywhere` a
+    key stands in any partition. Its records then come with ranks that repeat, and some without a number.
     """
 
     def __init__(self, topic: str, partitions: int, *, anywhere: bool = False) -> None:
@@ -89,7 +92,10 @@ class Log:
         self.truncations = 0
 
     def produce(self, partition: int, n: int, *, kind: str = "data", keys: int = 7) -> None:
-        """`n` records: data, deletions, garbage; or a transaction: committed (with its marker), aborted, or left open."""
+        """Adds `n` records: data, deletions or garbage.
+
+        They may be a transaction: committed (with its marker), aborted, or left open.
+        """
         part = self.parts[partition]
         for _ in range(n):
             self.made += 1
@@ -112,11 +118,11 @@ class Log:
             part.stable_end = part.end
 
     def close_transactions(self, partition: int) -> None:
-        """Whatever was open is committed."""
+        """Commits all open transactions."""
         self.parts[partition].stable_end = self.parts[partition].end
 
     def compact(self, partition: int, begin: int) -> None:
-        """Of each key only the newest record stays, in offsets that nobody has read yet."""
+        """Keeps only the newest record of each key, among offsets that nobody has read yet."""
         records = self.parts[partition].records
         newest = {r.key: o for o, r in sorted(records.items()) if r}
         for offset, record in records.items():
@@ -124,34 +130,34 @@ class Log:
                 records[offset] = None
 
     def trim(self, partition: int, until: int) -> None:
-        """Retention: the log starts later now; what was there stays remembered."""
+        """Applies retention: the log starts later now. The deleted records stay remembered."""
         part = self.parts[partition]
         part.log_start = max(part.log_start, min(until, part.stable_end))
 
     def truncate(self, partition: int, end: int) -> None:
-        """An unclean election: the log ends earlier, and other records will stand there."""
+        """Does an unclean election: the log ends earlier, and other records will stand there."""
         self.truncations += 1
         old = self.parts[partition]
         kept = {o: r for o, r in old.records.items() if o < end}
         self.parts[partition] = Part(kept, min(old.log_start, end), end, end, old.leader_epoch + 1, old, end)
 
     def elect(self, partition: int) -> None:
-        """A clean election: another leader, the same records."""
+        """Does a clean election: another leader, the same records."""
         self.parts[partition].leader_epoch += 1
 
     def grow(self, partitions: int) -> None:
-        """New, empty partitions."""
+        """Adds empty partitions."""
         self.parts += [Part() for _ in range(partitions)]
 
     def recreate(self) -> None:
-        """Deleted and created again under the same name."""
+        """Deletes the topic and creates it again under the same name."""
         self.topic_id = uuid.uuid4().hex
         self.parts = [Part() for _ in self.parts]
 
 
 @dataclass(frozen=True)
 class Message:
-    """A record as Kafka's client hands it over."""
+    """A record as Kafka's client returns it."""
 
     at: int
     record: Record
@@ -170,7 +176,7 @@ class Message:
 
 
 class SayingLog:
-    """A broker over such a log, as the steps ask one."""
+    """A broker over such a log, as the steps query one."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -209,4 +215,4 @@ class SayingLog:
         assert topic == self.log.topic
 
     def mirror(self, group: str, topic: str, positions: Mapping[int, int]) -> None:
-        """Nobody looks."""
+        """Does nothing, because no test looks."""

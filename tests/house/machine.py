@@ -1,4 +1,4 @@
-"""Anything in any order: a state machine of what users, logs and crashes do, and the checker behind every few steps."""
+"""Runs a state machine of users' acts, logs and crashes, in any order, with the checker after every few steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ POINT = st.sampled_from(ON_THE_WAY + REPLAYS_ONLY + IN_RANGES)
 
 
 class Machine(RuleBasedStateMachine):
-    """Every rule is one thing that happens; refusals are answers, anything else that is raised is a fault of ours."""
+    """A state machine in which every rule is one event.
+
+    A refusal is an answer, and any other exception is our fault.
+    """
 
     kind = "appended"
     guarantee: Guarantee = PER_BATCH
@@ -70,7 +73,10 @@ class Machine(RuleBasedStateMachine):
 
     @rule(share=SHARE, partition=PARTITION)
     def truncation(self, share: float, partition: int) -> None:
-        """Below the position, while nobody reads; seen before it grows past it again (docs/decisions/0011)."""
+        """Cuts the log below the position, while nobody reads.
+
+        A plan sees it before the log grows past the position again (docs/decisions/0011).
+        """
         self._try("abandon")
         partition = self._partition(partition)
         position, part = self.world.positions().get(partition, 0), self.world.log.parts[partition]
@@ -192,7 +198,7 @@ class Machine(RuleBasedStateMachine):
 
 
 def run(database: str, *, examples: int, steps: int, kind: str, guarantee: Guarantee = PER_BATCH) -> None:
-    """So many examples of so many steps; the first broken promise fails, with the shortest way to it."""
+    """Runs so many examples of so many steps. The first broken promise fails, with the shortest way to it."""
     machine = type("Machine", (Machine,), {"kind": kind, "guarantee": guarantee, "dsn": database})
     run_state_machine_as_test(
         machine,

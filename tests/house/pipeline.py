@@ -1,4 +1,4 @@
-"""The house's one pipeline, with each kind of target, over a topic that is only remembered."""
+"""Defines the house's one pipeline, with each kind of target, over a topic that is only remembered."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ KEYS_ANYWHERE = frozenset({"ordered", "accumulated"})  # targets that do not min
 
 
 def folder_of(home: Path, *, kind: str, records: int, guarantee: Guarantee | None = None) -> PipelineFolder:
-    """The pipeline with batches of so many records, and its target."""
+    """Returns the pipeline with batches of so many records, and its target."""
     rank = ", rank int" if kind == "ordered" else ""
     fmt = Json(f"id string, n bigint{rank}, factor int, uid bigint, crc bigint", key="id" if kind == "keyed" else None)
     limits, guarantee = Limits(records=records), guarantee or PerBatch()

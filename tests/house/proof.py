@@ -1,4 +1,4 @@
-"""What must be true of the house's rows, of each kind of target, computed in Python from every record that was ever there."""
+"""Computes in Python, from every record that ever existed, the expected rows of each kind of target."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ STRANGERS = f"""select c.batch_id, c.stream_id, c.key from lockstep.contribution
 
 
 def looked_at(world: World, table: str, *, rest: bool = False, least: int = 0) -> Look:
-    """What the independent checker finds, with the remembered log in Kafka's place; at least so many rows are compared."""
+    """Returns the violations that the independent checker finds, with the remembered log in Kafka's place.
+
+    The checker must compare at least so many rows.
+    """
     match world.kind:
         case "appended" | "by_batch" | "two":
             key = None
@@ -58,7 +61,7 @@ def looked_at(world: World, table: str, *, rest: bool = False, least: int = 0) -
 
 
 def not_newest(world: World, read: dict[int, dict], rejects: Counter) -> list[str]:
-    """Keys whose row is not their newest record: by rank, then the stream's epoch, the offset, the stream."""
+    """Names keys whose row is not their newest record: by rank, then the stream's epoch, the offset, the stream."""
     epochs = dict(world.ask("select stream_id, epoch from lockstep.stream"))
     newest: dict[str, tuple] = {}
     for stream, offset, (_, value) in _accepted(read, rejects):
@@ -71,7 +74,10 @@ def not_newest(world: World, read: dict[int, dict], rejects: Counter) -> list[st
 
 
 def not_added_up(world: World, read: dict[int, dict], rejects: Counter) -> list[str]:
-    """Keys whose row is not what a clean pass gives: each owned record once, as the code of its batch's attempt made it."""
+    """Names keys whose row differs from that of a clean pass.
+
+    A clean pass counts each owned record once, as the code of its batch's attempt made it.
+    """
     counted = defaultdict(list)
     for stream, begin, end, application in world.ask(SEGMENTS):
         factor = int(application.removeprefix("factor "))

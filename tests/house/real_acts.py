@@ -1,4 +1,7 @@
-"""What the storm with real parts does in processes of their own: each speaks to Kafka, to Spark, or may die."""
+"""Defines the acts of the storm with real parts.
+
+Each has its own process, because it speaks to Kafka or Spark, or may die.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Acts:
-    """Each act answers with a small document. The storm gives the addresses and what the logs held."""
+    """Acts that each answer with a small document. The storm gives the addresses and the contents of the logs."""
 
     dsn: str
     kafka: str

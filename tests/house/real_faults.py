@@ -1,4 +1,7 @@
-"""Faults of the storm with real parts: a log loses its end, a folder is deployed under a run, a ledger goes back in time."""
+"""Defines the faults of the storm with real parts.
+
+A log loses its end, a folder is deployed under a run, or a ledger goes back in time.
+"""
 
 from __future__ import annotations
 
@@ -35,27 +38,30 @@ MIXED = "select _batch from public.drill group by 1 having count(distinct coales
 
 @dataclass
 class Contents:
-    """What each partition's log holds today, and what the log held that each stream was opened on, by offset."""
+    """The content of each partition's log today, and of the log that each stream was opened on, by offset."""
 
     logs: dict[int, dict[int, tuple]] = field(default_factory=dict)
     streams: dict[int, dict[int, tuple]] = field(default_factory=dict)
 
     def add(self, records: Iterable[tuple[int, int, str, str]]) -> None:
-        """Takes records of which a broker said that it has them: partition, offset, key, value."""
+        """Adds records that a broker has acknowledged: partition, offset, key, value."""
         for partition, offset, key, value in records:
             self.logs.setdefault(partition, {})[offset] = (key.encode(), value.encode())
 
     def cut(self, partition: int, end: int) -> None:
-        """The log goes on from here with other records. Streams that were opened keep what they have read."""
+        """Continues the log from here with other records. Streams that were opened keep what they have read."""
         self.logs[partition] = {o: record for o, record in self.logs[partition].items() if o < end}
 
     def remember(self, streams: Iterable[tuple[int, int, int, bool]]) -> None:
-        """Each new stream reads the log that is there now."""
+        """Lets each new stream read the current log."""
         for stream, partition, _, _ in streams:
             self.streams.setdefault(stream, self.logs.setdefault(partition, {}))
 
     def go_back(self, kept: dict[int, dict[int, tuple]], streams: Iterable[tuple[int, int, int, bool]]) -> None:
-        """The ledger knows these streams alone. One reads on in today's log if that holds what it has read."""
+        """Lets the ledger know these streams alone.
+
+        A stream reads on in today's log if that holds what it has read.
+        """
         self.streams = {}
         for stream, partition, position, is_retired in streams:
             was, now = kept[stream], self.logs[partition]
@@ -64,17 +70,20 @@ class Contents:
             self.streams[stream] = now if is_whole and not is_retired else was
 
     def visible(self, stream: int, covered: list[tuple[int, int]]) -> dict[int, tuple]:
-        """The records of a stream's covered offsets."""
+        """Returns the records of a stream's covered offsets."""
         return {o: r for o, r in self.streams[stream].items() if any(low <= o < high for low, high in covered)}
 
     @property
     def records(self) -> int:
-        """How many records the logs hold today."""
+        """Returns how many records the logs hold today."""
         return sum(len(log) for log in self.logs.values())
 
 
 class Deployments:
-    """The folder's transform marks each row with its number. A batch must have one number: that of the folder of its day."""
+    """A folder whose transform marks each row with its number.
+
+    A batch must have one number, that of the folder at its time.
+    """
 
     def __init__(self, folder: Path, dsn: str) -> None:
         self.transform, self.dsn = folder / "transform.py", dsn
@@ -82,7 +91,7 @@ class Deployments:
         self.before: list[int] | None = None
 
     def deploy(self, code: int | None) -> None:
-        """Another transform, or none, stands in the folder from now on."""
+        """Puts another transform, or none, into the folder from now on."""
         self.code = code
         self.before = [batch for (batch,) in ask(self.dsn, COMMITTED)]
         if code is None:
@@ -91,7 +100,7 @@ class Deployments:
             self.transform.write_text(TRANSFORM.format(code=code))
 
     def violations(self) -> list[str]:
-        """Batches that mix two folders, or were committed behind a deployment with rows of the folder before."""
+        """Names batches that mix two folders, or have rows of an older folder than the one at their commit."""
         mixed = [f"batch {batch} has rows of two folders" for (batch,) in ask(self.dsn, MIXED)]
         if self.before is None:
             return mixed

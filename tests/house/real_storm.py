@@ -1,4 +1,4 @@
-"""Starts a storm with real Spark, Kafka and Postgres in a process of its own, over a pipeline and a broker of its own."""
+"""Starts a storm with real Spark, Kafka and Postgres in a separate process, with its own pipeline and broker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def a_drill(dsn: str, home: Path, topic: str) -> Iterator[Drill]:
-    """The storm's pipeline, migrated, over a broker of its own below `home`."""
+    """Yields the storm's pipeline, migrated, over a separate broker below `home`."""
     broker = OwnBroker(home / "broker")
     try:
         make_topic(broker.address, topic, dying_drivers.PARTITIONS)
@@ -42,7 +42,7 @@ def a_drill(dsn: str, home: Path, topic: str) -> Iterator[Drill]:
 def real_storm(
     drill: Drill, superuser: str, seed: int, *, commits: int = 10**9, minutes: float = 10**6
 ) -> dict[str, Any]:
-    """Rages until so many commits were struck, or for so long; returns all that `rage` counts."""
+    """Rages until so many commits were struck, or for so long. Returns all counts of `rage`."""
     environ = os.environ | {
         "STORM_SUPERUSER": superuser,
         "LOCKSTEP_DSN": drill.dsn,

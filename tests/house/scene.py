@@ -1,4 +1,4 @@
-"""The world with its steps taken one at a time, in this process, so that a test may stand between two of them."""
+"""Runs the world's steps one at a time, in this process, so that a test may act between two of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMMITTED = "committed"
 
 
 def told(act: Callable[[], object]) -> str:
-    """What whoever asks for this is told: `committed` when it comes back, else the refusal or the database's error."""
+    """Returns the outcome that a caller is told: `committed`, the refusal, or the database's error."""
     try:
         act()
     except (Refusal, psycopg2.Error) as error:
@@ -40,7 +40,7 @@ def told(act: Callable[[], object]) -> str:
 
 
 class Scene(World):
-    """A world with a connection that is kept; `me` is who acts."""
+    """A world with a connection that is kept. `me` is the actor."""
 
     def __init__(self, dsn: str, home: Path, *, kind: str = "appended", guarantee: Guarantee | None = None) -> None:
         super().__init__(dsn, home, kind=kind, guarantee=guarantee)
@@ -73,11 +73,11 @@ class Scene(World):
         commit(self.at, self.folder, attempt)
 
     def done(self) -> None:
-        """One live batch, from plan to commit."""
+        """Does one live batch, from plan to commit."""
         self.commit(self.validated(self.plan()))
 
     def on(self, planned: Planned) -> str:
-        """Goes on with what was planned; the answer where nothing was."""
+        """Continues with the planned batch. Returns the answer if there was none."""
         if not isinstance(planned.decision, Start | Resume):
             return repr(planned.decision)
         return told(lambda: self.commit(self.validated(planned)))

@@ -1,6 +1,7 @@
-"""The long storm: crashes over a remembered log on every core, then under real Spark and Kafka; its figures go to the docs.
+"""Runs the long storm: crashes over a remembered log on every core, then under real Spark and Kafka.
 
-Usage: python -m house.soak MINUTES. Exits 1 when a promise was broken, naming the seed that shows it again.
+Its figures go to the docs. Usage: python -m house.soak MINUTES. Exits 1 when a promise was broken, naming the seed that
+shows it again.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ VALUES = ("compared", "lost", "doubled", "wrong")
 
 @dataclass
 class Tally:
-    """What some storms came to."""
+    """The sums of some storms."""
 
     struck: int = 0
     strikes: Counter[str] = field(default_factory=Counter)
@@ -47,7 +48,7 @@ class Tally:
     def add(
         self, seed: int, struck: int, strikes: dict[str, int], violations: list[str], figures: dict[str, int]
     ) -> None:
-        """Counts one more storm in."""
+        """Adds one more storm."""
         self.struck += struck
         self.strikes.update(strikes)
         self.figures.update(figures)
@@ -57,14 +58,17 @@ class Tally:
             print(self.violations[-1], file=sys.stderr, flush=True)
 
     def row(self, name: str) -> str:
-        """The line that the docs keep."""
+        """Returns the line that the docs keep."""
         seeds = f"{len(self.seeds)} ({min(self.seeds)} to {max(self.seeds)})" if self.seeds else "0"
         values = " | ".join(str(self.figures[name]) for name in VALUES)
         return f"| {name} | {self.struck} | {self.strikes.total()} | {seeds} | {values} | {len(self.violations)} |"
 
 
 def core_storm(seed: int, home: Path, until: float) -> tuple[int, dict[str, int], list[str], dict[str, int]]:
-    """Over a remembered log, on a Postgres of this process's own that is restarted now and then; a kind of target by seed."""
+    """Runs over a remembered log, on this process's own Postgres, which is restarted now and then.
+
+    The seed chooses the kind of target.
+    """
     servers = Servers(home / str(os.getpid()), keep=True, in_memory=True)
     servers.join()
     place, port = servers.home / "postgres", servers.postgres().port
@@ -85,7 +89,7 @@ def core_storm(seed: int, home: Path, until: float) -> tuple[int, dict[str, int]
 
 
 def core_part(minutes: float, first: int, home: Path, say) -> Tally:
-    """Storm after storm, one on each core, until the time is over."""
+    """Runs storm after storm, one on each core, until the time is over."""
     tally, seed, until = Tally(), first, time.monotonic() + 60 * minutes
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         under_way = {}
@@ -102,7 +106,7 @@ def core_part(minutes: float, first: int, home: Path, say) -> Tally:
 
 
 def real_part(minutes: float, first: int, home: Path) -> Tally:
-    """One storm with real Spark and Kafka, until the time is over."""
+    """Runs one storm with real Spark and Kafka, until the time is over."""
     tally, servers = Tally(), Servers(home, keep=False, in_memory=True)
     servers.join()
     try:

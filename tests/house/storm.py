@@ -1,4 +1,4 @@
-"""A storm: acts and faults drawn from a seed, a process for each, and the checker after every few of them."""
+"""Draws acts and faults from a seed, runs each in a process, and checks after every few of them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ AFTER_THE_COMMIT = frozenset({"commit.done_unacknowledged", "announce.before"})
 
 @dataclass
 class Figures:
-    """What happened: how often each fault struck each act, and which committed batches were struck on their way."""
+    """The events: how often each fault struck each act, and which committed batches were struck on their way."""
 
     strikes: Counter[tuple[str, str]] = field(default_factory=Counter)
     acts: Counter[str] = field(default_factory=Counter)
@@ -66,12 +66,12 @@ class Figures:
     violations: list[str] = field(default_factory=list)
 
     def points(self) -> set[str]:
-        """The fault points that were reached."""
+        """Returns the fault points that were reached."""
         return {point for point, _ in self.strikes} - {"server"}
 
 
 class Storm:
-    """Draws from one seed; `until` so many committed batches were struck, or the first violation."""
+    """A generator of events from one seed, `until` so many committed batches were struck, or the first violation."""
 
     points = ON_THE_WAY + REPLAYS_ONLY
 
@@ -87,7 +87,7 @@ class Storm:
         self.timeline = Timeline(superuser, world.dsn) if superuser and "timeline" in FAULTS else None
 
     def rage(self, commits: int, until: float = float("inf"), look_every: int = 60) -> Figures:
-        """Until so many committed batches were struck, or a moment of the monotonic clock, or the first violation."""
+        """Rages until so many committed batches were struck, until a moment of the monotonic clock, or a violation."""
         rounds = 0
         while len(self.committed_and_struck()) < commits and not self.figures.violations and time.monotonic() < until:
             rounds += 1
@@ -104,7 +104,7 @@ class Storm:
         return self.figures.struck & self._committed
 
     def something_happens(self) -> None:
-        """To the log, or in time."""
+        """Does something to the log, or in time."""
         log, rng = self.world.log, self.rng
         partition = rng.randrange(len(log.parts))
         kind = rng.choices(["data", "garbage", "deletion", "committed", "aborted", "open"], [60, 5, 10, 10, 8, 1])[0]
@@ -128,7 +128,10 @@ class Storm:
             self.world.factor = rng.randint(1, 9)
 
     def _retention(self, partition: int, until: int) -> None:
-        """Not past a cut that no plan has seen: nothing would be left that tells of it, and Lockstep only warns there."""
+        """Trims the log, but not past a cut that no plan has seen.
+
+        Nothing would be left to detect the cut, and Lockstep only warns there.
+        """
         log, part = self.world.log, self.world.log.parts[partition]
         streams = self.world.ask(
             "select stream_id from lockstep.stream where partition = %s and retired_at is null", partition
@@ -137,7 +140,10 @@ class Storm:
         log.trim(partition, until if is_seen else min(until, part.cut))
 
     def _truncation(self, partition: int) -> None:
-        """The log ends below the position and grows again, seen by a plan on its way (truncation) or not (regrowth)."""
+        """Cuts the log below the position and lets it grow again.
+
+        A plan sees the cut on its way (truncation) or does not (regrowth).
+        """
         world, part = self.world, self.world.log.parts[partition]
         position = world.positions().get(partition, 0)
         if part.log_start >= position:
@@ -188,7 +194,7 @@ class Storm:
         self._decide(outcome)
 
     def look(self) -> None:
-        """The faults pause, progress is demanded, and the checker looks at enough rows."""
+        """Pauses the faults, demands progress, and lets the checker compare enough rows."""
         world = self.world
         stuck = progress(world, world.dying)
         world.dying("abandon")
@@ -223,7 +229,7 @@ class Storm:
                 return "abandon", ()
 
     def _restarted(self, act: str, arguments: tuple) -> None:
-        """Postgres is stopped at once somewhere on the act's way, and comes back."""
+        """Stops Postgres at once somewhere on the act's way, and starts it again."""
         outcome = self.world.interrupted(act, *arguments, after=self.rng.random() * 0.1)
         self.figures.strikes["server", "restart"] += 1
         self.figures.struck |= self._under_way()
@@ -231,7 +237,7 @@ class Storm:
         self._judge(act, outcome)
 
     def _zombie(self, act: str, arguments: tuple, point: str) -> Outcome:
-        """Stopped at the point, overtaken by another process, and set free again."""
+        """Stops a process at the point, lets another overtake it, and then lets it continue."""
         child = self.world.start(act, *arguments, fault=f"{point}=stop")
         if child.stopped():
             self.world.dying("once", take_over=True)
@@ -242,7 +248,10 @@ class Storm:
         self.figures.violations += broken(decide(self.world, said, self.world.dying))
 
     def _judge(self, act: str, outcome: Outcome) -> None:
-        """Honest: what was told committed has its commit row; nothing but a refusal is ever said."""
+        """Checks that answers are honest.
+
+        Work that was told committed has its commit row. Every failure is a refusal.
+        """
         if outcome.kind == "broken" and "InjectedFault" not in outcome.told["error"]:
             self.figures.violations.append(f"{act}: {outcome.told['error']}")
         untrue = set(outcome.told.get("committed") or []) - self._committed

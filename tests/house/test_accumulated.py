@@ -1,4 +1,4 @@
-"""Whoever dies, whatever is done, in whatever order: totals are those of the owned records, each counted once."""
+"""Tests that totals are those of the owned records, each counted once, whatever dies and in whatever order."""
 
 from __future__ import annotations
 

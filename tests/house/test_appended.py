@@ -1,4 +1,4 @@
-"""Whoever dies, whatever is done, in whatever order: no record of an appended target is missing, none is doubled."""
+"""Tests that no record of an appended target is missing or doubled, whatever dies and in whatever order."""
 
 from __future__ import annotations
 

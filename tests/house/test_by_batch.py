@@ -1,4 +1,4 @@
-"""A target partitioned by batch, whose staged rows are attached: no record is missing and none is doubled, whoever dies."""
+"""Tests that a target partitioned by batch, with attached rows, misses and doubles no record, whatever dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that commit range by range: whatever happens in whatever order, no record is missing and none is doubled."""
+"""Tests that tasks that commit range by range miss and double no record, whatever happens in whatever order."""
 
 from __future__ import annotations
 

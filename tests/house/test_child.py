@@ -1,4 +1,7 @@
-"""A child's outcome tells how it ended, also when it could not tell it itself, and a child frees nothing of its parent's."""
+"""Tests that a child's outcome tells how it ended, even if it could not report it.
+
+A child frees nothing of its parent's.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ os.register_at_fork(after_in_child=lambda: [hook() for hook in hooks])
 
 
 class Client:
-    """Stands for a Kafka client: freed in a process that has none of its threads, it crashes."""
+    """A stand-in for a Kafka client. It crashes if it is freed in a process that has none of its threads."""
 
     def __init__(self) -> None:
         self.home, self.itself = os.getpid(), self
@@ -28,7 +31,7 @@ class Client:
 
 @pytest.fixture
 def collecting():
-    """Hooks of libraries allocate in a child before anything else runs there, and so may collect garbage."""
+    """Makes garbage collection run in the child first, as hooks of libraries that allocate there may do."""
     hooks.append(lambda: [[] for _ in range(10_000)])
     yield
     hooks.clear()

@@ -1,4 +1,7 @@
-"""A deployment between two tasks of one run ends the attempt; the next run does the batch under the new definition."""
+"""Tests that a deployment between two tasks of one run ends the attempt.
+
+The next run does the batch under the new definition.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ CODE = "def transform(records):\n    return records\n"
 
 
 def changed(part: str, folder: PipelineFolder) -> PipelineFolder:
-    """The pipeline's folder behind a deployment that changed one part of it."""
+    """Returns the pipeline's folder after a deployment that changed one part of it."""
     pipeline = folder.pipeline
     other = PerBatch() if isinstance(pipeline.guarantee, Idempotent) else Idempotent()
     of_folder = {"expectations": SUITE, "transform": CODE, "decode": CODE}
@@ -42,7 +45,7 @@ def changed(part: str, folder: PipelineFolder) -> PipelineFolder:
 
 
 def deployed(scene: Scene, part: str) -> None:
-    """From here on every task loads the changed folder, and its code gives other rows."""
+    """Lets every task load the changed folder from here on. Its code gives other rows."""
     scene.before = scene.folder
     scene.folder = changed(part, scene.folder)
     scene.pipeline = scene.folder.pipeline
@@ -56,13 +59,13 @@ def put_back(scene: Scene) -> None:
 
 
 def values(scene: Scene) -> tuple[list[tuple], list[tuple]]:
-    """Each record's id and value, in both tables."""
+    """Returns each record's id and value, in both tables."""
     one, two = (scene.ask(f"select id, factor from public.{table} order by 1, 2") for table in ("house", "house2"))
     return one, two
 
 
 def ended(scene: Scene) -> list[tuple]:
-    """How each attempt ended: its state, and the fault that is counted against the batch."""
+    """Returns how each attempt ended: its state, and the fault that is counted against the batch."""
     return scene.ask("select state, fault from lockstep.attempt order by token")
 
 

@@ -1,4 +1,7 @@
-"""Whoever dies between results and offsets: an idempotent pipeline has each record once, as soon as somebody goes on."""
+"""Tests that an idempotent pipeline has each record once as soon as a run continues.
+
+Processes die between results and offsets.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ COMMITS = int(os.environ.get("LOCKSTEP_DELIVERED_STORM", "20"))
 
 
 class DeliveredStorm(Storm):
-    """Crashes, zombies and replays; nobody gives a batch up whose results have been delivered already."""
+    """Crashes, zombies and replays. No act abandons a batch whose results have been delivered already."""
 
     points = (*(point for point in ON_THE_WAY if point != "commit.published"), *REPLAYS_ONLY, *APART, *APART, *APART)
 

@@ -1,4 +1,4 @@
-"""Drivers that die over a JVM that lives on, and over the tasks they leave in it: no record is missing, none is doubled."""
+"""Tests drivers that die over a JVM that lives on with their tasks. No record is missing or doubled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The faults that have names, one at a time: the log is cut, the folder is deployed anew, the ledger goes back in time."""
+"""Tests the named faults one at a time: a cut log, a new deployment, a ledger that goes back in time."""
 
 from __future__ import annotations
 

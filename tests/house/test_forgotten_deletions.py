@@ -1,4 +1,4 @@
-"""A deletion is remembered as long as a record could bring its key back, and forgotten then."""
+"""Tests that a deletion is remembered as long as a record could bring its key back, and then forgotten."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def forgotten(scene, **how: int) -> int:
 
 @pytest.fixture
 def deleted(keyed):
-    """Keys a and b written at 0 and 1, deleted at 2 and 3, and c behind them."""
+    """Writes keys a and b at 0 and 1, deletes them at 2 and 3, and writes c behind them."""
     put(keyed, ("a", 1), ("b", 1))
     put(keyed, ("a", None), ("b", None))
     put(keyed, ("c", 1))

@@ -1,4 +1,4 @@
-"""A topic that grows: every stream opens a new epoch at its position, and the ledger says so."""
+"""Tests that every stream of a topic that grows opens a new epoch at its position, and that the ledger says so."""
 
 from __future__ import annotations
 

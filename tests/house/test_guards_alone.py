@@ -1,4 +1,4 @@
-"""Guards hide one another: here each stands alone against a danger, and with none of them the danger is real."""
+"""Tests each guard alone against a danger, because guards hide one another. Without any, the danger is real."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Danger:
-    """What happens, each guard against it with what is said when it alone stands there, and what breaks without any."""
+    """A danger, each guard against it with its own answer, and the damage without any guard."""
 
     happens: Callable
     guards: dict[str, str]

@@ -1,4 +1,7 @@
-"""Processes that race: planners, zombies with old tokens, replays and fills against the live lane, leases that run out."""
+"""Tests processes that race: planners, zombies with old tokens, replays and fills against the live lane.
+
+Their leases run out meanwhile.
+"""
 
 from __future__ import annotations
 

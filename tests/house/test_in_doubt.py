@@ -1,4 +1,4 @@
-"""A commit in doubt: the answer is the ledger's commit row, or no answer at all."""
+"""Tests a commit in doubt: the answer is the ledger's commit row, or no answer at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def attempt(scene):
 
 
 def away(monkeypatch, times: int) -> list:
-    """The database answers only after so many connections."""
+    """Makes the database answer only after so many connections."""
     connect, failures = resolve.connect, [Unreachable("the database is away")] * times
     monkeypatch.setattr(resolve, "SECONDS_BETWEEN_TRIES", 0.01)
     monkeypatch.setattr(resolve, "connect", lambda *a, **k: fail(failures.pop()) if failures else connect(*a, **k))
@@ -77,7 +77,7 @@ def test_only_the_very_connection_that_commits_is_ended(scene, attempt):
 
 
 def test_a_committer_that_nobody_listens_to_is_ended_and_gives_its_lock_back(scene, attempt, monkeypatch):
-    """Its session would stand in the transaction for as long as it likes: the server's own time-out is off."""
+    """Its session would stand in the transaction as long as it likes, because the server's own timeout is off."""
     monkeypatch.setattr(resolve, "LOCK_SECONDS", 1)
     monkeypatch.setattr(resolve, "SECONDS", 10.0)
     answers = []

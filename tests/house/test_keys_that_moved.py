@@ -1,4 +1,4 @@
-"""A key in two partitions: offsets of different streams are never compared, neither of records nor of deletions."""
+"""Tests a key in two partitions: offsets of different streams are never compared, of records or of deletions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def either(request, database, tmp_path):
 
 
 def deleted_behind_many(scene) -> None:
-    """Key a is written and deleted in partition 0, at offsets that partition 1 has not reached."""
+    """Writes and deletes key a in partition 0, at offsets that partition 1 has not reached."""
     put(scene, *(("filler", n) for n in range(10)), ("a", 1))
     put(scene, ("a", None))
     assert by_key(scene) == {"filler": 9}

@@ -1,4 +1,4 @@
-"""The newest record of a key is its row, whichever lane comes last."""
+"""Tests that the newest record of a key is its row, whichever lane comes last."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockstep.targets import upsert
 
 
 def wrote(scene, partition: int, *records: tuple[str, int | None]) -> None:
-    """Records of a partition."""
+    """Writes records of a partition."""
     part = scene.log.parts[partition]
     for key, n in records:
         value = None if n is None else b'{"id": "%s", "n": %d}' % (key.encode(), n)
@@ -23,7 +23,7 @@ def wrote(scene, partition: int, *records: tuple[str, int | None]) -> None:
 
 
 def put(scene, *records: tuple[str, int | None]) -> None:
-    """Records of partition 0, and a batch that reads them."""
+    """Writes records of partition 0, and runs a batch that reads them."""
     wrote(scene, 0, *records)
     scene.done()
 
@@ -107,7 +107,7 @@ def test_a_key_in_two_partitions_is_refused_and_named(either, in_one_batch):
 
 
 def ranked(scene, partition: int, *records: tuple[str, int, int | None]) -> None:
-    """Records (key, n, rank) of a partition, and a batch that reads them."""
+    """Writes records (key, n, rank) of a partition, and runs a batch that reads them."""
     part = scene.log.parts[partition]
     for key, n, rank in records:
         value = json.dumps({"id": key, "n": n, "rank": rank}).encode()

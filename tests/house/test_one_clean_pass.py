@@ -1,4 +1,7 @@
-"""Whatever was read in whatever lane and order: replayed whole under today's code, a target is that of one clean pass."""
+"""Tests that a target that is replayed whole under today's code equals that of one clean pass.
+
+This holds whatever was read before, in whatever lane and order.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ KINDS = ("data", "data", "data", "garbage", "deletion", "committed", "aborted")
 
 
 def rows(scene) -> list[tuple]:
-    """The target without the batches, which tell the passes apart and nothing else does."""
+    """Returns the target without its batches, which alone differ between the passes."""
     with psycopg2.connect(scene.dsn) as conn, conn.cursor() as cur:
         cur.execute("select to_jsonb(h) - '_batch' from public.house h")
         return sorted(map(str, cur.fetchall()))
 
 
 def in_any_order(scene: Scene, drawn: random.Random) -> None:
-    """Produces, reads, leaves out, fills and does again, under one code after another."""
+    """Produces, reads, skips, fills and replays, under one code after another."""
     for _ in range(14):
         scene.factor = drawn.randint(1, 9)
         for partition in range(3):

@@ -1,4 +1,4 @@
-"""A truncated log keeps its topic id. What was read before the truncation stays as it is, with its values."""
+"""Tests a truncated log that keeps its topic id. Records read before the truncation keep their rows and values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def world(database, tmp_path):
 
 
 def truncated_after_a_hundred(world: World) -> list[tuple]:
-    """100 records are committed, the log ends at 60, its stream is retired, 50 others come and are committed."""
+    """Commits 100 records, cuts the log at 60, retires its stream, and commits 50 other records."""
     world.log.produce(0, 100)
     world.run()
     before = world.ask(ROWS)
@@ -242,7 +242,10 @@ def test_a_batch_that_is_gone_on_with_while_the_log_is_too_short_hides_no_trunca
 
 
 def test_a_record_with_another_timestamp_is_another_record(world):
-    """Epochs that began anew tell nothing, as after a restore of the cluster's metadata. The times of the segment do."""
+    """Epochs that began anew prove nothing, as after a restore of the cluster's metadata.
+
+    The times of the segment do.
+    """
     world.log.produce(0, 20)
     world.run()
     world.remember()
@@ -329,7 +332,7 @@ def test_a_truncation_above_an_open_transaction_is_not_guessed_about(world):
 
 
 def test_a_range_whose_end_is_replaced_while_it_is_read_is_not_committed(scene):
-    """The log loses its end behind the plan and grows over it again before the read is validated."""
+    """The log loses its end after the plan and grows over it again before the read is validated."""
     scene.log.produce(0, 30)
     batch = scene.plan()
     scene.log.truncate(0, 10)
@@ -341,7 +344,7 @@ def test_a_range_whose_end_is_replaced_while_it_is_read_is_not_committed(scene):
 
 @pytest.fixture
 def by_task(database, tmp_path, monkeypatch):
-    """A scene whose tasks commit each range, and what happens to the log right before the first of them reads."""
+    """Yields a scene whose tasks commit each range, and the event right before the first of them reads."""
     scene = Scene(database, tmp_path, guarantee=PerPartition())
     happens, commit_ranges = [], RememberedEngine.commit_ranges
 
@@ -356,7 +359,7 @@ def by_task(database, tmp_path, monkeypatch):
 
 
 def test_a_range_whose_end_is_replaced_while_its_task_reads_it_is_not_committed(by_task):
-    """The log loses its end after the attempt is opened and grows over it again before the task commits the range."""
+    """The log loses its end after the attempt is opened. It grows over it again before the task commits the range."""
     scene, happens = by_task
     scene.log.produce(0, 30)
     batch = scene.plan()

@@ -1,4 +1,4 @@
-"""Whoever dies, whatever is done, in whatever order: with `order_by`, too, the newest record of a key is its row."""
+"""Tests that the newest record of a key is its row with `order_by`, too, whatever dies and in whatever order."""
 
 from __future__ import annotations
 

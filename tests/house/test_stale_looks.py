@@ -1,4 +1,7 @@
-"""A look at the log is compared with the streams as they are under the lock; what moved in between is looked at again."""
+"""Tests that a look at the log is compared with the streams under the lock.
+
+Streams that moved in between are looked at again.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ EPOCHS = "select leader_epoch from lockstep.stream where partition = 0"
 
 @pytest.fixture
 def moving(scene, monkeypatch):
-    """`moving(step)`: 20 offsets are committed, 20 more are validated, and the log is cut at 30 and grows to 50.
+    """Returns `moving(step)`: commits 20 offsets, validates 20 more, cuts the log at 30 and lets it grow to 50.
 
-    The batch of these 20 commits right behind the first look of the step.
+    The batch of these 20 commits right after the first look of the step.
     """
 
     def make(step) -> None:

@@ -1,4 +1,7 @@
-"""Between two steps, and between two statements of one: locks are held, answers are true, and what is half done is not seen."""
+"""Tests acts between two steps, and between two statements of one.
+
+Locks are held, answers are true, and half-done work is not seen.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ IN_THE_COMMIT = ["commit.locked", "commit.fence_ok", "commit.counts_ok", "commit
 
 
 def at_the_point(monkeypatch, module, point: str, act) -> list:
-    """Does `act` whenever the step reaches the point; returns what it gave each time."""
+    """Does `act` whenever the step reaches the point. Returns the answer of each time."""
     seen: list = []
     monkeypatch.setattr(module, "reach", lambda reached: seen.append(act()) if reached == point else None)
     return seen

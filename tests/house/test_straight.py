@@ -1,4 +1,7 @@
-"""Rows that the target takes as they are go there without a table in between, and no way lets in what is not the range's."""
+"""Tests that rows which the target takes as they are go there directly.
+
+No way admits rows that are not the range's.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,7 @@ def test_a_row_of_another_record_is_kept_out_by_the_database_and_refuses_the_ran
     by_partition.log.produce(0, 6)
 
     def bent(rows):
-        """The last row says that it is another record's."""
+        """Returns rows of which the last one claims to be another record's."""
         values = rows.column(column).to_pylist()
         return copy_binary(
             rows.set_column(

@@ -1,4 +1,4 @@
-"""The checker itself against forged tables: coordinates that are right do not hide values that are wrong."""
+"""Tests the checker against forged tables: right coordinates do not hide wrong values."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FORGED = {
 
 
 def committed(scene: Scene) -> Scene:
-    """Six records and a reject of partition 0, six records of partition 1, committed and as they must be."""
+    """Commits six records and a reject of partition 0, and six records of partition 1, as they must be."""
     scene.log.produce(0, 6)
     scene.log.produce(0, 1, kind="garbage")
     scene.log.produce(1, 6)
@@ -57,7 +57,7 @@ def committed(scene: Scene) -> Scene:
 
 
 def at_coordinates(scene: Scene) -> list[str]:
-    """The old question: which offsets are there, whatever stands at them."""
+    """Compares coordinates alone, as before: the offsets that are there, whatever their values."""
     scene.remember()
     return look(scene.dsn, scene.visible, "house", "public.house", becomes=None).violations
 
@@ -85,7 +85,7 @@ def test_a_changed_column_of_any_target_is_seen(database, tmp_path, kind, column
 
 
 def cut_and_begun_anew(scene: Scene) -> None:
-    """100 records are committed, the log is cut to 60 and begun anew at its start, 50 others come and are committed."""
+    """Commits 100 records, cuts the log to 60, begins it anew at its start, and commits 50 others."""
     scene.log.produce(0, 100)
     scene.run()
     scene.remember()
@@ -97,7 +97,7 @@ def cut_and_begun_anew(scene: Scene) -> None:
 
 
 def as_a_replay_from_todays_log(scene: Scene) -> None:
-    """The rows of the old incarnation become what the same offsets of today's log hold."""
+    """Replaces the rows of the old incarnation by the records at the same offsets of today's log."""
     rows = [(o, r.value) for o, r in scene.log.parts[0].visible(0, 100).items()]
     for offset, value in rows:
         scene.ask(

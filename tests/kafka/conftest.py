@@ -15,7 +15,7 @@ def here(drill):
 
 @pytest.fixture
 def elsewhere(here, topic):
-    """`elsewhere(**settings)` lets the drill read another, empty topic of one partition."""
+    """Returns `elsewhere(**settings)`, which lets the drill read another, empty topic of one partition."""
 
     def point(name: str | None = None, **settings: object) -> Here:
         name = name or topic(partitions=1, **settings)
@@ -28,5 +28,5 @@ def elsewhere(here, topic):
 
 @pytest.fixture
 def verified(here, postgres):
-    """The drill, to be verified; its 150 records are not read yet."""
+    """Returns the drill, to be verified. Its 150 records are not read yet."""
     return Verified(here, postgres)

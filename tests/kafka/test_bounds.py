@@ -1,4 +1,4 @@
-"""What the adapter takes for a log's bounds: as far as a committed reader may read, and not a record further."""
+"""Tests the adapter's bounds of a log: as far as a committed reader may read, and not a record further."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RECORDS = [("k", b"{}")] * 3
 
 
 def reaches(kafka: str, name: str, expected: Bounds) -> Bounds:
-    """The bounds, once they are as expected: a transaction's marker is written behind the answer to its commit."""
+    """Returns the bounds, once they are as expected. A transaction's marker comes after the answer to its commit."""
     until = time.monotonic() + 20
     while True:
         (bounds,) = Broker(kafka).view(name).bounds.values()

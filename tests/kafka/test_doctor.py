@@ -1,4 +1,7 @@
-"""The doctor at a pipeline that has committed: what waits is counted from its positions, and its pace is its batches'."""
+"""Tests the doctor for a pipeline that has committed.
+
+Waiting records are counted from its positions, and its pace is its batches'.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ MACHINE = MachineFacts({}, None, (), cores=2, spark_memory=2**30, memory=2**34)
 
 @pytest.fixture
 def look(here):
-    """`look()` is what the doctor finds about the drill's pipeline, by check."""
+    """Returns `look()`, the doctor's findings about the drill's pipeline, by check."""
     places = Places(lambda: here.drill.dsn, lambda: SurveyedBroker(here.drill.kafka))
 
     def findings(machine: MachineFacts = MACHINE):

@@ -1,4 +1,4 @@
-"""A partition without a leader is asked again, and not for ever."""
+"""Tests that a partition without a leader is asked again, and not for ever."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def impatient(monkeypatch):
 
 
 def answering(*answers: object):
-    """Each time the next of them, the last one for ever."""
+    """Returns a function that gives one answer after another, and the last one for ever."""
     left = list(answers)
 
     def ask() -> list[dict[int, SimpleNamespace]]:

@@ -1,4 +1,4 @@
-"""The gaps of real logs, told apart: aborted records, markers, what was compacted, what was trimmed."""
+"""Tests the gaps of real logs by kind: aborted records, markers, compacted and trimmed records."""
 
 from __future__ import annotations
 

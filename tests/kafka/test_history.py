@@ -1,4 +1,4 @@
-"""What a run of history writes down, shows, has approved and does, against a real broker and a real ledger."""
+"""Tests the steps of a history run: recording, showing, approval and work, with a real broker and ledger."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def rows(here):
 
 @pytest.fixture
 def read(here):
-    """The drill with its 150 records in the table."""
+    """Returns the drill with its 150 records in the table."""
     here.drain()
     return here
 

@@ -1,4 +1,4 @@
-"""Hours of a real log: records with times of their own, skips that are filled, transactions that stay open."""
+"""Tests hours of a real log: dated records, skips that are filled, transactions that stay open."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def at(hours: float) -> datetime:
 
 @pytest.fixture
 def clock(here, topic):
-    """The drill over a new topic of two partitions, planned for the first time at ten."""
+    """Returns the drill over a new topic of two partitions, planned for the first time at ten."""
     on_a_new_topic(here, topic, 2)
     here.run()
     with transaction(here.at.conn, OWNER) as cur:

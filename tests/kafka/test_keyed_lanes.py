@@ -1,4 +1,7 @@
-"""Fill and replay into a keyed target: the newest record of a key stays its row, and nothing rises from the dead."""
+"""Tests fill and replay into a keyed target.
+
+The newest record of a key stays its row, and no deleted key comes back.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ create table if not exists public.drill (id text primary key, n int, _stream int
 
 @pytest.fixture
 def keyed(here, drill, produce):
-    """The drill with a target that keeps the newest record of each key; one partition of a topic of its own is written."""
+    """Returns the drill with a target that keeps the newest record of each key.
+
+    One partition of a separate topic is written.
+    """
     here.rewrite('Json("id string, n int")', 'Json("id string, n int", key="id")')
     here.rewrite('target=Append("public.drill")', 'target=Upsert("public.drill", key=("id",))')
     here.rewrite("import Append, Json", "import Json, Upsert")
@@ -29,7 +35,7 @@ def keyed(here, drill, produce):
     conn.close()
 
     def put(*records: tuple[str, int | None]) -> None:
-        """Records of one partition, in order, and a batch that reads them."""
+        """Writes records of one partition, in order, and runs a batch that reads them."""
         produce(
             drill.topic,
             [(key, None if n is None else json.dumps({"id": key, "n": n})) for key, n in records],
@@ -57,7 +63,7 @@ def proved(here, becomes=as_it_is) -> bool:
 
 
 def tenfold_where(key: str):
-    """The values behind a replay of this key alone, by a code that multiplies `n` by ten."""
+    """Returns the values after a replay of this key alone, by code that multiplies `n` by ten."""
 
     def becomes(_key, value, row):
         content = as_it_is(_key, value, row)

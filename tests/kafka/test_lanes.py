@@ -1,4 +1,4 @@
-"""Fill, replay, preview and skip, against a real broker and a real ledger: the whole way but Spark."""
+"""Tests fill, replay, preview and skip with a real broker and a real ledger. Only Spark is left out."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def positions(here):
 
 
 def proved(here) -> bool:
-    """The checker has nothing to say, and verify --deep neither."""
+    """Checks that neither the checker nor verify --deep finds a fault."""
     assert here.drill.violations() == []
     checks = verify(here.at.conn, here.at.broker, here.folder_as_run, deep=True)
     assert [check for check in checks if not check.ok] == []
@@ -51,7 +51,7 @@ def proved(here) -> bool:
 
 @pytest.fixture
 def several(here):
-    """The drill with its 150 records in several batches."""
+    """Returns the drill with its 150 records in several batches."""
     here.rewrite("records=200", "records=60")
     here.drain()
     assert len(here.drill.committed()) == 3

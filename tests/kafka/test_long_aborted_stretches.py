@@ -1,4 +1,4 @@
-"""A stretch of aborted records may take long to pass: readers go on while they fetch, and end where their range ends."""
+"""Tests aborted stretches that take long to pass: readers go on while they fetch, and stop at their range's end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SLOW = {
 
 @pytest.fixture
 def aborted(kafka, topic):
-    """A record, a transaction that takes seconds to pass and was aborted, a record: where they stand."""
+    """Writes a record, an aborted transaction that takes seconds to pass, and a record. Returns their offsets."""
     name = topic(1)
     producer = Producer({"bootstrap.servers": kafka, "transactional.id": name, "batch.num.messages": 1, "linger.ms": 0})
     producer.init_transactions(30)
@@ -54,7 +54,7 @@ def verifier(address: str, topic: str, until: int) -> list[int]:
 
 
 def told(read, address: str, topic: str, until: int) -> list[int] | str:
-    """The offsets that a reader was given, or why it gave up."""
+    """Returns the offsets that a reader was given, or why it gave up."""
     try:
         return read(address, topic, until)
     except Unreachable as away:

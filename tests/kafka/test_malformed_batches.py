@@ -1,4 +1,7 @@
-"""A batch of records that a disk or a producer spoiled is named by its offset, and no reader waits for it or dies of it."""
+"""Tests that a spoiled batch of records is named by its offset.
+
+No reader waits for it or dies of it, whether a disk or a producer spoiled it.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def crc32c(data: bytes) -> int:
 
 
 def spoil_second_batch(log: bytearray, topic: str) -> None:
-    """Changes a bit of the second batch, or makes its compressed bytes nonsense under a checksum that suits them."""
+    """Changes a bit of the second batch, or makes its compressed bytes nonsense with a matching checksum."""
     (first,) = struct.unpack_from(">i", log, 8)
     at = first + 12
     base, length = struct.unpack_from(">qi", log, at)
@@ -80,7 +83,7 @@ def own(tmp_path_factory):
 
 
 def fill(address: str, topic: str, codec: str) -> None:
-    """Four batches of records."""
+    """Writes four batches of records."""
     make_topic(address, topic, 1)
     for begin in range(0, 4 * EACH, EACH):
         producer = Producer({"bootstrap.servers": address, "compression.type": codec, "linger.ms": 60_000})

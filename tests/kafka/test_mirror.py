@@ -1,4 +1,4 @@
-"""Positions as a consumer group's offsets: forward only, for lag tools, and nobody's truth."""
+"""Tests positions as a consumer group's offsets: forward only, for lag tools, and never read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts, keys and logs that are not what they were: the whole way but Spark, against a real broker."""
+"""Tests odd starts, keys and logs with a real broker. Only Spark is left out."""
 
 from __future__ import annotations
 

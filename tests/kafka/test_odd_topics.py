@@ -1,4 +1,4 @@
-"""Topics that lose their beginning, are made again, have odd names, or a thousand partitions."""
+"""Tests topics that lose their beginning, are recreated, have odd names, or a thousand partitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_END = 2**63 - 1
 
 
 class Meanwhile(PlainEngine):
-    """Something happens to the log after the plan was checked and before it is read."""
+    """An event of the log after the plan was checked and before it is read."""
 
     happens = staticmethod(lambda: None)
 
@@ -146,7 +146,7 @@ def test_an_odd_topic_name_is_a_name(elsewhere, produce, kafka, form):
 
 
 def all_of(kafka: str, topic: str) -> dict[int, dict[int, tuple]]:
-    """Partition → offset → record, by one reader of all partitions."""
+    """Returns partition → offset → record, by one reader of all partitions."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": "all", "enable.partition.eof": True})
     partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
     consumer.assign([Where(topic, p, 0) for p in partitions])

@@ -1,4 +1,4 @@
-"""Transactions in the log: markers at its end, ranges that were aborted, transactions that stay open."""
+"""Tests transactions in the log: markers at its end, aborted ranges, transactions that stay open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only a broker of one's own can be made to do: lose its log's end, count past 2^53, delete by age."""
+"""Tests what needs a separate broker: a log that loses its end, counts past 2^53, or is deleted by age."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def own(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def kafka(own):
-    """The session's broker is left alone: everything here speaks to the other one."""
+    """Yields another broker than the session's, for everything in this file."""
     return own.address
 
 

@@ -1,4 +1,4 @@
-"""What a violated expectation does to a record and to its batch: refused, put aside, or only told."""
+"""Tests the consequences of a violated expectation: a refused batch, a quarantined record, or a mere warning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ CONDITION = {"row_condition": 'col("n") < 130', "condition_parser": "great_expec
 
 @pytest.fixture
 def suited(here):
-    """`suited(kind, kwargs, default=..., **more)` gives the drill's pipeline a suite of one expectation."""
+    """Returns `suited(kind, kwargs, default=..., **more)`.
+
+    It gives the drill's pipeline a suite of one expectation.
+    """
 
     def write(kind: str, kwargs: dict, default: str = "quarantine", **more: object):
         here.rewrite("limits=", f"on_violation={default!r}, limits=")
@@ -31,7 +34,7 @@ def suited(here):
 
 
 def outcome(here) -> tuple[int, int]:
-    """How many rows and rejects there are, once nobody finds anything wrong with them."""
+    """Returns the numbers of rows and rejects, after a check that finds no fault with them."""
     assert [check for check in verify(here.at.conn, here.at.broker, here.folder, deep=True) if not check.ok] == []
     assert here.drill.violations() == []
     return here.drill.ask(

@@ -1,4 +1,7 @@
-"""Brokers that ask who is there: SCRAM over TLS and client certificates, by both client libraries; and no secret shows."""
+"""Tests brokers with authentication: SCRAM over TLS and client certificates, by both client libraries.
+
+No secret shows.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ DOOR = str(Path(sys.executable).with_name("lockstep"))
 
 @dataclass
 class Secured:
-    """A broker with three doors, and the certificates that open them."""
+    """A broker with three listeners, and the certificates that open them."""
 
     plain: str
     scram: str
@@ -99,7 +102,7 @@ def secured(tmp_path_factory):
 
 @pytest.fixture
 def pipeline(secured, database, tmp_path):
-    """`pipeline(name)` has a topic with 60 records behind the locked doors, and a table."""
+    """Returns `pipeline(name)`, which has a topic with 60 records behind the locked listeners, and a table."""
 
     def make(name: str) -> Path:
         topic = f"{name}-{secrets.token_hex(4)}"

@@ -1,4 +1,7 @@
-"""Verify finds what is wrong in an appended table, counts all of it, names the first of it, and says what it compared."""
+"""Tests that verify finds faults in an appended table.
+
+It counts all of them, names the first ones, and says what it compared.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ SPOILED = [
 
 @pytest.fixture(params=["a plain table", "by batch"])
 def appended(request, verified):
-    """The drill's 150 records, appended to a plain table, and to one that is partitioned by batch."""
+    """Returns the drill's 150 records, appended to a plain table, and to one that is partitioned by batch."""
     if request.param == "by batch":
         verified.table(COLUMNS, f"{KEY}, _batch", BY_BATCH)
     verified.here.drain()
@@ -57,7 +60,7 @@ def test_what_was_spoiled_is_found(verified, statement, check):
 
 
 def where(verified, n: int) -> str:
-    """Where the record of this number was read."""
+    """Returns where the record of this number was read."""
     asked = "select s.topic, s.partition, _offset from public.drill join lockstep.stream s on stream_id = _stream where n = %s"
     return "{}-{} offset {}".format(*verified.here.drill.ask(asked, n)[0])
 

@@ -1,4 +1,4 @@
-"""Verify of tables with one row per key: each key's newest record is its row, and each key's totals are its records'."""
+"""Tests verify of tables with one row per key: the newest record of each key, or its totals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ CHANGED = "update lockstep.contribution set totals = jsonb_set(totals, '{total}'
 
 @pytest.fixture
 def put(verified, produce):
-    """`put((id, n), ...)` writes records of one partition, and reads them in a batch; n None is a tombstone."""
+    """Returns `put((id, n), ...)`, which writes records of one partition, and reads them in a batch.
+
+    An n of None is a tombstone.
+    """
 
     def write(*values: tuple[str, int | None], partition: int = 0) -> None:
         records = [(key, None if n is None else json.dumps({"id": key, "n": n})) for key, n in values]
@@ -37,7 +40,7 @@ def put(verified, produce):
 
 @pytest.fixture
 def upserted(verified):
-    """The newest of each of the drill's 150 keys."""
+    """Returns the newest of each of the drill's 150 keys."""
     verified.into(UPSERT, "id text, n int", "id", format_='Json("id string, n int", key="id")')
     verified.here.drain()
     assert verified.wrong() == {}
@@ -46,7 +49,7 @@ def upserted(verified):
 
 @pytest.fixture
 def accumulated(verified):
-    """Totals of each of the drill's 150 keys."""
+    """Returns totals of each of the drill's 150 keys."""
     verified.into(ACCUMULATE, "id text, records bigint, total numeric, most int", "id")
     verified.here.drain()
     assert verified.wrong() == {}

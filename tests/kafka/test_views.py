@@ -1,4 +1,4 @@
-"""How often the broker is asked what a topic holds: to plan, before the read and behind it, and no more often."""
+"""Tests how often a run asks the broker for a topic's bounds: to plan, before the read and after it."""
 
 from __future__ import annotations
 

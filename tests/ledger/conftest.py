@@ -29,7 +29,7 @@ def ledger(conn):
 
 @pytest.fixture
 def behind(database):
-    """Another connection that holds locks for as long as the block lasts, and a way to run something behind them."""
+    """Returns another connection that holds locks while the block lasts, and a way to run something behind them."""
 
     @contextmanager
     def hold(statement: str, role: str = OWNER):
@@ -61,7 +61,7 @@ def behind(database):
 
 @pytest.fixture
 def contents(drill):
-    """`contents(kind)` gives the drill such a target; `target_sql` stands in its table's place."""
+    """Yields `contents(kind)`, which gives the drill such a target. `target_sql` replaces its table's definition."""
     opened = []
 
     def make(kind: str = "append", target_sql: str = "", schema: str = "id string, n int", more: str = "") -> Contents:

@@ -1,4 +1,4 @@
-"""Accepting a loss, against hand-written ledger rows and a broker that says what the test wants."""
+"""Tests accepting a loss, with hand-written ledger rows and a broker with prepared answers."""
 
 from __future__ import annotations
 

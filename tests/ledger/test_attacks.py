@@ -1,4 +1,7 @@
-"""A login with a run's five roles tries to get more: each statement with what it would give, refused for every role."""
+"""Tests a login with a run's five roles that tries to get more.
+
+Each statement, with what it would give, is refused for every role.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ LETS_IN = (errors.InsufficientPrivilege, errors.UndefinedObject)
 
 @pytest.fixture(scope="module")
 def run_login(servers):
-    """A session whose login has the five roles of a run and nothing else, in a database of its own."""
+    """Yields a session whose login has the five roles of a run and nothing else, in a separate database."""
     name, database = f"run_{os.getpid()}", f"attacked_{os.getpid()}"
     with servers.database(database) as dsn, closing(psycopg2.connect(servers.postgres().superuser_dsn)) as admin:
         admin.autocommit = True

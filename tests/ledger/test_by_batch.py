@@ -1,4 +1,4 @@
-"""A target partitioned by batch: what was staged is the batch's partition, and what may not be attached is inserted."""
+"""Tests a target partitioned by batch: staged rows become the batch's partition, or are inserted if they may not."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COUNTED = "select count(*), count(distinct (_stream, _offset)), count(distinct _
 
 @pytest.fixture
 def by_batch(drill):
-    """`by_batch(text=..., more=..., key=...)` gives the drill such a target."""
+    """Yields `by_batch(text=..., more=..., key=...)`, which gives the drill such a target."""
     opened = []
 
     def make(text: str = "text", more: str = "", key: str = KEY, then: str = "") -> Here:
@@ -62,7 +62,7 @@ def by_batch(drill):
 
 
 def staged(here: Here) -> AttemptId:
-    """Everything but the commit."""
+    """Does everything but the commit."""
     who = Caller("me")
     planned = plan(here.at.conn, here.at.broker, here.folder, who, datetime.now(UTC))
     attempt = stage(here.at, here.engine, here.folder, planned.batch_id, who)
@@ -228,7 +228,7 @@ def test_who_still_writes_into_the_staging_table_is_ended(by_batch, drill, monke
 
 
 def test_who_looked_before_a_partition_came_is_not_alarmed_by_its_rows(by_batch, drill):
-    """Its rows were committed when they were staged: a snapshot from then shows them, and not yet the batch."""
+    """Its rows were committed when they were staged. A snapshot from then shows them, and not yet the batch."""
     here = by_batch()
     with closing(connect(drill.dsn)) as conn, transaction(conn, READER) as cur:
         cur.execute("select count(*) from lockstep.batch")

@@ -1,4 +1,4 @@
-"""Two targets, each partitioned by batch: the rows of tries that lost are no part of either."""
+"""Tests two targets, each partitioned by batch: the rows of tries that lost are no part of either."""
 
 from __future__ import annotations
 

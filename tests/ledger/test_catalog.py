@@ -1,4 +1,4 @@
-"""What the migrations make is written down in ledger/catalog.txt, and every difference is named with what ends it."""
+"""Tests that ledger/catalog.txt has what the migrations make, and that every difference is named with its remedy."""
 
 from __future__ import annotations
 

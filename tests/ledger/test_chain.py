@@ -1,4 +1,4 @@
-"""The chain's database side: whoever commits or decides, in whatever way, leaves a record that waits for its link."""
+"""Tests the chain's database side: every commit and decision leaves a record that waits for its link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every named constraint refuses by itself: raw SQL as the owner, the code's own checks out of play."""
+"""Tests that every named constraint refuses by itself: raw SQL as the owner, without the code's own checks."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ TARGET_ROWS = """insert into lockstep.target_rows (batch_id, token, place, targe
 
 
 def for_several(ledger) -> dict[str, object]:
-    """Two targets were told five and three rows; the result says nothing of them."""
+    """Gives two targets counts of five and three rows. The result does not name them."""
     known = opened(ledger)
     for place, rows in enumerate((5, 3)):
         ledger.ask(TARGET_ROWS.format(place=place, rows=rows, records=3) + " returning 1", **known)
@@ -83,7 +83,7 @@ def for_several(ledger) -> dict[str, object]:
 
 
 def guaranteed(ledger, guarantee: str) -> dict[str, object]:
-    """An attempt whose definition names this guarantee, ready to commit."""
+    """Returns an attempt whose definition names this guarantee, ready to commit."""
     known = opened(ledger)
     ledger.ask(
         """insert into lockstep.definition (definition_hash, pipeline, document, code_version)
@@ -107,7 +107,7 @@ def contributed(ledger) -> dict[str, object]:
 
 
 def taken_over(ledger) -> dict[str, object]:
-    """A batch that contributed and is committed, and a replay of it that has its commit row and nothing else."""
+    """Makes a batch that contributed and is committed, and a replay of it that has only its commit row."""
     known = contributed(ledger)
     ledger.committed(known["b"], known["t"])
     replay = ledger.planned({known["s"]: (0, 10)}, lane="replay")
@@ -124,7 +124,10 @@ def taken_over(ledger) -> dict[str, object]:
 
 
 def hour(ledger) -> dict[str, object]:
-    """A stream of which eight offsets are committed and two skipped; the first five are those of the hour until ten."""
+    """Makes a stream of which eight offsets are committed and two skipped.
+
+    The first five are those of the hour until ten.
+    """
     s = ledger.stream(0)
     ledger.done({s: (0, 8)})
     ledger.covered(s, 8, 10, "skipped")
@@ -151,7 +154,7 @@ MANIFEST = """insert into lockstep.manifest (batch_id, token, task, stream_id, d
 
 
 def digested(rows: str = "7", rejects: str = "3", *, staged: str = "7, 3", found: str = "7, 3"):
-    """An attempt ready to commit, with the digests of its result, of its manifest, and those found by the commit."""
+    """Makes an attempt that is ready to commit, with the digests of its result, its manifest and the commit."""
 
     def make(ledger) -> dict[str, object]:
         known = opened(ledger)
@@ -170,7 +173,7 @@ def digested(rows: str = "7", rejects: str = "3", *, staged: str = "7, 3", found
 
 
 def linked(ledger) -> dict[str, object]:
-    """A commit and a decision, each in a link."""
+    """Makes a commit and a decision, each in a link."""
     s = ledger.stream(0)
     ledger.done({s: (0, 10)})
     with transaction(ledger.conn, OWNER) as cur:
@@ -527,7 +530,7 @@ def test_every_named_constraint_has_a_mutant(ledger):
 
 
 def named(ledger) -> set[str]:
-    """The names of the ledger's constraints, triggers and unique indexes."""
+    """Returns the names of the ledger's constraints, triggers and unique indexes."""
     found = ledger.ask(
         """select conname from pg_constraint c where connamespace = 'lockstep'::regnamespace and conislocal
              and conname !~ '_(fkey|pkey|check|not_null)[0-9]*$' and contype <> 'n'

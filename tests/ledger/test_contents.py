@@ -1,4 +1,7 @@
-"""Rows and rejects forged in staging are refused by batch, stream and number of rows, and the next run stages them again."""
+"""Tests that rows and rejects forged in staging are refused by batch, stream and number of rows.
+
+The next run stages them again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows in COPY's binary format are stored as Postgres itself would have read them as text, for every type."""
+"""Tests that Postgres stores rows in COPY's binary format as it would store them from text, for every type."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def batch_of(fields: dict[str, list]) -> pa.RecordBatch:
 
 
 def as_text(batch: pa.RecordBatch) -> io.BytesIO:
-    """The rows as CSV: bytes in hex, everything else as Arrow writes it."""
+    """Returns the rows as CSV: bytes in hex, everything else as Arrow writes it."""
     hexed = [
         pa.array([None if b is None else f"\\x{b.hex()}" for b in column.to_pylist()], pa.string())
         if pa.types.is_binary(column.type)
@@ -78,7 +78,7 @@ def as_text(batch: pa.RecordBatch) -> io.BytesIO:
 
 @pytest.fixture
 def stored(conn):
-    """`stored(batch)`: the rows as text, behind COPY of text and behind COPY of the binary format."""
+    """Returns `stored(batch)`: the rows as text, after COPY of text and after COPY of the binary format."""
     columns = ", ".join(f"{column.name} {column.postgres_type}" for column in COLUMNS.values())
     with conn, conn.cursor() as cur:
         cur.execute("set timezone = 'UTC'")

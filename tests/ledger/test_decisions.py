@@ -1,4 +1,4 @@
-"""Pause and abandon, against hand-written ledger rows."""
+"""Tests pause and abandon, with hand-written ledger rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Erase takes every byte of a key out, verify holds, and nothing brings the key back."""
+"""Tests that erase removes every byte of a key, that verify holds, and that nothing brings the key back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVERY = [(kind, "") for kind in KINDS] + [("append", PER_PARTITION), ("upsert", 
 
 @pytest.fixture(params=EVERY, ids=lambda param: " ".join(param).replace(PER_PARTITION, "per partition").strip())
 def fed(request, contents, produce):
-    """The drill, with each kind of target, has committed the person's records among others'."""
+    """Returns the drill, with each kind of target, after it has committed the person's records among others'."""
     kind, more = request.param
     here = contents(kind, more=more)
     feed(produce, here.drill.topic)

@@ -1,4 +1,4 @@
-"""The database keeps an erasure to its decision: each guard refuses by raw SQL, the code out of play."""
+"""Tests that the database keeps an erasure to its decision: each guard refuses raw SQL, without the code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROLES = ["lockstep_planner", "lockstep_stager", "lockstep_committer", "lockstep_
 
 @pytest.fixture
 def erased(contents, produce):
-    """The drill, with one key erased."""
+    """Returns the drill, with one key erased."""
     here = contents()
     feed(produce, here.drill.topic)
     here.drain()

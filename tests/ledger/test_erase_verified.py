@@ -1,4 +1,7 @@
-"""After an erasure verify sees every other change, nothing still quotes the key, and no half of an erasure is done."""
+"""Tests that after an erasure verify sees every other change, and that nothing still quotes the key.
+
+No half of an erasure is done.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table is altered to its definition: what was staged before it, what commits meanwhile, and what verify then proves."""
+"""Tests altering a table to its definition: rows staged before, commits meanwhile, and verify afterwards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BATCH = "select from lockstep.batch where batch_id = {} for no key update"
 
 
 def changes(here):
-    """The pipeline as it is defined now, and the columns that it decodes, as `apply` takes them."""
+    """Returns the pipeline as it is defined now, and the columns that it decodes, as `apply` takes them."""
     pipeline = here.folder.pipeline
     return here.at.conn, pipeline, [pipeline.columns for _ in pipeline.targets]
 

@@ -1,4 +1,4 @@
-"""What the doctor takes for right is what `lockstep migrate` makes."""
+"""Tests that the doctor finds no fault in what `lockstep migrate` makes."""
 
 from __future__ import annotations
 

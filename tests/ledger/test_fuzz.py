@@ -1,4 +1,7 @@
-"""Random input for decoders and the COPY writer, in a process of its own: a crash is a failure, and values are compared."""
+"""Tests decoders and the COPY writer with random input, in a separate process.
+
+A crash is a failure, and values are compared.
+"""
 
 from __future__ import annotations
 

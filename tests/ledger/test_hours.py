@@ -1,4 +1,7 @@
-"""Hours that are complete: kept in order, once, with their proof; against hand-written rows and a broker that knows times."""
+"""Tests that complete hours are recorded in order, once, with their proof.
+
+Ledger rows are written by hand, and the broker knows times.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,15 @@ ENOUGH = [(0, 1_000), (0, 1_000)]
 
 
 def at(hours: float) -> datetime:
-    """So many hours past nine."""
+    """Returns the time so many hours past nine."""
     return NINE + hours * HOUR
 
 
 class Dated(SayingBroker):
-    """`records` are by partition (hours past nine, offset), in the log's order; asked for a time, it looks them up."""
+    """A broker with dated records. `records` are by partition (hours past nine, offset), in the log's order.
+
+    It looks times up in them.
+    """
 
     def __init__(self, *views: object, records: dict[int, list[tuple[float, int]]] | None = None) -> None:
         super().__init__(*views)
@@ -42,7 +48,7 @@ class Dated(SayingBroker):
 
 @pytest.fixture
 def orders(ledger):
-    """Two streams, opened a little before nine, with what is committed of each until ten and eleven."""
+    """Makes two streams, opened a little before nine, with the commits of each until ten and eleven."""
     streams = ledger.stream(0), ledger.stream(1)
     opened(ledger, at(-0.1))
     ledger.done({streams[0]: (0, 10), streams[1]: (0, 4)})

@@ -1,4 +1,4 @@
-"""The lease of an attempt: the holder alone renews it, hears when it is taken away, and frees it when it fails."""
+"""Tests the lease of an attempt: only the holder renews it, notices its loss, and frees it when it fails."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def do(ledger, statement: str, **values: object) -> None:
 
 
 def left(ledger) -> float:
-    """Seconds until the newest attempt's lease is over; below 0 when it is."""
+    """Returns the seconds until the newest attempt's lease is over, below 0 if it is."""
     query = (
         "select extract(epoch from lease_until - clock_timestamp())::float from lockstep.attempt order by token desc"
     )

@@ -26,7 +26,7 @@ SUBJECTS = sorted(
 
 @pytest.fixture
 def empty(servers):
-    """The DSN of a database that nothing was migrated in."""
+    """Yields the DSN of a database in which nothing was migrated."""
     server = servers.postgres()
     with closing(psycopg2.connect(server.superuser_dsn)) as admin:
         admin.autocommit = True

@@ -1,4 +1,7 @@
-"""A key that may be null is refused before anything is read, and a null in a key is refused by its offset."""
+"""Tests that a key that may be null is refused before anything is read.
+
+A null in a key is refused by its offset.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ SHAPES = {
 
 @pytest.fixture
 def keyed(drill):
-    """`keyed(columns, key)` gives the drill an upserted table with these columns."""
+    """Yields `keyed(columns, key)`, which gives the drill an upserted table with these columns."""
     opened = []
 
     def make(columns: str, key: str = '"id",', more: str = "") -> Here:

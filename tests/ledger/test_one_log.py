@@ -1,4 +1,4 @@
-"""Constraints alone keep an older incarnation's offsets from today's log: no code is asked here."""
+"""Tests that constraints alone keep an older incarnation's offsets from today's log, without any code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lockstep.adapters.postgres import OWNER, transaction
 
 @pytest.fixture
 def truncated(ledger):
-    """A stream that was read up to 100, and its successor in the truncated log."""
+    """Makes a stream that was read up to 100, and its successor in the truncated log."""
     old = ledger.stream(0)
     ledger.done({old: (0, 100)})
     ledger.retired(old)

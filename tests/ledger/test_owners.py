@@ -1,4 +1,7 @@
-"""A table has one owner: by constraint, at migrate and at plan; a shared one is shared by the word of all."""
+"""Tests that a table has one owner: by constraint, at migrate and at plan.
+
+A shared table is shared only if all its definitions say so.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ class Two(Here):
         return plan(self.at.conn, self.at.broker, load(name), Caller("me"), datetime.now(UTC)).decision
 
     def staged(self, name: str):
-        """Everything but the commit."""
+        """Does everything but the commit."""
         who, folder = Caller("me"), load(name)
         batch_id = plan(self.at.conn, self.at.broker, folder, who, datetime.now(UTC)).batch_id
         attempt = stage(self.at, PlainEngine(folder, self.drill.kafka, self.drill.dsn), folder, batch_id, who)
@@ -158,7 +161,7 @@ def test_the_new_owner_goes_on_where_the_old_one_stopped_and_no_record_comes_twi
 
 @pytest.fixture
 def contested(two, monkeypatch, produce):
-    """A ledger from before owners were recorded, in which two pipelines have written one table."""
+    """Makes a ledger from before owners were recorded, in which two pipelines have written one table."""
     two.forgets()
     monkeypatch.setattr(owners, "own", lambda *_: None)
     two.drains("drill")

@@ -1,4 +1,4 @@
-"""Limits in seconds and bytes rest on how earlier batches went."""
+"""Tests that limits in seconds and bytes rest on the pace of earlier batches."""
 
 from __future__ import annotations
 

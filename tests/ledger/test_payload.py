@@ -1,4 +1,4 @@
-"""What is staged reaches a column of another type as it was, or is refused by column, partition and offset."""
+"""Tests that a staged value reaches another type unchanged, or is refused by column, partition and offset."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def cur(ledger):
 
 
 def of(cur, staged: str, held: str, values: list[str]) -> Rows:
-    """Rows of these values, behind one that is null."""
+    """Stages rows of these values, behind one that is null."""
     cur.execute(f"create temp table staged (_stream int, _offset bigint, _ordinal int, v {staged}) on commit drop")
     cur.execute(f"create temp table target (v {held}) on commit drop")
     for offset, value in enumerate([None, *values], 40):

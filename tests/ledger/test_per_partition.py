@@ -1,4 +1,4 @@
-"""A range's commit and a batch's closing: each rule by constraint alone, and by the code alone."""
+"""Tests a range's commit and a batch's closing: each rule by constraint alone, and by the code alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a ledger's connection must promise, and what no statement of ours ever says."""
+"""Tests the promises of a ledger's connection, and statements that ours never contain."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ BOUNDS = ("statement_timeout", "transaction_timeout", "idle_session_timeout")
 
 @pytest.fixture
 def login(database, postgres):
-    """`login(setting, value)` gives the login a setting of its own, in this database alone."""
+    """Returns `login(setting, value)`, which gives the login its own setting, in this database alone."""
     superuser = postgres.rpartition("/")[0] + "/" + database.rpartition("/")[2]
 
     def give(setting: str, value: str) -> None:
@@ -101,7 +101,7 @@ def test_a_reload_of_the_servers_settings_does_not_weaken_a_living_session(datab
 
 
 def _slept(conn) -> str:
-    """Whether a transaction may take longer than the login's bound, else what it is told."""
+    """Returns True if a transaction may take longer than the login's bound, else the error."""
     try:
         with transaction(conn, READER) as cur:
             cur.execute("select pg_sleep(0.7)")
@@ -111,7 +111,7 @@ def _slept(conn) -> str:
 
 
 def _until(conn, value: str) -> None:
-    """The reload has reached the sessions that take the server's setting."""
+    """Waits until the reload has reached the sessions that take the server's setting."""
     for _ in range(200):
         with conn, conn.cursor() as cur:
             cur.execute("show synchronous_commit")

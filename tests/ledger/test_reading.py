@@ -1,4 +1,4 @@
-"""What the reading commands answer from hand-written ledger rows, on a real Postgres."""
+"""Tests the answers of the reading commands for hand-written ledger rows, on a real Postgres."""
 
 from __future__ import annotations
 

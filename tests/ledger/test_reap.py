@@ -1,4 +1,4 @@
-"""Reaping what dead attempts left behind, on a real Postgres."""
+"""Tests reaping the remains of dead attempts, on a real Postgres."""
 
 from __future__ import annotations
 

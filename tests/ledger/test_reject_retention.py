@@ -1,4 +1,7 @@
-"""Rejects keep their bytes as long as the pipeline says: then offset, reason and digest stay, and verify holds."""
+"""Tests that rejects keep their bytes as long as the pipeline says.
+
+Then offset, reason and digest stay, and verify holds.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ BYTES = ["lockstep.reject.key", "lockstep.reject.value"]
 
 @pytest.fixture
 def rejecting(contents, produce):
-    """The drill keeps rejects for 30 days, and has committed three that hold a key."""
+    """Returns the drill, which keeps rejects for 30 days, after it has committed three that hold a key."""
     here = contents(more=", reject_retention=30")
     feed(produce, here.drill.topic)
     here.drain()
@@ -27,7 +30,7 @@ def rejecting(contents, produce):
 
 
 def aged(here, days: int) -> None:
-    """As if the batches had been committed so long ago; their chain is made anew."""
+    """Ages the batches' commits by so much. Makes their chain anew."""
     here.sql(f"""{AGE.format(days)}; delete from lockstep.link;
         insert into lockstep.unsealed (pipeline, batch_id, stream_id) select 'drill', batch_id, stream_id from lockstep.commit
         where (batch_id, stream_id) not in (select batch_id, stream_id from lockstep.unsealed where batch_id is not null);

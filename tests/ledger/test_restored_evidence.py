@@ -1,4 +1,4 @@
-"""What `restored` takes for evidence of a store: its own pipeline's results, and each attempt that the ledger never opened."""
+"""Tests the evidence that `restored` takes from a store: its own pipeline's results, and unknown attempts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lockstep.steps.restored import restored
 
 @dataclass
 class Holding:
-    """A store that holds these results and knows whose they are only by stream."""
+    """A store that holds these results and knows their pipeline only by stream."""
 
     results: tuple[Seen, ...]
 
@@ -37,7 +37,7 @@ def found(here: Here, *results: Seen, person=None):
 
 
 def committed(here: Here) -> list[Seen]:
-    """The results that the ledger knows, as a store would tell them."""
+    """Returns the results that the ledger knows, as a store would report them."""
     rows = here.drill.ask(
         "select r.stream_id, lower(r.offsets), upper(r.offsets), r.batch_id, c.token from lockstep.batch_range r"
         " join lockstep.commit c using (batch_id, stream_id) order by 1"

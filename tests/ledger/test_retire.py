@@ -1,4 +1,4 @@
-"""Retiring streams, against hand-written ledger rows and a broker that says what the test wants."""
+"""Tests retiring streams, with hand-written ledger rows and a broker with prepared answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No role gains another's rights: by the ledger's own functions, or by what it hangs on a table that they touch."""
+"""Tests that no role gains another's rights, by the ledger's own functions or by its objects on tables."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ACTS = {
 
 @pytest.fixture
 def known(ledger):
-    """An attempt under way on ten offsets of a stream."""
+    """Makes an attempt under way on ten offsets of a stream."""
     s = ledger.stream(0)
     b = ledger.planned({s: (0, 10)})
     return {"s": s, "b": b, "t": ledger.opened(b)}
@@ -96,7 +96,7 @@ def test_a_type_of_the_callers_is_never_taken_for_one_of_postgres(session, known
 
 @pytest.fixture
 def validated(ledger, known):
-    """The attempt may become a partition of a table of the owner's, which is there."""
+    """Makes an attempt that may become a partition of an existing table of the owner's."""
     ledger.ask(
         "update lockstep.attempt set state = 'validated', staged_at = now(), validated_at = now()"
         " where token = %(t)s returning 1",

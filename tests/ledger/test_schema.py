@@ -1,4 +1,4 @@
-"""ledger/schema.sql is the ledger that the migrations make: the same text, and the same objects when it is run."""
+"""Tests that ledger/schema.sql is the ledger that the migrations make: the same text, and the same objects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPTIONS = (
 
 @pytest.fixture
 def read_from_the_file(servers):
-    """A connection to a ledger that `schema.sql` made, on a server that has the roles."""
+    """Yields a connection to a ledger that `schema.sql` made, on a server that has the roles."""
     server = servers.postgres()
     with closing(psycopg2.connect(server.superuser_dsn)) as admin:
         admin.autocommit = True

@@ -1,4 +1,4 @@
-"""A decision that waited looks again: at the batch that committed meanwhile, and at the position it compares."""
+"""Tests that a decision that waited looks again: at the batch that committed meanwhile, and at its position."""
 
 from __future__ import annotations
 

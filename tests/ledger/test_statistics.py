@@ -1,4 +1,4 @@
-"""What Postgres knows of a table that it has never seen: enough to plan for as many rows as there are."""
+"""Tests that Postgres knows enough of a new table to plan for as many rows as there are."""
 
 from __future__ import annotations
 

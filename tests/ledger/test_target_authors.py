@@ -1,4 +1,4 @@
-"""A pipeline's author tries to reach the ledger by target.sql: while it runs, and by what it leaves behind."""
+"""Tests authors who try to reach the ledger by target.sql: while it runs, and by what it leaves behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lockstep.steps.verify import verify
 
 
 def shown(dsn: str) -> tuple:
-    """Everything that an attack would change."""
+    """Returns everything that an attack would change."""
     with closing(connect(dsn)) as conn, transaction(conn, "lockstep_owner") as cur:
         cur.execute("select who from lockstep.decision order by decision_id")
         who = [row[0] for row in cur.fetchall()]
@@ -38,7 +38,7 @@ def shown(dsn: str) -> tuple:
 
 @pytest.fixture
 def author(drill):
-    """`author(text)` runs `text` behind the drill's own target.sql, as `lockstep migrate drill` does."""
+    """Returns `author(text)`, which runs `text` after the drill's own target.sql, as `lockstep migrate drill` does."""
     with closing(connect(drill.dsn)) as conn:
         with transaction(conn, "lockstep_owner") as cur:
             cur.execute("insert into lockstep.decision (pipeline, kind, who, why) values ('drill', 'pause', 'me', 'x')")
@@ -126,7 +126,7 @@ def test_a_trigger_whose_function_the_operator_took_over_is_let_through(author, 
 
 
 def test_functions_in_the_targets_schema_are_not_taken_for_those_of_postgres(author, drill):
-    """Better fits than Postgres' own: `unnest(anyarray)`, `sum`, `jsonb_build_object`, `format`."""
+    """The functions fit better than Postgres' own: `unnest(anyarray)`, `sum`, `jsonb_build_object`, `format`."""
     evil = "language plpgsql as $$ begin raise exception 'mine'; end $$;"
     assert not author(
         f"create function public.unnest(text[]) returns setof text {evil}"

@@ -1,4 +1,4 @@
-"""The login that target.sql runs under: made for one run or given by the operator, and what an earlier version made."""
+"""Tests the login of target.sql: made for one run, given by the operator, or left by an earlier version."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WHO = "create table public.who as select session_user::text as session, current_
 
 @pytest.fixture
 def login(servers, drill):
-    """`login(attributes, *roles)` makes a login and returns its DSN of the drill's database."""
+    """Yields `login(attributes, *roles)`, which makes a login and returns its DSN of the drill's database."""
     made = []
     with closing(psycopg2.connect(servers.postgres().superuser_dsn)) as admin:
         admin.autocommit = True
@@ -59,7 +59,10 @@ def migrate(drill, text: str = "", own_login: str | None = None, dsn: str | None
 
 
 def logins(drill) -> list[tuple]:
-    """Those of this database: roles belong to the whole server, and other tests migrate beside this one."""
+    """Returns the logins of this database.
+
+    Roles belong to the whole server, and other tests migrate beside this one.
+    """
     return drill.ask(
         "select rolname from pg_roles, pg_database d where datname = current_database()"
         " and rolname ~ ('^lockstep_target_(' || d.oid || '_|left$)')"

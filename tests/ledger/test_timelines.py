@@ -32,7 +32,7 @@ NEW = list(range(150))
 
 @pytest.fixture
 def timelines(drill, postgres, database):
-    """`timelines(kind)`: the two timelines of the drill over such a table."""
+    """Yields `timelines(kind)`: the two timelines of the drill over such a table."""
     made: list = []
 
     def make(kind: str) -> Timelines:
@@ -64,7 +64,7 @@ def timelines(drill, postgres, database):
 
 
 def staged(here, *, until: str = "validated") -> AttemptId:
-    """A batch planned and an attempt at it, staged and validated, in this timeline."""
+    """Plans a batch, and stages and validates an attempt at it, in this timeline."""
     planned = here.plan()
     batch = getattr(planned, "batch_id", None) or here.drill.ask("select max(batch_id) from lockstep.batch")[0][0]
     attempt = stage(here.at, here.engine, here.folder, batch, Caller("me"))
@@ -74,7 +74,7 @@ def staged(here, *, until: str = "validated") -> AttemptId:
 
 
 def answer(act) -> Exception | None:
-    """What an act was refused with; a mutant may let another guard refuse it, or none."""
+    """Returns the refusal of an act. A mutant may let another guard refuse it, or none."""
     try:
         act()
     except Exception as refusal:  # noqa: BLE001 - which one it is, the test looks at

@@ -1,4 +1,7 @@
-"""The arithmetic of totals: whatever is added, taken out and added again, a row is what Python makes of the rows that count."""
+"""Tests the arithmetic of totals: a row equals Python's total of the rows that count.
+
+This holds whatever is added, removed and added again.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ SEGMENT = st.lists(ROW, max_size=6)
 
 @pytest.fixture(scope="module")
 def ledger(servers):
-    """Streams, and batches that claim offsets of each of them; every example is rolled back."""
+    """Yields streams, and batches that claim offsets of each of them. Every example is rolled back."""
     with servers.database(f"totals_{os.getpid()}") as dsn, closing(connect(dsn)) as conn:
         rows = LedgerRows(conn)
         streams = [rows.stream(partition) for partition in range(STREAMS)]
@@ -96,7 +99,7 @@ def test_totals_are_those_of_the_rows_that_count(ledger, segments, replays):
 
 
 def published(cur, streams: list[int], batch: int, place: int, rows: list[tuple]) -> list[tuple]:
-    """The rows, at offsets of their segment, as a batch; returned with their coordinates."""
+    """Publishes the rows as a batch, at offsets of their segment. Returns them with their coordinates."""
     placed = [(streams[s], 10 * place + i, 0, *values) for i, (s, *values) in enumerate(rows)]
     for row in placed:
         cur.execute(f"insert into public.staged values ({', '.join(['%s'] * 11)})", (batch, *row))

@@ -1,4 +1,4 @@
-"""From an offset to its batch and rows, and back, over hand-written ledger rows and a target."""
+"""Tests the way from an offset to its batch and rows, and back, over hand-written ledger rows and a target."""
 
 from __future__ import annotations
 

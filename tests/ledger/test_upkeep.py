@@ -1,4 +1,4 @@
-"""Coverage below log start becomes one row, and every answer about it stays what it was."""
+"""Tests that coverage below log start becomes one row, and every answer about it stays the same."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ PIECE = st.tuples(
 
 
 def history(tmp_path, database, *, kind: str = "appended") -> World:
-    """Four batches of five offsets in each of three partitions, the second and third of partition 0 replayed as one."""
+    """Makes four batches of five offsets in each of three partitions.
+
+    The second and third of partition 0 are replayed as one.
+    """
     world = World(database, tmp_path, kind=kind)
     for content in ("data", "garbage", "deletion", "data"):
         for partition in range(3):
@@ -61,7 +64,7 @@ def coverage(world: World, partition: int = 0) -> list[tuple]:
 
 
 def answers(world: World) -> dict:
-    """Everything that lineage says of every offset, and blame of every key."""
+    """Returns lineage's answer for every offset, and blame's for every key."""
     told = {}
     with closing(connect(world.dsn)) as conn, transaction(conn, READER) as cur:
         for partition, position in world.positions().items():
@@ -77,12 +80,12 @@ def answers(world: World) -> dict:
 
 
 def forgotten(world: World, before: dict) -> list[str]:
-    """What is answered now about each key of which something else was answered before."""
+    """Returns today's answers for keys whose answer has changed."""
     return [answer for name, answer in answers(world).items() if answer != before[name]]
 
 
 def unkept(world: World) -> list[str]:
-    """What verify and the independent checker find."""
+    """Returns the faults that verify and the independent checker find."""
     with closing(connect(world.dsn)) as conn:
         checks = verify(conn, None, world.folder, deep=False)
     return [f"{check.name}: {check.detail}" for check in checks if not check.ok] + world.violations()

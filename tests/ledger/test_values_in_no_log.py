@@ -1,4 +1,7 @@
-"""What an error prints holds no value of a record: the values lie in the ledger alone, where `erase` finds them."""
+"""Tests that no printed error holds a value of a record.
+
+The values lie in the ledger alone, where `erase` finds them.
+"""
 
 from __future__ import annotations
 

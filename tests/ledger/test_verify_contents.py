@@ -1,4 +1,4 @@
-"""Values changed, put in or missing in an appended target are found by plain verify, with the batch and the stream."""
+"""Tests that plain verify finds changed, added or missing values in an appended target, with batch and stream."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ SETTINGS = (
 
 
 def changed(here, statement: str) -> bool:
-    """Whether plain verify finds a change that is taken back again."""
+    """Returns True if plain verify finds a change. The change is then undone."""
     with transaction(here.at.conn, OWNER) as cur:
         cur.execute(statement)
         found = contents_checks(cur, here.folder.pipeline)

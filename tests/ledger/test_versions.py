@@ -1,4 +1,4 @@
-"""The version of the ledger: each lock that decides compares it with the code's, and the database compares it again."""
+"""Tests the version of the ledger: each lock that decides compares it with the code's, and so does the database."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_version_is_that_of_the_newest_migration():
 
 @pytest.fixture
 def older(servers, monkeypatch):
-    """A ledger that only the migrations before the newest one were applied to."""
+    """Yields a ledger that only the migrations before the newest one were applied to."""
     server = servers.postgres()
     with closing(psycopg2.connect(server.superuser_dsn)) as admin:
         admin.autocommit = True

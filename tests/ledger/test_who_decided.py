@@ -1,4 +1,4 @@
-"""Beside the name that is given, the ledger records whom the database and the machine know."""
+"""Tests that the ledger records the user of database and machine, beside the given name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replay of code that mixes partitions takes each owner's segments together, however many segments there are."""
+"""Tests that a replay of code that mixes partitions takes each owner's segments together, however many there are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lockstep.ledger import requests
 
 @pytest.fixture
 def window(ledger):
-    """`window(streams)` opens a replay of everything that these streams have covered."""
+    """Returns `window(streams)`, which opens a replay of everything that these streams have covered."""
 
     def opened(*streams: int) -> int:
         written = ledger.ask(
@@ -26,7 +26,7 @@ def window(ledger):
 
 
 def owners(pieces) -> dict[int, int]:
-    """How many pieces of each owner there are."""
+    """Returns how many pieces each owner has."""
     found: dict[int, int] = {}
     for piece in pieces:
         found[piece.owner] = found.get(piece.owner, 0) + 1

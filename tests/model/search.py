@@ -1,4 +1,4 @@
-"""Searches every state of a small model, and says which promise breaks first."""
+"""Searches every state of a small model, and names the promise that breaks first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 def first_broken(
     home: Path, model: str, flags: str, *, is_liveness: bool = False, is_large: bool = False
 ) -> str | None:
-    """The promise that breaks first, None when all hold; a search that was cut short is no answer."""
+    """Returns the promise that breaks first, or None when all hold. A search that was cut short raises."""
     kind = ["-DNFAIR=4"] if is_liveness else ["-DSAFETY"]
     for command in (
         ["spin", "-a", *flags.split(), str(HERE / f"{model}.pml")],

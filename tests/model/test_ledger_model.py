@@ -1,4 +1,7 @@
-"""The model of the commit protocol keeps every promise, and breaks the right one when its guards are taken away."""
+"""Tests that the model of the commit protocol keeps every promise.
+
+Without its guards it breaks the right one.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the search found: the promise that broke first, None when all hold, and how many states it saw."""
+    """The result of the search: the promise that broke first, None when all hold, and the number of states."""
 
     broken: str | None
     states: int
@@ -35,7 +38,7 @@ class Verdict:
 
 
 def searched(home: Path, flags: str, *, megabytes: int = 1500) -> Verdict:
-    """Every state that the model can be in; a search that was cut short is no verdict."""
+    """Searches every state that the model can be in. A search that was cut short is no verdict."""
     optimised = "-O2" if flags in COMPLETE else "-O0"
     for command in (
         ["spin", "-a", *flags.split(), str(MODEL)],

@@ -1,4 +1,4 @@
-"""The small models keep their promises, and each breaks the right one when its guards are taken away."""
+"""Tests that the small models keep their promises, and that each breaks the right one without its guards."""
 
 from __future__ import annotations
 

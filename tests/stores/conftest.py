@@ -1,4 +1,4 @@
-"""A drill whose results move apart from the offsets: into the ledger's database, into another one, or into files."""
+"""Provides a drill whose results move apart from the offsets: into the ledger's or another database, or into files."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ RECORDS = 150
 
 
 class Delivered(Drill):
-    """A drill with a guarantee of its own, run by forked processes, and a look at wherever its results are."""
+    """A drill with its own guarantee, run by forked processes, and a look at its results in any store."""
 
     def fork(self, fault: str | None = None, *, until_idle: bool = False, **caller: object) -> Child:
-        """A process that runs one batch, or all that there are; it may be struck on its way."""
+        """Forks a process that runs one batch, or all of them. It may be struck on its way."""
         return Child.fork(
             self.home / f"armed-{next(NUMBERS)}", fault, lambda: self._run(until_idle=until_idle, **caller)
         )
@@ -58,7 +58,7 @@ class Delivered(Drill):
         assert (outcome.kind, outcome.told) == ("killed", {"by": "SIGKILL", "reached": True})
 
     def finishes(self) -> list[int]:
-        """Another process does what is left; the batches that it has committed."""
+        """Lets another process do the rest. Returns the batches that it has committed."""
         outcome = self.fork(until_idle=True).wait()
         assert outcome.told.get("decision") == "Idle", outcome
         return outcome.told["committed"]
@@ -72,7 +72,7 @@ class Delivered(Drill):
         return {"decision": type(last.decision).__name__, "committed": worked, "superseded": last.superseded}
 
     def rows(self, columns: str = "_stream, _offset, _ordinal") -> list[tuple]:
-        """The results, wherever they are, in order."""
+        """Returns the results in order, from any store."""
         names = [name.strip() for name in columns.split(",")]
         if load("drill").pipeline.store is None:
             return self._asked(self.dsn, columns)
@@ -86,7 +86,7 @@ class Delivered(Drill):
         return sorted((self.home.parent / "files").glob("drills/drill/*/[0-9]*.parquet"))
 
     def counted(self) -> tuple[int, int]:
-        """(offsets that have no row, rows more than one), against the whole topic."""
+        """Returns (offsets that have no row, rows more than one), against the whole topic."""
         found = Counter(self.rows("_stream, _offset"))
         return RECORDS - len(found), sum(found.values()) - len(found)
 
@@ -106,7 +106,7 @@ class Delivered(Drill):
 
 @pytest.fixture
 def warehouse(servers):
-    """The DSN of another database, empty."""
+    """Yields the DSN of another database, empty."""
     server = servers.migrated()
     name = f"warehouse_{os.getpid()}_{next(NUMBERS)}"
     with closing(psycopg2.connect(server.superuser_dsn)) as admin:
@@ -118,7 +118,10 @@ def warehouse(servers):
 
 @pytest.fixture
 def delivered(database, kafka, topic, produce, tmp_path, monkeypatch, warehouse):
-    """`delivered("Idempotent()", "warehouse")`: a drill with 150 records over three partitions, and its store."""
+    """Yields `delivered("Idempotent()", "warehouse")`.
+
+    It makes a drill with 150 records over three partitions, and its store.
+    """
     made: list[Drill] = []
 
     def make(guarantee: str, store: str, target: str = APPEND, records=None) -> Delivered:

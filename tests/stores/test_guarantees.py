@@ -1,4 +1,4 @@
-"""What each guarantee promises and what it does not, shown by processes that die between results and offsets."""
+"""Tests the promises of each guarantee, and their limits, by processes that die between results and offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys in another Postgres: the store compares records and deletions as the ledger's own database does."""
+"""Tests keys in another Postgres: the store compares records and deletions as the ledger's own database does."""
 
 from __future__ import annotations
 

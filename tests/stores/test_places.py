@@ -1,4 +1,7 @@
-"""A store is asked before the read, refuses in one line, and is looked into by every command that speaks of rows."""
+"""Tests that a store is asked before the read and refuses in one line.
+
+Every command about rows looks into it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def attempts(drill) -> list[tuple]:
 
 @pytest.fixture
 def lockstep(monkeypatch, capsys, tmp_path):
-    """`lockstep(*words)`, over whatever drill the environment leads to."""
+    """Returns `lockstep(*words)`, over the drill that the environment leads to."""
 
     def call(*words: str):
         environ = {name: value for name, value in os.environ.items() if name.startswith("LOCKSTEP_")}

@@ -1,4 +1,4 @@
-"""What is delivered again, by a second attempt or by a replay, takes the place of what was there, and of nothing else."""
+"""Tests that a second delivery, by an attempt or a replay, replaces the first one's rows and no others."""
 
 from __future__ import annotations
 

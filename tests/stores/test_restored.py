@@ -1,4 +1,4 @@
-"""The ledger went back in time and the store did not: what each guarantee then does, and what `restored` says of it."""
+"""Tests a ledger that went back in time while the store did not: the guarantees, and what `restored` says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ LATER = [(f"k{i}", json.dumps({"id": f"r{i}", "n": i})) for i in range(100, 150)
 
 @pytest.fixture
 def failed_over(delivered, produce, postgres, monkeypatch):
-    """`failed_over(guarantee, store)`: 100 records in both timelines, 50 more delivered by the lost one alone."""
+    """Yields `failed_over(guarantee, store)`.
+
+    It makes 100 records in both timelines, and 50 more that the lost one alone has delivered.
+    """
     open_ones: list = []
 
     def make(guarantee: str, store: str) -> Timelines:

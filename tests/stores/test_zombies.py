@@ -1,4 +1,4 @@
-"""An attempt that was overtaken delivers late: the store itself turns it away, and nothing changes."""
+"""Tests that the store itself turns away a late delivery of an overtaken attempt, and nothing changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The crash matrix: every named fault point, in every lane whose way leads over it, times every kind of fault."""
+"""Defines the crash matrix: every named fault point, in every lane that passes it, times every kind of fault."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ OTHERS = ("fill", "replay", "preview", "upkeep", "erase", "apart", "partition")
 
 
 def _in_ci(lane: str, point: str, kind: str) -> bool:
-    """Each point meets each kind once, in the live lane where it lies there; one other lane and kind come in turn."""
+    """Returns True for the cells that CI runs.
+
+    Each point meets each kind once, in the live lane if that passes it. One other lane and kind come in turn.
+    """
     n, m = sum(map(ord, point)), KINDS.index(kind)
     if lane in NEW:  # the points that only this way has, each with one kind
         if (lane, point) == ("two_live", "commit.between_targets"):
@@ -79,17 +82,20 @@ ONCE = [cell for cell in CELLS if _in_ci(*cell)]
 
 
 def act_of(lane: str) -> str:
-    """What is done in a lane, whatever the guarantee and the targets."""
+    """Returns the act of a lane, whatever the guarantee and the targets."""
     return lane.rpartition("_")[2]
 
 
 def points_in(*files: Path) -> set[str]:
-    """The fault points that these files name."""
+    """Returns the fault points that these files name."""
     return {point for file in files for point in re.findall(r'\breach\("([^"]+)"\)', file.read_text())}
 
 
 def strike(world: World, lane: str, point: str, kind: str) -> list[str]:
-    """One cell: a lane's act is struck at the point, others finish it; what then does not hold, one line each."""
+    """Runs one cell, and returns the violations, one line each.
+
+    A lane's act is struck at the point, and others finish it.
+    """
     act, arguments = _prepare(world, lane)
     rows = rows_of(world)
     child = world.start(act, *arguments, fault=f"{point}={kind}")
@@ -121,13 +127,13 @@ def strike(world: World, lane: str, point: str, kind: str) -> list[str]:
 
 
 def rows_of(world: World) -> list[tuple]:
-    """The target as it is."""
+    """Returns the target's current rows."""
     order = "_stream, _offset, _ordinal"
     return [row for table in world.tables for row in world.ask(f"select * from {table} order by {order}")]
 
 
 def _prepare(world: World, lane: str) -> tuple[str, tuple]:
-    """There is something to do for this lane, and nothing else."""
+    """Makes work for this lane, and nothing else."""
     what = act_of(lane)
     world.factor = 1 + world.factor % 9 if what in {"replay", "preview"} else world.factor
     for partition in range(len(world.log.parts)):
@@ -164,7 +170,10 @@ def _died(child: Child, kind: str) -> list[str]:
 
 
 def _overtaken(world: World, lane: str, child: Child, act: str, arguments: tuple, point: str) -> list[str]:
-    """Stopped, finished by another, swept behind, and only then set free: it may say much, and change nothing."""
+    """Stops the act, lets another finish and sweep, and only then lets it continue.
+
+    It may answer anything, and must change nothing.
+    """
     if not child.stopped():
         return [f"the point was never reached: {child.wait()}"]
     _finish(world, act, arguments)
@@ -190,7 +199,7 @@ def _untrue(world: World, outcome: Outcome) -> list[str]:
 
 
 def _finish(world: World, act: str, arguments: tuple) -> None:
-    """Another process does what the struck one was to do."""
+    """Lets another process do what the struck one was to do."""
     if act in {"reap", "erase"}:
         world.dying(act, *arguments)
     if act == "redo":

@@ -1,4 +1,4 @@
-"""Whoever dies, or stands still, at whichever point, in whichever lane: others finish it, once."""
+"""Tests that others finish the work of a process that dies or stands still, once, at every point and in every lane."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENGINE = PRODUCT.parents[1] / "tests" / "house" / "engine.py"
 
 @pytest.fixture(scope="module")
 def worlds(servers, tmp_path_factory, worker_id):
-    """`worlds(lane)`: the world of this file for that lane; a new one after the old has broken."""
+    """Yields `worlds(lane)`: the world of this file for that lane. A new one is made after the old has broken."""
     name = f"matrix_{worker_id}_{os.getpid()}"
     servers.drop(name)  # servers that are kept may hold one of a process that had this pid and was killed
     with servers.database(name) as dsn:
@@ -41,7 +41,7 @@ def worlds(servers, tmp_path_factory, worker_id):
 
 @pytest.fixture(autouse=True)
 def impatient(request, monkeypatch):
-    """Who is stopped is waited for; nobody else stands still but on a busy machine."""
+    """Shortens the wait for stopped processes. No other process stands still, except on a busy machine."""
     if "kind" in request.fixturenames and request.getfixturevalue("kind") == "stop":
         monkeypatch.setattr(postgres, "IDLE_SECONDS", 0.7)
 
