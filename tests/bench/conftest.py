@@ -1,4 +1,4 @@
-"""The bench is a folder of programs: its modules are found when its tests run."""
+"""Makes the modules of the bench, a folder of programs, importable for its tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times on a grid tell how a contender is waited for, and not how long it takes."""
+"""Tests the detection of times on a grid, which measure the wait for a contender and not its work."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ FLINK_APPEND = next(each for each in CONTENDERS if each.session == FLINK and eac
 
 
 def looked_for(ends, step):
-    """The times that a waiter measures who looks every `step` seconds, and needs a moment to answer."""
+    """Returns the times of a waiter that looks every `step` seconds, and needs a moment to answer."""
     chance = random.Random(7)  # noqa: S311 - the same each time
     return [(end // step + 1) * step + chance.uniform(0, 0.05 * step) for end in ends]
 
 
 def ends(seed, number=24):
-    """Continuous ends, of runs of several sizes."""
+    """Draws continuous end times, of runs of several sizes."""
     chance = random.Random(seed)  # noqa: S311 - the same each time
     return [chance.choice((1.0, 3.0, 6.0, 12.0)) * chance.uniform(0.8, 1.2) for _ in range(number)]
 
@@ -106,7 +106,7 @@ def test_the_page_names_the_sessions_with_too_few_runs_to_tell():
 
 
 class Job:
-    """A job of Flink that ends after so many seconds, as its cluster and its result tell it."""
+    """A job of Flink that ends after so many seconds, according to its cluster and its result."""
 
     def __init__(self, seconds: float, *, is_success: bool = True) -> None:
         self.ended, self.is_success, self.at = threading.Event(), is_success, 0.0

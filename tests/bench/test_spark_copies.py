@@ -1,4 +1,4 @@
-"""Spark's tasks copy values as they are."""
+"""Tests that Spark's tasks copy values unchanged."""
 
 from __future__ import annotations
 

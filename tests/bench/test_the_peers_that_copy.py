@@ -1,4 +1,4 @@
-"""The peers that copy write each record once, as it was produced, with its partition and offset."""
+"""Tests that the peers that copy write each record once, unchanged, with its partition and offset."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def asked(dsn, statement):
 
 @pytest.fixture
 def filled(database, kafka, topic, produce, tmp_path):
-    """`filled(records)`: a topic of so many records, with what a table must hold that has taken them."""
+    """Returns `filled(records)`: a topic of so many records, with the expected contents of a table."""
 
     def make(records=RECORDS):
         name = topic(PARTITIONS)
@@ -48,7 +48,7 @@ def filled(database, kafka, topic, produce, tmp_path):
 
 @pytest.fixture
 def peer():
-    """`peer(processes, place)`: the session, ended behind the test."""
+    """Yields `peer(processes, place)`: the session, which ends after the test."""
     made = []
 
     def start(processes, place):

@@ -1,4 +1,4 @@
-"""The quick bench fails when a ratio falls under half of what was recorded, and only then."""
+"""Tests that the quick bench fails only when a ratio falls under half of the recorded one."""
 
 from __future__ import annotations
 

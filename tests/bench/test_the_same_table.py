@@ -1,4 +1,4 @@
-"""Everybody fills the same table, Lockstep and peers, and the peers, too, write where they have read a record."""
+"""Tests that Lockstep and all peers fill the same table, and that the peers also write each record's origin."""
 
 from __future__ import annotations
 

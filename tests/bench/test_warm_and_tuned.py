@@ -20,7 +20,10 @@ MACHINE = dict.fromkeys(
 
 @pytest.fixture
 def turns(monkeypatch):
-    """`turns(times)`: a ring whose contenders take so long in turn; `asked` has the size and the tuning of each turn."""
+    """Returns `turns(times)`: a ring whose contenders take so long in turn.
+
+    `asked` has the size and the tuning of each turn.
+    """
 
     def made(times) -> Ring:
         left = iter(times)

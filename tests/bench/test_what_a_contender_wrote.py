@@ -1,4 +1,4 @@
-"""Lost and doubled are counted by whole rows, against rows that other code has made."""
+"""Tests that lost and doubled rows are counted whole, against rows that other code has made."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A real Airflow with a shop's pipelines in it, and Debian's Chromium before it, logged in.
+"""Runs a real Airflow with a shop's pipelines, and Debian's Chromium before it, logged in.
 
-`shop` has run; `opened("/lockstep/")` is a page of it in a browser of its own, of some width, light or dark.
+`shop` has run. `opened("/lockstep/")` is a page of it in a separate browser, of some width, light or dark.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATIENCE = 120.0  # seconds for an answer of Airflow's API, while Spark starts b
 
 @pytest.fixture(scope="session")
 def house(servers, tmp_path_factory):
-    """An Airflow of the session's own; `house.api` is its REST API."""
+    """Yields an Airflow for the session. `house.api` is its REST API."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(airflow_api, "SECONDS", PATIENCE)
         with an_airflow(servers, tmp_path_factory.mktemp("browser")) as made:
@@ -31,7 +31,7 @@ def house(servers, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def shop(house):
-    """Its pipelines after a few batches, one of them by a DAG run."""
+    """Returns its pipelines after a few batches, one of them by a DAG run."""
     made = Shop(house)
     made.live()
     return made
@@ -39,7 +39,7 @@ def shop(house):
 
 @pytest.fixture(scope="session")
 def chromium():
-    """The browser."""
+    """Yields the browser."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if not CHROMIUM.exists():
         pytest.skip(f"there is no {CHROMIUM}: apt-get install chromium")
@@ -51,7 +51,7 @@ def chromium():
 
 @pytest.fixture(scope="session")
 def session(house, chromium):
-    """What a login leaves in a browser, by way of Airflow's own form."""
+    """Returns the cookies of a login through Airflow's own form."""
     context = chromium.new_context()
     page = context.new_page()
     log_in(page, house)
@@ -62,19 +62,19 @@ def session(house, chromium):
 
 @dataclass
 class Opened:
-    """A page in a browser of its own, and what the browser complained of."""
+    """A page in a separate browser, and the browser's complaints."""
 
     page: object
     complaints: list[str] = field(default_factory=list)
 
     def overflow(self) -> int:
-        """By how many pixels the page is wider than its window."""
+        """Returns by how many pixels the page is wider than its window."""
         return self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
 @pytest.fixture
 def opened(house, chromium, session):
-    """`opened(path, width=1280, theme="light")`: a page of this Airflow, as somebody who is logged in sees it."""
+    """Yields `opened(path, width=1280, theme="light")`: a page of this Airflow, as a logged-in user sees it."""
     contexts = []
 
     def open_(path: str, width: int = WIDE, theme: str = "light") -> Opened:
@@ -99,13 +99,16 @@ def opened(house, chromium, session):
 
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory):
-    """Where pictures go: LOCKSTEP_SCREENSHOTS, which `make screenshots` sets, else a folder that is forgotten."""
+    """Returns the folder for pictures.
+
+    That is LOCKSTEP_SCREENSHOTS, which `make screenshots` sets, else a temporary folder.
+    """
     asked = os.environ.get("LOCKSTEP_SCREENSHOTS")
     return Path(asked) if asked else tmp_path_factory.mktemp("pictures")
 
 
 def log_in(page, house: House, user: str | None = None, password: str | None = None) -> None:
-    """By Airflow's own form, as its first user unless another is named."""
+    """Logs in through Airflow's own form, as its first user unless another is named."""
     page.goto(house.airflow.address)
     page.locator("input[name=username]").fill(user or house.airflow.user)
     page.locator("input[name=password]").fill(password or house.airflow.password)

@@ -1,4 +1,4 @@
-"""What the pages have to show: orders with everything that may happen to them, payments that are refused, clicks."""
+"""Makes the data of the pages: orders with all their events, payments that are refused, and clicks."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Shop:
     sent: int = 0
 
     def live(self) -> None:
-        """Everything happens that the pages are to show."""
+        """Makes every event that the pages must show."""
         orders = "order_id string, customer string, amount double, status string"
         self.pipeline("orders", orders, 6, key="order_id", expects=[("amount", "quarantine")])
         self.pipeline("payments", "payment_id string, amount double", 3, expects=[("amount", "refuse")])
@@ -100,7 +100,10 @@ class Shop:
     def pipeline(
         self, name: str, columns: str, partitions: int, key: str | None = None, expects: tuple | list = ()
     ) -> None:
-        """A topic, a folder, a table and a DAG file; `expects` are columns that must not be negative, and what else follows."""
+        """Makes a topic, a folder, a table and a DAG file.
+
+        `expects` are columns that must not be negative, and the consequence of a violation.
+        """
         place = self.house.place
         topic = self.topics[name] = f"shop.{name}"
         admin = AdminClient({"bootstrap.servers": place.kafka})
@@ -125,7 +128,7 @@ class Shop:
         (place.dags / f"{name}.py").write_text(DAG_FILE.format(name=name))
 
     def orders(self, number: int, odd: int = 0) -> None:
-        """So many orders, the last `odd` of them no JSON or with an amount that cannot be."""
+        """Sends so many orders. The last `odd` of them are no JSON or have an invalid amount."""
         states, known = ("placed", "paid", "sent", "returned"), max(40, self.sent // 2)
         found: list[object] = [
             {
@@ -149,7 +152,7 @@ class Shop:
         producer.flush(20)
 
     def run_dag(self, name: str) -> str:
-        """A run by Airflow and Spark, to its end; returns its id."""
+        """Runs the DAG by Airflow and Spark, to its end. Returns the run's id."""
         run_id = self.house.api.trigger(name)
 
         def over() -> str | None:
@@ -160,12 +163,12 @@ class Shop:
         return run_id
 
     def run(self, name: str) -> None:
-        """One batch without Airflow or Spark."""
+        """Runs one batch without Airflow or Spark."""
         with self.at() as at:
             run(at, self.engine(name), load(name), Caller("ada at her desk"))
 
     def stumble(self, name: str, change=None) -> None:
-        """A batch whose first attempt fails; where nothing else is said, at its code, and the second one commits."""
+        """Runs a batch whose first attempt fails, by default at its code. The second one commits."""
 
         def fail(_value):
             raise ZeroDivisionError("division by zero")
@@ -180,7 +183,7 @@ class Shop:
         raise AssertionError("it did not stumble")
 
     def skip_and_fill(self) -> None:
-        """Orders are skipped, and a part of them is filled later."""
+        """Skips orders, and fills a part of them later."""
         self.orders(320)
         with self.at() as at:
             skip(at.conn, at.broker, load("orders").pipeline, None, ME, datetime.now(UTC))
@@ -191,7 +194,7 @@ class Shop:
         self.request("orders", "fill", "3:0", "3:100000")
 
     def lose(self, partition: int) -> None:
-        """The log of a partition is cut behind its position, and somebody accepts that."""
+        """Cuts the log of a partition behind its position, and accepts the loss."""
         self.orders(300)
         topic = self.topics["orders"]
         ((position,),) = self.ask(
@@ -206,13 +209,13 @@ class Shop:
         self.run("orders")
 
     def position(self, partition: int) -> int:
-        """Of the orders."""
+        """Returns the position of the orders."""
         query = "select position from lockstep.stream where pipeline = 'orders' and partition = %s"
         ((found,),) = self.ask(query, partition)
         return found
 
     def request(self, name: str, lane: str, begin: str, until: str) -> None:
-        """A fill or a replay, to its end."""
+        """Does a fill or a replay, to its end."""
         folder = load(name)
         with self.at() as at:
             wanted = requests.Wanted(lane, parse_bound(begin, "--from"), parse_bound(until, "--until"))

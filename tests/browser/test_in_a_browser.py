@@ -1,4 +1,4 @@
-"""The pages as a browser shows them: within their window, without complaints, sorted, copied, and reached from Airflow."""
+"""Tests the pages in a browser: within their window, without complaints, sorted, copied, and linked from Airflow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ ROUTES = ("", "dags/orders/coverage", "dags/orders/batches", "dags/orders/batche
 
 @pytest.fixture(scope="session")
 def paths(shop):
-    """Where each page is; of batches the one that Airflow has run last, and one that was refused."""
+    """Returns the address of each page.
+
+    For batches these are the last one that Airflow has run, and a refused one.
+    """
     of_run = "select batch_id from lockstep.attempt where dag_run_id = %s"
     ((batch,),) = shop.ask(of_run, shop.dag_run)
     ((refused,),) = shop.ask("select batch_id from lockstep.batch where pipeline = 'payments' and state = 'planned'")

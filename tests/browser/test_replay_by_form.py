@@ -1,4 +1,4 @@
-"""A replay by hand, as somebody at a screen does it: the form, the difference, the approval, the coverage, the batch."""
+"""Tests a replay by hand, as a user does it: the form, the difference, the approval, the coverage, the batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MORE = "def transform(records):\n    return records.withColumn('n', (records.n +
 
 @pytest.fixture(scope="session")
 def kiosk(house):
-    """A pipeline whose past was filled by its history DAG, and whose transform was mended since."""
+    """Makes a pipeline whose past was filled by its history DAG, and whose transform was corrected since."""
     end = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)
     begin = end - timedelta(hours=HOURS)
     live = house.pipeline("kiosk", past=[begin + i * timedelta(hours=1) / EACH_HOUR for i in range(HOURS * EACH_HOUR)])
@@ -41,7 +41,7 @@ def over(house, run_id: str) -> None:
 
 
 def section(form, name: str) -> None:
-    """Opens a part of the form; the others are closed then."""
+    """Opens a part of the form, which closes the others."""
     form.locator("button[aria-expanded]", has_text=re.compile(f"^{name}")).click()
 
 
@@ -55,7 +55,7 @@ def moment(page, form, at: datetime) -> None:
 
 
 def trigger_by_form(page, begin: datetime) -> None:
-    """Fills the form in for a replay of one hour that somebody is to approve."""
+    """Fills the form in for a replay of one hour that needs an approval."""
     page.get_by_role("button", name="Trigger").first.click()
     form = page.get_by_role("dialog")
     section(form, "What")

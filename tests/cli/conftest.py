@@ -29,13 +29,13 @@ P = Pipeline(
 
 @pytest.fixture
 def lockstep(monkeypatch, capsys, tmp_path):
-    """`lockstep("status", "orders")` calls the command line in a folder of its own."""
+    """Returns `lockstep("status", "orders")`, which calls the command line in a separate folder."""
     return CommandLine(monkeypatch, capsys, tmp_path)
 
 
 @pytest.fixture
 def empty_database(servers, worker_id):
-    """The DSN of a database that was never migrated."""
+    """Yields the DSN of a database that was never migrated."""
     server, name = servers.postgres(), f"empty_{worker_id}_{os.getpid()}_{next(NUMBERS)}"
     with closing(psycopg2.connect(server.superuser_dsn)) as admin:
         admin.autocommit = True
@@ -46,7 +46,7 @@ def empty_database(servers, worker_id):
 
 @pytest.fixture
 def ledger_rows(database):
-    """How many rows each table of the ledger has."""
+    """Returns the number of rows in each table of the ledger."""
 
     def count():
         conn = psycopg2.connect(database)
@@ -66,7 +66,7 @@ def ledger_rows(database):
 
 @pytest.fixture
 def define(lockstep, database, kafka):
-    """`define(name, topic)` makes a pipeline whose target is there."""
+    """Returns `define(name, topic)`, which makes a pipeline with its target."""
     lockstep.environ(LOCKSTEP_DSN=database, LOCKSTEP_KAFKA=kafka, SPARK_MASTER="local[2]")
 
     def make(name: str, topic: str, schedule: str | None = "*/5 * * * *", limit: int | None = None) -> None:
@@ -81,7 +81,7 @@ def define(lockstep, database, kafka):
 
 @pytest.fixture
 def sound(define, topic):
-    """A pipeline on a topic of two partitions."""
+    """Makes a pipeline on a topic of two partitions."""
     name = topic(partitions=2)
     define("orders", name)
     return name
@@ -97,7 +97,7 @@ def admin(database, postgres):
 
 @pytest.fixture
 def login(lockstep, database, admin):
-    """`login(roles)` is what LOCKSTEP_DSN then says: a login of the test's own, a member of these roles."""
+    """Yields `login(roles)`, which sets LOCKSTEP_DSN to a new login that is a member of these roles."""
     made = []
 
     def make(roles: str = OF_A_RUN, password: str = "own") -> str:  # noqa: S107 - it lives as long as the test
@@ -116,7 +116,7 @@ def login(lockstep, database, admin):
 
 @pytest.fixture
 def findings(lockstep):
-    """`findings("orders")` is what the doctor says is wrong, by check, beyond what every test's stack has."""
+    """Returns `findings("orders")`: the doctor's findings by check, without those of every test's stack."""
 
     def look(*name: str) -> dict[str, dict]:
         said = lockstep("doctor", *name, "--json")
@@ -132,7 +132,7 @@ def findings(lockstep):
 
 @pytest.fixture
 def here(lockstep, drill, monkeypatch):
-    """The drill's pipeline on the command line, its batches done without Spark."""
+    """Yields the drill's pipeline on the command line. Its batches are done without Spark."""
     lockstep.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
     here = Here(drill)
     for door in ("replaying", "running"):

@@ -1,4 +1,4 @@
-"""What the commands answer, as JSON with its fixed fields and as lines that fit a terminal."""
+"""Tests the answers of the commands, as JSON with its fixed fields and as lines that fit a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ledger(database):
 
 @pytest.fixture
 def broker(monkeypatch):
-    """Lets every command meet a broker that says this."""
+    """Lets every command meet a broker with these answers."""
 
     def saying(*views: object):
         monkeypatch.setattr("lockstep.adapters.kafka.Broker", lambda *_: SayingBroker(*views))

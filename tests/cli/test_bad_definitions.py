@@ -1,4 +1,4 @@
-"""A broken definition is named by file, line and field, in one line, and nothing is written."""
+"""Tests that a broken definition is named by file, line and field, in one line, and that nothing is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a call or its surroundings: one clear line, an exit code, and nothing written."""
+"""Tests wrong calls and surroundings: one clear line, an exit code, and nothing written."""
 
 from __future__ import annotations
 

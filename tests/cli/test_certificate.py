@@ -1,4 +1,7 @@
-"""Certificates: what they say is what was committed, a changed byte is found, and a ledger that was rewritten is, too."""
+"""Tests that a certificate states what was committed.
+
+A changed byte is found, and so is a ledger that was rewritten.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def pem_of(key) -> bytes:
 
 @pytest.fixture
 def keys(tmp_path, lockstep):
-    """A key that signs, named by the environment, and its public half."""
+    """Returns a key that signs, named by the environment, and its public half."""
     key = Ed25519PrivateKey.generate()
     private, public = tmp_path / "signing.pem", tmp_path / "public.pem"
     private.write_bytes(pem_of(key))
@@ -47,7 +50,7 @@ def keys(tmp_path, lockstep):
 
 @pytest.fixture
 def certified(request, here, lockstep, tmp_path):
-    """Batch 1 of the drill is committed, and its certificate lies in a file."""
+    """Commits batch 1 of the drill, and writes its certificate to a file."""
     request.getfixturevalue("keys")
     here.drain()
     said = lockstep("certificate", "drill", "--batch", "1")
@@ -62,7 +65,7 @@ def ask(here, query: str) -> list[tuple]:
 
 
 def as_owner(here, *statements: str) -> None:
-    """What somebody does who has the ledger's own role, and switches its guards off."""
+    """Runs statements with the ledger's own role and its guards switched off, as an attacker would."""
     with closing(connect(here.drill.dsn)) as conn, transaction(conn, OWNER) as cur:
         for statement in statements:
             cur.execute(statement)

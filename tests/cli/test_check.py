@@ -1,4 +1,4 @@
-"""`lockstep check` finds every fault of a definition without running anything."""
+"""Tests that `lockstep check` finds every fault of a definition without running anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lockstep dev produce --from` puts the lines of a file on a topic, all of them or none."""
+"""Tests that `lockstep dev produce --from` puts all lines of a file on a topic, or none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAMPLE = b'{"id": "a", "n": 1}\n{"id": "b", "n": 2}\n{"id": "a", "n": 3}\n'
 
 @pytest.fixture
 def on_topic(kafka):
-    """`on_topic(name, partitions)` is each partition's records, key and value."""
+    """Returns `on_topic(name, partitions)`: each partition's records, key and value."""
 
     def read(name: str, partitions: int) -> list[list[tuple[bytes | None, bytes | None]]]:
         reader = Consumer({"bootstrap.servers": kafka, "group.id": "looks", "enable.auto.commit": False})
@@ -44,7 +44,7 @@ def on_topic(kafka):
 
 @pytest.fixture
 def sample(lockstep, kafka):
-    """`sample(content)` is a file in the current folder."""
+    """Returns `sample(content)`, which writes a file in the current folder."""
     lockstep.environ(LOCKSTEP_KAFKA=kafka)
 
     def write(content: bytes = SAMPLE) -> str:

@@ -1,4 +1,4 @@
-"""`lockstep dev topic` makes a topic once, and refuses what cannot be one."""
+"""Tests that `lockstep dev topic` makes a topic once, and refuses an invalid one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def name(request, worker_id):
 
 @pytest.fixture
 def on_broker(lockstep, kafka):
-    """`on_broker(topic)` is how many partitions the broker has of it, or None."""
+    """Returns `on_broker(topic)`: how many partitions of it the broker has, or None."""
     lockstep.environ(LOCKSTEP_KAFKA=kafka)
 
     def count(topic: str) -> int | None:

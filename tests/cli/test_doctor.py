@@ -1,4 +1,4 @@
-"""The doctor, at a real broker and database: what is wrong is really so, and who is away is one line."""
+"""Tests the doctor with a real broker and database: each finding is true, and a system that is away is one line."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_broken_definition_does_not_hide_the_others(lockstep, sound, findings)
 
 
 class open_transaction:  # noqa: N801 - it is used as a block
-    """Three records of a transaction that stays open for as long as the block lasts, the first of them this old."""
+    """Three records of a transaction that stays open during the block. The first has this age."""
 
     def __init__(self, kafka: str, topic: str, partition: int, old: timedelta) -> None:
         options = {"bootstrap.servers": kafka, "transactional.id": f"open-{topic}-{partition}"}

@@ -1,4 +1,4 @@
-"""The doctor at servers that are set up otherwise than the tests' own: each is started for it."""
+"""Tests the doctor with servers of another setup than the tests' own. Each is started for it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def server(tmp_path):
 
 
 def of_topics(broker: SurveyedBroker, *topics: str) -> set[tuple[str, str, str]]:
-    """What is found of these topics, where Postgres is away."""
+    """Returns the findings about these topics while Postgres is away."""
     pipelines = [Pipeline(f"p{i}", topic, ORDERS.format, ORDERS.target) for i, topic in enumerate(topics)]
     report = doctor(pipelines, [], Places(lambda: "host=127.0.0.1 port=1", lambda: broker), MACHINE, datetime.now(UTC))
     of_kafka = [f for f in report.findings if f.subject.startswith(("topic ", "broker"))]

@@ -1,4 +1,4 @@
-"""The doctor, at a real Postgres: logins, grants and migrations that deviate, and remedies that put them right."""
+"""Tests the doctor with a real Postgres: logins, grants and migrations that deviate, and remedies that repair them."""
 
 from __future__ import annotations
 

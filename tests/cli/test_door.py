@@ -1,4 +1,4 @@
-"""The one door: fast to open, and whatever happens behind it ends in a line and an exit code."""
+"""Tests that the command line starts fast, and ends every error in a line and an exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`erase` as a user calls it: what it says, what it refuses, a kill in its midst, and a certificate from before it."""
+"""Tests `erase` as a user calls it: its answers, its refusals, a kill in mid-work, and an older certificate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TESTS = Path(__file__).parents[1]
 
 @pytest.fixture
 def fed(here, produce):
-    """The drill has committed the person's records."""
+    """Returns the drill after it has committed the person's records."""
     feed(produce, here.drill.topic)
     here.drain()
     return here

@@ -1,4 +1,4 @@
-"""`migrate --propose` and `--apply`, `check`, `doctor`, `run`: a definition that its table no longer fits."""
+"""Tests a definition that its table no longer fits: `migrate --propose` and `--apply`, `check`, `doctor`, `run`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDENED = 'alter table "public"."orders" alter column "n" type bigint'
 
 @pytest.fixture
 def asked(postgres, database):
-    """`asked(query)` are the rows of a query in the test's database."""
+    """Returns `asked(query)`: the rows of a query in the test's database."""
     import psycopg2  # noqa: PLC0415 - the commands connect by themselves
 
     with_superuser = re.sub(r"/\w+$", database[database.rindex("/") :], postgres)
@@ -36,7 +36,7 @@ def asked(postgres, database):
 
 @pytest.fixture
 def changed(lockstep, database):
-    """A pipeline whose definition has a column more, and a wider one, than its table."""
+    """Makes a pipeline whose definition has one more column, and a wider one, than its table."""
     lockstep.environ(LOCKSTEP_DSN=database)
     lockstep.define()
     assert lockstep("migrate", "orders").code == 0

@@ -1,4 +1,4 @@
-"""`hand-over`, `check` and `new`: a table that is another pipeline's is told before anything is read."""
+"""Tests `hand-over`, `check` and `new`: another pipeline's table is reported before anything is read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GIVE = ("hand-over", "public.orders", "--from", "orders", "--to", "renamed", "--
 
 @pytest.fixture
 def two(lockstep, database):
-    """Two definitions of one table; the ledger knows the first as its owner."""
+    """Makes two definitions of one table. The ledger knows the first as its owner."""
     lockstep.environ(LOCKSTEP_DSN=database)
     lockstep.define()
     assert lockstep("migrate", "orders").code == 0

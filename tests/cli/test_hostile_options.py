@@ -1,4 +1,4 @@
-"""Hostile options of commands: each is a wrong call or a refusal, in few words, without a traceback or an escape."""
+"""Tests hostile options: each is a wrong call or a refusal, in few words, without a traceback or an escape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holes --explain` and `rejects` on the command line, over a real log."""
+"""Tests `holes --explain` and `rejects` on the command line, over a real log."""
 
 from __future__ import annotations
 

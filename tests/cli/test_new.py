@@ -1,4 +1,4 @@
-"""`lockstep new` lays out a pipeline that works as it is, or writes nothing."""
+"""Tests that `lockstep new` makes a pipeline that works at once, or writes nothing."""
 
 from __future__ import annotations
 

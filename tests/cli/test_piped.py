@@ -1,4 +1,4 @@
-"""What goes into a file or a pipe stands on one line each, however long: it is found by grep."""
+"""Tests that output to a file or a pipe stays on one line each, however long, so that grep finds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`doctor --production` at real servers: what it names, that a remedy ends the finding, and its exit code."""
+"""Tests `doctor --production` with real servers: its findings, its exit code, and remedies that end a finding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lockstep.cli.producing import locks_without_hashes, open_files, without_app
 
 @pytest.fixture
 def missing(lockstep):
-    """The points that are not met, with what was found."""
+    """Returns the points that are not met, with what was found."""
 
     def ask() -> dict[str, str]:
         said = lockstep("doctor", "orders", "--production", "--json")

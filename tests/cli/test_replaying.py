@@ -1,4 +1,4 @@
-"""`replay`, `fill` and `skip` as a user calls them: what is asked for, told before, done, shown and refused."""
+"""Tests `replay`, `fill` and `skip` as a user calls them: announced, done, shown and refused."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ DOCUMENT = {"pipeline", "lane", "request", "goes_on", "preview", "means", "windo
 
 @pytest.fixture
 def factor():
-    """What today's code multiplies `n` by."""
+    """Returns the number by which today's code multiplies `n`."""
     return {"n": 1}
 
 
 @pytest.fixture
 def drilled(lockstep, drill, monkeypatch, factor):
-    """The drill with its 150 records in three batches, and the command line over it; Spark's place is taken."""
+    """Returns the drill with its 150 records in three batches, and the command line over it, without Spark."""
     here = Here(drill)
     here.rewrite("records=200", "records=60")
     here.drain()

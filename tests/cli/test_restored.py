@@ -20,7 +20,7 @@ ALL = list(range(180))
 
 @pytest.fixture
 def failed_over(here, lockstep, produce, postgres):
-    """A batch in both timelines, and one more that only the lost timeline has; the command line asks the survivor."""
+    """Makes a batch in both timelines, and one more in the lost timeline alone. The command line asks the survivor."""
     here.drain()
     with copied(postgres, here.drill.dsn) as survivor:
         both = Timelines(here.drill, survivor)

@@ -1,4 +1,4 @@
-"""What records and people say reaches a terminal as text that it does not obey."""
+"""Tests that texts of records and people reach a terminal in a form that it does not obey."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lockstep verify` says what it compared: to a person in its last lines, to a program in fixed fields."""
+"""Tests that `lockstep verify` says what it compared: to a person in its last lines, to a program in fixed fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`plan`, `run` and `status` warn of what a real broker shows, on standard error and as JSON."""
+"""Tests that `plan`, `run` and `status` warn about a real broker's state, on standard error and as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS = [("status", "drill"), ("plan", "drill", "--dry-run"), ("run", "drill"
 
 
 def produced_at(here: Here, hours_ago: float, partition: int = 0, **options: object) -> Producer:
-    """Two records of an age; with a `transactional.id`, in a transaction that is left open."""
+    """Produces two records of an age. With a `transactional.id`, their transaction is left open."""
     producer = Producer({"bootstrap.servers": here.drill.kafka, **options})
     if options:
         producer.init_transactions(20)

@@ -1,4 +1,4 @@
-"""`watch` shows what moves: how fast offsets come and go, and how long it will take."""
+"""Tests that `watch` shows the speed of incoming and committed offsets, and the remaining time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Airflow inside a test's own process keeps its files to itself."""
+"""Keeps the files of Airflow to the test's process that it runs in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Airflow's connections as the environment of a step; what the environment says already wins."""
+"""Tests Airflow's connections as the environment of a step. Variables that are already set win."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The DAG files as Airflow and its users' stock checks see them: parsed, complete, and light."""
+"""Tests the DAG files as Airflow and its users' usual checks see them: parsed, complete, and light."""
 
 from __future__ import annotations
 

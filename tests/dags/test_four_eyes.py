@@ -1,4 +1,7 @@
-"""An approval is what Airflow itself recorded, from another person than the one who asked; all else is refused and kept."""
+"""Tests that an approval is Airflow's own record, by another person than the asker.
+
+Anything else is refused and recorded.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ def past(house):
 
 
 class Loss(History):
-    """A pipeline with deleted offsets that a user wants to give up, and whose history names who may approve, or nobody."""
+    """A pipeline with deleted offsets that a user wants to give up.
+
+    Its history names who may approve, or nobody.
+    """
 
     def __init__(self, house, name: str, history: str = "None") -> None:
         self.house, self.api, self.dag_id = house, house.api, f"{name}_history"
@@ -62,7 +68,7 @@ class Loss(History):
         return AirflowApi(self.house.airflow.address, name, passwords[name])
 
     def ask(self, user: str, **more: object) -> str:
-        """Asks to give up four offsets that retention has deleted."""
+        """Requests to give up four offsets that retention has deleted."""
         form = {
             "action": "accept-loss",
             "reason": "mine",
@@ -73,7 +79,7 @@ class Loss(History):
         return self.user(user).trigger(self.dag_id, **(form | more))
 
     def respond(self, user: str, run_id: str) -> None:
-        """Approves, and once more where Airflow asks again."""
+        """Approves, and does so again if Airflow asks again."""
 
         def answered() -> bool:
             if self.tasks(run_id)["approve"] == "awaiting_input":
@@ -89,7 +95,7 @@ class Loss(History):
         self.user(user).call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {"reason": "fine"}})
 
     def refused(self, run_id: str) -> tuple:
-        """Who, why and the identities of the one decision of a run."""
+        """Returns who, why and the identities of the one decision of a run."""
         query = (
             "select kind, who, why, detail - 'run' from lockstep.decision where pipeline = %s and detail ->> 'run' = %s"
         )

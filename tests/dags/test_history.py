@@ -1,4 +1,4 @@
-"""A pipeline's history in a real Airflow: backfills beside the live DAG, replays that are shown and approved, losses."""
+"""Tests a pipeline's history in a real Airflow: backfills beside the live DAG, approved replays, losses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def house(servers, tmp_path_factory):
 
 
 class History:
-    """A pipeline whose records lie in hours of the past, before its start; its live DAG has begun behind them."""
+    """A pipeline whose records lie in past hours, before its start. Its live DAG has begun behind them."""
 
     def __init__(self, house, name: str, hours: int, spark: str = "spark_default", history: str = "None") -> None:
         now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
@@ -41,7 +41,7 @@ class History:
         assert self.rows() == 0, "the live lane begins behind the past"
 
     def backfill(self, reprocess: str = "none", **conf: object) -> int:
-        """Asks for one over all hours, three at once, and waits until Airflow says that it is over."""
+        """Starts a backfill over all hours, three at once, and waits until Airflow says that it is over."""
         asked = {
             "dag_id": self.dag_id,
             "from_date": self.begin.isoformat(),
@@ -77,13 +77,13 @@ class History:
         return self.states()[run_id]
 
     def until_asked(self, run_id: str) -> str:
-        """Waits until somebody is asked for approval, and returns what he is shown."""
+        """Waits until an approval is requested, and returns the shown text."""
         wait_for(lambda: self.tasks(run_id)["approve"] == "awaiting_input", "approval is asked for", LONG)
         detail = self.api.call("GET", f"dags/{self.dag_id}/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails")
         return f"{detail['subject']}\n{detail['body']}"
 
     def answer(self, run_id: str, option: str, **fields: str) -> None:
-        """Answers as the second user, and once more where Airflow asks again."""
+        """Answers as the second user, and does so again if Airflow asks again."""
         reviewer = self.house.airflow.reviewer()
         path = f"dags/{self.dag_id}/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
 
@@ -112,7 +112,10 @@ class History:
 
 
 def prove_a_backfill(house, name: str, hours: int, live_batches: int, **more: str) -> History:
-    """Hours of the past, three at once, while the live DAG goes on: every record once, and nothing more the second time."""
+    """Backfills past hours, three at once, while the live DAG continues.
+
+    Every record lands once, and a second backfill adds nothing.
+    """
     past = History(house, name, hours, **more)
     number = past.backfill()
     for _ in range(live_batches):
@@ -138,7 +141,7 @@ def prove_a_backfill(house, name: str, hours: int, live_batches: int, **more: st
 
 
 def fills_no_more(past: History) -> None:
-    """Reprocessing that is to fill alone finds nothing to do."""
+    """Checks that reprocessing that may only fill finds nothing to do."""
     rows, lanes = past.batches_of_rows(), past.lanes()
     past.backfilled(past.backfill("completed", action="fill"))
     assert (past.batches_of_rows(), past.lanes()) == (rows, lanes)

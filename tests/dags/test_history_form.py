@@ -1,4 +1,4 @@
-"""The form of a history run as Airflow checks it, and what a reviewer is shown."""
+"""Tests the form of a history run as Airflow checks it, and the text that a reviewer sees."""
 
 from __future__ import annotations
 

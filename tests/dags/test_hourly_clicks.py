@@ -1,4 +1,4 @@
-"""The example behind clicks: its statement finds the rows of one hour, whichever batch and stream they came by."""
+"""Tests the example behind clicks: its statement finds the rows of one hour, from any batch and stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A DAG behind a pipeline runs once for each hour that is complete, under a real Airflow with its scheduler."""
+"""Tests a DAG behind a pipeline that runs once for each complete hour, under a real Airflow with its scheduler."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def house(servers, tmp_path_factory):
 
 
 def dated(drill, begin: datetime, *hours: float) -> None:
-    """Records so many hours past the beginning."""
+    """Writes records so many hours past the beginning."""
     producer = Producer({"bootstrap.servers": drill.house.place.kafka})
     for n, each in enumerate(hours):
         stamp = int((begin + each * HOUR).timestamp() * 1000)
@@ -48,7 +48,7 @@ def dated(drill, begin: datetime, *hours: float) -> None:
 
 
 def events(house) -> list[dict]:
-    """What was said of the hours, the oldest first."""
+    """Returns the announcements of the hours, the oldest first."""
     found = house.api.call("GET", "assets/events?limit=100")["asset_events"]
     return sorted((e for e in found if e["name"] == "public.hourly.hours"), key=lambda event: event["id"])
 

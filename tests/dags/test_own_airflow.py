@@ -1,4 +1,7 @@
-"""An Airflow that is not ours: Lockstep as a wheel, a login with a run's roles only, connections kept by Airflow itself."""
+"""Tests an Airflow that is not ours.
+
+It has Lockstep as a wheel, a login with a run's roles only, and connections kept by Airflow itself.
+"""
 
 from __future__ import annotations
 

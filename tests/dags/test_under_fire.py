@@ -1,4 +1,4 @@
-"""Whoever dies under Airflow, and whatever is clicked in it: every record lands once, and no JVM stays behind."""
+"""Tests kills and clicks under Airflow: every record lands once, and no JVM stays behind."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CANARIES = {what: f"canary-{what}-{secrets.token_hex(8)}" for what in ("warehous
 
 
 class Metrics:
-    """Where Airflow sends what is measured."""
+    """A receiver of Airflow's metrics."""
 
     def __init__(self) -> None:
         self.door = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -52,7 +52,7 @@ class Metrics:
         }
 
     def since_last_asked(self) -> dict[str, str]:
-        """The last value of each, steps by their name."""
+        """Returns the last value of each metric since the last call, steps by their name."""
         found = {}
         with suppress(BlockingIOError):
             while True:
@@ -142,7 +142,7 @@ def test_a_task_killed_in_commit_is_tried_again_and_commits_once(house, point):
 
 @contextmanager
 def at_its_worst(house, run_id):
-    """The scheduler stopped while it holds the lock on a run, which its workers go on holding when it is dead."""
+    """Stops the scheduler while it holds the lock on a run. Its workers still hold the lock when it is dead."""
     running = airflow.running(house.home)
     scheduler = running.parts["scheduler"].pid
     metadata = psycopg2.connect(house.place.metadata_dsn)

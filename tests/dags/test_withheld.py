@@ -1,4 +1,4 @@
-"""A Spark driver inherits its servers, and none of Airflow's own secrets."""
+"""Tests that a Spark driver inherits its servers, and none of Airflow's own secrets."""
 
 from __future__ import annotations
 

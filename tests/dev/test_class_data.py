@@ -1,4 +1,4 @@
-"""Spark's classes kept between runs: taken where the archive fits, and no hindrance where it does not."""
+"""Tests that Spark's class archive is used if it fits, and does no harm otherwise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def environ(folder):
 
 
 def launched(*options: str) -> subprocess.CompletedProcess[str]:
-    """Spark's own launcher, whose JVM says its version and ends."""
+    """Runs Spark's own launcher, whose JVM prints its version and ends."""
     given = " ".join(["-Xshare:auto", jvm.NOT_A_WORD, *options])
     environ = dict(os.environ) | java.exports() | {"SPARK_SUBMIT_OPTS": given}
     conf = [word for setting, value in class_path(os.environ).items() for word in ("--conf", f"{setting}={value}")]

@@ -1,4 +1,4 @@
-"""The containers say what the embedded stack says. No engine runs here: the files are parsed and compared."""
+"""Tests that the containers match the embedded stack. No engine runs here: the files are parsed and compared."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def dockerfile() -> str:
 
 
 def images() -> dict[str, str]:
-    """Each image that is taken from elsewhere, by name, with its tag: by compose's variables and by the Dockerfile's."""
+    """Returns each image from elsewhere, by name, with its tag: by compose's variables and by the Dockerfile's."""
     found = [service["image"] for service in SERVICES.values() if "build" not in service]
     found += [
         argument
@@ -97,7 +97,7 @@ def images() -> dict[str, str]:
 
 
 def written(value: Any) -> list[str]:
-    """All texts below a part of the compose file."""
+    """Returns all texts below a part of the compose file."""
     if isinstance(value, dict):
         return [text for one in value.items() for part in one for text in written(part)]
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What `make demo` says last can be typed as it stands."""
+"""Tests that the last words of `make demo` can be typed as they stand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lockstep dev` without any server: what it answers, and what it refuses."""
+"""Tests `lockstep dev` without any server: its answers and its refusals."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_status_tells_what_is_down_and_no_password(home):
 
 @pytest.fixture
 def with_airflow(home, monkeypatch):
-    """A stack whose Airflow is this very process, with its password."""
+    """Makes a stack whose Airflow is this very process, with its password."""
     monkeypatch.setenv("LOCKSTEP_DSN", "postgresql://elsewhere/it")
     monkeypatch.setenv("LOCKSTEP_KAFKA", "elsewhere:9092")
     (home / "airflow").mkdir()

@@ -1,4 +1,4 @@
-"""The embedded Airflow on its feet: healthy, quiet about its secrets, wounded, healed, gone without a trace."""
+"""Tests the embedded Airflow: healthy, quiet about its secrets, wounded, healed, gone without a trace."""
 
 from __future__ import annotations
 

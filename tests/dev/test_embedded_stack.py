@@ -1,4 +1,4 @@
-"""The embedded stack on its feet: started, found again, killed, recovered, stopped; with servers of its own."""
+"""Tests the embedded stack: started, found again, killed, recovered, stopped. It uses servers of its own."""
 
 from __future__ import annotations
 

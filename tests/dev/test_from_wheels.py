@@ -1,4 +1,4 @@
-"""The servers and Spark on a machine without Java and Postgres: both from the wheels."""
+"""Tests the servers and Spark from the wheels, on a machine without Java and Postgres."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COUNT = "from lockstep.adapters.spark_session import session; print(session().ra
 
 @pytest.fixture
 def bare(tmp_path, monkeypatch):
-    """A machine with a shell and Python, and neither Java nor Postgres."""
+    """Makes an environment with a shell and Python, and neither Java nor Postgres."""
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in TOOLS:

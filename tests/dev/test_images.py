@@ -1,4 +1,4 @@
-"""Images by digest: a tag alone is refused."""
+"""Tests images by digest: a tag alone is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Java is taken, and what is said of one that is passed over."""
+"""Tests which Java is chosen, and the message about one that is passed over."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def says(version: str) -> str:
 
 @pytest.fixture
 def program(tmp_path):
-    """`program(script)` makes a JAVA_HOME with that `java`."""
+    """Returns `program(script)`, which makes a JAVA_HOME with that `java`."""
 
     def make(script: str):
         home = tmp_path / f"java{next(NUMBERS)}"
@@ -37,7 +37,7 @@ def program(tmp_path):
 
 @pytest.fixture
 def wheel(program, tmp_path, monkeypatch):
-    """A wheel whose `java` prints its arguments, in a virtualenv of its own."""
+    """Makes a wheel whose `java` prints its arguments, in a separate virtualenv."""
     runtime = program(ECHO)
     (runtime / "bin" / "keytool").touch()
     (runtime / "lib").mkdir()

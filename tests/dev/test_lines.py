@@ -1,4 +1,4 @@
-"""Lines of a file as records: byte for byte, and looked at before the first is sent."""
+"""Tests lines of a file as records: byte for byte, and checked before the first is sent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def records(file, key=None):
 
 @pytest.fixture
 def file(tmp_path):
-    """`file(content)` is a file that holds these bytes."""
+    """Returns `file(content)`, which makes a file with these bytes."""
 
     def make(content: bytes):
         place = tmp_path / "sample.jsonl"

@@ -1,4 +1,4 @@
-"""Jars come in and are used by their SHA-256 alone."""
+"""Tests that jars are fetched and used by their SHA-256 alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VICTIM = next(jar.path for jar in jar_lock.read_lock() if jar.path.startswith("c
 
 @pytest.fixture
 def place(tmp_path):
-    """The jars of this checkout, copied, so that a test may spoil them."""
+    """Returns a copy of this checkout's jars, which a test may spoil."""
     jars.check(jars.folder())
     return shutil.copytree(jars.folder(), tmp_path / "jars", ignore=shutil.ignore_patterns("*.jsa"))
 
@@ -99,7 +99,7 @@ def test_doctor_sees_a_changed_jar(place):
 
 @pytest.fixture
 def fetched(place, monkeypatch):
-    """Ivy, which brings what lies in `place`."""
+    """Replaces Ivy by a function that brings the jars of `place`."""
     monkeypatch.setattr(processes, "run", lambda _, **__: bool(shutil.copytree(place, place.parent / "fresh.new")))
     return place.parent / "fresh"
 

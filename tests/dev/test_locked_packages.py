@@ -1,4 +1,4 @@
-"""Packages come in by their SHA-256 alone, by uv and by pip."""
+"""Tests that packages are installed by their SHA-256 alone, by uv and by pip."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_every_install_from_a_lock_asks_for_hashes():
 
 
 def a_wheel(folder: Path, content: str) -> Path:
-    """A package of one module, as a wheel."""
+    """Makes a package of one module, as a wheel."""
     place = folder / "lockstep_probe-1.0-py3-none-any.whl"
     info = "lockstep_probe-1.0.dist-info"
     with zipfile.ZipFile(place, "w") as made:

@@ -1,4 +1,4 @@
-"""A machine with Python 3.11 and make, and nothing else: the ledger on the wheel's Postgres, and the whole demo."""
+"""Tests a machine with Python 3.11 and make, and nothing else: the ledger on the wheel's Postgres, and the demo."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ time make demo
 
 
 def alone(script: str, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """The script in a mount namespace of its own, with the PATH of a system's login."""
+    """Runs the script in a separate mount namespace, with the PATH of a system's login."""
     kept = {name: value for name, value in os.environ.items() if name.startswith(KEPT)}
     return subprocess.run(
         ["unshare", "--mount", "bash", "-euc", script, "bash", *arguments],
@@ -48,7 +48,7 @@ def alone(script: str, *arguments: str, **environ: str) -> subprocess.CompletedP
 
 @pytest.fixture(scope="module")
 def namespaces():
-    """Whether this machine lets us hide its Java and its Postgres from a process."""
+    """Returns True if this machine lets us hide its Java and its Postgres from a process."""
     if os.geteuid() != 0 or not shutil.which("unshare") or alone(HIDE).returncode != 0:
         pytest.skip("hiding the machine's Java and Postgres takes root and mount namespaces")
 

@@ -1,4 +1,4 @@
-"""What the embedded servers keep is for their owner's eyes only, also where an earlier version left it open."""
+"""Tests that only their owner can read the embedded servers' files, even those that an earlier version left open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process is a pid and a start time, and nothing else is ever signalled."""
+"""Tests that a process is identified by pid and start time, and that no other is ever signalled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Postgres is taken, for which data, and which wheels a machine needs."""
+"""Tests which Postgres is chosen, for which data, and which wheels a machine needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make(folder, version: str = "15.6"):
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """A machine without any Postgres, and the environment of its shell."""
+    """Makes a machine without any Postgres, and the environment of its shell."""
     monkeypatch.setattr(programs, "INSTALLED", tmp_path / "installed")
     monkeypatch.setattr(programs, "in_wheel", list)
     (tmp_path / "path").mkdir()

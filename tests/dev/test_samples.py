@@ -1,4 +1,4 @@
-"""The sample data keep their promises: the same today and tomorrow, and of the shape that the pipelines expect."""
+"""Tests that the sample data never change, and fit the pipelines."""
 
 from __future__ import annotations
 

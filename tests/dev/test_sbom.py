@@ -1,4 +1,4 @@
-"""The bill of materials names each installed package and each jar, with version, purl and hash."""
+"""Tests that the bill of materials names each installed package and jar, with version, purl and hash."""
 
 from __future__ import annotations
 

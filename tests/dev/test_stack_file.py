@@ -1,4 +1,4 @@
-"""The state file: where it is looked for, who may read it, and what a broken one does."""
+"""Tests the state file: its place, its readers, and the effect of a broken one."""
 
 from __future__ import annotations
 

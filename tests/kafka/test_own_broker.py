@@ -25,7 +25,7 @@ def own(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def kafka(own):
-    """Yields another broker than the session's, for everything in this file."""
+    """Returns the address of a separate broker instead of the session's, for everything in this file."""
     return own.address
 
 

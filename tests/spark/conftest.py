@@ -67,9 +67,10 @@ class Loaded:
 
 @pytest.fixture
 def pipeline(database, kafka, tmp_path, monkeypatch):
-    """`pipeline(topic, columns, ddl, target=..., transform=..., form=..., suite=[...])` writes a folder, makes its target.
+    """Returns `pipeline(topic, columns, ddl, target=..., transform=..., form=..., suite=[...])`.
 
-    A target that is more than its name is written out, with TABLE for its table.
+    It writes a folder and makes its target. A target that is more than its name is written out, with TABLE for its
+    table.
     """
 
     def make(
@@ -108,7 +109,7 @@ def pipeline(database, kafka, tmp_path, monkeypatch):
 
 @pytest.fixture
 def example(database, kafka, topic, tmp_path, monkeypatch):
-    """`example(name)` takes an example as it stands, on a topic of the test's own, and makes its target."""
+    """Returns `example(name)`, which takes an example unchanged, on a separate topic, and makes its target."""
 
     def take(name: str) -> tuple[Loaded, str]:
         source = topic(partitions=2)

@@ -42,7 +42,7 @@ VALUES = [value(i) for i in range(400)]
 
 @pytest.fixture
 def source(topic, produce):
-    """In three partitions; every customer's records stand in all of them."""
+    """Writes every customer's records to all of three partitions."""
     name = topic(partitions=3)
     produce(name, [(f"k{i}", json.dumps(value)) for i, value in enumerate(VALUES)])
     produce(name, [("bad", b"{no json")], partition=1)
@@ -50,7 +50,7 @@ def source(topic, produce):
 
 
 def recomputed(values: list[dict], factor: int = 1) -> list[tuple]:
-    """What a full recomputation gives, in exact numbers."""
+    """Returns the result of a full recomputation, in exact numbers."""
     told = []
     for customer in sorted({value["customer"] for value in values}):
         mine = [value for value in values if value["customer"] == customer]

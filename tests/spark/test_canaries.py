@@ -1,4 +1,7 @@
-"""A secret of its own for each place that takes one, in real runs that succeed and fail: it shows nowhere else."""
+"""Tests that secrets do not leak from real runs that succeed and fail.
+
+Each place that takes a secret has its own, and shows it nowhere else.
+"""
 
 from __future__ import annotations
 

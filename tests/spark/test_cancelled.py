@@ -1,4 +1,4 @@
-"""A batch that was taken away is not read on, whenever the word comes."""
+"""Tests that the read of a batch that was taken away stops, whenever the word comes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transforms of docs/cookbook.md, run as they stand on the page."""
+"""Tests the transforms of docs/cookbook.md, run as they stand on the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A small batch that the driver reads by itself is what Spark would have made of it; what it cannot read is Spark's, whole."""
+"""Tests that a small batch that the driver reads equals what Spark would make of it.
+
+A batch that the driver cannot read is left to Spark, as a whole.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ def rows(loaded) -> list[tuple]:
 
 @pytest.fixture
 def odd(topic, produce):
-    """Two partitions, aborted records between those that count."""
+    """Makes two partitions, with aborted records between those that count."""
     name = topic(partitions=2)
     for partition in range(2):
         produce(name, map(record, range(40)), partition=partition, end="commit")
@@ -145,7 +148,7 @@ def test_bytes_are_kept_where_an_expectation_may_put_a_record_aside(pipeline, to
 
 
 def a_read(made, begin: int = 0, until: int = 1, dsn: str | None = None) -> tuple[DriverFirst, StageWork]:
-    """Of offsets that the log may not have yet; there is no attempt, and no staging table."""
+    """Returns a read of offsets that the log may not have yet. There is no attempt, and no staging table."""
     engine = driver_first(made, dsn=dsn)
     offsets = OffsetRange(TopicPartition(load(made.name).pipeline.topic, 0), begin, until)
     return engine, StageWork(made.name, 1, 1, (StreamRange(1, offsets),), engine.columns())
@@ -214,7 +217,7 @@ def test_the_setting_is_a_number(made, monkeypatch):
 
 @pytest.mark.parametrize(("offsets", "found"), [("", "committed"), ("0", "java is no program")])
 def test_a_small_batch_needs_no_java_unless_somebody_wants_spark(made, offsets, found):
-    """The command line, on a machine where Java cannot be found."""
+    """The command line runs on a machine where Java cannot be found."""
     elsewhere = os.environ | {
         "LOCKSTEP_DSN": made.dsn, "LOCKSTEP_KAFKA": made.kafka, "JAVA_HOME": "/nowhere", "LOCKSTEP_DRIVER_OFFSETS": offsets,
     }  # fmt: skip

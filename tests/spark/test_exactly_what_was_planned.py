@@ -1,4 +1,4 @@
-"""A planned range is read whole, by the tasks themselves and by Spark's source, or it is said that it could not be."""
+"""Tests that a planned range is read whole, or that the read fails, by the tasks themselves and by Spark's source."""
 
 from __future__ import annotations
 

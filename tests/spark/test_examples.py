@@ -1,4 +1,4 @@
-"""Every folder of include/pipelines is an example: short, without a fault, and run over records of its own."""
+"""Tests every folder of include/pipelines as an example: short, without a fault, and run over its own records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AT = "2026-01-02T03:04:05Z"
 
 @dataclass(frozen=True)
 class Example:
-    """Records for a pipeline's topic, and how many rows each target has of them, and how many rejects there are."""
+    """Records for a pipeline's topic, with the number of rows in each target and of rejects."""
 
     records: Sequence[tuple[bytes | str, bytes | str | None]]
     rows: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Codecs without known holes read Kafka's bytes and Spark's own blocks, not the copies that pyspark brings."""
+"""Tests that codecs without known holes read Kafka's bytes and Spark's own blocks, not pyspark's copies."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ for row in rows.groupBy("k").agg({"id": "sum", "*": "count"}).orderBy("k").colle
 
 
 def origin(name: str, loader) -> str:
-    """The jar that a class of the driver's JVM comes from."""
+    """Returns the jar that a class of the driver's JVM comes from."""
     found = loader.loadClass(name)
     return Path(found.getProtectionDomain().getCodeSource().getLocation().getPath()).as_posix()
 
 
 @pytest.fixture
 def loader():
-    """The loader that has the connector's jars; its parent has pyspark's."""
+    """Returns the class loader that has the connector's jars. Its parent has pyspark's."""
     return session().sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # noqa: SLF001
 
 
@@ -55,7 +55,7 @@ def test_kafkas_client_comes_from_the_fixed_jar(loader):
 
 
 def test_pyspark_still_brings_the_copies_that_these_stand_before():
-    """Once pyspark brings others, these jars are to be compared with its own again."""
+    """Once pyspark brings others, these jars must be compared with its own again."""
     assert version("pyspark") == "4.1.1"
     assert (jars.pyspark_jars() / "lz4-java-1.8.0.jar").is_file()
     assert (jars.pyspark_jars() / "zstd-jni-1.5.7-6.jar").is_file()
@@ -84,7 +84,7 @@ def test_compressed_batches_of_kafka_are_read_value_by_value(codec, kafka, topic
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
 def test_a_shuffle_gives_back_what_went_in(codec, tmp_path):
-    """In a Spark of its own, because the codec of blocks is settled when Spark starts."""
+    """It runs in a separate Spark, because the codec of blocks is settled when Spark starts."""
     program = tmp_path / "shuffle.py"
     program.write_text(SHUFFLE)
     environ = os.environ | {"SPARK_MASTER": "local[2]", "CODEC": codec}

@@ -1,4 +1,4 @@
-"""Every format through Spark: what is delivered is written, filtered or rejected, and a redrive brings rejects back."""
+"""Tests every format through Spark: records are written, filtered or rejected, and a redrive brings rejects back."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def registry(monkeypatch):
 
 
 def decode(format_, *records: object, envelope=None, target=None, headers=None, **more: object):
-    """Each record is a value, or a key and a value."""
+    """Decodes records. Each is a value, or a key and a value."""
     pairs = [record if isinstance(record, tuple) else (None, record) for record in records]
     rows = [(i, AT, key, value, headers, 1, 3) for i, (key, value) in enumerate(pairs)]
     frame = session().createDataFrame(rows, RAW).coalesce(1)
@@ -73,7 +73,7 @@ def totals(report) -> tuple[int, ...]:
 
 
 def redriven(loaded, monkeypatch) -> list[str]:
-    """The reasons that are left, most frequent first."""
+    """Returns the reasons that are left, the most frequent first."""
     monkeypatch.setenv("LOCKSTEP_DSN", loaded.dsn)
     monkeypatch.setenv("LOCKSTEP_KAFKA", loaded.kafka)
     done = CliRunner().invoke(app, ["rejects", loaded.name, "--redrive", "--json"], catch_exceptions=False)

@@ -1,4 +1,4 @@
-"""How ranges are dealt out to tasks that commit them whole."""
+"""Tests how ranges are distributed to tasks that commit them whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hostile set through Kafka, Spark and Postgres: each record is a row or a reject, in one batch that commits."""
+"""Tests the hostile set through Kafka, Spark and Postgres: one batch commits, and each record is a row or a reject."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ DDL = "id text, n int, amount numeric(12,2), at timestamptz, ok boolean"
 
 
 def accounted(loaded, kafka: str, name: str, records: list[hostile.Record]) -> dict[int, str]:
-    """Runs the records as one batch that commits, each a row or a reject; returns the reasons of rejects by offset."""
+    """Runs the records as one batch that commits, each a row or a reject.
+
+    Returns the reasons of rejects by offset.
+    """
     producer = Producer({"bootstrap.servers": kafka, "compression.type": "zstd"})
     for key, value, headers in records:
         producer.produce(name, value, key, 0, headers=headers, timestamp=1_767_225_600_000)

@@ -1,4 +1,4 @@
-"""A record that ends its reader's process is found, becomes a reject, and takes no other record with it."""
+"""Tests that a record that kills its reader's process is found, becomes a reject, and harms no other record."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ EACH = 60
 
 
 def fill(kafka: str, topic: str, killers: set[tuple[int, int]]) -> list[tuple[str, int]]:
-    """So many records in each of two partitions; returns those that do no harm."""
+    """Writes so many records to each of two partitions. Returns the harmless ones."""
     producer = Producer({"bootstrap.servers": kafka})
     good = []
     for partition in range(2):

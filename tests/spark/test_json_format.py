@@ -1,4 +1,7 @@
-"""Every kind of bad record is a reject with a reason that names the column; nothing is rounded, bent or guessed."""
+"""Tests that every kind of bad record is a reject with a reason that names the column.
+
+No value is rounded, changed or guessed.
+"""
 
 from __future__ import annotations
 

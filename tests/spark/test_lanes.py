@@ -1,4 +1,4 @@
-"""Replay, fill and preview through Spark: what a lane reads, what a transform may mix, and what Upsert makes of it."""
+"""Tests replay, fill and preview through Spark: the read of a lane, the mixing of a transform, and Upsert."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Odd logs through Spark's reader: what it leaves out, what it bends, and what must never hold a partition up."""
+"""Tests odd logs through Spark's reader: what it omits, what it changes, and what must never block a partition."""
 
 from __future__ import annotations
 

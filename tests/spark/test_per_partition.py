@@ -1,4 +1,7 @@
-"""Per partition on Spark: each task commits whole ranges, without and with a transform; what would shuffle is refused."""
+"""Tests commits per partition on Spark: each task commits whole ranges, with and without a transform.
+
+A transform that would shuffle is refused.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def transform(body: str) -> str:
 
 
 def ranges(made) -> list[tuple]:
-    """What was recorded of each range that delivered anything."""
+    """Returns the records of each range that delivered anything."""
     return made.ask(
         "select u.delivered, u.written, u.filtered, u.rejected from lockstep.commit"
         " join lockstep.result u using (batch_id, token, stream_id) where u.delivered > 0 order by stream_id"
@@ -131,7 +134,7 @@ FAILS = "records.withColumn('n', F.expr('if(n = 35, raise_error(\"no\"), n)'))"
 
 
 def in_pieces(read):
-    """Ten records at a time, and the fourth piece cannot be had."""
+    """Yields ten records at a time. The fourth piece fails."""
 
     def pieces(ranges):
         for batch in read(ranges):

@@ -1,4 +1,7 @@
-"""Records that break an expectation are put aside in the batch's own transaction, with their bytes, and can come back."""
+"""Tests that records that break an expectation are put aside in the batch's transaction, with their bytes.
+
+They can come back.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka to Postgres through Spark: exactly the visible records of exactly the ranges, whatever the log looks like."""
+"""Tests Kafka to Postgres through Spark: exactly the visible records of exactly the ranges, for any log."""
 
 from __future__ import annotations
 

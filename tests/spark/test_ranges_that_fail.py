@@ -1,4 +1,4 @@
-"""A Spark task that dies while it commits its ranges, or behind that: another try, or another attempt, does the rest."""
+"""Tests a Spark task that dies while or after it commits its ranges: another try, or attempt, does the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said when a task's process dies: the ranges that it read, and the way past a record that is at fault."""
+"""Tests the message when a task's process dies: the ranges that it read, and the way past a bad record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Several targets of one pipeline: a function each, one read of the log, one transaction, every record accounted for once."""
+"""Tests several targets of one pipeline: one read of the log, one transaction, and each record counted once.
+
+Each target has its own function.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ create table public.lines (good text, {COORDINATES}, {UNIQUE});
 
 
 class Baskets:
-    """A pipeline of three targets over a topic of its own."""
+    """A pipeline of three targets over its own topic."""
 
     def __init__(self, dsn: str, kafka: str, topic: str, home) -> None:
         self.dsn, self.topic = dsn, topic

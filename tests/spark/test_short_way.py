@@ -1,4 +1,4 @@
-"""The short way gives what the long one gives, record by record: the same values, the same rejects, the same reasons."""
+"""Tests that the short way gives the same values, rejects and reasons as the long one, record by record."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def frame(records: list[bytes | None], keys: list[bytes | None] | None = None, s
 
 
 def by_the_long_way(records: list[bytes | None]) -> list[dict]:
-    """What Spark makes of each, in their order."""
+    """Returns what Spark makes of each record, in their order."""
     return sorted(decoded(frame(records), PIPELINE).toArrow().to_pylist(), key=lambda row: row["_offset"])
 
 
@@ -53,12 +53,12 @@ def judged() -> list[tuple[bytes | None, dict]]:
 
 
 def told(row: dict) -> dict[str, str]:
-    """A record's values, to the digit and to the sign of a zero."""
+    """Returns a record's values, to the digit and to the sign of a zero."""
     return {name: repr(row[name]) for name in NAMES}
 
 
 def differences(judged, size: int) -> list[tuple]:
-    """Where a record that is taken by columns, in batches of this size, is not what it is to Spark."""
+    """Names records that decode by columns, in batches of this size, to other values than in Spark."""
     take = columnar(PIPELINE)
     assert take is not None
     found = []

@@ -1,4 +1,4 @@
-"""A warm Spark on a server: the same records as by a driver of one's own, and a server that dies costs a retry."""
+"""Tests a warm Spark on a server: it reads the same records as a separate driver, and its death costs a retry."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture
 def server(home):
-    """The server of this file, started anew where a test has ended it."""
+    """Returns the server of this file, started anew if a test has ended it."""
     return spark_connect.start(home, jar_folder=jars.folder() / "connector")
 
 
@@ -67,7 +67,7 @@ def run(loaded, server, *options: str, **more: str) -> tuple[int, dict, str]:
 
 
 def violations(loaded) -> list[str]:
-    """What does not hold; the staging of an attempt that failed waits for `reap`."""
+    """Returns the violations. The staging of an attempt that failed waits for `reap`."""
     return check(loaded.dsn, loaded.kafka, loaded.name, table=f"public.{loaded.name}")
 
 

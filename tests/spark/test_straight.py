@@ -1,4 +1,4 @@
-"""A task that can decode its whole part by columns does it in one worker; a part that it cannot is read again."""
+"""Tests that a task that decodes its whole part by columns does so in one worker. Another part is read again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def record(i: int) -> tuple[str, str]:
 
 @pytest.fixture
 def short(monkeypatch):
-    """How many parts of the batch each read was asked for, straight and else."""
+    """Returns, for each read, the number of parts that were read straight and otherwise."""
     asked = {"staged": [], "committed": [], "shortened": []}
     for name, parts in asked.items():
         way = getattr(spark_short, name)

@@ -1,4 +1,4 @@
-"""A Spark task that dies or fails behind its COPY: its rows never count, its records are there once."""
+"""Tests a Spark task that dies or fails after its COPY: its rows never count, and its records are there once."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_no_jvm_outlives_its_driver(drill, how):
 
 
 def running_jvm(process) -> psutil.Process:
-    """The driver's JVM, once a task of it has come to its fault point and stands still."""
+    """Returns the driver's JVM, once a task of it stands still at its fault point."""
     return next(parent for parent in stopped_below(process).parents() if parent.name() == "java")
 
 

@@ -1,4 +1,4 @@
-"""A record that is small on disk and huge once decompressed is a reject with its size, and stops none of the others."""
+"""Tests that a record that is huge once decompressed is a reject with its size, and stops no other record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOMB = 250 * MEGABYTE
 
 
 def fill(kafka: str, topic: str, codec: str, records: list[tuple[bytes | None, bytes | None, list | None]]) -> None:
-    """One batch of the log for each record."""
+    """Writes one batch of the log for each record."""
     most = {"message.max.bytes": 1_000_000_000, "queue.buffering.max.kbytes": 2_000_000, "batch.num.messages": 1}
     producer = Producer({"bootstrap.servers": kafka, "compression.type": codec, **most})
     failed = []

@@ -1,4 +1,4 @@
-"""A transform changes rows, never the account: what it was given is counted in front of it."""
+"""Tests that a transform changes rows, never the account, because its input is counted before it."""
 
 from __future__ import annotations
 

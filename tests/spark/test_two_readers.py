@@ -1,4 +1,7 @@
-"""A task that reads for itself is given what Spark's source gives: the same records, to the byte, of any range of any log."""
+"""Tests that a task that reads for itself gets the same records as from Spark's source, to the byte.
+
+This holds for any range of any log.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ def odd(kafka, topic, produce):
 
 
 def cut(kafka: str, topic: str, seed: int) -> list[StreamRange]:
-    """A range of each log, somewhere between its start and its stable end."""
+    """Draws a range of each log, somewhere between its start and its stable end."""
     chance, made = random.Random(seed), []  # noqa: S311 - spread, not secrecy
     for partition in range(4):
         first, last = log_start(kafka, topic, partition), stable_end(kafka, topic, partition)

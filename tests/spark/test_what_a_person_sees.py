@@ -1,4 +1,4 @@
-"""A stage that fails is one line: no stack trace, no line of the JVM's, whoever started Spark."""
+"""Tests that a stage that fails prints one line: no stack trace, and no line of the JVM's, whoever started Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page says, and what its route asks before it answers."""
+"""Reads a page's words, and the access checks of its route."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def guards(served) -> list:
-    """Whatever the routes ask of Airflow before they answer."""
+    """Returns every access check that the routes make in Airflow before they answer."""
     asked = [
         each.call for route in served.routes if hasattr(route, "dependant") for each in route.dependant.dependencies
     ]
@@ -14,7 +14,7 @@ def guards(served) -> list:
 
 
 def said(answer, status: int = 200) -> str:
-    """The page's words, without its marks."""
+    """Returns the page's words, without its markup."""
     assert answer.status_code == status, answer.text[:300]
     body = answer.text.partition("<body>")[2]
     return " ".join(re.sub(r"<(script|style).*?</\1>|<[^>]+>", " ", body, flags=re.DOTALL).split())

@@ -1,4 +1,4 @@
-"""The app is Airflow's own: its files are kept to the test's process."""
+"""Serves the app as Airflow's own, with its files kept to the test's process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def here(drill):
 
 @pytest.fixture
 def pages(drill, monkeypatch):
-    """`pages("/dags/drill/coverage")` answers as the server would to somebody who may read these DAGs."""
+    """Returns `pages("/dags/drill/coverage")`, which answers as the server would for a reader of these DAGs."""
     from fastapi.testclient import TestClient  # noqa: PLC0415 - Airflow reads its home when it is imported
 
     from lockstep.web import place  # noqa: PLC0415 - the same

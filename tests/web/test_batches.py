@@ -1,4 +1,4 @@
-"""One batch with all that surrounds it, and the batches of a DAG run."""
+"""Tests the page of one batch with its surroundings, and that of the batches of a DAG run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The coverage along time: each segment where its records were made, and what holds none between its neighbours."""
+"""Tests the coverage along time: each segment at its records' times, and empty ones between their neighbours."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def minute(n: float) -> datetime:
 
 @pytest.fixture
 def shown(here, topic, monkeypatch):
-    """`shown("from=...")` is the coverage along time of a drill over a topic of two partitions, as a reader gets it."""
+    """Returns `shown("from=...")`: the coverage along time of a drill over a topic of two partitions."""
     on_a_new_topic(here, topic, 2)
     monkeypatch.setenv("LOCKSTEP_DSN", here.drill.dsn)
     monkeypatch.setenv("LOCKSTEP_KAFKA", here.drill.kafka)
@@ -43,7 +43,7 @@ def shown(here, topic, monkeypatch):
 
 
 def boxes(text: str, kind: str) -> list[tuple[float, float]]:
-    """Left edge and width of each block of a kind, the legend's left out."""
+    """Returns left edge and width of each block of a kind, without the legend's."""
     found = re.findall(rf'<rect class="{kind}[^"]*" x="([\d.]+)" width="([\d.]+)"', text)
     return [(float(x), float(width)) for x, width in found]
 

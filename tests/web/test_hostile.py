@@ -1,4 +1,4 @@
-"""Hostile addresses and records: every answer is a page or a 4xx, and none takes the server's time or memory."""
+"""Tests hostile addresses and records: every answer is a page or a 4xx, and none exhausts the server."""
 
 from __future__ import annotations
 

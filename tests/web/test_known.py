@@ -1,4 +1,4 @@
-"""What the broker said a moment ago: nobody waits for it longer than he can, and nobody is shown what is old."""
+"""Tests the cache of the broker's answers: no page waits for it longer than its patience, or shows old facts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lockstep.web.known import OLD, RESTS, SECONDS_KEPT, Remembered
 
 
 class Source:
-    """Counts how often it was asked; an answer takes so many seconds of the clock."""
+    """A counter of questions. An answer takes so many seconds of the clock."""
 
     def __init__(self, clock: Clock, takes: float = 0.0) -> None:
         self.clock, self.takes, self.asked = clock, takes, 0
@@ -31,7 +31,7 @@ class Source:
 
 
 class Clock:
-    """Goes when it is told to."""
+    """A clock that goes only when it is told to."""
 
     now = 1_000.0
 

@@ -1,4 +1,4 @@
-"""The pages say what the ledger says, of empty pipelines and full ones, and to nobody who may not read them."""
+"""Tests that the pages match the ledger, for empty and full pipelines, and only for users who may read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be shown is a page that says why, with its own status."""
+"""Tests that a page that cannot be shown says why, with its own status."""
 
 from __future__ import annotations
 

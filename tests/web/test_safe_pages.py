@@ -1,4 +1,4 @@
-"""A page runs no pipeline's code in the server, lets the browser run no script but its own, and leaves nothing behind."""
+"""Tests that a page runs no pipeline's code in the server, no foreign script, and leaves nothing behind."""
 
 from __future__ import annotations
 

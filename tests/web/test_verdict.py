@@ -1,4 +1,4 @@
-"""A verdict in the order in which a reader needs it."""
+"""Tests a verdict in the order in which a reader needs it."""
 
 from __future__ import annotations
 
