@@ -1,4 +1,7 @@
-"""A long way to catch up: batch after batch over many million records, and whether the last are as fast as the first."""
+"""Measures a long way to catch up: batch after batch over many million records.
+
+The last batches should be as fast as the first.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ COUNTED = """select sum(rows)::int8, sum(records)::int8 from (
 
 
 def main() -> int:
-    """Prints each way's rate in its first fifth, its second, ...; 1 when the last is under four fifths of the first."""
+    """Prints each way's rate in its first fifth, its second, and so on.
+
+    Returns 1 when the last rate is under four fifths of the first.
+    """
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     options.add_argument("--records", type=int, default=20_000_000)
     options.add_argument("--batch", type=int, default=1_000_000, help="records of a batch")
@@ -66,7 +72,10 @@ def main() -> int:
 
 
 def caught_up(place: Place, task: Task, batch: int) -> list[float]:
-    """Each batch's rows per second, from its plan to its announcement; who has not every offset's row once ends the bench."""
+    """Returns each batch's rows per second, from its plan to its announcement.
+
+    Ends the bench unless every offset has its row once.
+    """
     loaded = defined(place, task, batch)
     rates = []
     with closing(Surroundings(place.dsn, Broker(place.bootstrap))) as at:

@@ -1,7 +1,7 @@
-"""A DAG run on a warm Spark, from when it is scheduled until its batch is committed: what is ours, what is Airflow's.
+"""Measures a DAG run on a warm Spark, from its scheduling to its commit: our part, and Airflow's.
 
-Airflow's own records say when a run and its tasks were queued, started and ended; what a step of ours took is its metric
-`lockstep.step`.
+Airflow's own records say when a run and its tasks were queued, started and ended. The time of one of our steps is its
+metric `lockstep.step`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PATIENCE = 300
 
 
 def main() -> int:
-    """Prints seconds of each part at the median; exits 1 when a run takes longer than its goal."""
+    """Prints the median seconds of each part. Returns 1 when a run takes longer than its goal."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     options.add_argument("--records", type=int, default=1_000, help="of each run")
     options.add_argument("--rounds", type=int, default=7)
@@ -126,7 +126,10 @@ def _told(port: int) -> dict[str, str]:
 
 
 def _heard(metrics: socket.socket) -> dict[str, float]:
-    """Seconds of each step that has been said since it was last asked: often, for Airflow says more than a socket keeps."""
+    """Returns the seconds of each step since the last call.
+
+    It is called often, because Airflow sends more than a socket keeps.
+    """
     found: dict[str, float] = {}
     while True:
         try:

@@ -1,8 +1,8 @@
-"""All guarantees side by side: one topic, the same crashes, and then each store against the topic, record by record.
+"""Compares all guarantees on one topic with the same crashes, and then each store with the topic, record by record.
 
-Usage: guarantees.py [--records 20000] [--only "at least once"] [--json]
-Exits 1 when a guarantee that promises each record once has lost or doubled one, when at least once was not seen to
-double, or at most once not to lose.
+Usage: guarantees.py [--records 20000] [--only "at least once"] [--json]. Exits 1 when a guarantee that promises each
+record once has lost or doubled one. Exits 1, too, when at least once was not seen to double, or at most once not to
+lose.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ UNIQUE = ", primary key (_stream, _offset, _ordinal)"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A guarantee, where its results go, and what the crashes may cost: nothing, rows doubled, or rows lost."""
+    """A guarantee, the place of its results, and the cost of the crashes: nothing, rows doubled, or rows lost."""
 
     title: str
     guarantee: str
@@ -52,7 +52,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The pipeline's name."""
+        """Returns the pipeline's name."""
         return self.title.replace(" ", "_")
 
 
@@ -73,7 +73,10 @@ CRASHES = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of one guarantee; the pace is that of the batches behind the last crash, but the first of them."""
+    """The result of one guarantee.
+
+    Its pace is that of the batches after the last crash, except for the first of them.
+    """
 
     guarantee: str
     store: str
@@ -94,7 +97,7 @@ class Bench:
     say: Callable[[str], None]
 
     def suffer(self, case: Case, topic: Counter[tuple[int, int]]) -> Row:
-        """Every crash, then a run to the end, then the store against the topic."""
+        """Runs every crash, then a run to the end, and then compares the store with the topic."""
         self._define(case)
         self.stack.call("migrate", case.name)
         crashes = 0
@@ -115,7 +118,10 @@ class Bench:
         return Row(case.title, store, topic.total(), crashes, lost, doubled, pace, as_promised)
 
     def _killed(self, case: Case, points: tuple[str, ...]) -> int:
-        """A `lockstep run` that kills itself, its JVM too, by SIGKILL at the first of the points; 1 when it came to one."""
+        """Starts a `lockstep run` that kills itself and its JVM by SIGKILL at the first of the points.
+
+        Returns 1 when it reached one.
+        """
         armed = self.stack.home / "armed"
         armed.touch()
         fault = " ".join(f"{point}=group@{armed}" for point in points)
@@ -154,7 +160,7 @@ class Bench:
 
 
 def main() -> int:
-    """Prints the table; 1 when a guarantee did not behave as it promises."""
+    """Prints the table. Returns 1 when a guarantee did not behave as it promises."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     options.add_argument("--records", type=int, default=20_000)
     options.add_argument("--only", choices=[case.title for case in CASES], help="this guarantee alone")
@@ -176,7 +182,7 @@ def main() -> int:
 
 
 def show(rows: list[Row], seconds: int, *, as_json: bool) -> None:
-    """One line for each guarantee, and where it was measured."""
+    """Prints one line for each guarantee, and the machine."""
     where: dict[str, Any] = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "cores": os.cpu_count(),

@@ -1,4 +1,4 @@
-"""What a long history costs: planning and committing on an empty ledger and on a full one, in turns, as ratios.
+"""Measures the cost of a long history: planning and committing on an empty ledger and on a full one, in turns.
 
 Usage: ledger_growth.py [--streams 1000] [--depth 1000] [--rounds 21] [--json]
 """
@@ -58,7 +58,7 @@ LIMIT = 1.5
 
 @dataclass
 class Side:
-    """One of the two ledgers, and what was measured on it."""
+    """One of the two ledgers, and its measurements."""
 
     name: str
     dsn: str
@@ -67,7 +67,10 @@ class Side:
     seconds: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def round(self) -> None:
-        """Live over few streams, live over all, and the replay of both, on a new connection as a task would have it."""
+        """Runs live batches over few streams and over all, and the replay of both.
+
+        It uses a new connection, as a task would.
+        """
         at = Surroundings(self.dsn, self.log)
         with closing(at):
             at.conn.cursor().execute("select 1")
@@ -111,13 +114,13 @@ class Side:
 
 
 def queries() -> dict[str, str]:
-    """The statements beside this file, by name."""
+    """Returns the statements beside this file, by name."""
     parts = re.split(r"^-- name: (\w+)\n", Path(__file__).with_suffix(".sql").read_text(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def make(server: postgres.Server, name: str, streams: int, depth: int) -> Side:
-    """A database with a ledger of this depth, analyzed."""
+    """Makes a database with a ledger of this depth, analyzed."""
     superuser, dsn = (re.sub(r"/\w+$", f"/bench_{name}", at) for at in (server.superuser_dsn, server.dsn))
     with closing(psycopg2.connect(server.superuser_dsn)) as admin:
         admin.autocommit = True
@@ -137,14 +140,14 @@ def make(server: postgres.Server, name: str, streams: int, depth: int) -> Side:
 
 
 def analyze(side: Side) -> None:
-    """What autovacuum would do some time later."""
+    """Analyzes the tables, as autovacuum would do some time later."""
     with closing(psycopg2.connect(side.superuser_dsn)) as conn:
         conn.autocommit = True
         conn.cursor().execute("vacuum analyze")
 
 
 def figures(empty: Side, full: Side) -> list[dict[str, Any]]:
-    """Per case and step the medians in milliseconds, and the median of what each round's pair says of their ratio."""
+    """Returns the median milliseconds per case and step, and the median of the ratios of each round's pair."""
     found = []
     for what, step in full.seconds:
         low, high = empty.seconds[what, step], full.seconds[what, step]
@@ -157,7 +160,7 @@ def figures(empty: Side, full: Side) -> list[dict[str, Any]]:
 
 
 def machine(dsn: str) -> dict[str, Any]:
-    """What it was measured on, and how much there was."""
+    """Describes the machine and the size of the ledger."""
     with closing(psycopg2.connect(dsn)) as conn, conn.cursor() as cur:
         cur.execute(queries()["size"])
         streams, segments, batches, size = cur.fetchone() or (0, 0, 0, "")
@@ -173,7 +176,7 @@ def machine(dsn: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Prints the figures; 1 when a plan or commit takes too many times what it takes on an empty ledger."""
+    """Prints the figures. Returns 1 when a plan or commit takes too many times as long as on an empty ledger."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     options.add_argument("--streams", type=int, default=1_000)
     options.add_argument("--depth", type=int, default=1_000, help="segments of each stream in the full ledger")

@@ -1,4 +1,7 @@
-"""What a bench puts in the place of Kafka and Spark: a log that only has ends, and an engine that stages one record a range."""
+"""Replaces Kafka and Spark in a bench.
+
+Its log has only ends, and its engine stages one record for each range.
+"""
 
 from __future__ import annotations
 
@@ -27,29 +30,29 @@ class StillLog:
     bootstrap: str = "nowhere"
 
     def view(self, topic: str) -> TopicView:
-        """The bounds of today."""
+        """Returns the bounds of today."""
         return TopicView("cluster", topic, "topic", {p: Bounds(0, end) for p, end in self.ends.items()})
 
 
 class OneRecordEngine:
-    """Stages one record for each range, by COPY, as a Spark task would."""
+    """An engine that stages one record for each range, by COPY, as a Spark task would."""
 
     def __init__(self, dsn: str, columns: tuple[Column, ...]) -> None:
         self._dsn = dsn
         self._columns = columns
 
     def application_id(self, _work: object) -> str | None:
-        """There is none."""
+        """Returns None."""
 
     def columns(self) -> tuple[Column, ...]:
-        """As they are decoded."""
+        """Returns the decoded columns."""
         return self._columns
 
     def cancel(self) -> None:
-        """A read of this takes no time."""
+        """Does nothing, because a read takes no time here."""
 
     def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
-        """The first offset of each range is its record."""
+        """Stages the first offset of each range as its record."""
         now = datetime.now(UTC)
         fields = "0\t1\t" + now.isoformat() + "\tf" + "\t\\N" * 4 + "\tid"
         rows = io.StringIO("".join(f"{r.stream_id}\t{r.offsets.from_offset}\t{fields}\n" for r in work.ranges))

@@ -1,4 +1,4 @@
-"""How fast the pages are: every page through the real app, on a ledger of many batches over many partitions.
+"""Measures every page through the real app, on a ledger of many batches over many partitions.
 
 Usage: pages.py [--streams 1000] [--narrow 99750] [--wide 250] [--rounds 15] [--json]
 """
@@ -46,22 +46,22 @@ TARGET = """create table if not exists public.bench (id text primary key, _strea
 
 @dataclass
 class StillBroker(StillLog):
-    """What the pages ask a broker, answered at once: what is measured is what the server does."""
+    """A broker that answers the pages at once, so that only the server's work is measured."""
 
     def retention(self, _topic: str) -> timedelta | None:
-        """A week."""
+        """Returns a week."""
         return timedelta(days=7)
 
     def high_ends(self, view: TopicView) -> dict[int, int]:
-        """No transaction is open."""
+        """Returns the ends, as if no transaction were open."""
         return {p: bounds.stable_end for p, bounds in view.bounds.items()}
 
     def first_times(self, _topic: str, at: dict[int, int], *, committed: bool = True) -> dict[int, datetime]:
-        """All of them now."""
+        """Returns the current time for all."""
         return dict.fromkeys(at, datetime.now(UTC)) if committed else {}
 
     def records(self, _topic: str, _partition: int, begin: int, _end: int) -> Iterator[Any]:
-        """One small record."""
+        """Yields one small record."""
         yield SimpleNamespace(
             offset=lambda: begin,
             timestamp=lambda: (1, 1_767_225_600_000),
@@ -72,7 +72,7 @@ class StillBroker(StillLog):
 
 
 def main() -> int:
-    """Prints median and worst of each page; 1 when a median is above the limit."""
+    """Prints median and worst of each page. Returns 1 when a median is above the limit."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     options.add_argument("--streams", type=int, default=1_000)
     options.add_argument("--narrow", type=int, default=99_750, help="batches over eight streams each")
@@ -103,7 +103,7 @@ def main() -> int:
 
 
 def fill(home: Path, server: postgres.Server, given: argparse.Namespace) -> str:
-    """A database with such a ledger, analyzed, and the pipeline's folder; returns where it is."""
+    """Makes a database with such a ledger, analyzed, and the pipeline's folder. Returns its DSN."""
     folder = home / "pipelines" / "bench"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text(DEFINITION)
@@ -129,13 +129,16 @@ def fill(home: Path, server: postgres.Server, given: argparse.Namespace) -> str:
 
 
 def statements() -> dict[str, str]:
-    """The statements beside this file, by name."""
+    """Returns the statements beside this file, by name."""
     parts = re.split(r"^-- name: (\w+)\n", Path(__file__).with_suffix(".sql").read_text(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def measure(home: Path, dsn: str, given: argparse.Namespace) -> list[dict[str, Any]]:
-    """Every page, asked once and then so many times: milliseconds from question to answer, and of processors."""
+    """Requests every page once, and then so many times.
+
+    Returns milliseconds from question to answer, and of processors.
+    """
     get, clock = served(home, dsn, given), Processors(dsn)
     rows = []
     for name, path in pages_of(given).items():
@@ -158,7 +161,10 @@ def measure(home: Path, dsn: str, given: argparse.Namespace) -> list[dict[str, A
 
 
 class Processors:
-    """What this process and the backends of its connections have used, once they are closed: a busy machine adds nothing."""
+    """The CPU time of this process and of the backends of its connections, once they are closed.
+
+    Other work on a busy machine adds nothing to it.
+    """
 
     def __init__(self, dsn: str) -> None:
         with closing(psycopg2.connect(dsn)) as conn:
@@ -166,13 +172,13 @@ class Processors:
         self._server = Path(f"/proc/{backend.rpartition(')')[2].split()[1]}/stat")
 
     def seconds(self) -> float:
-        """User and system time so far."""
+        """Returns user and system time so far."""
         children = self._server.read_text().rpartition(")")[2].split()[13:15]
         return time.process_time() + sum(map(int, children)) / os.sysconf("SC_CLK_TCK")
 
 
 def served(home: Path, dsn: str, given: argparse.Namespace) -> Callable[[str], Any]:
-    """The app as Airflow serves it, to somebody who may read the DAG; Airflow's own question for that is left out."""
+    """Returns the app as Airflow serves it to a user who may read the DAG. Leaves out Airflow's own access check."""
     os.environ |= {"AIRFLOW_HOME": str(home / "airflow"), "LOCKSTEP_DSN": dsn, "LOCKSTEP_KAFKA": "nowhere:9092"}
     end = (given.narrow // (given.streams // 8) + given.wide) * 100 + 50
     still = StillBroker(dict.fromkeys(range(given.streams), end))
@@ -192,7 +198,7 @@ def served(home: Path, dsn: str, given: argparse.Namespace) -> Callable[[str], A
 
 
 def pages_of(given: argparse.Namespace) -> dict[str, str]:
-    """What is asked, by what it is."""
+    """Returns the address of each page, by its name."""
     at, wide, place = "/dags/bench", given.narrow + 1, given.narrow // (given.streams // 8) * 100
     return {
         "pipelines": "/",
@@ -213,7 +219,7 @@ def pages_of(given: argparse.Namespace) -> dict[str, str]:
 
 
 def timed(get: Callable[[str], Any], path: str) -> tuple[float, int]:
-    """Milliseconds and bytes of one answer; a page that is refused ends the bench."""
+    """Returns milliseconds and bytes of one answer. A page that is refused ends the bench."""
     begin = time.perf_counter()
     answer = get(path)
     took = (time.perf_counter() - begin) * 1000
@@ -223,7 +229,7 @@ def timed(get: Callable[[str], Any], path: str) -> tuple[float, int]:
 
 
 def machine(dsn: str) -> dict[str, Any]:
-    """What it was measured on, and how much there was."""
+    """Describes the machine and the size of the ledger."""
     with closing(psycopg2.connect(dsn)) as conn, conn.cursor() as cur:
         cur.execute("select count(*), pg_size_pretty(pg_database_size(current_database())) from lockstep.coverage")
         segments, size = cur.fetchone() or (0, "")

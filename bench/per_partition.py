@@ -1,4 +1,7 @@
-"""The guarantee per partition beside the guarantee per batch: the same topic, the same table's shape, in turns, as a ratio."""
+"""Compares the guarantee per partition with the guarantee per batch, in turns, as a ratio.
+
+Both have the same topic and the same table's shape.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ TARGET = """create table public.{name} (id text, n bigint, amount numeric(12,2),
 
 
 def produce(bootstrap: str, records: int, partitions: int, bad: int = 0, *, anew: bool = True) -> None:
-    """So many records, as many in each partition; `bad` of a million are no JSON."""
+    """Produces so many records, equally many in each partition. `bad` of a million are no JSON."""
     if anew:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(20)
@@ -55,7 +58,7 @@ def produce(bootstrap: str, records: int, partitions: int, bad: int = 0, *, anew
 
 
 def seconds(dsn: str, bootstrap: str, folder: Path, guarantee: str, number: int | str) -> float:
-    """From plan to announce, over the whole topic into an empty table, by a session that is warm."""
+    """Returns the seconds from plan to announce, over the whole topic into an empty table, by a warm session."""
     name = f"{guarantee.lower()}_{number}"
     (folder / name).mkdir()
     (folder / name / "__init__.py").write_text(DEFINITION.format(name=name, guarantee=guarantee))
@@ -76,7 +79,7 @@ def seconds(dsn: str, bootstrap: str, folder: Path, guarantee: str, number: int 
 
 @contextmanager
 def on_servers() -> Iterator[tuple[str, str, Path]]:
-    """A ledger, a broker, and a folder for pipelines, gone behind the block."""
+    """Yields a ledger, a broker, and a folder for pipelines, which are gone after the block."""
     with servers() as place:
         pipelines = place.home / "pipelines"
         pipelines.mkdir()

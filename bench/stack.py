@@ -1,4 +1,4 @@
-"""A broker, a ledger and a warehouse of their own, with one topic, and `lockstep` called as a person would."""
+"""Runs a separate broker, ledger and warehouse, with one topic, and calls `lockstep` as a person would."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Stack:
         self.groups: list[int] = []
 
     def end(self) -> None:
-        """Nothing that was started outlives the bench."""
+        """Ends everything that was started."""
         for group in self.groups:
             with suppress(ProcessLookupError):
                 os.killpg(group, SIGKILL)
@@ -52,7 +52,7 @@ class Stack:
         postgres.remove(self.home)
 
     def fill(self, records: int) -> Counter[tuple[int, int]]:
-        """The topic's records, and which (partition, offset) a reader of its own finds there."""
+        """Produces the topic's records. Returns the (partition, offset) that a separate reader finds there."""
         admin = AdminClient({"bootstrap.servers": self.kafka})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
         producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 20})
@@ -75,7 +75,10 @@ class Stack:
         return found
 
     def call(self, *words: str, fault: str = "") -> str:
-        """What the command printed; files and no pipes, for Spark's workers outlive a killed driver by a while."""
+        """Runs a command and returns its output.
+
+        It uses files instead of pipes, because Spark's workers outlive a killed driver for a while.
+        """
         out, err = self.home / "out", self.home / "err"
         with out.open("wb") as to_out, err.open("wb") as to_err:
             process = subprocess.Popen(

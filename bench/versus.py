@@ -1,4 +1,7 @@
-"""Lockstep beside what a user would pick instead: the same topic, table and machine, in turns; writes docs/performance.md."""
+"""Compares Lockstep with its alternatives, in turns, and writes docs/performance.md.
+
+All have the same topic, table and machine.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +39,9 @@ QUICK = "quick"
 
 
 def main() -> int:
-    """Measures what is asked for and prints the page; the whole of it is also written to its place.
+    """Runs the requested measurements and prints the page. Also writes the whole page to its place.
 
-    Exits 1 when the times of a session lie on a grid: its ratios would then tell how it is waited for.
+    Exits 1 when the times of a session lie on a grid. Its ratios would then show how it is waited for.
     """
     given = _asked()
     is_whole = given.parts == PARTS and not given.only
@@ -65,7 +68,10 @@ def main() -> int:
 
 
 def measure(turns: Ring, contenders: Sequence[Contender], given: argparse.Namespace) -> None:
-    """Part by part; peers are tuned at the size of the throughput, and all are warm at each size that is measured."""
+    """Measures part by part.
+
+    Peers are tuned at the size of the throughput, and all are warm at each size that is measured.
+    """
     found, parts = turns.found, set(given.parts)
     appending = [each for each in contenders if each.kind == APPEND and each.has_runs]
     if parts & {THROUGHPUT, SIZES, PARTITIONS}:
@@ -96,7 +102,10 @@ def measure(turns: Ring, contenders: Sequence[Contender], given: argparse.Namesp
 
 
 def _by_cores(turns: Ring, names: set[str], given: argparse.Namespace) -> None:
-    """One session after the other; all cores have been measured with the throughput, if that was measured."""
+    """Measures one session after the other on several numbers of cores.
+
+    Skips all cores if the throughput has measured them.
+    """
     is_known = THROUGHPUT in given.parts and given.partitions == FOUR
     for number in (each for each in SOME_CORES if not (is_known and each == cores())):
         some = [each for each in on_cores(number) if each.name in names]
@@ -110,7 +119,7 @@ def _by_cores(turns: Ring, names: set[str], given: argparse.Namespace) -> None:
 def _at(
     turns: Ring, part: str, contenders: Sequence[Contender], size: int, partitions: int, rounds: int, at: int
 ) -> None:
-    """Warm, and in turns."""
+    """Warms the contenders, and runs them in turns."""
     if size <= quick.RECORDS:
         turns.warm(contenders, size, partitions, FEW_WARM_UPS, at=at)
     turns.rounds(part, contenders, size, partitions, rounds, at=at)
@@ -118,14 +127,14 @@ def _at(
 
 @contextmanager
 def _timed(found: Found, part: str) -> Iterator[None]:
-    """Keeps how many minutes a part takes."""
+    """Records how many minutes a part takes."""
     begin = time.monotonic()
     yield
     found.took[part] = round((time.monotonic() - begin) / 60, 1)
 
 
 def _wanted(found: Found, only: Sequence[str]) -> list[Contender]:
-    """Those that are asked for and can be had; who cannot is said."""
+    """Returns the requested contenders that can run. Reports the others."""
     wanted = [each for each in CONTENDERS if not only or any(word in each.name for word in only)]
     said = {name: jars.missing((name,)) for name in {NEEDS[each.session] for each in wanted if each.session in NEEDS}}
     for each in wanted:

@@ -1,4 +1,7 @@
-"""A few ratios in a few minutes; exits 1 only when one falls under half of what bench/recorded.json has for it."""
+"""Measures a few ratios in a few minutes.
+
+Exits 1 only when one falls under half of its value in bench/recorded.json.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ RECORDED = Path(__file__).with_name("recorded.json")
 
 
 def main() -> int:
-    """Prints each ratio beside what was recorded."""
+    """Prints each ratio beside the recorded one."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--records", type=int, default=quick.RECORDS)
     options.add_argument("--rounds", type=int, default=3)

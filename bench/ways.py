@@ -1,6 +1,7 @@
-"""The ways of a record side by side, in turns, as ratios: by columns or through Spark's decoder, per batch or per partition.
+"""Compares the ways of a record in turns, as ratios.
 
-Beside the rates, the CPU time that a record took of each program: that says something on a busy machine, too.
+They are by columns or through Spark's decoder, per batch or per partition. Beside the rates, it shows the CPU time per
+record of each program, which is meaningful on a busy machine, too.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ def main() -> int:
 
 
 def cpu_seconds(home: str) -> dict[str, float]:
-    """What each of the programs has used so far. A worker of Python that stood idle for a minute is gone, with what it used."""
+    """Returns the CPU time of each of the programs so far.
+
+    A Python worker that stood idle for a minute is gone, with its time.
+    """
     used = dict.fromkeys(PROGRAMS, 0.0)
     here = psutil.Process()
     ours = [here, *here.children(recursive=True)]

@@ -1,1 +1,1 @@
-"""Lockstep beside its peers: the same topic, the same table, the same machine, in turns."""
+"""Runs Lockstep beside its peers: the same topic, the same table, the same machine, in turns."""

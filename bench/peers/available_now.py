@@ -1,4 +1,4 @@
-"""Structured Streaming with `trigger(availableNow=True)` and `foreachBatch`, writing by JDBC or by COPY."""
+"""Runs Structured Streaming with `trigger(availableNow=True)` and `foreachBatch`, writing by JDBC or by COPY."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ on conflict (id) do update set {assigned}"""
 
 @dataclass(slots=True)
 class AvailableNow:
-    """A warm session with Lockstep's own settings of Spark; each task is a query with a checkpoint of its own."""
+    """A warm session with Lockstep's own settings of Spark. Each task is a query with its own checkpoint."""
 
     master: str = "local[*]"
     _place: Place | None = None
     _spark: SparkSession | None = None
 
     def start(self, place: Place) -> None:
-        """The session, with the connector and the driver."""
+        """Starts the session, with the connector and the driver."""
         self._place = place
         os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable} | java.exports()
         files = [*jars.find("connector").glob("*.jar"), *(place.jars / "jdbc").glob("*.jar")]
@@ -63,12 +63,15 @@ class AvailableNow:
         self._spark = builder.getOrCreate()
 
     def prepare(self, task: Task) -> None:
-        """A table to bring rows to before they replace others."""
+        """Makes a table for rows that then replace others."""
         if task.kind == UPSERT:
             self._execute(f"create unlogged table public.{task.table}_stage ({DDL}, {ORIGIN_DDL})")
 
     def run(self, task: Task) -> Mapping[str, float]:
-        """The query from its start to its end; `trigger` is what Spark itself says that its triggers took."""
+        """Runs the query from its start to its end.
+
+        `trigger` is the time that Spark itself reports for its triggers.
+        """
         if task.kind == LIMIT:
             source = self._session.read.format("kafka").options(**self._source(task)).load()
             source.write.format("noop").mode("overwrite").save()
@@ -88,10 +91,10 @@ class AvailableNow:
         return {"trigger": sum(took) / 1000}
 
     def finish(self) -> None:
-        """Nothing goes on."""
+        """Does nothing, because nothing goes on."""
 
     def end(self) -> None:
-        """The JVM ends with the process."""
+        """Stops the session. The JVM ends with the process."""
         if self._spark:
             self._spark.stop()
 

@@ -1,4 +1,7 @@
-"""Runs that start their own Spark: `lockstep run`, and `spark-submit` as an Airflow task does it, with its diet and without."""
+"""Measures runs that start their own Spark.
+
+These are `lockstep run`, and `spark-submit` as an Airflow task does it, with its settings and without.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ PATIENCE = 300
 
 
 def cold(place: Place, topic: str, records: int, partitions: int, rounds: int) -> Iterator[Run]:
-    """Each way once a round, plan and commit included; the first runs are measured, too: nothing stays warm but files."""
+    """Runs each way once a round, plan and commit included.
+
+    The first runs are measured, too, because nothing stays warm but files.
+    """
     settled(place)
     class_data.ensure(say)
     ways: dict[str, Callable[[_Cold], None]] = {
@@ -82,7 +88,7 @@ class _Cold:
     loaded: PipelineFolder
 
     def submitted(self, *, fat: bool, **more: str) -> None:
-        """Plan, spark-submit, validate and commit; `fat` is a driver that shows its pages and loads class by class."""
+        """Plans, submits, validates and commits. `fat` is a driver that serves its pages and loads class by class."""
         run = TaskRun("bench", self.task.table)
         caller = Caller(run.owner or "bench", task_run=run)
         options = jvm.driver_options()
@@ -99,7 +105,7 @@ class _Cold:
             commit(at, self.loaded, attempt)
 
     def commanded(self) -> None:
-        """As a person types it."""
+        """Runs the command that a person types."""
         self._called([str(Path(sys.executable).with_name("lockstep")), "run", self.task.table], {})
 
     def _called(self, command: list[str], more: dict[str, str]) -> None:
@@ -117,7 +123,10 @@ class _Cold:
 
 
 def _used_by_children() -> float:
-    """Seconds of CPU of those that have ended: warm sessions, which have not, are children, too."""
+    """Returns the CPU seconds of children that have ended.
+
+    Warm sessions, which have not, are children, too.
+    """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

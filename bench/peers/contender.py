@@ -1,4 +1,4 @@
-"""A contender: one way from Kafka to Postgres, in a process of its own that is warm before it is measured."""
+"""Defines a contender: one way from Kafka to Postgres, in a separate process that is warm before it is measured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Options = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where everything is: servers, a folder to work in, and the jars of the peers."""
+    """The servers, a folder to work in, and the jars of the peers."""
 
     home: Path
     bootstrap: str
@@ -29,7 +29,7 @@ class Place:
 
     @property
     def jdbc(self) -> tuple[str, str, str]:
-        """What a JVM connects to Postgres with: url, user, password."""
+        """Returns what a JVM connects to Postgres with: url, user, password."""
         from psycopg2.extensions import parse_dsn  # noqa: PLC0415 - contenders of the JVM alone
 
         known = parse_dsn(self.superuser_dsn)
@@ -39,7 +39,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run: this topic into this table, which is empty; `kind` says what a record does there.
+    """One run: this topic into this table, which is empty. `kind` says what a record does there.
 
     `UNKEYED` appends, too, to a table that has neither columns of origin nor an index. `KEYED_LIMIT` fills the table of
     the appends, key and all, with rows that are COPY's bytes already.
@@ -53,39 +53,39 @@ class Task:
     options: Options = ()
 
     def option(self, name: str) -> str:
-        """What this run is tuned with."""
+        """Returns the value of an option of this run."""
         return dict(self.options)[name]
 
 
 class Session(Protocol):
-    """What a contender does; its process lives from `start` to `end`, and only `run` is measured."""
+    """The actions of a contender. Its process lives from `start` to `end`, and only `run` is measured."""
 
     def start(self, place: Place) -> None:
-        """Starts what is to be warm; raises when it cannot be had here."""
+        """Starts the servers that must be warm. Raises when that is impossible here."""
 
     def prepare(self, task: Task) -> None:
-        """What a person would have done beforehand: definitions, and not the first byte read."""
+        """Does what a user would have done beforehand: definitions, and not the first byte read."""
 
     def run(self, task: Task) -> Mapping[str, float]:
-        """From the trigger until everything is committed; a second call finds nothing new.
+        """Runs from the trigger until everything is committed. A second call finds nothing new.
 
-        Seconds of steps may be told; where `COUNTED` is among them, it alone counts.
+        May return the seconds of steps. If `COUNTED` is among them, it alone counts.
         """
 
     def finish(self) -> None:
-        """What would go on working behind a run is stopped, for others have their turn."""
+        """Stops work that would go on after a run, because others have their turn."""
 
     def end(self) -> None:
-        """Lets go of what was started."""
+        """Ends everything that was started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A name in the table: which session it runs in, what it does, and with what it was tuned.
+    """A name in the table, with its session, its work and its tuning.
 
-    Of `tunings` the fastest is taken before the rounds begin. It makes its table by itself where `makes_table` says so;
-    where it `resumes`, a second run finds nothing new. More than `at_most` records would take too long. Without `has_runs`
-    it is measured for its throughput alone.
+    The fastest of its `tunings` is chosen before the rounds begin. It makes its table by itself if `makes_table` says
+    so. If it `resumes`, a second run finds nothing new. More than `at_most` records would take too long. Without
+    `has_runs` only its throughput is measured.
     """
 
     name: str
@@ -102,12 +102,12 @@ class Contender:
 
 
 def started(place: Place | None) -> Place:
-    """Where a session is; it must have been started."""
+    """Returns the session, which must have been started."""
     if place is None:
         raise RuntimeError("not started")
     return place
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""Who runs: every contender by its name in the table, and the sessions that they run in."""
+"""Lists every contender by its name in the table, and the sessions that they run in."""
 
 from __future__ import annotations
 
@@ -165,7 +165,10 @@ CONTENDERS = (
 
 
 def on_cores(number: int) -> tuple[Contender, ...]:
-    """Those of whom we want to know what more cores bring, in sessions that run so many tasks side by side."""
+    """Returns the contenders that are measured on several numbers of cores.
+
+    Their sessions run so many tasks side by side.
+    """
     return tuple(
         replace(each, session=f"{each.session} local[{number}]") for each in (PER_BATCH, PER_PARTITION, AVAILABLE_NOW)
     )

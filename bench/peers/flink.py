@@ -1,4 +1,7 @@
-"""Flink SQL, Kafka to JDBC: one JVM with a small cluster that stays up, and a bounded INSERT for each run."""
+"""Runs Flink SQL from Kafka to JDBC: one JVM with a small cluster that stays up.
+
+Each run is a bounded INSERT.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ SINK = """CREATE TEMPORARY TABLE {table} ({columns}, placed_at TIMESTAMP(3){writ
 
 @dataclass(slots=True)
 class Flink:
-    """Spoken to from Python by py4j; as many slots as there are partitions, as long as that is no more than twice the cores."""
+    """A session over py4j, with as many slots as there are partitions, at most twice the cores."""
 
     _place: Place | None = None
     _gateway: Any = None
@@ -42,7 +45,7 @@ class Flink:
     _cluster: Any = None
 
     def start(self, place: Place) -> None:
-        """The JVM and its cluster."""
+        """Starts the JVM and its cluster."""
         self._place = place
         options = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in OPENED]
         port, token = launch_gateway(
@@ -79,7 +82,7 @@ class Flink:
         self._set("pipeline.object-reuse", "true")
 
     def prepare(self, task: Task) -> None:
-        """Both tables, as Flink knows them."""
+        """Defines both tables for Flink."""
         place = started(self._place)
         url, user, password = place.jdbc
         facts = {"table": task.table, "topic": task.topic, "bootstrap": place.bootstrap, "columns": COLUMNS}
@@ -91,7 +94,7 @@ class Flink:
         self._set("parallelism.default", str(_slots(task.partitions)))
 
     def run(self, task: Task) -> Mapping[str, float]:
-        """From the statement to the end of its job, as the cluster itself reports it.
+        """Runs the statement until the end of its job, as the cluster itself reports it.
 
         A result's own `await` asks a remote cluster at 0.3, 0.6, 1.3, 2.6 seconds, and every two seconds from there.
         """
@@ -104,10 +107,10 @@ class Flink:
         return {}
 
     def finish(self) -> None:
-        """A bounded job has ended."""
+        """Does nothing, because a bounded job has ended."""
 
     def end(self) -> None:
-        """The JVM ends with the gateway."""
+        """Ends the JVM with the gateway."""
         if self._gateway:
             self._gateway.shutdown()
 
@@ -116,7 +119,7 @@ class Flink:
 
 
 def _reason(result: Any) -> str:
-    """The innermost cause of a failed job."""
+    """Returns the innermost cause of a failed job."""
     thrown = result.getSerializedThrowable()
     lines = (
         thrown.get().getFullStringifiedStackTrace().splitlines() if thrown.isPresent() else ["the job was cancelled"]

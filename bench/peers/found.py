@@ -1,4 +1,4 @@
-"""What was measured, as values and as a file from which the page can be written again."""
+"""Holds the measurements, as values and as a file from which the page can be written again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THROUGHPUT, SIZES, PARTITIONS, COLD, CORES = PARTS = ("throughput", "sizes", "pa
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One measured run. `at` is what the part varies: records, partitions, cores; `cpu` in seconds, `peak` in MiB."""
+    """One measured run. `at` is the varied number: records, partitions, cores. `cpu` is in seconds, `peak` in MiB."""
 
     part: str
     contender: str
@@ -34,7 +34,7 @@ class Run:
 
     @property
     def rate(self) -> float:
-        """Rows per second."""
+        """Returns rows per second."""
         return self.records / self.seconds
 
 
@@ -50,9 +50,10 @@ class WarmUp:
 
 @dataclass(slots=True)
 class Found:
-    """All runs, where they ran, how contenders were warmed and tuned, and who did not run and why.
+    """All runs, the machine, the warm-ups and tunings of contenders, and those that did not run, with the reason.
 
-    `tries` are runs of warm-ups and tunings, which no ratio knows; `took` has each part's minutes, `settings` Postgres's.
+    `tries` are runs of warm-ups and tunings, which no ratio uses. `took` has each part's minutes, `settings`
+    Postgres's.
     """
 
     machine: dict[str, Any] = field(default_factory=dict)
@@ -65,45 +66,45 @@ class Found:
     settings: dict[str, str] = field(default_factory=dict)
 
     def of(self, part: str, contender: str, at: int | None = None) -> list[Run]:
-        """The runs of one contender in the order of their rounds."""
+        """Returns the runs of one contender in the order of their rounds."""
         return [
             run for run in self.runs if run.part == part and run.contender == contender and (at is None or run.at == at)
         ]
 
     def names(self, part: str, *, family: str = "", kind: str = "") -> list[str]:
-        """Who ran, in the order of the first runs."""
+        """Returns the contenders that ran, in the order of their first runs."""
         fitting = (
             run for run in self.runs if run.part == part and family in {"", run.family} and kind in {"", run.kind}
         )
         return list(dict.fromkeys(run.contender for run in fitting))
 
     def seconds(self, part: str, contender: str, at: int | None = None) -> float | None:
-        """The median; None where it did not run."""
+        """Returns the median, or None if it did not run."""
         return median([run.seconds for run in self.of(part, contender, at)])
 
     def rate(self, part: str, contender: str) -> float | None:
-        """Median rows per second."""
+        """Returns the median rows per second."""
         return median([run.rate for run in self.of(part, contender)])
 
     def ratio(self, part: str, one: str, other: str, at: int | None = None) -> float | None:
-        """How many times as fast the one is as the other: the median over the rounds that both ran."""
+        """Returns how many times as fast the first is as the second: the median over the rounds that both ran."""
         theirs = {run.number: run.seconds / max(run.records, 1) for run in self.of(part, other, at)}
         ours = {run.number: run.seconds / max(run.records, 1) for run in self.of(part, one, at)}
         return median([theirs[number] / ours[number] for number in ours if number in theirs])
 
     def best(self, part: str, *, family: str, kind: str, but: Collection[str] = ()) -> str | None:
-        """Returns the contender with the highest median rate, but for those that are left out."""
+        """Returns the contender with the highest median rate, except for those in `but`."""
         names = (name for name in self.names(part, family=family, kind=kind) if name not in but)
         return max(names, key=lambda name: self.rate(part, name) or 0.0, default=None)
 
     def save(self, file: Path) -> None:
-        """As JSON."""
+        """Writes the measurements as JSON."""
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(asdict(self), indent=1))
 
 
 def load(file: Path) -> Found:
-    """What `save` wrote."""
+    """Reads the file that `save` wrote."""
     document = json.loads(file.read_text())
     document["runs"], document["tries"] = ([Run(**run) for run in document.get(name, [])] for name in ("runs", "tries"))
     document["warm_ups"] = [
@@ -113,5 +114,5 @@ def load(file: Path) -> Found:
 
 
 def median(values: list[float]) -> float | None:
-    """None of nothing."""
+    """Returns the median, or None of an empty list."""
     return statistics.median(values) if values else None

@@ -1,4 +1,4 @@
-"""What Lockstep wants to reach, by name, and whether it was reached."""
+"""Lists the goals of Lockstep by name, and if each was reached."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEW, MANY, SMALL = 4, 512, 1_000
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure and its bound; `found` is None where the figure was not measured."""
+    """A figure and its bound. `found` is None if the figure was not measured."""
 
     name: str
     wanted: str
@@ -28,14 +28,14 @@ class Goal:
 
     @property
     def met(self) -> bool | None:
-        """None where nothing was measured."""
+        """Returns True if the goal was reached, or None if nothing was measured."""
         if self.found is None:
             return None
         return self.found >= self.bound if self.at_least else self.found <= self.bound
 
 
 def goals(found: Found) -> list[Goal]:
-    """All of them, in their order."""
+    """Returns all goals, in their order."""
     append = found.best(THROUGHPUT, family=PEER, kind=APPEND) or ""
     upsert = found.best(THROUGHPUT, family=PEER, kind=UPSERT) or ""
     ours, theirs = PER_BATCH.name, AVAILABLE_NOW.name
@@ -88,7 +88,7 @@ def goals(found: Found) -> list[Goal]:
 
 
 def _to_trigger(found: Found, ours: str, theirs: str) -> float | None:
-    """Our whole run against what Spark says that its triggers alone took, without the start of the query."""
+    """Returns the ratio of our whole run to Spark's own time of its triggers, without the start of the query."""
     triggers = {run.number: run.steps.get("trigger", run.seconds) for run in found.of(SIZES, theirs, SMALL)}
     return median(
         [run.seconds / triggers[run.number] for run in found.of(SIZES, ours, SMALL) if triggers.get(run.number)]

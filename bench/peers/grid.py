@@ -23,20 +23,23 @@ AGREEMENT = 0.8
 def step_of(times: Sequence[float]) -> float | None:
     """Returns the step of the grid that the times lie on, in seconds, or None.
 
-    Looks only at times longer than the step, needs 16 of them, and needs them on four points of the grid or more:
-    a contender that takes as long each time lies on one point of any grid.
+    Looks only at times longer than the step, and needs 16 of them on four points of the grid or more. A contender that
+    takes as long each time lies on one point of any grid.
     """
     return next((step for step in STEPS_SECONDS if _lie_on(step, [each for each in times if each >= step])), None)
 
 
 def is_decidable(times: Sequence[float]) -> bool:
-    """Returns whether the times are enough to find a grid of two seconds, if they lie on one."""
+    """Returns True if there are enough times to find a grid of two seconds, if they lie on one."""
     late = [each for each in times if each >= 2.0]  # noqa: PLR2004 - the grid that Flink's own waiting has
     return len(late) >= FEWEST_TIMES and max(late) - min(late) >= 2.0 * (FEWEST_POINTS - 1)
 
 
 def times_by_session(found: Found) -> Mapping[str, list[float]]:
-    """Returns all seconds measured, warm-ups and tuning too, by the session that ran: contenders of one share its wait."""
+    """Returns all seconds measured, warm-ups and tuning too, by session.
+
+    Contenders of one session share its wait.
+    """
     sessions = {contender.name: contender.session for contender in CONTENDERS}
     times = defaultdict(list)
     for run in (*found.tries, *found.runs):

@@ -1,4 +1,4 @@
-"""The peers' jars: resolved by pyspark's Ivy into .lockstep/bench/jars, when the bench is run and not before."""
+"""Resolves the peers' jars with pyspark's Ivy into .lockstep/bench/jars, when the bench runs and not before."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLDER = CHECKOUT / ".lockstep" / "bench" / "jars"
 
 
 def missing(configurations: tuple[str, ...]) -> list[str]:
-    """Resolves what is not there; the configurations that could not be had, each with its log's last line."""
+    """Resolves missing jars. Returns the configurations that failed, each with its log's last line."""
     return [said for each in configurations if (said := _ensured(each))]
 
 

@@ -1,4 +1,4 @@
-"""Kafka Connect, standalone, with Debezium's JDBC sink: one worker that is up, and a connector for each run."""
+"""Runs Kafka Connect, standalone, with Debezium's JDBC sink: one warm worker, and a connector for each run."""
 
 from __future__ import annotations
 
@@ -58,7 +58,10 @@ appender.out.layout.pattern=%d %p %m%n
 
 @dataclass(slots=True)
 class KafkaConnect:
-    """What a sink has written can only be seen in its table, so that is looked at until all of it is there."""
+    """A session that looks at its table until all rows are there.
+
+    A sink's progress shows nowhere else.
+    """
 
     _place: Place | None = None
     _process: subprocess.Popen[bytes] | None = None
@@ -67,7 +70,7 @@ class KafkaConnect:
     _connector: str = ""
 
     def start(self, place: Place) -> None:
-        """The worker, answering."""
+        """Starts the worker, and waits for its answer."""
         self._place, self._port = place, ports.choose(place.home)
         folder = place.home / "connect"
         folder.mkdir()
@@ -97,12 +100,12 @@ class KafkaConnect:
         raise TimeoutError(f"Kafka Connect did not answer within {SECONDS_TO_START} s")
 
     def prepare(self, task: Task) -> None:
-        """What is to be waited for is looked up."""
+        """Looks up the number of rows to wait for."""
         table = f"{task.topic}_newest" if task.kind == UPSERT else task.topic
         self._awaited = self._summed(f'produced."{table}"')
 
     def run(self, task: Task) -> Mapping[str, float]:
-        """Until the table holds everything; what counts begins when all tasks of the connector are up."""
+        """Waits until the table holds everything. The time counts from when all tasks of the connector are up."""
         self._called("POST", "/connectors", {"name": task.table, "config": self._sink(task)})
         self._connector = task.table
         while {each["state"] for each in self._tasks()} != {"RUNNING"}:
@@ -125,13 +128,13 @@ class KafkaConnect:
         raise TimeoutError(f"{table} did not hold all within {SECONDS_TO_END} s")
 
     def finish(self) -> None:
-        """A connector that stays would go on looking for records while others have their turn."""
+        """Removes the connector, which would otherwise look for records while others have their turn."""
         if self._connector:
             self._called("DELETE", f"/connectors/{self._connector}")
             self._connector = ""
 
     def end(self) -> None:
-        """The worker is of no use any more."""
+        """Ends the worker."""
         if self._process:
             self._process.kill()
 

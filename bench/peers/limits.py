@@ -1,4 +1,4 @@
-"""What nobody can beat on this machine: rows that are COPY's bytes already, and records that nobody looks at."""
+"""Measures the limits of this machine: rows that are COPY's bytes already, and records that are read and dropped."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class BareCopy:
-    """The produced rows, made to bytes beforehand, by one connection or several, each one transaction."""
+    """The produced rows, made to bytes beforehand. One connection or several copy them, each in one transaction."""
 
     _place: Place | None = None
     _bytes: dict[str, list[bytes]] = field(default_factory=dict)
 
     def start(self, place: Place) -> None:
-        """Nothing is to be warm."""
+        """Does nothing, because nothing must be warm."""
         self._place = place
 
     def prepare(self, task: Task) -> None:
-        """As many parts as connections, in the form that COPY takes."""
+        """Makes as many parts as connections, in the form that COPY takes."""
         number = int(task.option("connections"))
         self._bytes = {task.table: [self._part(task, each, number) for each in range(number)]}
 
     def run(self, task: Task) -> Mapping[str, float]:
-        """All parts side by side."""
+        """Copies all parts side by side."""
         with ThreadPoolExecutor(len(self._bytes[task.table])) as threads:
             list(threads.map(lambda part: self._copied(task, part), self._bytes[task.table]))
         return {}
 
     def finish(self) -> None:
-        """Nothing goes on."""
+        """Does nothing, because nothing goes on."""
 
     def end(self) -> None:
-        """Nothing was started."""
+        """Does nothing, because nothing was started."""
 
     def _part(self, task: Task, which: int, number: int) -> bytes:
         names = ", ".join((*NAMES, f"part as {ORIGIN[0]}", f"seq / {task.partitions} as {ORIGIN[1]}"))
@@ -80,19 +80,19 @@ TUNED = {
 
 @dataclass(slots=True)
 class BareConsume:
-    """librdkafka from the first record to the last, from Python, by thousands."""
+    """A reader in Python with librdkafka, from the first record to the last, by thousands."""
 
     _bootstrap: str = ""
 
     def start(self, place: Place) -> None:
-        """Nothing is to be warm."""
+        """Does nothing, because nothing must be warm."""
         self._bootstrap = place.bootstrap
 
     def prepare(self, task: Task) -> None:
-        """Nothing is to be made."""
+        """Does nothing, because no table is needed."""
 
     def run(self, task: Task) -> Mapping[str, float]:
-        """Counts, and refuses to have seen another number."""
+        """Counts the records. Raises if their number is wrong."""
         options = {"bootstrap.servers": self._bootstrap, "group.id": "bench", "auto.offset.reset": "error"}
         consumer = Consumer(options | TUNED)
         consumer.assign([TopicPartition(task.topic, p, 0) for p in range(task.partitions)])
@@ -109,14 +109,14 @@ class BareConsume:
         return {}
 
     def finish(self) -> None:
-        """Nothing goes on."""
+        """Does nothing, because nothing goes on."""
 
     def end(self) -> None:
-        """Nothing was started."""
+        """Does nothing, because nothing was started."""
 
 
 def is_end(error: KafkaError | None) -> bool:
-    """Whether this is a partition's end; raises what is an error."""
+    """Returns True if this is a partition's end. Raises any error."""
     if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own name
         raise KafkaException(error)
     return error is not None

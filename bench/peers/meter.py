@@ -1,4 +1,4 @@
-"""What a contender uses while it runs: CPU time and memory of its processes and of Postgres, the broker's left out."""
+"""Measures CPU time and memory of a contender's processes and of Postgres, without the broker's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEBIBYTE = 1 << 20
 
 @dataclass(slots=True)
 class Meter:
-    """Begins with the block and ends with it; `cpu` in seconds, `peak` in MiB."""
+    """A measurement that begins and ends with the block. `cpu` is in seconds, `peak` in MiB."""
 
     roots: tuple[int, ...]
     postmaster: int
@@ -43,7 +43,10 @@ class Meter:
                 return
 
     def _used(self) -> float:
-        """With the time of children that have ended, as their parents know it: so children are asked first."""
+        """Returns the CPU time, with that of ended children as their parents know it.
+
+        So it reads children first.
+        """
         used = 0.0
         for each in reversed(self._family()):
             with suppress(psutil.NoSuchProcess):
@@ -51,7 +54,7 @@ class Meter:
         return used
 
     def _held(self) -> float:
-        """What is each process's own: Postgres shares its buffers among all."""
+        """Returns the memory that each process has for itself, because Postgres shares its buffers among all."""
         held = 0
         for each in self._family():
             with suppress(psutil.NoSuchProcess):

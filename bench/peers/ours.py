@@ -1,4 +1,4 @@
-"""Lockstep: by a warm session of its own, or by a Spark Connect server."""
+"""Runs Lockstep in a separate warm session, or on a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ P = Pipeline("{name}", "{topic}", Json("{schema}"), {target}, limits=Limits(reco
 
 @dataclass(slots=True)
 class Ours:
-    """The five steps of a run, in one process; Spark is this process's own, unless it is a server's."""
+    """The five steps of a run, in one process. Spark runs in this process, unless it is a server's."""
 
     by_server: bool = False
     master: str = "local[*]"
@@ -43,7 +43,7 @@ class Ours:
     _loaded: dict[str, PipelineFolder] = field(default_factory=dict)
 
     def start(self, place: Place) -> None:
-        """The session, or the server that `lockstep dev up --spark-connect` starts."""
+        """Starts the session, or the server that `lockstep dev up --spark-connect` starts."""
         self._place = place
         settled(place)
         os.environ["SPARK_MASTER"] = self.master
@@ -55,21 +55,21 @@ class Ours:
         session()
 
     def prepare(self, task: Task) -> None:
-        """The pipeline's folder and its table."""
+        """Makes the pipeline's folder and its table."""
         self._loaded[task.table] = defined(self._at, task)
 
     def run(self, task: Task) -> Mapping[str, float]:
-        """From plan to announce."""
+        """Runs from plan to announce."""
         loaded = self._loaded[task.table]
         with closing(Surroundings(self._at.dsn, Broker(self._at.bootstrap))) as at:
             report = run(at, engine_for(loaded, at), loaded, Caller("bench"))
         return report.seconds
 
     def finish(self) -> None:
-        """Nothing goes on."""
+        """Does nothing, because nothing goes on."""
 
     def end(self) -> None:
-        """A server is not a child."""
+        """Ends the server, which is not a child."""
         if self._server:
             spark_connect.stop(self._server)
 
@@ -79,13 +79,13 @@ class Ours:
 
 
 def settled(place: Place) -> None:
-    """The environment that leads Lockstep to this place."""
+    """Sets the environment that leads Lockstep to this place."""
     os.environ["LOCKSTEP_PIPELINES"] = str(_folder(place))
     os.environ["LOCKSTEP_JARS"] = str(jars.folder())
 
 
 def defined(place: Place, task: Task, limit: int = 100_000_000) -> PipelineFolder:
-    """A pipeline of the table's name, with batches of at most so many records, and its table."""
+    """Defines a pipeline of the table's name, with batches of at most so many records, and makes its table."""
     upsert, name = task.kind == UPSERT, task.table
     facts = {
         "name": name,

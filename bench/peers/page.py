@@ -1,4 +1,4 @@
-"""The page and the picture, written from what was measured and from nothing else."""
+"""Writes the page and the picture from the measurements alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WIDTH, LEFT, BAR, GAP, TITLE = 760, 290, 18, 6, 34
 
 
 def page(found: Found) -> str:
-    """docs/performance.md."""
+    """Returns docs/performance.md."""
     return _rendered(
         "performance.md.jinja",
         found=found,
@@ -55,7 +55,7 @@ def page(found: Found) -> str:
 
 
 def picture(found: Found) -> str:
-    """docs/images/performance.svg: rows per second as bars, light and dark."""
+    """Returns docs/images/performance.svg: rows per second as bars, light and dark."""
     groups = tables.bars(found)
     most = max((rate for _, bars in groups for _, _, rate in bars), default=1.0)
     drawn: list[dict[str, Any]] = []
@@ -82,13 +82,13 @@ def picture(found: Found) -> str:
 
 
 def write(found: Found, page_file: Path, picture_file: Path) -> None:
-    """Both."""
+    """Writes both."""
     page_file.write_text(page(found))
     picture_file.write_text(picture(found))
 
 
 def _best(found: Found, kind: str, *ours: Contender) -> list[dict[str, Any]]:
-    """The best peer of all and the best product, each with the ratios of ours to it; the same one only once."""
+    """Returns the best peer of all and the best product, each with our ratios to it. The same one appears only once."""
     hand_written = {each.name for each in CONTENDERS if each.session in HAND_WRITTEN}
     names = [
         found.best(THROUGHPUT, family=PEER, kind=kind),
@@ -107,7 +107,7 @@ def _best(found: Found, kind: str, *ours: Contender) -> list[dict[str, Any]]:
 
 
 def _bare_table(found: Found) -> dict[str, str]:
-    """Who is the fastest into a bare table, and how many times as fast ours are; empty where nobody was measured."""
+    """Returns the fastest peer into a bare table, with our ratios to it. Empty if none was measured."""
     name = found.best(THROUGHPUT, family=PEER, kind=UNKEYED)
     if name is None:
         return {}

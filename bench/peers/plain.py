@@ -1,4 +1,4 @@
-"""The plain way of an Airflow task: consume, json.loads, execute_values, commit the rows, then the offsets."""
+"""Runs the plain way of an Airflow task: consume, json.loads, execute_values, commit the rows, then the offsets."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ AT_ONCE, PAGE = 10_000, 1_000
 
 @dataclass(slots=True)
 class Plain:
-    """A consumer group that reads on until every partition has come to its end."""
+    """A consumer group that reads until every partition has come to its end."""
 
     _place: Place | None = None
 
     def start(self, place: Place) -> None:
-        """Python is warm enough."""
+        """Does nothing, because Python is warm enough."""
         self._place = place
 
     def prepare(self, task: Task) -> None:
-        """Nothing is to be made."""
+        """Does nothing, because no table is needed."""
 
     def run(self, task: Task) -> Mapping[str, float]:
-        """Rows are committed by ten thousands, and each time the group's offsets behind them."""
+        """Commits rows by ten thousands, and each time the group's offsets after them."""
         place = started(self._place)
         options = {"bootstrap.servers": place.bootstrap, "group.id": task.table, "auto.offset.reset": "earliest"}
         consumer = Consumer(options | TUNED)
@@ -61,7 +61,7 @@ class Plain:
         return {}
 
     def finish(self) -> None:
-        """Nothing goes on."""
+        """Does nothing, because nothing goes on."""
 
     def end(self) -> None:
-        """Nothing was started."""
+        """Does nothing, because nothing was started."""

@@ -1,4 +1,7 @@
-"""The peer that an engineer writes: a fast JSON reader and COPY, rows and offsets in one transaction, by several processes."""
+"""Runs the peer that an engineer writes: a fast JSON reader and COPY, by several processes.
+
+Rows and offsets are committed in one transaction.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ class PythonCopy:
     _started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start(self, place: Place) -> None:
-        """All processes."""
+        """Starts all processes."""
         self._place = place
         environ = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
         self._started = [
@@ -52,12 +55,12 @@ class PythonCopy:
             _answer(process)
 
     def prepare(self, task: Task) -> None:
-        """The table of offsets, at the beginning of each partition."""
+        """Makes the table of offsets, at the beginning of each partition."""
         with closing(psycopg2.connect(started(self._place).superuser_dsn)) as conn, conn, conn.cursor() as cur:
             cur.execute(OFFSETS.format(table=task.table, partitions=task.partitions))
 
     def run(self, task: Task) -> Mapping[str, float]:
-        """All shares side by side, until the last is committed."""
+        """Runs all shares side by side, until the last is committed."""
         asked = self._started[: task.partitions]
         for which, process in enumerate(asked):
             _pipe(process.stdin).write(json.dumps(asdict(self._share(task, which))) + "\n")
@@ -67,10 +70,10 @@ class PythonCopy:
         return {}
 
     def finish(self) -> None:
-        """Nothing goes on."""
+        """Does nothing, because nothing goes on."""
 
     def end(self) -> None:
-        """The processes end with their input."""
+        """Ends the processes by closing their input."""
         for process in self._started:
             _pipe(process.stdin).close()
             process.wait(10)
@@ -89,7 +92,7 @@ class PythonCopy:
 
 
 def _answer(process: subprocess.Popen[str]) -> int:
-    """The rows that a process has written; raises what it could not do."""
+    """Returns the number of rows that a process has written. Raises its error."""
     answer = json.loads(_pipe(process.stdout).readline() or '{"error": "the process has ended"}')
     if "error" in answer:
         raise ValueError(answer["error"])
@@ -97,7 +100,7 @@ def _answer(process: subprocess.Popen[str]) -> int:
 
 
 def _pipe(pipe: IO[str] | None) -> IO[str]:
-    """A pipe that was asked for when the process was started."""
+    """Returns a pipe that was requested when the process was started."""
     if pipe is None:
         raise RuntimeError("not started")
     return pipe

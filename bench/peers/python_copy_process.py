@@ -1,6 +1,7 @@
-"""One process of the Python peer that copies: reads its partitions to their ends, and writes rows and offsets together.
+"""Runs one process of the Python peer that copies.
 
-Takes a share as a line of JSON on standard input, and answers with a line: how many rows it has written.
+It reads its partitions to their ends, and writes rows and offsets together. It takes a share as a line of JSON on
+standard input. It answers with a line: the number of rows that it has written.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ DECODE = msgspec.json.Decoder(Order).decode
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The partitions of one process, from where to where; a transaction takes `rows` rows, rounded up to a read."""
+    """The partitions of one process, with their first and last offsets.
+
+    A transaction takes `rows` rows, rounded up to a read.
+    """
 
     bootstrap: str
     dsn: str
@@ -67,7 +71,7 @@ class Share:
 
 @dataclass(slots=True)
 class Transaction:
-    """Lines that wait for the commit, the newest of each key where keys replace, and the offsets behind them."""
+    """Lines that wait for the commit, the newest of each key where keys replace, and the offsets after them."""
 
     share: Share
     lines: dict[str, str] = field(default_factory=dict)
@@ -75,7 +79,7 @@ class Transaction:
     rows: int = 0
 
     def take(self, messages: Iterable[Message], cur: Any) -> None:
-        """Turns records into COPY's lines; appends are sent at once, upserts wait for the newest of their key."""
+        """Turns records into COPY's lines. Sends appends at once, and keeps upserts for the newest of their key."""
         lines = []
         for message in messages:
             partition, offset = message.partition(), message.offset()
@@ -91,7 +95,7 @@ class Transaction:
             copied(cur, f"public.{self.share.table}", lines)
 
     def bring(self, cur: Any, positions: Mapping[int, int]) -> None:
-        """Replaces by key what is to be replaced, and moves the offsets; refuses to move one that another has moved."""
+        """Replaces rows by key, and moves the offsets. Refuses to move one that another has moved."""
         if self.lines:
             copied(cur, f"{self.share.table}_copied", self.lines.values())
             cur.execute(BROUGHT.format(table=self.share.table))
@@ -102,12 +106,12 @@ class Transaction:
 
 
 def copied(cur: Any, table: str, lines: Iterable[str]) -> None:
-    """One COPY of lines that are ready."""
+    """Runs one COPY of lines that are ready."""
     cur.copy_expert(COPY.format(table=table), io.StringIO("".join(lines)), BUFFER_BYTES)
 
 
 def line_of(order: Order, partition: int, offset: int) -> str:
-    """A line of COPY's text format, with the record's origin."""
+    """Returns a line of COPY's text format, with the record's origin."""
     return (
         f"{escaped(order.id)}\t{order.seq}\t{order.part}\t{escaped(order.customer)}\t{order.amount}\t{order.quantity}\t"
         f"{order.paid}\t{escaped(order.placed_at)}\t{partition}\t{offset}\n"
@@ -115,12 +119,12 @@ def line_of(order: Order, partition: int, offset: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as COPY reads it back; most has nothing to escape."""
+    """Returns text as COPY reads it back. Most texts have nothing to escape."""
     return text.translate(ESCAPES) if not text.isprintable() or "\\" in text else text
 
 
 def work(share: Share) -> int:
-    """Reads from the offsets that are committed to each partition's end; returns the number of records."""
+    """Reads from the committed offsets to each partition's end. Returns the number of records."""
     written = 0
     consumer = Consumer(
         {"bootstrap.servers": share.bootstrap, "group.id": share.table, "auto.offset.reset": "error"} | TUNED
@@ -146,7 +150,7 @@ def work(share: Share) -> int:
 
 
 def _read(consumer: Consumer, left: set[int]) -> list[Message]:
-    """Some records; takes partitions that have come to their end out of `left`."""
+    """Returns some records. Removes partitions that have come to their end from `left`."""
     messages = consumer.consume(AT_ONCE, SECONDS_TO_WAIT)
     ends = [message for message in messages if is_end(message.error())]
     left -= {message.partition() for message in ends}
@@ -154,7 +158,7 @@ def _read(consumer: Consumer, left: set[int]) -> list[Message]:
 
 
 def main() -> None:
-    """Says that it is up, and answers until standard input is closed."""
+    """Prints that it is up, and answers until standard input is closed."""
     print(json.dumps({"rows": 0}), flush=True)
     for line in sys.stdin:
         known = json.loads(line)

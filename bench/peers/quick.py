@@ -1,4 +1,4 @@
-"""A few ratios at a size that CI can pay for, beside those that were recorded when the whole bench last ran."""
+"""Measures a few ratios at a size that CI can afford, beside those of the last whole bench."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHARE = 0.5  # a ratio may fall to this share of what was recorded: machines dif
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times as good as what it is held against: higher is better."""
+    """A figure as a multiple of its comparison. Higher is better."""
 
     name: str
     found: float
@@ -41,12 +41,12 @@ class Ratio:
 
     @property
     def fell(self) -> bool:
-        """Whether it is under the share of what was recorded."""
+        """Returns True if it is under the share of the recorded ratio."""
         return self.recorded is not None and self.found < SHARE * self.recorded
 
 
 def measure(turns: Ring, records: int = RECORDS, rounds: int = 3) -> dict[str, float]:
-    """The ratios, by name."""
+    """Returns the ratios, by name."""
     ours = (PER_BATCH, PER_PARTITION, OUR_UPSERT)
     theirs = tuple(map(_tuned, (AVAILABLE_NOW, AVAILABLE_NOW_UPSERT)))
     copying = PYTHON_COPY[ALL_CORES]
@@ -76,17 +76,17 @@ def _ratios(found: Found) -> dict[str, float]:
 
 
 def compared(ratios: dict[str, float], file: Path) -> list[Ratio]:
-    """Each with what was recorded for it, if anything was."""
+    """Returns each ratio with its recorded one, if there is one."""
     recorded = json.loads(file.read_text())["ratios"] if file.exists() else {}
     return [Ratio(name, ratio, recorded.get(name)) for name, ratio in ratios.items()]
 
 
 def record(ratios: dict[str, float], machine: dict[str, object], file: Path) -> None:
-    """What the next quick bench is held against."""
+    """Records the ratios for the comparison of the next quick bench."""
     document = {"machine": machine, "ratios": {name: round(ratio, 3) for name, ratio in ratios.items()}}
     file.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def _tuned(contender: Contender) -> Contender:
-    """With the tuning that was the fastest as a rule, instead of looking for it."""
+    """Returns the contender with its usually fastest tuning, instead of looking for it."""
     return replace(contender, tunings=(contender.tunings[-1],))

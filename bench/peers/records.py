@@ -1,4 +1,4 @@
-"""The records that everybody reads, the table that everybody fills, and what came of it, row by row."""
+"""Makes the common records and the common table, and compares the results row by row."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ select coalesce(sum(1) filter (where there is null), 0)::bigint,
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A table against what was produced: rows that are not there as they should be, and rows that should not be there."""
+    """A table against the produced records: rows that are missing or wrong, and rows that should not exist."""
 
     lost: int
     doubled: int
 
 
 def produce(place: Place, topic: str, records: int, partitions: int) -> None:
-    """A topic with so many records, and beside it in the database what a table must hold that has taken them."""
+    """Makes a topic with so many records, and beside it in the database the expected contents of a table."""
     fill(place, topic, records, partitions)
     expect(place, topic, records, partitions)
 
 
 def fill(place: Place, topic: str, records: int, partitions: int) -> None:
-    """The topic alone."""
+    """Makes the topic alone."""
     admin = AdminClient({"bootstrap.servers": place.bootstrap})
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
     options = {"bootstrap.servers": place.bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 10_000_000}
@@ -85,14 +85,14 @@ def fill(place: Place, topic: str, records: int, partitions: int) -> None:
 
 
 def expect(place: Place, topic: str, records: int, partitions: int) -> None:
-    """What the tables are compared with; it is made in the database, by other code than the records."""
+    """Makes the expected contents of the tables. The database computes them, by other code than the records'."""
     with closing(psycopg2.connect(place.superuser_dsn)) as conn, conn, conn.cursor() as cur:
         cur.execute("create schema if not exists produced")
         cur.execute(PRODUCED.format(topic=topic, records=records, partitions=partitions))
 
 
 def record(seq: int, partitions: int) -> tuple[str, str]:
-    """Key and value of the record with this number; it lies in partition `seq % partitions`."""
+    """Returns key and value of the record with this number. It lies in partition `seq % partitions`."""
     part, i = seq % partitions, seq // partitions
     number = i // 20 * 10 * partitions + part if i % 10 == 9 else seq  # noqa: PLR2004 - every tenth
     cents, second = seq * 37 % 1_000_000, seq % 86_400
@@ -102,14 +102,14 @@ def record(seq: int, partitions: int) -> tuple[str, str]:
 
 
 def make_table(place: Place, task: Task) -> None:
-    """An empty table: as Lockstep's, or bare."""
+    """Makes an empty table: as Lockstep's, or bare."""
     as_ours = f"{target(task)}; {PEERS_DEFAULTS.format(table=task.table)}"
     bare = f"create table public.{task.table} ({DDL})"
     _execute(place, as_ours if task.kind in {APPEND, KEYED_LIMIT, UPSERT} else bare)
 
 
 def target(task: Task) -> str:
-    """The statement that makes Lockstep's table."""
+    """Returns the statement that makes Lockstep's table."""
     key, cut = "id" if task.kind == UPSERT else "_stream, _offset, _ordinal", ""
     if BY_BATCH in task.options:
         key, cut = f"{key}, _batch", " partition by list (_batch)"
@@ -124,12 +124,15 @@ def drop_table(place: Place, task: Task) -> None:
 
 
 def settle(place: Place) -> None:
-    """Nobody pays for what others have left in memory."""
+    """Runs a checkpoint, so that no contender pays for the dirty pages of another."""
     _execute(place, "checkpoint")
 
 
 def compare(place: Place, task: Task) -> Comparison:
-    """The table against what was produced, whole rows: one with another value is both lost and too many."""
+    """Compares the table with the produced records, whole rows.
+
+    A row with another value counts as both lost and too many.
+    """
     expected = f"{task.topic}_newest" if task.kind == UPSERT else task.topic
     with closing(psycopg2.connect(place.superuser_dsn)) as conn, conn, conn.cursor() as cur:
         cur.execute("set local work_mem = '512MB'")  # the groups stay in memory

@@ -1,4 +1,4 @@
-"""Turns: every contender once in each round, on the same topic, so that drift of the machine hits all of them."""
+"""Runs every contender once in each round, on the same topic, so that drift of the machine hits all of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ WARM = 0.05  # two runs that differ by less show a JVM that compiles no more
 
 @dataclass(slots=True)
 class Ring:
-    """The contenders' sessions, started when first needed and ended with the block; who fails is out, and said."""
+    """The contenders' sessions, started when first needed and ended with the block.
+
+    A contender that fails is out, and reported.
+    """
 
     place: Place
     found: Found
@@ -36,7 +39,7 @@ class Ring:
     _tables: int = 0
 
     def topic(self, number: int, partitions: int) -> str:
-        """A topic of so many records, produced when first asked for."""
+        """Returns a topic of so many records, produced when first requested."""
         name = f"bench_{number}_{partitions}"
         if name not in self._topics:
             say(f"producing {number:,} records into {partitions} partitions")
@@ -47,9 +50,9 @@ class Ring:
     def warm(
         self, contenders: Iterable[Contender], number: int, partitions: int, most: int = MOST_WARM_UPS, *, at: int
     ) -> None:
-        """Runs each at this size until two runs in a row differ by less than 5 %; without a JVM, once.
+        """Runs each at this size until two runs in a row differ by less than 5 %, or once without a JVM.
 
-        Lockstep stops after two runs: more could only make it faster.
+        Lockstep stops after two runs, because more could only make it faster.
         """
         topic = self.topic(number, partitions)
         for contender in contenders:
@@ -65,7 +68,7 @@ class Ring:
                 self.found.warm_ups.append(WarmUp(contender.name, at, tuple(seconds), is_steady(seconds)))
 
     def tune(self, contenders: Iterable[Contender], number: int, partitions: int) -> None:
-        """Finds out with what each peer is fastest: each of its tunings twice, forth and back."""
+        """Finds each peer's fastest tuning: tries each of its tunings twice, forth and back."""
         topic = self.topic(number, partitions)
         for contender in contenders:
             seconds: dict[Options, list[float]] = {}
@@ -82,14 +85,14 @@ class Ring:
     def rounds(
         self, part: str, contenders: Iterable[Contender], number: int, partitions: int, rounds: int, *, at: int
     ) -> None:
-        """So many rounds, each in the other order than the one before."""
+        """Runs so many rounds, each in the opposite order of the one before."""
         topic, order = self.topic(number, partitions), list(contenders)
         for turn in range(1, rounds + 1):
             for contender in order if turn % 2 else reversed(order):
                 self.found.runs += self._turn(part, contender, topic, number, partitions, turn, at)
 
     def end(self, session: str = "") -> None:
-        """Of one session, or of all."""
+        """Ends one session, or all."""
         for name in [session] if session else list(self._workers):
             if worker := self._workers.pop(name, None):
                 worker.end()
@@ -152,7 +155,7 @@ def ring(place: Place, found: Found) -> Iterator[Ring]:
 
 
 def is_steady(seconds: Sequence[float]) -> bool:
-    """Returns whether the last two runs differ by less than 5 % of the longer one."""
+    """Returns True if the last two runs differ by less than 5 % of the longer one."""
     *_, before, last = (0.0, 0.0, *seconds)
     return len(seconds) > 1 and abs(before - last) < WARM * max(before, last)
 

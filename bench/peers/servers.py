@@ -1,4 +1,4 @@
-"""A broker and a database for the bench alone, gone behind the block."""
+"""Runs a broker and a database for the bench alone, which are gone after the block."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def servers() -> Iterator[Place]:
-    """Postgres with an empty ledger, and Kafka, with the settings of the embedded stack, the same for all sessions."""
+    """Yields Postgres with an empty ledger, and Kafka, with the embedded stack's settings.
+
+    The settings are the same for all sessions.
+    """
     signal.signal(signal.SIGTERM, _ended)
     home = Path(tempfile.mkdtemp(prefix="lockstep-bench-"))
     try:
@@ -48,7 +51,7 @@ def servers() -> Iterator[Place]:
 
 
 def machine(place: Place) -> dict[str, Any]:
-    """Where and when it ran, on what."""
+    """Describes the machine, the place and the time."""
     with closing(psycopg2.connect(place.dsn)) as conn, conn.cursor() as cur:
         cur.execute("show server_version")
         (database,) = cur.fetchone() or ("",)
@@ -68,5 +71,5 @@ def machine(place: Place) -> dict[str, Any]:
 
 
 def _ended(*_: object) -> None:
-    """Who is told to end takes the servers with him."""
+    """Exits when the process is told to end, which also stops the servers."""
     sys.exit(1)

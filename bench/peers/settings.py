@@ -1,4 +1,4 @@
-"""Postgres's settings: the same for all sessions, whoever logs in, and named on the page."""
+"""Sets Postgres's settings: the same for all sessions, whatever their login, and named on the page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SHARED = {"jit": "off"}  # Lockstep's sessions switch it off for themselves
 
 
 def share(superuser_dsn: str) -> None:
-    """Gives all later sessions of this database what Lockstep's sessions set for themselves."""
+    """Gives all later sessions of this database the settings of Lockstep's sessions."""
     with closing(psycopg2.connect(superuser_dsn)) as conn, conn, conn.cursor() as cur:
         for name, value in SHARED.items():
             database = sql.Identifier(conn.info.dbname)
@@ -47,7 +47,7 @@ def share(superuser_dsn: str) -> None:
 
 
 def settings(place: Place) -> dict[str, str]:
-    """Returns the settings by name; refuses when Lockstep's sessions have others than the peers' sessions."""
+    """Returns the settings by name. Refuses to run if Lockstep's sessions have others than the peers' sessions."""
     with closing(connect(place.dsn)) as ours, closing(psycopg2.connect(place.superuser_dsn)) as theirs:
         found, others = _shown(ours), _shown(theirs)
     if odd := [f"{name} is {found[name]} and {others[name]}" for name in NAMES if found[name] != others[name]]:

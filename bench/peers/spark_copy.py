@@ -1,4 +1,4 @@
-"""COPY from Spark's tasks: lines made by Spark, sent by Python workers of `foreachPartition`."""
+"""Copies from Spark's tasks: Spark makes the lines, and Python workers of `foreachPartition` send them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ LINES_AT_ONCE, BUFFER_BYTES = 10_000, 1 << 18
 
 
 def copy(frame: DataFrame, dsn: str, into: str, tasks: int) -> None:
-    """Appends the frame to a table by so many tasks, each a transaction: a task that is tried again doubles nothing."""
+    """Appends the frame to a table by so many tasks.
+
+    Each task is a transaction, so that one that is tried again doubles nothing.
+    """
     statement = f"copy {into} ({', '.join(frame.columns)}) from stdin (format csv)"
     lines = frame.select(F.to_csv(F.struct(*frame.columns), AS_POSTGRES).alias("line")).coalesce(tasks)
 

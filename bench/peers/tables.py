@@ -1,4 +1,4 @@
-"""The tables of the page, as rows of text, from what was measured."""
+"""Makes the tables of the page, as rows of text, from the measurements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROMISES = {contender.name: contender.promise for contender in CONTENDERS}
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Heads and rows; figures stand to the right."""
+    """Heads and rows. Figures are aligned to the right."""
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -34,9 +34,10 @@ class Table:
 
 
 def throughput(found: Found, kind: str, *beside: str) -> Table:
-    """Rows per second, and as ratios; a record's CPU time, and the rows lost and doubled in all rounds.
+    """Returns rows per second, also as ratios, a record's CPU time, and the rows lost and doubled in all rounds.
 
-    The best peer is of this kind; kinds beside it are shown only. COPY fills a bare table, and the table of the appends.
+    The best peer is of this kind. Kinds beside it are only shown. COPY fills a bare table, and the table of the
+    appends.
     """
     peer = found.best(THROUGHPUT, family=PEER, kind=kind)
     keyed = found.best(THROUGHPUT, family=BARE, kind=KEYED_LIMIT)
@@ -58,14 +59,17 @@ def throughput(found: Found, kind: str, *beside: str) -> Table:
 
 
 def limits(found: Found) -> Table:
-    """The limits of this machine: COPY of ready bytes, and readers that drop what they read."""
+    """Returns the limits of this machine: COPY of ready bytes, and readers that drop what they read."""
     names = [name for kind in (LIMIT, KEYED_LIMIT) for name in found.names(THROUGHPUT, family=BARE, kind=kind)]
     rows = [(name, figure(found.rate(THROUGHPUT, name), ",.0f")) for name in _by_rate(found, names)]
     return Table(("", "rows/s"), tuple(rows))
 
 
 def seconds(found: Found, part: str, head: Callable[[int], str]) -> Table:
-    """Median seconds of a run, by what the part varies; a size that only the throughput has is taken from there."""
+    """Returns the median seconds of a run, by the varied number.
+
+    Takes a size that only the throughput has from there.
+    """
     steps = {run.at: part for run in found.runs if run.part == part}
     if part == SIZES and steps:
         steps = {run.at: THROUGHPUT for run in found.runs if run.part == THROUGHPUT} | steps
@@ -77,7 +81,7 @@ def seconds(found: Found, part: str, head: Callable[[int], str]) -> Table:
 
 
 def cold(found: Found, part: str) -> Table:
-    """Runs that start a JVM."""
+    """Returns the runs that start a JVM."""
     rows = [
         (
             name,
@@ -90,9 +94,10 @@ def cold(found: Found, part: str) -> Table:
 
 
 def cores(found: Found) -> Table:
-    """Rows per second by tasks side by side, and what the model says of more: time = fixed + shared / cores.
+    """Returns rows per second by tasks side by side, and the model's figures for more.
 
-    All cores of the machine are those of the throughput, where they were not measured again.
+    The model is time = fixed + shared / cores. If all cores of the machine were not measured again, their figures are
+    those of the throughput.
     """
     parts = {run.at: CORES for run in found.runs if run.part == CORES}
     if parts and found.names(THROUGHPUT):
@@ -115,7 +120,7 @@ def cores(found: Found) -> Table:
 
 
 def model(few_rate: float, few: int, many_rate: float, many: int, cores: int) -> float | None:
-    """The rate on so many cores, through the two that were measured; None where they leave nothing to go by."""
+    """Returns the rate on so many cores, by the two measured ones, or None if they allow no model."""
     if few == many or many_rate <= few_rate:
         return None
     shared = (1 / few_rate - 1 / many_rate) / (1 / few - 1 / many)
@@ -124,12 +129,12 @@ def model(few_rate: float, few: int, many_rate: float, many: int, cores: int) ->
 
 
 def figure(value: float | None, form: str) -> str:
-    """A dash where nothing was measured."""
+    """Formats a figure, or a dash if nothing was measured."""
     return NOTHING if value is None else format(value, form)
 
 
 def bars(found: Found) -> list[tuple[str, list[tuple[str, str, float]]]]:
-    """Groups of (name, family, rows per second), the fastest first."""
+    """Returns groups of (name, family, rows per second), the fastest first."""
     groups = []
     for title, kinds in (("append", (APPEND, UNKEYED)), ("upsert by primary key", (UPSERT,))):
         names = [name for kind in kinds for name in found.names(THROUGHPUT, kind=kind)]

@@ -1,4 +1,4 @@
-"""How far it is, for whoever waits."""
+"""Reports the progress to a person who waits."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import sys
 
 
 def say(line: str) -> None:
-    """One line on standard error; standard output is for what was found."""
+    """Prints one line on standard error. Standard output is for the results."""
     sys.stderr.write(f"{line}\n")

@@ -1,4 +1,4 @@
-"""A session in a process of its own: what it uses can be told from what others use, and it can be ended."""
+"""Runs a session in a separate process, so that its use can be told from others', and it can be ended."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ PATIENCE = 600.0
 
 
 class Failed(Exception):  # noqa: N818 - a contender that failed is a result
-    """The session could not do what it was asked; the message is one line."""
+    """The failure of a session at its work. The message is one line."""
 
 
 class Worker:
-    """A session, started, asked and ended from outside."""
+    """A session, started, called and ended from outside."""
 
     def __init__(self, name: str, make: Callable[[], Session], place: Place) -> None:
         self._place = place
@@ -42,26 +42,26 @@ class Worker:
         self._family: list[psutil.Process] = []
 
     def start(self) -> None:
-        """Warm from here on; raises `Failed` when the session is not to be had."""
+        """Starts the session, which is warm then. Raises `Failed` if it cannot start."""
         self._ask("start", self._place)
         self._family = psutil.Process(self._process.pid).children(recursive=True)
 
     def prepare(self, task: Task) -> None:
-        """What is not measured."""
+        """Does the work that is not measured."""
         self._ask("prepare", task)
 
     def run(self, task: Task) -> tuple[float, dict[str, float], Meter]:
-        """Seconds, those of the steps that the session tells, and what was used."""
+        """Returns the seconds, those of the steps that the session reports, and its use of resources."""
         with Meter((self._process.pid or 0,), self._place.postmaster) as meter:
             seconds, steps = self._ask("run", task)
         return seconds, steps, meter
 
     def finish(self) -> None:
-        """The turn is over."""
+        """Ends the turn."""
         self._ask("finish")
 
     def end(self) -> None:
-        """The session's own end, and then that of every process that it has started."""
+        """Ends the session, and then every process that it has started."""
         with suppress(psutil.NoSuchProcess):
             self._family += psutil.Process(self._process.pid).children(recursive=True)
         with suppress(Failed):
@@ -86,7 +86,7 @@ class Worker:
 
 
 def _serve(make: Callable[[], Session], pipe: Connection, log: Path) -> None:
-    """Answers until the pipe is closed; everything that is said goes to the log."""
+    """Answers until the pipe is closed. All output goes to the log."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)

@@ -1,4 +1,7 @@
-"""Sessions with a JVM are warm at the measured size before they count, and each tuning has two tries."""
+"""Tests that sessions with a JVM are warm at the measured size before they count.
+
+Each tuning has two tries.
+"""
 
 from __future__ import annotations
 

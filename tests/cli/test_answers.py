@@ -32,7 +32,10 @@ def broker(monkeypatch):
 
 @pytest.fixture
 def orders(lockstep, ledger, database, broker):
-    """A pipeline with one committed batch [0, 10) that holds a reject, an unfinished one [10, 20), and its target."""
+    """Makes a pipeline with a committed batch [0, 10), an unfinished one [10, 20), and its target.
+
+    The committed batch holds a reject.
+    """
     assert broker
     lockstep.define()
     lockstep.environ(LOCKSTEP_DSN=database, LOCKSTEP_KAFKA="nobody:9092")

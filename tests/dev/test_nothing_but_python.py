@@ -48,7 +48,7 @@ def alone(script: str, *arguments: str, **environ: str) -> subprocess.CompletedP
 
 @pytest.fixture(scope="module")
 def namespaces():
-    """Returns True if this machine lets us hide its Java and its Postgres from a process."""
+    """Skips the test if this machine cannot hide its Java and its Postgres from a process."""
     if os.geteuid() != 0 or not shutil.which("unshare") or alone(HIDE).returncode != 0:
         pytest.skip("hiding the machine's Java and Postgres takes root and mount namespaces")
 

@@ -1,4 +1,4 @@
-"""What one worker leaves for another: it waits as long as anybody may want it, and no longer."""
+"""Tests that rows that one worker leaves for another wait as long as they may be needed, and no longer."""
 
 from __future__ import annotations
 

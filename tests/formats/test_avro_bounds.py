@@ -1,4 +1,4 @@
-"""Avro that is small and dear: no bytes take down, hold up or fill the process that decodes them."""
+"""Tests Avro that is small and costly: no bytes kill, block or fill the process that decodes them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ for line in sys.stdin:
 
 
 def number(value: int) -> bytes:
-    """Avro's zigzag number."""
+    """Returns Avro's zigzag number."""
     value, out = value << 1, b""
     while value > 0x7F:
         out += bytes([value & 0x7F | 0x80])
@@ -88,7 +88,10 @@ def decoder(registry, columns="id string", limits=None, **more: object):
 
 
 def judged(registry, records: list[bytes]) -> list[list]:
-    """Reason, CPU seconds and megabytes of each, decoded in a process of its own: a crash is a missing answer."""
+    """Returns reason, CPU seconds and megabytes of each record.
+
+    Each is decoded in a separate process, so that a crash is a missing answer.
+    """
     done = subprocess.run(
         [sys.executable, "-c", CHILD, registry.url],
         input="".join(record.hex() + "\n" for record in records),

@@ -1,4 +1,4 @@
-"""Avro by the writer's schema: what does not decode is a reject, a registry that is away is nobody's fault."""
+"""Tests Avro by the writer's schema: undecodable bytes are a reject, and an absent registry is no fault of the data."""
 
 from __future__ import annotations
 

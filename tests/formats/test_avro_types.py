@@ -1,4 +1,7 @@
-"""A column takes a writer's type only when it keeps each of its values; everything else stops the batch by name."""
+"""Tests that a column takes a writer's type only if it keeps each of its values.
+
+Any other type stops the batch, with its name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a format itself lets go was delivered: it is counted, and neither staged nor handed to a transform."""
+"""Tests that records that a format filters are counted as delivered, and neither staged nor given to a transform."""
 
 from __future__ import annotations
 

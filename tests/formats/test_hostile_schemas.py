@@ -1,4 +1,4 @@
-"""Hostile schemas and options: each is a reject's reason or one line, never a crash."""
+"""Tests hostile schemas and options: each is a reject's reason or one line, never a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile answers of a registry, columns and forms: each is a reject, a refusal or a value, within its time."""
+"""Tests hostile answers of a registry, columns and forms: each is a reject, a refusal or a value, in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Records by columns: who may take the short way, what a bad record costs its neighbours, and what Spark is left with."""
+"""Tests records by columns: who may take the short way, and the records that are left to Spark.
+
+A bad record costs its neighbours little.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,7 @@ def raw(streams: list[int], values: list[bytes | None]) -> pa.RecordBatch:
 
 
 def as_spark_decodes(left: pa.RecordBatch) -> pa.RecordBatch:
-    """What stands in for Spark's own decoder: every record is a reject."""
+    """Stands in for Spark's own decoder: every record is a reject."""
     arrays = {name: left.column(name) for name in left.schema.names if name != "_partition"}
     arrays |= {"_deleted": pa.array([False] * left.num_rows), "_reason": pa.array(["bad"] * left.num_rows)}
     arrays |= {c.name: pa.nulls(left.num_rows, arrow_type(c)) for c in FORMAT.columns}

@@ -1,4 +1,4 @@
-"""What a schema does not name is kept as it was written."""
+"""Tests that fields outside the schema are kept as they were written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A decoder of one's own: a dict is a row, None is filtered, a ValueError is a reject, and what it gives must fit."""
+"""Tests a pipeline's own decoder: a dict is a row, None is filtered, and a ValueError is a reject.
+
+Its values must fit the columns.
+"""
 
 from __future__ import annotations
 

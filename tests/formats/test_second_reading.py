@@ -1,4 +1,4 @@
-"""The second reading: what plain Python says of a record is what the short way's decoder says, or nothing at all."""
+"""Tests that plain Python reads a record as the short way's decoder does, or leaves it open."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def one(of: PipelineFolder, *given: object, **more: object) -> dict:
 
 
 def compared(given_values) -> None:
-    """Whatever the short way takes of these, plain Python reads alike, or leaves open."""
+    """Checks that plain Python reads alike, or leaves open, whatever the short way decodes of these records."""
     given = [record(value, place) for place, value in enumerate(given_values)]
     plain = SecondReading(folder(Json(SCHEMA)))
     plain._by_columns = None  # noqa: SLF001 - without the short way

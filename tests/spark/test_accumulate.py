@@ -1,4 +1,7 @@
-"""Totals through Spark and Kafka: exact after a corrected transform and a replay of everything, and proved from the log."""
+"""Tests totals through Spark and Kafka: exact after a corrected transform and a full replay.
+
+They are proved from the log.
+"""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ FAILS = "records.withColumn('n', F.expr('if(n = 35, raise_error(\"no\"), n)'))"
 
 
 def in_pieces(read):
-    """Yields ten records at a time. The fourth piece fails."""
+    """Returns a reader that yields ten records at a time, and fails at the fourth piece."""
 
     def pieces(ranges):
         for batch in read(ranges):

@@ -19,7 +19,7 @@ def record(i: int) -> tuple[str, str]:
 
 @pytest.fixture
 def short(monkeypatch):
-    """Returns, for each read, the number of parts that were read straight and otherwise."""
+    """Returns, by way, the number of parts that each read was asked for: straight, or the short way."""
     asked = {"staged": [], "committed": [], "shortened": []}
     for name, parts in asked.items():
         way = getattr(spark_short, name)

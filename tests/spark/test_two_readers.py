@@ -30,7 +30,10 @@ TIMES = [1, -1, 86_400_000, 1_700_000_000_123, 253_402_214_400_001, 253_402_300_
 
 @pytest.fixture
 def odd(kafka, topic, produce):
-    """A topic of four logs: all kinds of records, transactions of either end, holes of compaction, an open transaction."""
+    """Makes a topic of four logs.
+
+    These have all kinds of records, both ends of transactions, holes of compaction, and an open transaction.
+    """
     name = topic(4, message_timestamp_after_max_ms=NO_END, retention_ms=-1, **BOTH)
     producer = Producer({"bootstrap.servers": kafka})
     for n in range(60):
