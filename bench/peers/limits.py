@@ -28,7 +28,7 @@ class BareCopy:
     _bytes: dict[str, list[bytes]] = field(default_factory=dict)
 
     def start(self, place: Place) -> None:
-        """Does nothing, because nothing must be warm."""
+        """Remembers the servers. Nothing must be warm."""
         self._place = place
 
     def prepare(self, task: Task) -> None:
@@ -85,7 +85,7 @@ class BareConsume:
     _bootstrap: str = ""
 
     def start(self, place: Place) -> None:
-        """Does nothing, because nothing must be warm."""
+        """Remembers the broker. Nothing must be warm."""
         self._bootstrap = place.bootstrap
 
     def prepare(self, task: Task) -> None:

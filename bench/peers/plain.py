@@ -30,7 +30,7 @@ class Plain:
     _place: Place | None = None
 
     def start(self, place: Place) -> None:
-        """Does nothing, because Python is warm enough."""
+        """Remembers the servers. Python is warm enough."""
         self._place = place
 
     def prepare(self, task: Task) -> None:

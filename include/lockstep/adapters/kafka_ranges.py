@@ -1,7 +1,4 @@
-"""Reads ranges of a log in the task that works on them.
-
-Returns exactly their records as Arrow, in the log's order.
-"""
+"""Reads ranges of a log as Arrow, in the task that works on them: exactly their records, in order."""
 
 from __future__ import annotations
 
@@ -121,10 +118,7 @@ class KafkaRanges:
         yield from _raw(held, ranges, cut)
 
     def _taken(self, found: Sequence[Message], waiting: dict[int, StreamRange], held: Held, cut: Cut) -> bool:
-        """Adds records to their ranges, and removes ranges at their end from `waiting`.
-
-        Returns True if records came.
-        """
+        """Adds records to their ranges, and removes ranges at their end from `waiting`. Returns True if any came."""
         news = False
         for partition, all_ in _by_partition(found):
             item = waiting.get(partition)
@@ -167,10 +161,7 @@ class KafkaRanges:
                 message.set_headers([])
 
     def _require_bearable(self, error: KafkaError, item: StreamRange | None) -> None:
-        """Ignores the log's end, and errors of a broker that comes and goes.
-
-        Raises `Unreachable` for others.
-        """
+        """Raises `Unreachable`, but not at the log's end or for a broker that comes and goes."""
         if error.code() in FATAL or error.fatal():
             raise self._away(error.str(), item)
 
@@ -194,10 +185,7 @@ def _position(consumer: Consumer, item: StreamRange) -> int:
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """Collects garbage less often.
-
-    Python would search all new messages for cycles, and they are in none.
-    """
+    """Collects garbage less often, because Python would search all new messages for cycles in vain."""
     usual = gc.get_threshold()
     gc.set_threshold(10 * AT_ONCE, *usual[1:])
     try:

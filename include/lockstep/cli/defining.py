@@ -210,10 +210,7 @@ def target_columns(folder: PipelineFolder, engine: SparkEngine | None) -> Sequen
 
 
 def _doubts(folder: PipelineFolder, engine: SparkEngine | None, place: str) -> list[str]:
-    """Lists the values that the transforms take from elsewhere than their records.
-
-    Finds them in the source and in Spark's plan.
-    """
+    """Lists the values that transforms take from outside their records, by their source and by Spark's plan."""
     if engine is None or folder.transform is None or folder.pipeline.nondeterministic:
         return []
     found = list(doubts(folder.transform))

@@ -41,10 +41,7 @@ class Backends:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The number of allowed connections and of those in use.
-
-    The nearest limit of server, database or login counts.
-    """
+    """The allowed connections and those in use, by the nearest limit of server, database or login."""
 
     allowed: int
     used: int

@@ -132,10 +132,7 @@ def retire_stream(cur: cursor, stream_id: int) -> None:
 
 
 def insert_live_batch(cur: cursor, pipeline: str, caller: Caller, ranges: Sequence[StreamRange]) -> int | None:
-    """Writes the batch, its ranges and its claims.
-
-    Returns None if an offset is already claimed. The caller then rolls back.
-    """
+    """Writes the batch, its ranges and its claims. Returns None if an offset is taken: the caller rolls back."""
     batch_id = insert_batch(cur, pipeline, caller, ranges)
     cur.execute(Q["claim_ranges"], {"batch_id": batch_id})
     return batch_id if cur.rowcount == len(ranges) and found_as_expected(cur, batch_id) else None
@@ -171,10 +168,7 @@ def insert_call(cur: cursor, pipeline: str, key: str, batch_id: int) -> None:
 
 
 def take_lease(cur: cursor, batch_id: int, caller: Caller) -> None:
-    """Gives the caller the batch's lease until it opens an attempt.
-
-    The lease is longer if another process opens it (T2).
-    """
+    """Gives the caller the batch's lease until it opens an attempt. Another process gets a longer one (T2)."""
     lease = HAND_OVER_SECONDS if caller.hands_over else LEASE_SECONDS
     facts = {"batch_id": batch_id, "owner": caller.owner, "lease": lease, "doublings": caller.hands_over * DOUBLINGS}
     cur.execute(Q["take_lease"], facts)
