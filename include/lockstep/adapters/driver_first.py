@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.staging import Engine, RangeOutcome, RangeTask, StageWork
 
-# With more of them in a batch, Spark's tasks side by side are sooner done than one process.
+# For a batch with more of them, Spark's parallel tasks are faster than one process.
 OFFSETS = 20_000
-RANGES = 64  # that are committed each by itself
+RANGES = 64  # ranges that are committed one by one
 
 
 class DriverFirst:
@@ -46,7 +46,7 @@ class DriverFirst:
 
     def columns(self, place: int = 0) -> tuple[Column, ...]:
         """Returns the columns that reach the target at this place."""
-        if not place:  # an attempt begins: what cancelled the one before does not concern it
+        if not place:  # an attempt begins: a cancel of the previous one does not concern it
             self._cancelled = False
         if self._spark is None and self._folder.is_straight:
             return self._folder.pipeline.columns

@@ -101,7 +101,7 @@ def _module(name: str, source: Path) -> ModuleType:
     spec = ModuleSpec(full_name, _AsItStands(full_name, str(source)), origin=str(source), is_package=True)
     spec.submodule_search_locations = [str(source.parent)]
     module = module_from_spec(spec)
-    # The definition may import its own neighbours; what an earlier load of another folder left must not answer.
+    # The definition may import its neighbours. Modules that an earlier load of another folder left must not answer.
     for old in [known for known in sys.modules if known == full_name or known.startswith(f"{full_name}.")]:
         del sys.modules[old]
     sys.modules[full_name] = module

@@ -127,7 +127,7 @@ def _shim(runtime: Path) -> Path:
         fresh.rename(place)
     except OSError as error:
         shutil.rmtree(fresh, ignore_errors=True)
-        if not place.is_dir():  # somebody else may have been as quick
+        if not place.is_dir():  # another process may have been as quick
             what = f"the Java of {WHEEL} needs a folder in {sys.prefix}: {error.strerror}"
             raise Refusal(what, next_command="make servers (as its owner), or set JAVA_HOME") from None
     return place

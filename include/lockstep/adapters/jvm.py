@@ -29,7 +29,7 @@ SETTINGS = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.pyspark.jvmStacktrace.enabled": "false",
-    "spark.sql.unionOutputPartitioning": "false",  # else tasks that are put side by side become one, working them off in turn
+    "spark.sql.unionOutputPartitioning": "false",  # else parallel tasks become one task that works them off in turn
     "spark.python.worker.reuse": "true",
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
 }

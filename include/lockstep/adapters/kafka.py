@@ -33,7 +33,7 @@ GLANCE = {"fetch.message.max.bytes": 16_384, "queued.min.messages": 1}  # one re
 GLANCE_SECONDS = 5.0
 FORBIDDEN = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 SECONDS_A_LOOK = 0.2
-GRACE = 5.0  # librdkafka tells that nobody answered when its time is over; it needs a moment to say so
+GRACE = 5.0  # librdkafka reports a missing answer only a moment after its own timeout
 
 
 class Broker:

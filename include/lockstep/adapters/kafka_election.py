@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 WITHOUT = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.FENCED_LEADER_EPOCH,  # what we know of the leader is older than what the broker knows,
-    KafkaError.UNKNOWN_LEADER_EPOCH,  # or newer, as behind a restart
+    KafkaError.FENCED_LEADER_EPOCH,  # our knowledge of the leader is older than the broker's,
+    KafkaError.UNKNOWN_LEADER_EPOCH,  # or newer, as after a restart
 )
 SECONDS, PAUSE = 5.0, 0.2
 

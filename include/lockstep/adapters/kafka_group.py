@@ -33,7 +33,7 @@ def show_forward(
     options: Mapping[str, Any], group: str, topic: str, positions: Mapping[int, int], seconds: float
 ) -> None:
     """Commits the positions past the group's committed ones. Raises `KafkaException` if it may not."""
-    # A member to be, not an admin client: that one crashes where a coordinator has just moved (librdkafka#5040).
+    # A group member, not an admin client, which crashes if a coordinator has just moved (librdkafka#5040).
     # It connects to its coordinator before it knows where that is, and then pauses: 40 milliseconds less so.
     at_once = {"reconnect.backoff.ms": 1}
     consumer = Consumer(at_once | dict(options) | {"group.id": group, "enable.auto.commit": False})

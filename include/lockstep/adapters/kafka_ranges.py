@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Cut = dict[tuple[int, int], int]
 
 AT_ONCE = 10_000  # records of an Arrow batch
-FEW = 250  # offsets that are read together and kept until all of them are there; each may be of a megabyte
+FEW = 250  # offsets that are read together and kept until all have come. Each may have a megabyte.
 PATIENCE = 60.0  # seconds in which nothing is fetched
 LOOK = 0.2
 FETCH_WAIT_MS = 10  # a range's tail waits this long for bytes that will not come
@@ -49,7 +49,7 @@ SETTINGS: dict[str, Any] = {
 }
 TUNING: dict[str, Any] = {
     "fetch.wait.max.ms": FETCH_WAIT_MS,
-    "fetch.queue.backoff.ms": 5,  # nobody waits a second because the queue was full for a moment
+    "fetch.queue.backoff.ms": 5,  # else a reader waits a second because the queue was full for a moment
     "queued.max.messages.kbytes": 32_768,
     "max.partition.fetch.bytes": 4_194_304,
     "receive.message.max.bytes": MOST_BYTES,
@@ -146,7 +146,7 @@ class KafkaRanges:
 
         Does so at once, because the next record may have as many.
         """
-        # Headers are looked at where there are any; lengths alone cost next to nothing.
+        # Headers are read only if there are any. Lengths alone cost next to nothing.
         if (
             max(map(len, messages), default=0) <= self.most // 2
             and max(map(len, filter(None, map(Message.key, messages))), default=0) <= self.most // 2

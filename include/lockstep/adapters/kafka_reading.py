@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
 INTERVAL_MS = 1_000
-# A batch of records that is larger once decompressed is one that cannot be read: librdkafka's own limit is a tenth of it.
+# A larger batch of records, after decompression, counts as unreadable. librdkafka's own limit is a tenth of it.
 MOST_BYTES = 1_000_000_000
 # librdkafka names a batch of records that it cannot read. It then goes on behind it, or at an offset that does not exist.
 MALFORMED = {

@@ -7,7 +7,7 @@ import pwd
 import socket
 from functools import cache
 
-SETTING = "lockstep.os_user"  # each session says it, and the ledger keeps it with what is decided
+SETTING = "lockstep.os_user"  # each session states it, and the ledger keeps it with each decision
 
 
 @cache

@@ -32,11 +32,11 @@ TARGETS = "lockstep_targets"
 LOCK_SECONDS = 10.0
 STAGING_SECONDS = 600
 CONNECT_SECONDS = 10
-IDLE_SECONDS = 5.0  # who stands still inside a transaction for so long, a lock in his hand, loses both
-HARMLESS = ("NOTICE", "INFO", "LOG", "DEBUG")  # what a trigger may say at COMMIT; a warning is the server's own
+IDLE_SECONDS = 5.0  # a session that idles in a transaction for so long loses the transaction and its locks
+HARMLESS = ("NOTICE", "INFO", "LOG", "DEBUG")  # a trigger may say these at COMMIT. A warning is the server's own.
 # Lockstep bounds waits for locks instead.
 UNBOUNDED = ("statement_timeout", "transaction_timeout", "idle_session_timeout")
-SILENT_SECONDS = 30  # what was sent is acknowledged by then, or the connection is taken to be dead
+SILENT_SECONDS = 30  # sent data is acknowledged by then, or the connection counts as dead
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def connect_as_is(dsn: str, *, name: str = "lockstep", place: Place = LEDGER) ->
             **_patience("keepalives_"),
             tcp_user_timeout=SILENT_SECONDS * 1000,
         )
-        # A function that others made in a schema of the path would be taken where it fits better than one of Postgres.
+        # Otherwise a function in another schema of the path would be called if it fits better than Postgres's own.
         with conn, conn.cursor() as cur:
             cur.execute("set search_path = pg_catalog, pg_temp")
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
@@ -111,7 +111,7 @@ def transaction(
     """
     try:
         with conn, conn.cursor() as cur:
-            # Together, for each statement is a way to the database and back.
+            # In one statement, because each statement is a round trip to the database.
             become = "set_config('role', %(role)s, true), " if role is not None else ""
             patience = {"lock": f"{int(lock_seconds * 1000)}ms", "role": role}
             cur.execute(f"select {become}set_config('lock_timeout', %(lock)s, true)", patience)
@@ -147,7 +147,7 @@ def snapshot(conn: connection, role: str | None) -> Iterator[Any]:
     conn.isolation_level = ISOLATION_LEVEL_REPEATABLE_READ
     try:
         with transaction(conn, role) as cur:
-            cur.execute("set local idle_in_transaction_session_timeout = 0")  # others are waited for in between
+            cur.execute("set local idle_in_transaction_session_timeout = 0")  # it waits for others in between
             yield cur
     finally:
         if not conn.closed:
@@ -183,7 +183,7 @@ def staging_dsn(dsn: str, name: str) -> str:
     options = (
         f"-c role={STAGER} -c statement_timeout={STAGING_SECONDS}s -c timezone=UTC -c search_path=pg_catalog,pg_temp"
     )
-    options += f" -c idle_in_transaction_session_timeout={STAGING_SECONDS}s"  # Kafka is waited for between two copies
+    options += f" -c idle_in_transaction_session_timeout={STAGING_SECONDS}s"  # it waits for Kafka between two copies
     # Without these the server keeps a COPY whose client is gone, and its table, for as long as the system likes: hours.
     options += "".join(f" -c {name}={value}" for name, value in _patience("tcp_keepalives_").items())
     given = parse_dsn(dsn).get("options", "")
@@ -208,7 +208,7 @@ def _assert_promises(conn: connection) -> None:
         cur.execute("set timezone = 'UTC'")
         cur.execute("set jit = off")  # compiling a statement costs more than the longest of ours
         cur.execute(f"set idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000:.0f}")
-        # A server knows only some of these, by its version; a login's own bound would cancel long commits again and again.
+        # A server knows only some of these, by its version. A login's own limit would cancel each long commit again.
         unbounded = "select set_config(name, '0', false) from pg_settings where name = any(%s)"
         cur.execute(unbounded, (list(UNBOUNDED),))
         for name, value in (_patience("tcp_keepalives_") | {SETTING: ledger_version(), OS_USER: os_user()}).items():

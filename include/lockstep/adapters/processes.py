@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 PARTS_OF_AN_OWNER = (
-    3  # as code before ledger version 19 wrote them; host names are not unique, so two more follow since
+    3  # as code before ledger version 19 wrote them. Two more follow since, because host names are not unique.
 )
 PARTS_OF_AN_OWNER_WITH_PLACE = 5
 EXIT_WITH_HOLDER = 3

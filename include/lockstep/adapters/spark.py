@@ -187,7 +187,7 @@ class SparkEngine:
         group = f"{work.table}_{secrets.token_hex(4)}"  # one that is cancelled runs no job any more
         jobs().begin(group, f"{work.pipeline}: batch {work.batch_id}")
         self._group = group
-        self._require_wanted(work)  # after the group is named: who cancels from here on cancels the group
+        self._require_wanted(work)  # after the group is named: a cancel from here on cancels the group
         try:
             return do()
         except PySparkException as error:

@@ -21,13 +21,13 @@ from lockstep.core.errors import Unreachable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-REMOTE = "SPARK_REMOTE"  # as PySpark calls it: sc://HOST:PORT/;PARAMETERS
+REMOTE = "SPARK_REMOTE"  # in PySpark's form: sc://HOST:PORT/;PARAMETERS
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
-CODE = "spark.lockstep.code"  # what a server has of our code already, if it was started with it
-READY = "spark.lockstep.ready"  # for which code a session has our settings and our code
+CODE = "spark.lockstep.code"  # our code that a server already has, if it was started with it
+READY = "spark.lockstep.ready"  # the code that each session was prepared for
 CLOSED, HOUR = "SESSION_CLOSED", 3600
 PORT = 15002
-TRIES = 3  # of a call, with 0.05, 0.2, 0.8 s between; PySpark's own 15 take ten minutes
+TRIES = 3  # tries of a call, with 0.05, 0.2, 0.8 s between. PySpark's own 15 take ten minutes.
 SECONDS_TO_ANSWER = 5
 
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from lockstep.core.staging import StageWork
 
 
-# What Spark says when a task's process was killed, crashed, or had no memory left.
+# Spark's words for a task's process that was killed, crashed, or had no memory left.
 DIED = (
     "Python worker exited unexpectedly",
     "java.io.EOFException",
     "java.lang.OutOfMemoryError",
-    "exited caused by one of the running tasks",  # an executor; one that was preempted is said to be unrelated
+    "exited caused by one of the running tasks",  # an executor. Spark calls the end of a preempted one unrelated.
 )
 RANGES_SHOWN = 10
 

@@ -23,7 +23,7 @@ RAW = (
     "_bytes int, _partition int"
 )
 BASE64 = "replace(base64(h.value), '\\r\\n', '')"  # Spark breaks it into lines
-# What a record is large by; without its headers, whose bytes nobody counts, where it is not too large.
+# The size of a record. A record that is not too large is counted without the bytes of its headers.
 LENGTH = "coalesce(length(key), 0) + coalesce(length(value), 0)"
 HEADER = "octet_length(h.key) + coalesce(length(h.value), 0)"
 SIZE = f"{LENGTH} + coalesce(aggregate(headers, 0, (size, h) -> size + {HEADER}), 0)"

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping
 
-# Airflow's own, and those of Lockstep that no run needs.
+# Airflow's own secrets, and those of Lockstep that no run needs.
 FROM_RUNS = re.compile(
     "AIRFLOW_(CONN|VAR)_.*|AIRFLOW__(API_AUTH__JWT_|API__SECRET_KEY|CORE__FERNET_KEY|DATABASE__SQL_ALCHEMY_CONN|SECRETS__BACKEND"
     "|CORE__SQL_ALCHEMY_CONN|CELERY__(BROKER_URL|RESULT_BACKEND)|EXECUTION_API__JWT_).*"
     "|LOCKSTEP_(TARGETS_DSN|SIGNING_KEY|AIRFLOW_PASSWORD)|SPARK_REMOTE|SPARK_CONNECT_AUTHENTICATE_TOKEN"
 )
-# What a run needs, and a program that it starts does not: Spark's tasks are given theirs by value.
+# Secrets that a run needs, but not the programs that it starts. Spark's tasks get theirs by value.
 FROM_PROGRAMS = re.compile(rf"{FROM_RUNS.pattern}|LOCKSTEP_(DSN|KAFKA_CONFIG|REGISTRY_CONFIG|STORE_.*)|PGPASSWORD")
 
 
