@@ -150,7 +150,7 @@ def key_of_ask() -> str:
     """Returns the key of this run's `ask`. Clearing a later task alone also counts as a clear of the run."""
     said: dict[str, str] = get_current_context()["ti"].xcom_pull(task_ids="ask", key="asked")
     run = this_run()
-    if not run.has_key(said["key"]):  # an XCom can be rewritten, and must not lead to what another run was allowed
+    if not run.has_key(said["key"]):  # an XCom can be rewritten, and must not lead to another run's approval
         raise AirflowFailException(f"{said['key']!r} is no key of run {run.run_id}: the XCom `asked` was changed")
     return said["key"]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lockstep.core.stores import Store
 
 log = logging.getLogger(__name__)
-# What libpq takes from a connection's extra; the rest is for Airflow's own hook.
+# The keys of a connection's extra for libpq. The rest is for Airflow's own hook.
 OF_LIBPQ = frozenset(
     {
         "sslmode",

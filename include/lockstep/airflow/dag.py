@@ -24,7 +24,7 @@ Behind it, `hours` says which hours are complete: every record of them is in the
 **Skipped** means that there was nothing to do, that another run does it, or that this run's batch is already committed.
 **Failed without a retry** means that a person must decide; the task's log ends with the command to type.
 """
-EPOCH = datetime(2024, 1, 1, tzinfo=UTC)  # a schedule needs a beginning; what is missed is not made up for
+EPOCH = datetime(2024, 1, 1, tzinfo=UTC)  # a schedule needs a beginning. Missed runs are not made up for.
 PARAMS = {
     "retry": Param(
         default=False,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 KEY = "{{ ti.xcom_pull(task_ids='ask', key='asked')['key'] }}"
 WHEN_ASKED = "none_failed_min_one_success"
-PATIENCE = timedelta(days=7)  # of each try; then the run fails, for nobody has answered
+PATIENCE = timedelta(days=7)  # of each try. Then the run fails without an answer.
 LIVE_ONLY = frozenset({"schedule", "max_active_runs"})
 ABOUT = """What pipeline `{name}` has passed, or left out: its position is never moved back, and the live DAG goes on meanwhile.
 
