@@ -111,7 +111,7 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(Exit.INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read us has left; without this the interpreter complains when it closes standard output.
+        # The reader of our output has left. Without this, the interpreter complains when it closes standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(Exit.REFUSED)
     except Exception as error:  # noqa: BLE001 - the door of last resort, which loses nothing
@@ -124,7 +124,7 @@ def _call() -> int:
     try:
         return app(prog_name="lockstep", standalone_mode=False) or Exit.DONE
     finally:
-        sys.stdout.flush()  # a reader who has left is met here, not when the interpreter ends
+        sys.stdout.flush()  # a reader who has left is noticed here, not when the interpreter ends
 
 
 def _refuse_call(error: TyperException) -> Exit:

@@ -77,7 +77,7 @@ def new(
     """Lay out a pipeline's folder, ready to run."""
     refuse_bad_name(name)  # first, because the table's name may hang on it
     table = table or f"public.{name}"
-    # Born before a file is written, so that what it refuses leaves nothing behind.
+    # Made before a file is written, so that a refusal leaves nothing behind.
     pipeline = Pipeline(name, topic, _format(kind, columns, key), Upsert(table, (key,)) if key else Append(table))
     for found in conflicts_of([pipeline], definitions())[name]:
         another = f"lockstep new {name} --topic {topic} --table public.ANOTHER"
@@ -130,7 +130,7 @@ def check(name: OneName = None, as_json: AsJson = False) -> None:
     """Look at definitions without running anything."""
     names = [name] if name else folders.names()
     if name and name not in folders.names():
-        folders.load(name)  # refuses, naming those that there are
+        folders.load(name)  # refuses an unknown name, and lists the known ones
     known = definitions()
     conflicts = conflicts_of([pipeline for pipeline in known if pipeline.name in names], known)
     looked = {each: _looked_at(each) for each in names}
@@ -199,7 +199,7 @@ def trial_engine(folder: PipelineFolder) -> SparkEngine | None:
     from lockstep.adapters.spark import SparkEngine
     from lockstep.adapters.spark_connect import REMOTE
 
-    os.environ.pop(REMOTE, None)  # a server tells too little of a plan
+    os.environ.pop(REMOTE, None)  # a server shows too little of a plan
     return SparkEngine(folder, "", "")
 
 

@@ -12,7 +12,7 @@ from lockstep.cli.options import MaybeReason, Name
 from lockstep.cli.output import AsJson, offsets, say, show
 from lockstep.cli.surroundings import broker, ledger, person, results_elsewhere
 
-LARGEST_TOKEN = 10**15  # a sequence that is moved further would soon have no numbers left
+LARGEST_TOKEN = 10**15  # a sequence that moves further would soon have no numbers left
 
 PastToken = Annotated[
     int,

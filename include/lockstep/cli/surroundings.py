@@ -190,7 +190,7 @@ def options_of(variable: str) -> dict[str, Any]:
     try:
         text = given if given.startswith("{") else Path(given).read_text(encoding="utf-8")
         options = json.loads(text)
-    except OSError:  # what was given may hold a password, so it is not said again
+    except OSError:  # the value may hold a password, so it is not repeated
         raise _bad_options(variable, "it is neither a JSON object nor the path of a file that can be read") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise _bad_options(variable, f"no JSON: {error}") from None
