@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Dies = Callable[[Ranges, Ranges], bool]
 
 FATAL = "the reader's process ended, twice, when it read this record alone"
-MOST_FATAL = 10  # records of one batch
+MOST_FATAL = 10  # fatal records of one batch, at most
 
 
 def halves(ranges: Sequence[StreamRange]) -> tuple[Ranges, Ranges]:

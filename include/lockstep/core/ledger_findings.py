@@ -115,7 +115,7 @@ class LedgerFacts:
 
     login: str
     applied: Mapping[int, str] | None
-    roles: Mapping[str, bool]  # existing roles; True if the login may `set role` to it
+    roles: Mapping[str, bool]  # existing roles. True if the login may `set role` to it.
     lacking: Sequence[Grant]
     rewriting: Sequence[Grant]  # grants that let a role change history
     excess: Sequence[str] = ()  # rights of the login beyond a run: `superuser`, `createrole`, ..., the owner's role

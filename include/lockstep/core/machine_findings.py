@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lockstep.core.definition import Limits, Pipeline
 
 SUBJECT = "python"
-# From this version on, and before that one; a test holds them to pyproject.toml.
+# From the first version on, and before the second. A test holds them to pyproject.toml.
 FITTING = {
     Check.PYSPARK: ((4, 1, 1), (4, 1, 2)),
     Check.EXPECTATIONS: ((1, 24), (2,)),
@@ -36,11 +36,11 @@ GIB = 2**30
 class MachineFacts:
     """The facts of this machine and its Python. If something was not found, its value says why in words."""
 
-    versions: Mapping[str, str | None]  # by distribution; None where it is not installed
+    versions: Mapping[str, str | None]  # by distribution, None if it is not installed
     java: str | None  # the reason why there is none, or None if there is one
     jars: Sequence[str] | str  # their file names, or the reason why there are none
-    cores: int | None  # that Spark works on; None on a cluster of its own
-    spark_memory: int | None  # bytes of the process that Spark runs in here; None on a cluster
+    cores: int | None  # that Spark works on, None on a separate cluster
+    spark_memory: int | None  # bytes of the process that Spark runs in here, None on a cluster
     memory: int | None  # bytes of the machine, or of the container
 
 

@@ -67,7 +67,7 @@ class ProductionFacts:
 
     problems: int  # that the doctor names
     embedded: Sequence[str]  # servers that are those of `lockstep dev up`
-    excess: Sequence[str] | None  # what the login may beyond a run
+    excess: Sequence[str] | None  # rights of the login beyond a run
     login: str
     postgres: Way | None
     kafka: Way | None
@@ -77,7 +77,7 @@ class ProductionFacts:
     spark_remote: bool
     spark_token: bool
     standbys: int | None  # that a COMMIT waits for
-    without_approvers: Sequence[str]  # files of DAGs whose history names nobody who approves
+    without_approvers: Sequence[str]  # files of DAGs whose history names no approver
     without_retention: Sequence[str]  # pipelines whose rejects keep their bytes for good
     signing_key: str | None  # its file
     ledger_is_here: bool

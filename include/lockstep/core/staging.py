@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Pieces = Callable[[], Iterable[BinaryIO]]
 
 STAGING_SCHEMA = "lockstep_staging"
-COPY_SIZE = 2**20  # bytes that COPY is handed at a time
+COPY_SIZE = 2**20  # bytes that COPY gets at a time
 NO_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)  # for no batch, as on the empty frame of `check`
 
 # Every staging table begins with these columns, and the decoded ones follow. `_task` is Spark's task attempt id.

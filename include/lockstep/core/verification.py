@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})  # types whose text is the same in a record and in a row
-NAMED = 10  # errors that are named; the others are only counted
+NAMED = 10  # errors that are named. The others are only counted.
 
 Proves = Literal["coordinates", "contents", "nothing"]
 Against = Literal["ledger", "log"]
