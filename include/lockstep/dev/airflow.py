@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 PARTS = ("api-server", "scheduler", "dag-processor")
 LOGS = 2  # ports for the log servers of workers and triggerer
-# Workers of a killed scheduler hold its connection, and with it the lock on a run: nobody would schedule that run again.
+# Workers of a killed scheduler hold its connection, and with it the lock on a run, which would never run again.
 ABANDONED = "30s"
-# As the health page calls them; the api-server is who answers.
+# In the names of the health page. The api-server is the part that answers.
 HEALTH = {"api-server": "metadatabase", "scheduler": "scheduler", "dag-processor": "dag_processor"}
-# The DAG processor runs the authors' files, signs no token and reaches no server of theirs; it decrypts Airflow's variables.
-# What migrates Airflow's database needs its address alone. The containers of docker-compose.yaml have the same.
+# The DAG processor runs the authors' files. It signs no token and needs no server, but decrypts Airflow's variables.
+# The migration of Airflow's database needs its address alone. docker-compose.yaml has the same.
 NOT_FOR = {
     "dag-processor": re.compile("AIRFLOW__API_AUTH__JWT_SECRET|AIRFLOW__API__SECRET_KEY|AIRFLOW_CONN_.*"),
     "db": re.compile(
@@ -98,7 +98,7 @@ def running(home: Path) -> Airflow | None:
     for part in PARTS:
         with suppress(FileNotFoundError, ValueError):
             process = processes.observe(int((folder / f"{part}.pid").read_text()))
-            # A crashed part's pid may be somebody else's by now, but nobody else has our folder in its environment.
+            # A crashed part's pid may be another process's by now, but no other has our folder in its environment.
             if process and process.pid in set(_ours(folder)):
                 parts[part] = process
     if not parts:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 USER = "admin"
-REVIEWER = "reviewer"  # who asks may not approve, so there are two
-# What holds wherever this Airflow runs; the containers of docker-compose.yaml say the same.
+REVIEWER = "reviewer"  # an asker may not approve, so there are two
+# The settings of this Airflow in any place. docker-compose.yaml has the same.
 SETTINGS = {
     "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",

@@ -67,7 +67,7 @@ def create(folder: Path, programs: Path, owner: Account | None, log: Path) -> Pa
     with (fresh / "postgresql.conf").open("a") as settings:
         settings.write(_SETTINGS)
     (fresh / "pg_hba.conf").write_text(_ACCESS)
-    # Nobody can connect before the passwords are set: single-user mode listens nowhere.
+    # No client can connect before the passwords are set, because single-user mode listens nowhere.
     _do([str(programs / "postgres"), "--single", "-D", str(fresh), "postgres"], log, owner, _birth(secret(folder)))
     return fresh.rename(place / "data").resolve()
 
@@ -115,7 +115,7 @@ def _reaches(owner: Account, place: Path) -> bool:
 
 def _birth(passwords: Secret) -> str:
     """Returns the statements of cluster.sql for single-user mode: one a line, without comments."""
-    # Its input is no session, so there are no parameters to bind; the passwords are hexadecimal digits of our own.
+    # Its input is no session, so there are no parameters to bind. The passwords are our own hexadecimal digits.
     text = Template(files("lockstep.dev").joinpath("cluster.sql").read_text())
     filled = text.substitute(superuser=passwords.superuser, lockstep=passwords.lockstep)
     return "".join(f"{line}\n" for line in filled.splitlines() if not line.startswith("--"))

@@ -80,7 +80,7 @@ def retrieve(pattern: Path, cache: Path, log: Path, lock_held: int | None = None
     if ivy is None:
         raise Refusal(f"no Ivy among the jars of pyspark in {pyspark_jars()}.", next_command="make clean demo")
     program = java.find()
-    # A machine's own Java has been told whom to trust; the wheel's knows the world's authorities only.
+    # A machine's own Java knows whom to trust. The wheel's knows only the public authorities.
     cache.mkdir(parents=True, exist_ok=True)
     trusting = [] if java.on_machine() else trust.options(cache / "trust.p12")
     command = [str(program), *trusting, "-jar", str(ivy), "-ivy", str(CHECKOUT / "ivy.xml"), "-cache", str(cache)]

@@ -100,7 +100,7 @@ def running(home: Path) -> Broker | None:
         process = processes.observe(int((folder / "pid").read_text()))
     except (FileNotFoundError, ValueError):
         return None
-    # A crashed broker's pid may be somebody else's by now, but nobody else names our properties.
+    # A crashed broker's pid may be another process's by now, but no other names our properties.
     if process is None or str(folder / "server.properties") not in processes.command_line(process.pid):
         return None
     address = _properties(folder / "server.properties")["advertised.listeners"]

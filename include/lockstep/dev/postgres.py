@@ -28,7 +28,7 @@ class Mode(Enum):
 
     FAST = signal.SIGINT  # roll back, write out, end
     IMMEDIATE = signal.SIGQUIT  # end at once, recover at the next start
-    KILL = signal.SIGKILL  # what a crash does; its backends follow by themselves
+    KILL = signal.SIGKILL  # as a crash does. The backends then end by themselves.
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def running(home: Path) -> Server | None:
     if data is None or len(lines := _pid_file(data)) <= _PORT_LINE:
         return None
     process = processes.observe(int(lines[0]))
-    # A crashed server's pid may be somebody else's by now, but nobody else names our data.
+    # A crashed server's pid may be another process's by now, but no other names our data.
     if process is None or f"-D {data} " not in processes.command_line(process.pid):
         return None
     port, secret = int(lines[_PORT_LINE]), cluster.secret(_folder(home))
@@ -114,7 +114,7 @@ def _clear_the_wreck(data: Path) -> None:
     if file.exists() and len(lines) <= _PORT_LINE:
         file.unlink()
     elif lines:
-        # Its pid may be a stranger's by now, or a zombie's; the rest of it guards the shared memory and must stay.
+        # Its pid may be a stranger's by now, or a zombie's. The rest of it guards the shared memory and must stay.
         file.write_text("\n".join([str(_NOBODYS_PID), *lines[1:], ""]))
 
 

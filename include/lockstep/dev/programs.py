@@ -93,7 +93,7 @@ def _give(fresh: Path, owner: Account) -> None:
 
 
 def _runs(programs: Path, owner: Account) -> bool:
-    # initdb is the one that needs a library of its own; the shell answers where the program cannot even be seen.
+    # initdb is the one that needs its own library. The shell answers if the program cannot even be seen.
     command = ["/bin/sh", "-c", 'exec "$0" --version', str(programs / "initdb")]
     return processes.run(command, log=Path(os.devnull), account=owner)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _BITS = (1 << 64) - 1
 _BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
-# A hundred lives to draw from; a cancelled order is forgotten in the end.
+# A hundred lives to draw from. A cancelled order is deleted in the end.
 _LIVES = (
     *(("placed", "paid", "shipped", "delivered"),) * 92,
     *(("placed", "paid", "cancelled", None),) * 8,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lockstep.dev.processes import Process
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
-# As Spark calls it; its setting would stand in the arguments.
+# In Spark's own name. As a setting, it would stand in the arguments.
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the variable's name
 # Pipelines that run at once share the tasks' slots, instead of the second waiting for the first.
 POOLS = """<?xml version="1.0"?>
@@ -108,7 +108,7 @@ def running(home: Path) -> SparkServer | None:
         port = int((folder / "port").read_text())
     except (FileNotFoundError, ValueError):
         return None
-    # A crashed server's pid may be somebody else's by now, but nobody else is called by our folder.
+    # A crashed server's pid may be another process's by now, but no other is called by our folder.
     if process is None or f"lockstep {folder}" not in processes.command_line(process.pid):
         return None
     return SparkServer(process, port, token_of(home))
