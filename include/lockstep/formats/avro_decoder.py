@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lockstep.formats.schemas import Schemas
 
 MAGIC, HEAD = b"\x00", 5
-# What fastavro gives for these is the column's, to the bit: there is nothing left to ask.
+# For these, fastavro's value is the column's to the bit, and needs no conversion.
 SURE = frozenset({"boolean", "binary", "date", "timestamp"})
 MOST_DIGITS = 4_000  # of a decimal: making digits of bytes costs the square of their number
 BITS_A_DIGIT = 3.33
@@ -50,7 +50,7 @@ class Writer:
         """Decodes a record behind its head. Raises `ValueError` with the reason if it does not decode."""
         body = BytesIO(record[HEAD:])
         try:
-            # The decoder is C: it does not come back from what is nested too deep.
+            # The decoder is C, and crashes on values that are nested too deep.
             if self.is_open or VALUES_A_BYTE * len(record) > self.limits.values:
                 Walk(record[HEAD:], self.named, self.limits).over(self.schema)
             value = schemaless_reader(body, self.schema, None)

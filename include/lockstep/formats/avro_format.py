@@ -35,7 +35,7 @@ def decoded(records: DataFrame, pipeline: Pipeline, format_: Avro, registry: Reg
     frame = decoded_in_python(records, format_.columns, decoder, pipeline.record_limits.bytes)
     if not pipeline.takes_tombstones or format_.key is None:
         return frame
-    # What is deleted, without a reason and without a key, has a key of plain text: it is read as for JSON.
+    # A deletion without a reason and without a key has a key of plain text, which is read as for JSON.
     plain = F.col("_deleted") & F.col("_reason").isNull() & F.col(format_.key).isNull()
     type_ = next(column.type for column in format_.columns if column.name == format_.key)
     frame = frame.withColumn("_plain", plain).withColumns(

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from lockstep.core.folder import PipelineFolder
     from lockstep.formats.json_alike import Flags, Places
 
-AT_ONCE = 10_000  # so many records are one parse, as long as all of them are good
-FEW = 64  # among so many, a bad one is not searched for: all are left
-SEARCHES = 64  # so often, of one parse's records, some are parsed in vain
+AT_ONCE = 10_000  # records of one parse, as long as all of them are good
+FEW = 64  # among so few, a bad record is not searched for: all are left to Spark
+SEARCHES = 64  # so often, some of one parse's records may be parsed in vain
 
 
 def columnar(pipeline: Pipeline) -> JsonColumns | None:

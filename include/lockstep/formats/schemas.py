@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.registry import Registry
 
-NOT_FOUND = {(404, 40401), (404, 40402), (404, 40403)}  # subject, version, schema; a 404 of no registry has no code
+NOT_FOUND = {(404, 40401), (404, 40402), (404, 40403)}  # subject, version, schema. Another server's 404 has no code.
 
 
 MOST_REFERENCES = 100  # that one schema may lead to
