@@ -29,7 +29,7 @@ def deviating(cur: cursor) -> list[Deviation]:
 
 def found(cur: cursor) -> dict[Object, str]:
     """Returns the definition of every ledger object that a promise rests on, by kind and name."""
-    # Else names are qualified by what a session happens to see; the caller's path comes back.
+    # Otherwise names are qualified by the session's own path. The caller's path comes back.
     cur.execute("savepoint own_path; set local search_path = pg_catalog")
     cur.execute(Q["catalog"], {"roles": list(ROLES)})
     objects = {(row.kind, row.name): " ".join(row.what.split()) for row in every(cur)}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
 Q = queries("lockstep.ledger", "picture")
-MOST_SEGMENTS = 120  # of one stream; more than that is looked at in `PLACES`
+MOST_SEGMENTS = 120  # of one stream. More than that are sampled in `PLACES`.
 MOST_BLOCKS = 2_400  # of all streams together, where they are that many
 PLACES, MOST_LOOKS = 240, 4_800  # of one stream, and of all together
 REJECT_PLACES = 80  # along a stream at which rejects are counted

@@ -82,7 +82,7 @@ def suppress_range(cur: cursor, pipeline: str, columns: Sequence[Any], table: st
     for row in _drop(cur, table, columns):
         its.rows[0] += 1
         its.records.add((row.offset, row.deleted))
-    # A record that a transform made several rows of is written while one of them is left.
+    # A record that became several rows counts as written while one of them is left.
     cur.execute(
         sql.SQL(Q["rows_left"]).format(table=_identifier(table)), {"offsets": [offset for offset, _ in its.records]}
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Q = queries("lockstep.ledger", "times")
 Window = tuple[int, int]
-LOOKS, GLANCES = 4, 24  # each look tells some twelve times more exactly which offsets a stretch of time is about
+LOOKS, GLANCES = 4, 24  # each look narrows the offsets of a stretch of time about twelve times
 
 
 @dataclass(frozen=True, slots=True)

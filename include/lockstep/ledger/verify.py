@@ -44,7 +44,7 @@ def ledger_checks(cur: cursor, pipeline: Pipeline) -> list[Check]:
     """
     checks = [_check(cur, pipeline, name, query) for name, query in LEDGER.items()]
     if isinstance(pipeline.guarantee, Delivered):
-        return checks  # results move apart from the offsets: who verifies asks the store that they live in
+        return checks  # results move apart from the offsets, so `verify` asks their store
     for each in pipeline.each():
         found = []
         match each.first:
@@ -53,7 +53,7 @@ def ledger_checks(cur: cursor, pipeline: Pipeline) -> list[Check]:
             case Upsert():
                 counted = _counted(cur, each)
                 owned = _owned(cur, each)
-                if owned.ok and counted.proves == "nothing":  # rows that are there are no sign of those that are not
+                if owned.ok and counted.proves == "nothing":  # existing rows say nothing about missing ones
                     owned = replace(owned, proves="nothing")
                 found = [counted, owned]
         checks += [replace(check, name=name_of(pipeline, each.first, check.name)) for check in found]
