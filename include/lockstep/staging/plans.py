@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-# To Spark these are constants of one execution; to a batch that is tried twice they are not.
+# To Spark these are constants of one execution. For a batch that is tried twice they are not.
 CLOCKS = {"CurrentTimestamp", "Now", "CurrentDate", "CurrentTime", "LocalTimestamp", "CurDateExpressionBuilder"}
 ANALYSED, PHYSICAL = "Analyzed Logical Plan", "Physical Plan"
 _NODE = re.compile(r"([ :+]*-? ?)(.*)")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lockstep.core.staging import RangeSession, RangeTask
 
 # Behind a task's last range comes a row of `END`. Without it the end of the input may be that of a task that was killed or
-# failed on its way: Spark then closes the stream to Python as if all had been said.
+# failed on its way: Spark then closes the stream to Python as if the input were complete.
 OUTCOMES = pa.schema([("slot", pa.int32()), ("stream_id", pa.int32()), ("what", pa.string()), ("reason", pa.string())])
 SPARK_OUTCOMES = "slot int, stream_id int, what string, reason string"
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FILE = "_file"
 RAW_BYTES = {"_key": pa.binary(), "_value": pa.binary(), "_headers": pa.string()}
-# What a task reads, and what of it is left to Spark.
+# The records that a task reads, and those that are left to Spark.
 RAW = pa.schema(
     [
         ("_stream", pa.int32()),
