@@ -88,7 +88,7 @@ def _move(
         except Unreachable as away:
             why = away.message
             if not was_committed(at, attempt):
-                continue  # the witness says no, so the same token may try again (T16)
+                continue  # no commit row is there, so the same token may try again (T16)
         return
     raise Refusal(
         f"{folder.pipeline.name}: batch {attempt.batch_id} could not be committed in {TRIES} tries, "

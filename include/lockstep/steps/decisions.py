@@ -81,7 +81,7 @@ def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: Offs
     can still be read are not lost.
     """
     partition = lost.topic_partition.partition
-    view = broker.view(pipeline.topic)  # before the transaction, never inside (T6); a log's start only grows
+    view = broker.view(pipeline.topic)  # before the transaction, never inside (T6). A log's start only grows.
     with deciding(conn, pipeline.name) as cur:
         stream = stream_of(_with_grown(cur, pipeline, view, partition, person), pipeline, partition)
         refuse_another_log(stream, pipeline, (view.cluster_id, view.topic, view.topic_id))

@@ -196,7 +196,7 @@ def _target(conn: connection, pipeline: Pipeline) -> TargetFacts:
 def _of_columns(conn: connection, pipeline: Pipeline) -> Judged:
     try:
         return evolution_findings(propose(conn, pipeline, [pipeline.columns for _ in pipeline.targets]))
-    except Refusal:  # a table that is missing is a finding of its own; another store compares before each read
+    except Refusal:  # a missing table is a separate finding, and another store compares before each read
         return []
 
 

@@ -63,7 +63,7 @@ def erase(
     name = erasable_column(pipeline, column)
     refuse_told(person, key)
     view = broker.view(pipeline.topic)  # before the transaction, never inside (T6)
-    ends = broker.high_ends(view)  # what is produced from now on is taken; an open transaction began before
+    ends = broker.high_ends(view)  # records from now on are accepted. An open transaction began before.
     try:
         with deciding(conn, pipeline.name) as cur:
             erased = _erase(cur, pipeline, (view.topic_id, ends), (name, key), person, preview=preview)

@@ -87,7 +87,7 @@ def _answer(default: str, result: dict[str, Any], rows: Iterable[dict[str, Any]]
         return
     named = {(row["_stream"], row["_offset"]): reason(config["type"], config["kwargs"], row) for row in reversed(rows)}
     result["quarantined"] = len(named)
-    found.violators = named | found.violators  # the suite's first expectation says why
+    found.violators = named | found.violators  # the suite's first expectation gives the reason
 
 
 def _violation(result: dict[str, Any]) -> str:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lockstep.core.staging import Engine
     from lockstep.steps.surroundings import Surroundings
 
-MANY = 10_000  # rows; fewer are found as fast by any plan
+MANY = 10_000  # rows. Fewer are found as fast by any plan.
 
 
 def stage(
@@ -167,7 +167,7 @@ def _end_older_tasks(cur: Any, batch_id: int) -> None:
 
     Their uncommitted work would block the new attempt's tasks (T15).
     """
-    cur.execute("select set_config('role', 'none', true)")  # under a role others' backends may not be ended
+    cur.execute("select set_config('role', 'none', true)")  # under a role, a session may not end other logins' backends
     end_older_tasks(cur, batch_id)
     cur.execute("select set_config('role', %s, true)", (STAGER,))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lockstep.core.verification import Segment
     from lockstep.targets.delivery import Results
 
-CHUNK_RECORDS, CHUNK_BYTES = 10_000, 32 * 2**20  # whichever comes first; so much is in memory at once
+CHUNK_RECORDS, CHUNK_BYTES = 10_000, 32 * 2**20  # whichever comes first, because so much is in memory at once
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lockstep.steps.history import Called
     from lockstep.steps.surroundings import Surroundings
 
-SECONDS = 60.0  # to wait for others on the same offsets; after that the next try of the task waits
+SECONDS = 60.0  # to wait for others on the same offsets. After that, the next try of the task waits.
 
 
 def work(
