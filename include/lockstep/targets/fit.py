@@ -90,7 +90,7 @@ def require_key(cur: cursor, pipeline: Pipeline) -> None:
     table = target.table
     key = {"_stream", "_offset", "_ordinal"} if isinstance(target, Append) else set(target.key)
     if isinstance(target, Append) and not isinstance(pipeline.guarantee, Delivered) and is_by_batch(cur, table):
-        key.add("_batch")  # Postgres can keep it unique within a partition; the ledger gives no offset to two batches
+        key.add("_batch")  # Postgres keeps it unique within a partition, and the ledger gives no offset to two batches
         if isinstance(pipeline.guarantee, PerPartition):
             raise Refusal(
                 f"{name}: target {table} is partitioned by _batch, and only PerBatch commits a batch as a whole",
