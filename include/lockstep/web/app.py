@@ -25,7 +25,7 @@ from lockstep.web.record_page import record_page
 from lockstep.web.refused import tell_people
 from lockstep.web.render import page
 
-# A field that somebody has emptied is one that was not filled in.
+# A field that a user has emptied counts as one that was not filled in.
 Empty = BeforeValidator(lambda value: None if value == "" else value)
 Offset = Annotated[Annotated[int, Field(ge=0, lt=2**63)] | None, Empty, Query()]
 Small = Annotated[Annotated[int, Field(ge=0, lt=2**31)] | None, Empty, Query()]

@@ -98,7 +98,7 @@ def _spans(batch: Document, now: datetime) -> list[dict[str, Any]]:
         ]
         reached = [(step, moment) for step, moment in marks if moment is not None]
         ended = row["closed_at"] or now
-        if row["state"] != "committed":  # how far it came is all that is known
+        if row["state"] != "committed":  # its progress is all that is known
             reached[-1] = ("open", reached[-1][1])
         ends = [moment for _, moment in reached[1:]] + [ended]
         spans.append(

@@ -16,7 +16,7 @@ STEPS = (
 )
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)  # of Python's calendar
 ZERO = datetime(1970, 1, 1, tzinfo=UTC)
-HOURS = 240  # marks of hours, at most: more cannot be told apart
+HOURS = 240  # marks of hours, at most: more could not be distinguished
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lockstep.web.asked import Asked, Streams
 
 
-DIGITS = 19  # of the largest offset; Python refuses to read some thousands
+DIGITS = 19  # digits of the largest offset. Python refuses to read some thousands.
 
 
 def along_offsets(streams: Streams, asked: Asked) -> dict[str, Any]:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import Bounds
     from lockstep.ledger.picture import Block, View
 
-WIDTH = 1000  # of the lanes, in units of the picture; the page stretches it
+WIDTH = 1000  # of the lanes, in units of the picture. The page stretches it.
 LANE, GAP = 20, 8
 AGES = 6  # shades, the newest the strongest
 TICKS = 8  # along the axis, at most
-NARROW = 0.8  # of a unit: what is narrower cannot be seen
+NARROW = 0.8  # of a unit: narrower parts cannot be seen
 
 
 @dataclass(frozen=True, slots=True)

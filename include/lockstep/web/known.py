@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SECONDS_KEPT = 5.0
-OLD = 30.0  # seconds; an older answer is not shown any more
-PATIENCE = 2.0  # seconds that a page waits for an answer where it has none to show
+OLD = 30.0  # seconds. An older answer is not shown any more.
+PATIENCE = 2.0  # seconds that a page waits for an answer if it has none to show
 AT_ONCE = 4  # questions on their way
-RESTS = 10  # times as long as an answer took it is kept, so that watching costs a server a tenth of its time at most
+RESTS = 10  # an answer is kept so many times as long as it took: watching takes a tenth of a server's time at most
 
 
 @dataclass(frozen=True, slots=True)

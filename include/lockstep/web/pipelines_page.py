@@ -38,7 +38,7 @@ class Line:
 
 def pipelines_page(dag_ids: Collection[str]) -> str:
     """Renders the pipelines of the DAGs that the reader may see. Omits pipelines that were never planned."""
-    # A reader may be let to a pipeline by either of its DAGs; the live one has its name and comes first.
+    # Either of a pipeline's DAGs may give a reader access. The live one has its name and comes first.
     doors = {pipeline_of(dag_id): dag_id for dag_id in sorted(dag_ids, reverse=True)}
     with ledger() as cur:
         rows = overview.pipelines(cur, sorted(doors))

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 MOST_READ = 100_000_000  # bytes of a batch of records after decompression: the server has other pages to make
 MOST_SHOWN = 20_000  # characters of a value, and as many of a row's
-MOST_SET_OUT = 64_000  # characters of JSON; setting out what is longer costs memory by its depth, and is cut anyway
+MOST_SET_OUT = 64_000  # characters of JSON. Indenting longer ones costs memory by their depth, and they are cut anyway.
 MOST_HEADERS = 100
 BRACKETS = re.compile(r"[\[\]{}]")
-MOST_NESTED = 50  # brackets that stand open in JSON that is set out
+MOST_NESTED = 50  # open brackets in JSON that is indented
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _readable(message: Any) -> Raw:
 def _shown(value: bytes | None) -> str:
     if value is None:
         return "null"
-    if len(value) > MOST_SET_OUT:  # cut before anything is made of it: a record may be of hundreds of megabytes
+    if len(value) > MOST_SET_OUT:  # cut before any conversion, because a record may have hundreds of megabytes
         text = value[:MOST_SHOWN].decode(errors="backslashreplace")
         return f"{writable(text)}... ({len(value):,} bytes)"
     text = text_of(value)
