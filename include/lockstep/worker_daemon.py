@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sys
 
-# A transform is a pipeline author's code: what opens the server is not for it.
+# A transform is a pipeline author's code, and must not see the server's token.
 os.environ.pop("SPARK_CONNECT_AUTHENTICATE_TOKEN", None)
 
-# Spark puts zips and a jar before what is installed. Each task tells Python to forget what it knows of folders, and then their
-# tables of contents are read again, for every package in them: a tenth of a second of each worker and task.
+# Spark puts zips and a jar before the installed packages. Each task clears Python's cache of folders, and then their
+# tables of contents are read again, for every package: a tenth of a second of each worker and task.
 sys.path[:] = [place for place in sys.path if not place.endswith(("pyspark.zip", "-src.zip", ".jar"))]
 sys.path_importer_cache.clear()
 
