@@ -63,7 +63,7 @@ CASES = (
     Case("at least once", "AtLeastOnce()", "WAREHOUSE", "doubled"),
     Case("at most once", "AtMostOnce()", "WAREHOUSE", "lost"),
 )
-# Each is struck at the first of these points that it comes to; which one that is makes the difference.
+# Each is struck at the first of these points that it reaches. That point makes the difference.
 CRASHES = {
     "everything is validated": ("validate.after",),
     "one of the two has moved": ("commit.published", "deliver.done", "commit.done_unacknowledged"),

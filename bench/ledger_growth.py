@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from lockstep.steps.plan import Planned
 
-SPAN = 10  # offsets of a range; one record each, so that the ledger is measured and not the target
+SPAN = 10  # offsets of a range with one record, so that the ledger is measured and not the target
 FEW = 4
 TARGET = """create table public.bench (id text, _stream int4 not null, _offset int8 not null, _ordinal int4 not null,
     _batch int8 not null, primary key (_stream, _offset, _ordinal))"""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROGRAMS = ("JVM", "Python", "Postgres")
-# What is taken out of the way of a record, for it to go a longer one.
+# The function that is removed from the way of a record, so that it takes a longer one.
 WAYS = {"long": "straight_columns", "short": "_straight", "straight": None}
 
 

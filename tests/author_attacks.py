@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FORGE = "update lockstep.decision set who = 'forged'"
-# How a text might become somebody who may: as it stands, and inside a block, a function, or a function of its owner's.
+# The ways for a text to gain rights: as it stands, or in a block, a function, or a function of its owner's.
 WAYS = {
     "as it is": "{act};",
     "reset role": "reset role; {act};",
@@ -62,7 +62,7 @@ TRIGGER = EVIL.format(type="trigger", value="new")
 HANG = "create trigger t before insert on public.drill for each row execute function public.evil()"
 CHILD = """create table public.child (s int, o int8, r int, foreign key (s, o, r) references public.drill
     on delete cascade);"""
-# What target.sql leaves behind, which the next run would execute with its own rights, and what is named of it.
+# Code that target.sql leaves behind for the next run to execute with its rights, and its name in the refusal.
 LEFT = {
     "a trigger": (f"{TRIGGER} {HANG}", "trigger t"),
     "a statement's trigger": (

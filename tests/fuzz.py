@@ -34,7 +34,7 @@ HEAD = b"\x00\x00\x00\x00"
 JSON = Json("id string, n int, big bigint, amount decimal(12,2), ratio double, ok boolean")
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001
-# A column's type → values that it holds; what goes into Postgres comes out again as these very values.
+# A column's type → values that it holds. They come out of Postgres unchanged.
 VALUES = {
     "string": TEXT,
     "binary": st.binary(),

@@ -11,7 +11,7 @@ def _answer(**more: object) -> bytes:
     return json.dumps({"schema": GOOD} | more).encode()
 
 
-# What a registry says of any path: the status and the body.
+# A registry's answer for any path: the status and the body.
 ANSWERS: list[tuple[int, bytes]] = [
     *(
         (200, body)

@@ -1,6 +1,6 @@
 """Holds the laws of the ledger in SQL. Each query finds the rows that break one."""
 
-# Who owns what: the newest commit over an offset; coverage that was merged below log start names one batch of many.
+# The owner of an offset: the newest commit over it. Coverage merged below log start names one batch of many.
 OWNED = """(select c.batch_id, c.stream_id, c.token, r.offsets
     from lockstep.commit c join lockstep.batch_range r using (batch_id, stream_id) where not exists (
         select 1 from lockstep.commit d join lockstep.batch_range n using (batch_id, stream_id)

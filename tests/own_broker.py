@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-# What a broker does every five minutes by default, it does at once.
+# The broker does at once what it does every five minutes by default.
 HURRIED = {
     "log.retention.check.interval.ms": "200",
     "log.initial.task.delay.ms": "100",

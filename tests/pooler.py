@@ -23,7 +23,7 @@ class Pooler:
         self.greeting = b""
         while (message := _message(self.backend))[:1] != b"Z":
             assert message[:1] != b"E", message
-            # The key is what a client cancels by; like every pooler, ours hands out one of its own.
+            # A client cancels with this key. Like every pooler, ours gives out its own.
             self.greeting += b"K" + struct.pack("!iii", 12, 4_000_000, 7) if message[:1] == b"K" else message
         self.greeting += message
         self.door = socket.create_server(("127.0.0.1", 0))

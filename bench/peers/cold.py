@@ -75,7 +75,7 @@ def cold(place: Place, topic: str, records: int, partitions: int, rounds: int) -
                 seconds = time.perf_counter() - begin
             found = compare(place, task)
             drop_table(place, task)
-            # The command's JVM outlives it by a moment, and is nobody's child.
+            # The command's JVM outlives it by a moment, and is no child of ours.
             cpu = 0.0 if name == COMMAND else _used_by_children() - used
             written = {"lost": found.lost, "doubled": found.doubled}
             yield Run(COLD, name, OURS, APPEND, turn, records, records, seconds, cpu=cpu, peak=meter.peak, **written)

@@ -69,7 +69,7 @@ class BareCopy:
         return started(self._place).superuser_dsn
 
 
-# Of whoever reads by librdkafka: nobody waits for bytes that will not come, nor because his queue was full for a moment.
+# For all readers with librdkafka: none waits for bytes that will not come, or for a queue that was full for a moment.
 TUNED = {
     "enable.auto.commit": False,
     "enable.partition.eof": True,

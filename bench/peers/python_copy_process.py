@@ -44,7 +44,7 @@ class Order(msgspec.Struct, gc=False):
     seq: int
     part: int
     customer: str
-    amount: float  # exact up to 15 digits; the column has twelve
+    amount: float  # exact up to 15 digits, and the column has twelve
     quantity: int
     paid: bool
     placed_at: str

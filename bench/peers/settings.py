@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from peers.contender import Place
 
-# What a load's speed or its safety depends on.
+# The settings that a load's speed or its safety depends on.
 NAMES = (
     "shared_buffers",
     "max_wal_size",

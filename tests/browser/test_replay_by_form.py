@@ -95,7 +95,7 @@ def test_a_past_hour_is_replayed_by_form_approved_by_its_difference_and_seen_in_
     assert [cell.strip() for cell in row.first.get_by_role("cell").all_inner_texts()][1:5] == ["0", "20", "0", "0"]
     page.screenshot(path=pictures / "approval.png")
     page.context.clear_cookies()
-    log_in(page, house, REVIEWER, secrets_of(house.airflow.folder).reviewer)  # who asked cannot approve
+    log_in(page, house, REVIEWER, secrets_of(house.airflow.folder).reviewer)  # the asker cannot approve
     page.goto(f"{house.airflow.address}{actions}")
     page.get_by_role("button", name="Approve").click()
 

@@ -12,7 +12,7 @@ from command_line import TARGET, CommandLine
 from here import Here
 
 NUMBERS = itertools.count()
-# One broker holds everything once; an older Postgres is made without checksums; the tests' own login migrates, too.
+# One broker holds one copy. An older Postgres has no checksums. The tests' own login migrates, too.
 KNOWN = {"replication.factor", "min.insync.replicas", "data_checksums", "privileges"}
 OF_A_RUN = ", ".join(f"lockstep_{role}" for role in ("planner", "stager", "committer", "partition", "reader"))
 APPENDED = TARGET.replace("id text primary key", "id text").replace(

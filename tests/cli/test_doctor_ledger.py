@@ -54,7 +54,7 @@ def test_grants_that_deviate_are_told_and_what_is_said_puts_them_right(sound, ad
         assert set(found) == {check}
         assert words in found[check]["found"]
         admin(found[check]["remedy"])
-    # What may not be read is told, too, and stops nothing.
+    # Facts that may not be read are reported, too, and stop nothing.
     for wrong in (
         "usage on schema lockstep from lockstep_reader",
         "select on lockstep.stream from lockstep_reader",

@@ -14,7 +14,7 @@ import pytest
 from drill import said
 
 pytestmark = pytest.mark.long
-# Tells from the executors where they have imported us from; the rules are imported there, not on the driver.
+# Reports from where the executors have imported us. The rules are imported there, not on the driver.
 WITNESS = """
 from pyspark.sql import functions as F
 

@@ -16,7 +16,7 @@ PAGE = (HERE / "docs" / "protocol.md").read_text(encoding="utf-8")
 # Held to the migrations by tests/ledger/test_schema.py.
 SCHEMA = (ENGINE / "ledger" / "schema.sql").read_text(encoding="utf-8")
 TEXTS = {".py", ".sql", ".md", ".pml", ".jinja", ".toml", ".txt", ".yaml"}
-# `T12:00` is a time; hours and minutes before a T leave no word boundary.
+# `T12:00` is a time. Hours and minutes before a T leave no word boundary.
 CITED = re.compile(r"\bT[1-9]\d?\b(?!:)")
 RULE = re.compile(r"^### (?P<id>T\d+)\. (?P<title>.+)\n\n(?P<text>(?:(?!^#).*\n)+)", re.MULTILINE)
 RULES = {rule["id"]: rule["text"] for rule in RULE.finditer(PAGE)}

@@ -22,7 +22,7 @@ from plain_engine import PlainEngine
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts us in the background has it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts us in the background ignores it
     dsn, kafka = os.environ["LOCKSTEP_DSN"], os.environ["LOCKSTEP_KAFKA"]
     folder = load(sys.argv[1])
     at = Surroundings(dsn, Broker(kafka), stores())

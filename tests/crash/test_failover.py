@@ -221,7 +221,7 @@ def test_synchronous_a_process_whose_primary_died_ends_its_commit_at_the_survivo
 
 
 def test_restored_is_refused_on_a_standby_for_nothing_was_restored_there(pair):
-    broker = Broker("127.0.0.1:1")  # nobody asks it
+    broker = Broker("127.0.0.1:1")  # no client asks it
     with closing(connect(pair.standby.dsn)) as conn, pytest.raises(Refusal, match="database is a standby") as refused:
         restored(conn, broker, ORDERS, None, ME)
     assert refused.value.next_command == "promote it, or point LOCKSTEP_DSN at the primary"

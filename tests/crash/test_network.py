@@ -18,7 +18,7 @@ from lockstep.steps.reap import reap
 
 RESULTS = b"insert into lockstep.commit"
 A_ROW = b"r0\t0"  # in what COPY sends
-# What each transaction on the way says, first to last.
+# The words of each transaction on the way, first to last.
 ON_THE_WAY = {
     "plan": b"insert into lockstep.batch",
     "open": b"insert into lockstep.attempt",
@@ -34,7 +34,7 @@ ON_THE_WAY = {
 def exactly_once(here, records: int = 150) -> None:
     """Checks that the next run reaches the log's end, and that every promise holds with nothing left behind."""
     here.drain()
-    for _ in range(40):  # until the server, too, has found out who is gone
+    for _ in range(40):  # until the server, too, has noticed the lost client
         if not reap(here.at.conn).held:
             break
     assert isinstance(here.run().decision, Idle)

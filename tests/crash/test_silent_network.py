@@ -108,7 +108,7 @@ def test_a_commit_that_is_sent_into_the_void_is_taken_over_and_told_so(world, ne
     assert far.child.stopped()
 
     network.cut()
-    far.child.go_on()  # it says COMMIT, and nobody hears it
+    far.child.go_on()  # it sends COMMIT, which does not arrive
     world.factor = 10  # whose rows they are can be seen
     taken_over = world.run(take_over=True)
     silent_for(patience)
@@ -148,7 +148,7 @@ def test_a_commit_whose_answer_is_lost_in_the_void_is_told_as_committed(world, n
         far = Far(world, network, patience)
         until_so(world, HELD)
         network.cut()
-        holder.commit()  # COMMIT goes on, and its answer reaches nobody
+        holder.commit()  # COMMIT goes on, and its answer does not arrive
     until_so(world, "select 1 from lockstep.commit")
 
     world.log.produce(0, 10)

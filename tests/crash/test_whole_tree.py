@@ -16,7 +16,7 @@ from checker import at_end, check
 
 ROOT = Path(__file__).parent.parent.parent
 KILLS = 20
-SPARK, DRIVER = "0", "20000"  # who reads batches of so many offsets: LOCKSTEP_DRIVER_OFFSETS
+SPARK, DRIVER = "0", "20000"  # the reader of batches of so many offsets: LOCKSTEP_DRIVER_OFFSETS
 # A run, from its start or its JVM's to announce, takes about this long on two cores.
 LONGEST = {SPARK: 22.0, DRIVER: 5.0}
 

@@ -14,7 +14,7 @@ CHECKOUT = Path(__file__).parents[2]
 HEAVY = ("pyspark", "great_expectations", "confluent_kafka", "psycopg2", "pandas")
 STEPS = ["plan", "stage", "validate", "commit", "announce"]
 BEHIND = {"hourly_clicks"}  # what reads a pipeline's table, and is none itself
-# What Astro's stock integrity test does: variables and connections answer with anything, then every file is parsed.
+# As in Astro's stock integrity test: variables and connections answer with anything, then every file is parsed.
 PARSED = """
 import json, os, sys
 from unittest import mock

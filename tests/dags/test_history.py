@@ -15,7 +15,7 @@ from lockstep.dev.airflow_settings import REVIEWER, USER
 from scheduled import OVER, Scheduled, an_airflow, wait_for
 
 EACH_HOUR = 20  # records
-READING = 8.0  # nobody answers before he has read: Airflow loses what is said before the asking process has ended
+READING = 8.0  # seconds to read before an answer: Airflow loses one that comes before the asking process has ended
 LONG = 800.0  # three JVMs at once take their time on two busy cores
 pytestmark = pytest.mark.timeout(1000)
 

@@ -21,7 +21,7 @@ from lockstep.dev import airflow, spark_connect
 from lockstep.dev.airflow_settings import secrets_of
 from scheduled import an_airflow, kill, wait_for
 
-# A dead scheduler's tasks are noticed in seconds, not in minutes; one that is slow on a busy machine is not dead.
+# A dead scheduler's tasks are noticed in seconds, not in minutes. A scheduler that is slow on a busy machine is alive.
 IMPATIENT = {
     "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec(java.WHEEL) is None or importlib.util.find_spec(programs.PACKAGE) is None,
     reason="the wheels are not installed: make servers, or a platform that has none",
 )
-# What Spark's scripts, the servers and Python itself call.
+# The programs that Spark's scripts, the servers and Python itself call.
 TOOLS = ("basename", "bash", "cat", "dirname", "env", "nice", "ps", "rm", "sh", "test", "uname")
 COUNT = "from lockstep.adapters.spark_session import session; print(session().range(1000).count())"
 

@@ -15,7 +15,7 @@ from lockstep.dev import programs
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 CHECKOUT = Path(__file__).parents[2]
-# What leads through a company's proxy, and what a person says about his packages.
+# Variables of a company's proxy, and of a user's package settings.
 KEPT = ("PIP_", "UV_", "SSL_", "HTTP_", "HTTPS_", "NO_PROXY", "http_", "https_", "no_proxy")
 HIDE = """
 for folder in /usr/lib/jvm /usr/lib/postgresql /opt/java /opt/jdk; do

@@ -13,7 +13,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from lockstep.adapters import jar_lock
 from lockstep.dev import jars, sbom
 
-# What makes a virtualenv, and this package itself, are in no lock.
+# The packages that make a virtualenv, and this package itself, are in no lock.
 NOT_LOCKED = {"pip", "setuptools", "lockstep", "uv"}
 
 

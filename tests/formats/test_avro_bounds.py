@@ -185,7 +185,7 @@ def test_what_the_registry_refuses_is_asked_once_a_task(registry):
         )
         assert "is not in the registry" in decode(None, b"\x00\x00\x00\x03\xe7x", None).reason
         assert decode(None, registry.encode(mine, {"id": "a"}), None).values == {"id": "a"}
-    assert len(registry.asked) == 4, registry.asked  # two refusals; the subject and the text of what is read
+    assert len(registry.asked) == 4, registry.asked  # two refusals, and the subject and the text of the schema
 
 
 def test_very_many_unknown_ids_end_the_asking_and_not_the_reading(registry):

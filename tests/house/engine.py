@@ -73,7 +73,7 @@ class RememberedEngine:
     def commit_ranges(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
         outcomes = []
         for item in work.ranges:
-            if self.random.random() < 0.1:  # a first try of the task, whose COMMIT was acknowledged to nobody
+            if self.random.random() < 0.1:  # a first try of the task, whose COMMIT was never acknowledged
                 self._range(task, item)
             outcome = self._range(task, item)
             outcomes += [outcome] if outcome else []

@@ -18,7 +18,7 @@ from lockstep.core.guarantees import Guarantee, PerBatch
 
 PER_BATCH = PerBatch()
 STEPS_BETWEEN_LOOKS = 6
-RECORDS_AT_FIRST = 8  # of each of three partitions; a keyed target has seven keys of each
+RECORDS_AT_FIRST = 8  # of each of three partitions. A keyed target has seven keys of each.
 LEAST_ROWS = 1  # deletions may leave one key
 PARTITION = st.integers(0, 5)
 KIND = st.sampled_from(["data", "data", "data", "garbage", "deletion", "committed", "aborted", "open"])

@@ -83,7 +83,7 @@ class Storm:
         self.rng = random.Random(seed)  # noqa: S311 - a seed that can be told is the point
         self.figures = Figures()
         self.truncations = 1  # of 40 things that happen, where they are switched on
-        # What swaps the ledger's database, where that is wanted. Only a superuser may.
+        # The function that swaps the ledger's database, if wanted. Only a superuser may.
         self.timeline = Timeline(superuser, world.dsn) if superuser and "timeline" in FAULTS else None
 
     def rage(self, commits: int, until: float = float("inf"), look_every: int = 60) -> Figures:
@@ -175,7 +175,7 @@ class Storm:
         point = self.rng.choice(points)
         kind = self.rng.choices(["kill", "raise", "stop"], [80, 15, 5])[0]
         if kind == "stop" and point in HOLDING_LOCKS and self.rng.random() < 0.8:
-            kind = "kill"  # who is stopped there holds others up until Postgres ends its session, after some seconds
+            kind = "kill"  # a process stopped there blocks others until Postgres ends its session, after some seconds
         if kind == "stop":
             outcome = self._zombie(act, arguments, point)
         else:

@@ -171,7 +171,7 @@ def test_deployments_never_block_a_batch(house):
     assert ended(scene) == [("failed", "surroundings")] * 4 + [("committed", None)]
 
 
-# Who compares → the modules whose comparison is out of play; then the database refuses by this constraint's name.
+# The comparer → the modules whose comparison is off. The database then refuses by this constraint's name.
 ALONE = [("validate", "judged_as_staged"), ("commit", "committed_as_staged")]
 
 

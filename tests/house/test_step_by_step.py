@@ -105,7 +105,7 @@ def test_a_commit_that_is_still_on_its_way_cannot_arrive_once_the_answer_was_no(
     assert told(lambda: scene.commit(attempt)) == COMMITTED
 
     assert said == [False]
-    assert len(on_its_way) == 2  # the first was ended by whoever asked, and it took a second
+    assert len(on_its_way) == 2  # the asking session ended the first, and it took a second
     assert commits(scene) == [(attempt.batch_id, attempt.token)]
 
 

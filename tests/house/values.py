@@ -18,7 +18,7 @@ def becomes(kind: str) -> Callable[[bytes, bytes | None, dict | None], object]:
         try:
             content = dict(json.loads(value))
         except (ValueError, TypeError):
-            return NO_ROW  # garbage is a reject; a deletion is a reject, too, or takes a row away
+            return NO_ROW  # garbage is a reject. A deletion is a reject, too, or removes a row.
         factor = (row or {}).get("factor", 1)
         if kind != "accumulated" and content["n"] is not None:
             content["n"] *= factor

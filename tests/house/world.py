@@ -81,7 +81,7 @@ class World(Acts):
         self.restart()
         return process.wait()
 
-    # What is known.
+    # The known facts.
 
     def ask(self, query: str, *values: object) -> list[tuple]:
         """One statement as the owner of the ledger's schema."""

@@ -14,7 +14,7 @@ from lockstep.steps.hours import keep_hours
 from odd_logs import stable_end, until
 
 NOW = datetime.now(UTC)
-TEN = NOW.replace(minute=0, second=0, microsecond=0) - 10 * HOUR  # ten o'clock, for those who read along
+TEN = NOW.replace(minute=0, second=0, microsecond=0) - 10 * HOUR  # ten o'clock, for readers of the test
 
 
 def at(hours: float) -> datetime:

@@ -28,7 +28,7 @@ TARGET = """create table public.drill (id {text}, n int{more}, _stream int4 not 
     _ordinal int4 not null, _batch int8 not null, primary key ({key})) partition by list (_batch);
 """
 KEY = "_stream, _offset, _ordinal, _batch"
-# Staged columns that the target has not were dropped from what is attached; what is inserted into never had them.
+# Staged columns that the target lacks were dropped before the attachment. A table for inserts never had them.
 PARTITIONS = """select c.relname, exists (select from pg_attribute a where a.attrelid = c.oid and a.attisdropped) as attached
     from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'public.drill'::regclass order by c.oid"""
 LOSING = """set role lockstep_stager; insert into {table} (_stream, _offset, _ordinal, _task, id)

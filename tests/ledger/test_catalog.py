@@ -14,7 +14,7 @@ from lockstep.core.catalog import FUNCTIONS
 from lockstep.ledger import catalog
 
 NOOP = "create or replace function lockstep.guard_commit() returns trigger language plpgsql security definer"
-# What somebody does, what is said of it, and whether that is only a warning.
+# A change, the finding about it, and True if that is only a warning.
 TAMPERED = [
     ("alter table lockstep.commit disable trigger same_timeline", "trigger lockstep.commit.same_timeline is disabled"),
     (

@@ -21,7 +21,7 @@ from lockstep.steps.hours import keep_hours
 
 NINE = (
     datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - 100 * HOUR
-)  # nine o'clock, for those who read along
+)  # nine o'clock, for readers of the test
 CUSHION = timedelta(minutes=2)
 ENOUGH = [(0, 1_000), (0, 1_000)]
 

@@ -22,7 +22,7 @@ SHADOWED = (
     *("int8multirange", "int8range", "int4range", "text", "name", "regclass", "uuid", "jsonb"),
     *("interval", "timestamptz", "int4", "int8", "bool", "numeric"),
 )
-# Whatever runs a function of the ledger's, or a trigger, for those who may do it at all.
+# The statements that run a function of the ledger's, or a trigger, for roles that may run them at all.
 ACTS = {
     "covers": "insert into lockstep.coverage values ({s}, '[0,5)', 'skipped')",
     "covers as a batch": "insert into lockstep.coverage values ({s}, '[0,10)', 'batch', {b})",
@@ -110,7 +110,7 @@ ROWS = "create table {staged} (id int, _reason text, _task bigint)"
 FILLED = f"{ROWS}; insert into {{staged}} values (1)"
 GUARD = """create function lockstep_staging.guard() returns trigger language plpgsql as
     'begin perform lockstep_staging.evil(); return old; end'"""
-# What a stager hangs on the table that the owner's function attaches; each runs code of his.
+# The objects that a stager adds to the table that the owner's function attaches. Each runs the stager's code.
 HUNG = {
     "a view": "create view {staged} as select 1 as id, null::text as _reason, 1::bigint as _task where lockstep_staging.evil()",
     "a trigger": f"{FILLED}; {GUARD}; create trigger t before delete on {{staged}} for each row"

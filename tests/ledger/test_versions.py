@@ -61,7 +61,7 @@ def test_each_lock_that_decides_asks_for_the_version(ledger, conn):
             lock(cur)
 
 
-# What a client of another version writes first, at each of its steps.
+# The first statement of a client of another version, at each of its steps.
 WRITES = {
     "batch": lambda ledger, at: ledger.planned({at["s"]: (10, 20)}),
     "request": lambda ledger, at: ledger.planned({at["s"]: (0, 10)}, lane="replay"),

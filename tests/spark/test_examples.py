@@ -118,7 +118,7 @@ def test_an_example_does_what_it_says(database, kafka, topic, produce, tmp_path,
     at = Surroundings(database, Broker(kafka), stores)
     engine = SparkEngine(folder, kafka, database)
 
-    list(until_idle(at, engine, folder, Caller("test"), wait=1))  # whoever begins at the latest has begun
+    list(until_idle(at, engine, folder, Caller("test"), wait=1))  # a pipeline that begins at the latest has begun
     produce(pipeline.topic, example.records)
     *_, last = until_idle(at, engine, folder, Caller("test"), wait=1)
 

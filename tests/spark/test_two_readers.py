@@ -23,7 +23,7 @@ from lockstep.core.staging import StageWork
 from odd_logs import COMPACTED, compact, delete_records, high_end, log_start, records, stable_end
 
 NO_END = 2**63 - 1
-BOTH = COMPACTED | {"cleanup_policy": "compact,delete"}  # from a log that is only compacted nobody deletes records
+BOTH = COMPACTED | {"cleanup_policy": "compact,delete"}  # records of a log that is only compacted cannot be deleted
 HEADERS = [("a", b"x"), ("a", None), ("", b""), ('ü"\\\n', bytes(range(256))), ("long", b"x" * 300)]
 TIMES = [1, -1, 86_400_000, 1_700_000_000_123, 253_402_214_400_001, 253_402_300_800_000]
 

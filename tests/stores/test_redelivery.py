@@ -131,7 +131,7 @@ def test_a_tombstone_whose_batch_dies_behind_its_delivery_is_not_overtaken_by_a_
     here = Here(drill)
     here.drain()
     produce(drill.topic, [("a", None)])
-    drill.dies_at("deliver.done")  # the store has deleted the row; the ledger does not know of it yet
+    drill.dies_at("deliver.done")  # the store has deleted the row, and the ledger does not know it yet
     assert keyed() == {}
 
     here.replay("1", "1")

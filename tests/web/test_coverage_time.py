@@ -117,7 +117,7 @@ def test_a_pipeline_without_a_record_has_an_hour_to_look_at(here, shown):
     assert shown("from=0001-01-01&until=9999-12-31").status_code == 200
 
 
-# One stream in which each minute a batch of ten offsets was committed; nobody's guard looks.
+# One stream in which each minute a batch of ten offsets was committed, with all guards off.
 CROWD = """
 set session_replication_role = replica;
 insert into lockstep.pipeline values ('drill') on conflict do nothing;

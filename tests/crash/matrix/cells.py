@@ -149,7 +149,7 @@ def _prepare(world: World, lane: str) -> tuple[str, tuple]:
     world.run()
     if what == "erase":  # a key that no record holds, so that what the oracle expects stays the same
         return "erase", (f"nobody-{world.seed}",)
-    if what == "upkeep":  # of each stream's three newest segments nobody can read the first two any more
+    if what == "upkeep":  # the first two of each stream's three newest segments cannot be read any more
         for _ in range(2):
             last = world.positions()
             for partition in last:
