@@ -1,4 +1,4 @@
-"""Does odd things to the logs of a real broker, and reads them with a reader that shares nothing with the product."""
+"""Does odd things to the logs of a real broker, and reads them independently of the product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a session in a separate process, so that its use can be told from others', and it can be ended."""
+"""Runs a session in a separate process, so that its resources are measured apart and it can be ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests the doctor with a real broker and database: each finding is true, and a system that is away is one line."""
+"""Tests the doctor with a real broker and database: findings are true, and an absent system is one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests each missing point for production by itself, on both sides of the line, and the page with the same points."""
+"""Tests each missing point for production by itself, on both sides of the line, and the page about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs one live batch of the house's pipeline in a separate program, without Kafka, so that it may have its own clock.
+"""Runs one live batch of the house's pipeline in a program that may have its own clock, without Kafka.
 
 Usage: stepped_client.py DSN HOME TOPIC_ID RECORDS. Prints one JSON document.
 """

@@ -1,4 +1,4 @@
-"""Tests Avro by the writer's schema: undecodable bytes are a reject, and an absent registry is no fault of the data."""
+"""Tests Avro by the writer's schema: undecodable bytes are a reject, an absent registry is no fault of theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists the guards of the promises, each with a way to disable it: in Python, in a query, or in the database."""
+"""Lists the guards of the promises, each with a way to disable it: in Python, a query, or the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that every stream of a topic that grows opens a new epoch at its position, and that the ledger says so."""
+"""Tests that every stream of a growing topic opens a new epoch at its position, recorded in the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A key's totals count each of its records once, as today's code makes them, whatever is done again and in whatever order."""
+"""Tests that a key's totals count each of its records once, as today's code makes them.
+
+This holds whatever is replayed, in whatever order.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from house.scene import COMMITTED, told
 
 
 def put(scene, *records: tuple[str | None, int | None], partition: int = 0) -> None:
-    """Records (key, n) of a partition, and a batch that reads them."""
+    """Writes records (key, n) of a partition, and runs a batch that reads them."""
     part = scene.log.parts[partition]
     for key, n in records:
         part.records[part.end] = Record(b"k", json.dumps({"id": key, "n": n}).encode(), BEGINNING)

@@ -1,4 +1,4 @@
-"""A target's column that is too narrow for a text takes nothing of the batch: no way into the table cuts a value."""
+"""Tests that a column that is too narrow for a text refuses the batch: no way into the table cuts a value."""
 
 from __future__ import annotations
 

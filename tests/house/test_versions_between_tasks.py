@@ -1,4 +1,7 @@
-"""Code and ledger of different versions: both are refused by name, also in the middle of a run, and nothing is written."""
+"""Tests that code and ledger of different versions are refused by name, even in the middle of a run.
+
+Nothing is written.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ NEWER = f"WrongVersion: the ledger is at version {NEXT}, newer than this code's 
 
 
 def migrated(scene: Scene) -> None:
-    """A newer release has run `lockstep migrate`."""
+    """Marks the ledger as migrated by a newer release."""
     scene.ask("insert into lockstep.migration (version, name, checksum) values (%s, 'next', 'x')", NEXT)
 
 
 def counts(scene: Scene) -> list[tuple]:
-    """Everything that a step could have left behind."""
+    """Counts everything that a step could have left behind."""
     names = ("batch", "attempt", "verdict", "commit", "coverage", "decision", "delivery")
     return scene.ask(f"select {', '.join(f'(select count(*) from lockstep.{name})' for name in names)}") + scene.ask(
         "select count(*) from public.house"

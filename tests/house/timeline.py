@@ -1,4 +1,7 @@
-"""Timelines as faults: an older copy of the ledger's database takes its place, as after a restore or a lost failover."""
+"""Provides timelines as faults: an older copy of the ledger's database takes its place.
+
+This happens after a restore or a lost failover.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ ENDED = "select pg_terminate_backend(pid) from pg_stat_activity where datname = 
 
 
 class Timeline:
-    """Keeps a copy of one database, and swaps the two under those who are connected; needs a superuser."""
+    """A copy of one database, which can be swapped with it under connected sessions. It needs a superuser."""
 
     def __init__(self, superuser_dsn: str, dsn: str) -> None:
         self.admin = superuser_dsn
@@ -26,7 +29,7 @@ class Timeline:
         self.is_kept = False
 
     def keep(self) -> None:
-        """The database as it is now is what a later swap goes back to; ends every session of it.
+        """Copies the database as it is now, for a later swap to go back to. Ends every session of it.
 
         `file_copy`: with Postgres's own choice a crash sets the copy's sequences back, and ids are given out again.
         """
@@ -44,9 +47,10 @@ class Timeline:
         self.is_kept = True
 
     def swap(self) -> None:
-        """The older copy takes the database's name; who was connected is cut off and finds the copy.
+        """Gives the database's name to the older copy. Connected sessions are cut off and find the copy.
 
-        The lost one is dropped later: a drop waits for every session of the server, and one may stand still in a COPY.
+        The lost database is dropped later. A drop waits for every session of the server, and one may stand still in a
+        COPY.
         """
         self.lost.append(f"{self.name}_lost{len(self.lost)}")
         with closing(psycopg2.connect(self.admin)) as conn:
@@ -59,7 +63,7 @@ class Timeline:
         self.is_kept = False
 
     def end(self) -> None:
-        """Drops what the swaps left."""
+        """Drops the databases that the swaps left."""
         with closing(psycopg2.connect(self.admin)) as conn:
             conn.autocommit = True
             self._drop_copies(conn.cursor())
@@ -74,9 +78,10 @@ class Timeline:
 
 
 def swapped_under(world: World, timeline: Timeline, point: str, *, is_committed: bool) -> list[str]:
-    """A run stands still at the point while the ledger goes back in time, others work, and it goes on; names what it broke.
+    """Stops a run at the point, lets the ledger go back in time and others work, and then lets the run continue.
 
-    `is_committed`: the point lies behind the commit, so that the run was told the truth of a timeline that is lost.
+    Returns the promises that this broke. `is_committed` says that the point lies after the commit. The run was then
+    told the truth of a timeline that is lost.
     """
     world.remember()
     child = world.start("once", fault=f"{point}=stop", take_over=True)

@@ -1,4 +1,4 @@
-"""The values that the house's records must become in its target, said without the product."""
+"""Computes, without the product, the values that the house's records must become in its target."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def becomes(kind: str) -> Callable[[bytes, bytes | None, dict | None], object]:
-    """The columns of a record's row: its own fields, with `n` multiplied by the code of the day, which the row names."""
+    """Returns the columns of a record's row: its own fields, with `n` multiplied by the code of the day.
+
+    The row names that code.
+    """
 
     def expected(_key: bytes, value: bytes | None, row: dict | None) -> object:
         try:

@@ -1,4 +1,7 @@
-"""One pipeline over a remembered log and a real ledger: what may be done to it, in this process or in one that dies."""
+"""Defines the world: one pipeline over a remembered log and a real ledger.
+
+Its acts run in this process, or in one that dies.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ __all__ = ["ME", "World"]
 
 
 class World(Acts):
-    """Everything there is; `parts` remembers which content each stream was opened on."""
+    """The pipeline with its log and its ledger. `parts` remembers the content that each stream was opened on."""
 
     def __init__(
         self,
@@ -64,17 +67,20 @@ class World(Acts):
     # How a process dies.
 
     def dying(self, act: str, *arguments: object, fault: str | None = None, **named: object) -> Outcome:
-        """The act in a process of its own, which may be killed at a fault point; what it was told, if anything."""
+        """Runs the act in a separate process, which may be killed at a fault point.
+
+        Returns its outcome, if there is one.
+        """
         process = self.start(act, *arguments, fault=fault, **named)
         return process.wait()
 
     def start(self, act: str, *arguments: object, fault: str | None = None, **named: object) -> Child:
-        """The act begins in a process of its own."""
+        """Starts the act in a separate process."""
         self.seed += 1
         return Child.fork(self.home / f"armed-{self.seed}", fault, lambda: self._alone(act, *arguments, **named))
 
     def interrupted(self, act: str, *arguments: object, after: float) -> Outcome:
-        """The act, with the server restarted that many seconds after it began."""
+        """Runs the act, and restarts the server that many seconds after it began."""
         process = self.start(act, *arguments)
         time.sleep(after)
         self.close()
@@ -84,30 +90,30 @@ class World(Acts):
     # The known facts.
 
     def ask(self, query: str, *values: object) -> list[tuple]:
-        """One statement as the owner of the ledger's schema."""
+        """Runs one statement as the owner of the ledger's schema."""
         return self._asker.ask(query, *values)
 
     def positions(self) -> dict[int, int]:
         return dict(self.ask("select partition, position from lockstep.stream where retired_at is null order by 1"))
 
     def leases_run_out(self) -> None:
-        """Time passes: nobody is taken to be alive any more."""
+        """Ends every lease, as after some time. No process then counts as alive."""
         self.ask("update lockstep.batch set lease_until = clock_timestamp() where state = 'planned'")
         self.ask("update lockstep.attempt set lease_until = clock_timestamp() where closed_at is null")
 
     def remember(self) -> None:
-        """New streams read the content that is there now; asked after every act, before the log changes."""
+        """Lets new streams read the current content. Call it after every act, before the log changes."""
         for stream_id, partition in self.ask("select stream_id, partition from lockstep.stream"):
             self.parts.setdefault(stream_id, self.log.parts[partition] if partition < len(self.log.parts) else None)
 
     @property
     def tables(self) -> list[str]:
-        """The tables of its targets."""
+        """Returns the tables of its targets."""
         return [target.table for target in self.pipeline.targets]
 
     @property
     def may(self) -> tuple[str, ...]:
-        """What the guarantee does not promise."""
+        """Returns what the guarantee does not promise."""
         match self.pipeline.guarantee:
             case AtLeastOnce():
                 return ("double",)
@@ -117,14 +123,18 @@ class World(Acts):
 
     @property
     def each_record_stands_once(self) -> bool:
-        """Whether no record may stand in two rows: while `retire` begins at log start it does, behind a truncation."""
+        """Returns True if no record may stand in two rows.
+
+        After a truncation one may, while `retire` begins at log start.
+        """
         return "truncation" in FAULTS or not self.log.truncations
 
     def forget(self) -> None:
-        """The ledger went back in time: streams that it does not know are opened anew, on whatever content is there.
+        """Adapts `parts` to a ledger that went back in time.
 
-        It reads on where the log was cut past the position that it goes by now. It also reads on, behind a loss, where
-        the log was cut below the position and retention has taken every record that tells of it (docs/traps.md, K31).
+        Streams that it does not know are opened anew, on the current content. The ledger reads on if the log was cut
+        past its current position. It also reads on, behind a loss, if the log was cut below the position and retention
+        has deleted every record that shows it (docs/traps.md, K31).
         """
         known = {}
         for stream, partition, position in self.ask("select stream_id, partition, position from lockstep.stream"):
@@ -138,7 +148,10 @@ class World(Acts):
         self.parts = known
 
     def violations(self, *, rest: bool = False, least: int = 0) -> list[str]:
-        """What the independent checker says, with the remembered log in Kafka's place; counted in `figures`."""
+        """Returns the independent checker's violations, with the remembered log in Kafka's place.
+
+        Adds the checker's figures to `figures`.
+        """
         self.remember()
         violations = []
         for table in self.tables:
@@ -148,28 +161,31 @@ class World(Acts):
         return violations
 
     def drained(self) -> list[str]:
-        """With all faults over, the positions come to the log's end (live)."""
+        """Runs the live lane to the log's end, with all faults over. Returns the partitions that are not there."""
         self.leases_run_out()
         self.run(take_over=True)
         return self.behind()
 
     def least_rows(self, commits: int) -> int:
-        """How many rows a look after so many commits must compare; a keyed target has few, however long it runs."""
+        """Returns how many rows a look after so many commits must compare.
+
+        A keyed target has few, however long it runs.
+        """
         return commits // 2 if self.kind in {"appended", "by_batch", "two"} else min(5, commits)
 
     def behind(self) -> list[str]:
-        """The partitions whose position is not at the log's end."""
+        """Returns the partitions whose position is not at the log's end."""
         ends = {p: part.stable_end for p, part in enumerate(self.log.parts)}
         return [
             f"partition {p}: {at}, the log ends at {ends[p]}" for p, at in self.positions().items() if at != ends[p]
         ]
 
     def close(self) -> None:
-        """The parent's own connection ends; the next question opens another."""
+        """Closes the parent's own connection. The next question opens another."""
         self._asker.close()
 
     def _empty(self) -> None:
-        """The database as it was before any world."""
+        """Empties the database, as it was before any world."""
         tables = self.ask("select tablename from pg_tables where schemaname = 'lockstep' and tablename <> 'migration'")
         self.ask(f"truncate {', '.join(f'lockstep.{name}' for (name,) in tables)} restart identity")
         self.ask("drop table if exists public.house, public.house_second")
@@ -182,7 +198,7 @@ class World(Acts):
         return getattr(self, act)(*arguments, **named)
 
     def visible(self, stream_id: int, covered: list[tuple[int, int]]) -> dict[int, tuple]:
-        """What the log holds, or held, of a stream's covered offsets."""
+        """Returns the current or former records of a stream's covered offsets."""
         part = self.parts[stream_id]
         return {o: (r.key, r.value) for low, high in covered for o, r in part.visible(low, high).items()}
 

@@ -1,4 +1,4 @@
-"""Tests the hostile set through Kafka, Spark and Postgres: one batch commits, and each record is a row or a reject."""
+"""Tests the hostile set through Kafka, Spark and Postgres: each record is a row or a reject of one batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests a warm Spark on a server: it reads the same records as a separate driver, and its death costs a retry."""
+"""Tests a warm Spark on a server: it reads the same records, and its death costs a retry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that others finish the work of a process that dies or stands still, once, at every point and in every lane."""
+"""Tests that others finish the work of a dead or stopped process, once, at every point and in every lane."""
 
 from __future__ import annotations
 
