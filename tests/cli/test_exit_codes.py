@@ -1,4 +1,4 @@
-"""Exit codes tell a script what to do next: each kind of end has its own, and `--json` says the same."""
+"""Tests exit codes: each kind of end has its own, and `--json` tells the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says why a broker could not be reached: by the newest error of its connections, not by the call that gave up."""
+"""Says why a broker could not be reached, by the newest error of its connections."""
 
 from __future__ import annotations
 

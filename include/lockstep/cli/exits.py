@@ -1,4 +1,4 @@
-"""Maps the end of every command to an exit code, so that a script can tell a retry from a decision."""
+"""Maps the end of every command to an exit code, which tells a script what to do next."""
 
 from __future__ import annotations
 
