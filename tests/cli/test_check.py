@@ -64,6 +64,10 @@ def test_a_definition_that_does_not_load_has_no_limits_to_show(lockstep):
             {"expectations": suite(EXPECTATION.replace("critical", "grave"))},
             "[0].severity: 'grave' is not one of critical,",
         ),
+        (
+            {"expectations": suite(EXPECTATION.replace("not_be_null", "not_be_nul"))},
+            "to_not_be_nul; did you mean expect_column_values_to_not_be_null?",
+        ),
         ({"expectations": suite('{"type": "expect_table", "kwargs": []}')}, "[0].kwargs: must be an object"),
         ({"expectations": suite('{"type": "expect_table", "meta": "x"}')}, "[0].meta: must be an object"),
         (

@@ -99,6 +99,16 @@ def test_what_names_no_record_or_is_to_refuse_refuses_the_batch(suited, produce,
     assert outcome(here) == (0, 0)
 
 
+def test_an_expectation_that_does_not_exist_refuses_the_batch_and_is_never_left_out(suited):
+    here = suited("column_values_to_not_be_nul", {"column": "id"})
+    with pytest.raises(
+        BadData, match=r"Great Expectations has no expect_column_values_to_not_be_nul; did you mean"
+    ) as refused:
+        here.run()
+    assert refused.value.next_command == "lockstep check drill"
+    assert outcome(here) == (0, 0)
+
+
 def test_more_than_the_share_of_rejects_refuses_and_puts_nothing_aside(suited, produce):
     here = suited("column_values_to_be_between", {"column": "n", "max_value": REJECTS_ALWAYS_TAKEN - 1})
     produce(here.drill.topic, [("k", json.dumps({"id": "r", "n": 1_000}))] * (REJECTS_ALWAYS_TAKEN - 50 + 1), 0)

@@ -18,6 +18,15 @@ MUTANTS = [
         Edit("ledger/attempts.sql", LOCK_BATCH, LOCK_BATCH.replace(" for no key update", "")),
     ),
     one(
+        "an expectation that Great Expectations does not know is left out",
+        "a misspelt one would never be asked, and its batches pass",
+        "tests/kafka/test_quarantine.py::"
+        "test_an_expectation_that_does_not_exist_refuses_the_batch_and_is_never_left_out",
+        Edit("steps/expectations.py", "missing = unknown(given)", "missing: list[str] = []"),
+        Edit("steps/expectations.py", "if len(violating) != len(", "if 0 > len("),
+        long=True,
+    ),
+    one(
         "plan decides without the lock",
         "two planners would decide on the same positions",
         f"{STEPS}test_a_plan_is_made_under_the_pipelines_row_lock",

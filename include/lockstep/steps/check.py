@@ -81,9 +81,19 @@ def _of_suite(suite: dict[str, Any] | None, names: Sequence[str]) -> Iterator[st
     if not isinstance(expectations, list):
         yield "expectations: must be a list"
         return
-    for number, expectation in enumerate(expectations):
-        for field, fault in _of_expectation(expectation, names):
-            yield f"expectations[{number}]{field}: {fault}"
+    found = [
+        f"expectations[{number}]{field}: {fault}"
+        for number, expectation in enumerate(expectations)
+        for field, fault in _of_expectation(expectation, names)
+    ]
+    yield from found or _of_types(suite)
+
+
+def _of_types(suite: dict[str, Any]) -> Iterator[str]:
+    from lockstep.steps.expectations import unknown  # noqa: PLC0415 - Great Expectations takes seconds to import
+
+    for type_ in unknown(suite):
+        yield f"Great Expectations has no {type_}"
 
 
 def _of_expectation(expectation: Any, names: Sequence[str]) -> Iterator[tuple[str, str]]:

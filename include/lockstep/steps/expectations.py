@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 
 import great_expectations as gx
 from great_expectations.data_context.types.base import ProgressBarsConfig
+from great_expectations.expectations.registry import list_registered_expectation_implementations
 from psycopg2.extensions import parse_dsn
 from sqlalchemy.engine import URL
 
@@ -20,7 +22,7 @@ from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.core.violations import QUARANTINE, Judgement, columns_of, is_critical, on_violation, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from lockstep.core.folder import PipelineFolder
     from lockstep.core.staging import AttemptId
@@ -42,6 +44,7 @@ def judge(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> Judgement:
         logging.getLogger(name).setLevel(logging.ERROR)
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    suite = _suite(folder)
     query = WINNERS.format(
         schema=STAGING_SCHEMA, table=attempt.table, batch_id=int(attempt.batch_id), token=int(attempt.token)
     )
@@ -49,9 +52,8 @@ def judge(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> Judgement:
         source = context.data_sources.add_postgres(folder.pipeline.name, connection_string=_as_stager(dsn))
         asset = source.add_query_asset(attempt.table, query)
         batch = asset.add_batch_definition_whole_table("winners").get_batch()
-        suite = gx.ExpectationSuite(**(folder.expectations or {}))
     except Exception as error:  # noqa: BLE001 - GX raises its own kinds without a common parent
-        raise BadData(f"{folder.pipeline.name}: expectations.json cannot be run: {last_line(error)}") from None
+        raise _cannot_be_run(folder, error) from None
     outcome = batch.validate(
         suite,
         result_format={
@@ -63,11 +65,41 @@ def judge(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> Judgement:
     violating = [(result.result or {}).get("partial_unexpected_index_list") or [] for result in outcome.results]
     for result in outcome.results:
         _keep_few(result.result or {})  # before they become JSON, which takes longer than to find them
+    if len(violating) != len((folder.expectations or {})["expectations"]):
+        raise BadData(f"{folder.pipeline.name}: expectations.json: Great Expectations judged {len(violating)} of them")
     found = Judgement(outcome.to_json_dict())  # type: ignore[no-untyped-call]  # GX gives it no type
     for result, rows in zip(found.document["results"], violating, strict=True):
         if not result["success"] and is_critical(result.get("expectation_config") or {}):
             _answer(folder.pipeline.on_violation, result, rows, found)
     return found
+
+
+def unknown(suite: Mapping[str, Any]) -> list[str]:
+    """Returns the types that Great Expectations does not know, each with the nearest one that it knows.
+
+    It would leave such an expectation out of the suite, with a line in a log.
+    """
+    known = list_registered_expectation_implementations()
+    missing = {each["type"] for each in suite["expectations"]} - set(known)
+    nearest = {each: get_close_matches(each, known, 1) for each in sorted(missing)}
+    return [f"{each}; did you mean {near[0]}?" if near else each for each, near in nearest.items()]
+
+
+def _suite(folder: PipelineFolder) -> gx.ExpectationSuite:
+    given, name = folder.expectations or {}, folder.pipeline.name
+    try:
+        missing = unknown(given)
+        suite = None if missing else gx.ExpectationSuite(**given)
+    except Exception as error:  # noqa: BLE001 - the same, and a suite of another form
+        raise _cannot_be_run(folder, error) from None
+    if suite is None:
+        said = f"{name}: expectations.json: Great Expectations has no {', no '.join(missing)}"
+        raise BadData(said, next_command=f"lockstep check {name}")
+    return suite
+
+
+def _cannot_be_run(folder: PipelineFolder, error: Exception) -> BadData:
+    return BadData(f"{folder.pipeline.name}: expectations.json cannot be run: {last_line(error)}")
 
 
 def _answer(default: str, result: dict[str, Any], rows: Iterable[dict[str, Any]], found: Judgement) -> None:
