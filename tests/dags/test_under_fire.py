@@ -126,7 +126,7 @@ def test_on_a_warm_spark_a_run_starts_no_jvm_and_a_server_that_dies_costs_a_try(
     spark_connect.kill(server)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", [pytest.param(POINTS[0], marks=pytest.mark.long), POINTS[1]])
 def test_a_task_killed_in_commit_is_tried_again_and_commits_once(house, point):
     drill = house.pipeline(point.replace(".", "_"))
     (house.home / point).touch()

@@ -27,7 +27,7 @@ def test_a_storm_of_crashes_loses_and_doubles_nothing(database, postgres, tmp_pa
 
 @pytest.mark.timeout(900)
 def test_whatever_happens_in_whatever_order_every_promise_holds(database):
-    machine.run(database, kind="appended", examples=50, steps=50)
+    machine.run(database, kind="appended", examples=25, steps=50)
 
 
 @pytest.mark.long

@@ -199,7 +199,7 @@ def test_no_password_shows_anywhere(secured, database, pipeline, monkeypatch):
     with CommandLines() as lines, Environments(mark) as environments:
         broken = home / "discreet" / "transform.py"
         broken.write_text(
-            "def transform(r):\n    return r.selectExpr('_stream', '_offset', 'id', 'raise_error(id) as n')\n"
+            "def transform(r):\n    return r.selectExpr('_stream', '_offset', 'id', 'cast(raise_error(id) as int) as n')\n"
         )
         for command in (("run", "discreet"), ("status", "discreet"), ("batch", "1")):
             done = lockstep(dsn, home, secured.scram, options, *command)

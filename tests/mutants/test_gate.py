@@ -25,6 +25,7 @@ def test_one_of_the_other_mutants_turns_its_tests_red(servers, tmp_path, mutant)
     assert survived(mutant, tmp_path / "tree", servers) == []
 
 
+@pytest.mark.long  # `make test` runs these tests on the tree anyway
 def test_the_tree_as_it_is_passes_what_mutants_turn_red(servers, tmp_path):
     assert passed(servers, tmp_path / "tree", FAST) == []
 

@@ -13,6 +13,7 @@ import pytest
 from checker import check
 from lockstep.adapters.folders import load
 from lockstep.adapters.spark_connect import shared
+from lockstep.cli.exits import Exit
 from lockstep.dev import jars, spark_connect
 
 TESTS = Path(__file__).parent.parent
@@ -133,18 +134,18 @@ def test_a_transform_that_uses_its_records_twice_reads_them_once(pipeline, sourc
 
 
 @pytest.mark.parametrize(
-    ("transform", "more", "words"),
+    ("transform", "more", "code", "words"),
     [
-        (SHUFFLES, {"guarantee": "PerPartition()"}, "transform.py shuffles"),
-        (LIMITS, {}, "must not use limit"),
-        (FAILS, {}, "ValueError: no such customer"),
-        ("def transform(r):\n    return r.select('nope')\n", {}, "UNRESOLVED_COLUMN"),
+        (SHUFFLES, {"guarantee": "PerPartition()"}, Exit.REFUSED, "transform.py shuffles"),
+        (LIMITS, {}, Exit.DATA, "must not use limit"),
+        (FAILS, {}, Exit.DATA, "ValueError: no such customer"),
+        ("def transform(r):\n    return r.select('nope')\n", {}, Exit.DATA, "UNRESOLVED_COLUMN"),
     ],
 )
-def test_what_a_transform_must_not_do_is_one_line_here_too(pipeline, source, server, transform, more, words):
+def test_what_a_transform_must_not_do_is_one_line_here_too(pipeline, source, server, transform, more, code, words):
     loaded = pipeline(source, ID, DDL, transform=START + transform, **more)
-    code, _, err = run(loaded, server)
-    assert (code, err.count("\n")) == (1, 1), err
+    ended_with, _, err = run(loaded, server)
+    assert (ended_with, err.count("\n")) == (code, 1), err
     assert words in err
     assert loaded.ask(f"select count(*) from public.{loaded.name}") == [(0,)]
 
@@ -173,7 +174,7 @@ def test_a_server_that_is_away_is_one_line_and_costs_a_retry(pipeline, source, s
     loaded = pipeline(source, ID, DDL)
     spark_connect.kill(server)
     code, _, err = run(loaded, server)
-    assert (code, err.count("\n")) == (1, 1), err
+    assert (code, err.count("\n")) == (Exit.AWAY, 1), err
     assert "does not answer" in err
     assert "lockstep dev up --spark-connect" in err
 
@@ -191,7 +192,7 @@ def test_a_server_that_dies_while_it_reads_costs_a_retry(pipeline, source, serve
         assert process.poll() is None, process.communicate()
     spark_connect.kill(server)
     code, _, err = ended(process)
-    assert (code, err.count("\n")) == (1, 1), err
+    assert (code, err.count("\n")) == (Exit.AWAY, 1), err
     assert loaded.ask("select state, fault from lockstep.attempt") == [("failed", "surroundings")]
 
     again = spark_connect.start(home, server.port, jar_folder=jars.folder() / "connector")
