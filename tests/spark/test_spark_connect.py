@@ -139,7 +139,12 @@ def test_a_transform_that_uses_its_records_twice_reads_them_once(pipeline, sourc
         (SHUFFLES, {"guarantee": "PerPartition()"}, Exit.REFUSED, "transform.py shuffles"),
         (LIMITS, {}, Exit.DATA, "must not use limit"),
         (FAILS, {}, Exit.DATA, "ValueError: no such customer"),
-        ("def transform(r):\n    return r.select('nope')\n", {}, Exit.DATA, "UNRESOLVED_COLUMN"),
+        (
+            "def transform(r):\n    return r.select('nope')\n",
+            {},
+            Exit.REFUSED,
+            "transform.py fails: AnalysisException: [UNRESOLVED_COLUMN",
+        ),
     ],
 )
 def test_what_a_transform_must_not_do_is_one_line_here_too(pipeline, source, server, transform, more, code, words):

@@ -70,10 +70,14 @@ class Transforms:
         if self.function(target) is None:
             return self._folder.pipeline.columns
         frame = self.on_nothing(target, spark)
+        try:
+            types = frame.dtypes  # Spark Connect looks at the names of columns only here
+        except Exception as error:
+            raise self._fails(error) from error
         for name in ("_stream", "_offset"):
-            if name not in frame.columns:
+            if name not in [column for column, _ in types]:
                 raise BadDefinition(f"{self._where}: the transform drops {name}, and every row answers for its record")
-        return tuple(self._column(name, type_) for name, type_ in frame.dtypes if name not in RESERVED)
+        return tuple(self._column(name, type_) for name, type_ in types if name not in RESERVED)
 
     @property
     def given(self) -> str:
