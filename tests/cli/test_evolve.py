@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 
 from command_line import DEFINITION, TARGET, assert_away, assert_refused, assert_wrong_call
+from drill import ask
 
 WIDER = DEFINITION.replace("id string, n int", "id string, n bigint, channel string")
 COLUMNS = """select attname, format_type(atttypid, atttypmod) from pg_attribute
@@ -19,19 +21,7 @@ WIDENED = 'alter table "public"."orders" alter column "n" type bigint'
 @pytest.fixture
 def asked(postgres, database):
     """Returns `asked(query)`: the rows of a query in the test's database."""
-    import psycopg2  # noqa: PLC0415 - the commands connect by themselves
-
-    with_superuser = re.sub(r"/\w+$", database[database.rindex("/") :], postgres)
-
-    def ask(query: str) -> list[tuple]:
-        conn = psycopg2.connect(with_superuser)
-        with conn, conn.cursor() as cur:
-            cur.execute(query)
-            rows = cur.fetchall()
-        conn.close()
-        return rows
-
-    return ask
+    return partial(ask, re.sub(r"/\w+$", database[database.rindex("/") :], postgres))
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import typer
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.processes import this_owner
-from lockstep.cli.exits import Exit
 from lockstep.cli.options import (
     BatchOption,
     From,
@@ -24,10 +23,9 @@ from lockstep.cli.options import (
     bound,
 )
 from lockstep.cli.output import AsJson, cell, print_batch, print_json, print_ranges, range_document, say, say_table
-from lockstep.cli.running import Retry, TakeOver, decision_document, progress, report_document
+from lockstep.cli.running import Retry, TakeOver, decision_document, end_blocked, progress, report_document
 from lockstep.cli.surroundings import engine_for, person, surroundings
 from lockstep.core.decisions import Blocked, Caller, Idle
-from lockstep.core.errors import NeedsDecision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -221,9 +219,7 @@ def _finish(decision: Decision, document: dict[str, Any], how: How) -> None:
     if how.as_json:
         print_json(document)
     if isinstance(decision, Blocked):
-        if how.as_json:
-            raise typer.Exit(Exit.BLOCKED)
-        raise NeedsDecision(decision.reason, next_command=decision.next_command)
+        end_blocked(decision, as_json=how.as_json)
     if not how.as_json:
         _say_end(document)
 

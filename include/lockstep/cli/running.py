@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -133,13 +133,19 @@ def _finish(decision: Decision, document: dict[str, Any], *, as_json: bool) -> N
     if isinstance(decision, Blocked):
         if as_json:
             output.print_json(document)
-            raise typer.Exit(Exit.BLOCKED)
-        raise NeedsDecision(decision.reason, next_command=decision.next_command)
+        end_blocked(decision, as_json=as_json)
     if as_json:
         output.print_json(document)
     else:
         output.print_run(document)
         output.say_warnings(document["warnings"])
+
+
+def end_blocked(decision: Blocked, *, as_json: bool) -> NoReturn:
+    """Ends the command with the exit code of a blocked pipeline, and for people with the reason and next command."""
+    if as_json:
+        raise typer.Exit(Exit.BLOCKED)
+    raise NeedsDecision(decision.reason, next_command=decision.next_command)
 
 
 @contextmanager

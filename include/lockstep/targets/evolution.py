@@ -78,10 +78,7 @@ def alter(cur: cursor, name: str, changes: Sequence[Change]) -> None:
                 raise Refusal(f"{name}: {code}, and the change would run it", next_command=code.remedy)
             cur.execute(change.statement)
     except errors.InsufficientPrivilege as error:
-        raise Refusal(
-            f"{name}: {TARGETS} may not alter {change.table}: {first_line(error)}",
-            next_command=f"alter table {change.table} owner to {TARGETS}, then {again}",
-        ) from None
+        raise _not_ours(name, change.table, error) from None
     except psycopg2.OperationalError:
         raise  # a lock, a full disk, or the connection
     except psycopg2.Error as error:
@@ -99,11 +96,15 @@ def lock(cur: cursor, name: str, tables: Sequence[str]) -> None:
         try:
             cur.execute(sql.SQL(Q["lock_target"]).format(table=table_name(table)))
         except errors.InsufficientPrivilege as error:
-            raise Refusal(
-                f"{name}: {TARGETS} may not alter {table}: {first_line(error)}",
-                next_command=f"alter table {table} owner to {TARGETS}, then lockstep migrate {name} --propose",
-            ) from None
+            raise _not_ours(name, table, error) from None
     become(cur, PLANNER)
+
+
+def _not_ours(name: str, table: str, error: psycopg2.Error) -> Refusal:
+    return Refusal(
+        f"{name}: {TARGETS} may not alter {table}: {first_line(error)}",
+        next_command=f"alter table {table} owner to {TARGETS}, then lockstep migrate {name} --propose",
+    )
 
 
 def become(cur: cursor, role: str) -> None:
