@@ -99,6 +99,11 @@ def connect_as_is(dsn: str, *, name: str = "lockstep", place: Place = LEDGER) ->
     return conn
 
 
+def become(cur: psycopg2.extensions.cursor, role: str) -> None:
+    """Continues under another role, until the transaction ends."""
+    cur.execute("select set_config('role', %s, true)", (role,))
+
+
 @contextmanager
 def transaction(
     conn: connection, role: str | None, *, lock_seconds: float = LOCK_SECONDS, place: Place = LEDGER

@@ -84,11 +84,6 @@ def unfinished(cur: cursor, pipeline: str) -> list[int]:
     return [row.batch_id for row in every(cur)]
 
 
-def become(cur: cursor, role: str) -> None:
-    """Continues under another role, until the transaction ends."""
-    cur.execute(Q["as_role"], {"role": role})
-
-
 def earlier(cur: cursor, subject: Subject) -> int | None:
     """Returns the newest erasure of the same key, if there is one."""
     cur.execute(Q["earlier"], subject.facts())

@@ -2,10 +2,6 @@
 -- The batches of a pipeline that are under way.
 select batch_id from lockstep.batch where pipeline = %(pipeline)s and state = 'planned' order by batch_id
 
--- name: as_role
--- The rest of the transaction is the committer's work.
-select set_config('role', %(role)s, true)
-
 -- name: as_written
 -- A key as its column writes it; a uuid without its hyphens.
 select case when %(is_uuid)s then replace((%(key)s::{type})::text, '-', '') else (%(key)s::{type})::text end as key

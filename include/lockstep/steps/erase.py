@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.postgres import COMMITTER
+from lockstep.adapters.postgres import COMMITTER, become
 from lockstep.core.erasure import erasable_column, refuse_told
 from lockstep.core.targets import shares
 from lockstep.faults import reach
@@ -86,7 +86,7 @@ def _erase(
 ) -> Erased:
     abandoned = lock_and_abandon(cur, erasures.unfinished(cur, pipeline.name), person)
     decisions.release_claims(cur, abandoned)
-    erasures.become(cur, COMMITTER)
+    become(cur, COMMITTER)
     subject = erasures.subject_of(cur, pipeline, *what)
     known = erasures.earlier(cur, subject) is not None
     erasure_id, digest = erasures.open_erasure(cur, subject, *log)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 from psycopg2 import errors, sql
 
-from lockstep.adapters.postgres import PLANNER, TARGETS
+from lockstep.adapters.postgres import PLANNER, TARGETS, become
 from lockstep.adapters.postgres_words import first_line
 from lockstep.core.definition import Accumulate, Upsert
 from lockstep.core.errors import Refusal
@@ -69,7 +69,7 @@ def alter(cur: cursor, name: str, changes: Sequence[Change]) -> None:
 
     Raises `Refusal` if the owner may not, or if an author's code would run.
     """
-    become(cur, TARGETS)
+    _become(cur, TARGETS)
     again = f"lockstep migrate {name} --propose"
     try:
         for change in changes:
@@ -86,18 +86,18 @@ def alter(cur: cursor, name: str, changes: Sequence[Change]) -> None:
             f"{name}: {change.table}.{change.column}: {first_line(error)}; nothing was changed",
             next_command=f"take away what hangs on the column, then {again}",
         ) from None
-    become(cur, PLANNER)
+    _become(cur, PLANNER)
 
 
 def lock(cur: cursor, name: str, tables: Sequence[str]) -> None:
     """Locks these tables against everyone else, in one order, and returns to the planner's role."""
-    become(cur, TARGETS)
+    _become(cur, TARGETS)
     for table in sorted(tables):
         try:
             cur.execute(sql.SQL(Q["lock_target"]).format(table=table_name(table)))
         except errors.InsufficientPrivilege as error:
             raise _not_ours(name, table, error) from None
-    become(cur, PLANNER)
+    _become(cur, PLANNER)
 
 
 def _not_ours(name: str, table: str, error: psycopg2.Error) -> Refusal:
@@ -107,10 +107,10 @@ def _not_ours(name: str, table: str, error: psycopg2.Error) -> Refusal:
     )
 
 
-def become(cur: cursor, role: str) -> None:
+def _become(cur: cursor, role: str) -> None:
     """Runs the rest of the transaction under this role. Raises `Refusal` if the login may not take the role on."""
     try:
-        cur.execute(Q["become"], {"role": role})
+        become(cur, role)
     except errors.InsufficientPrivilege as error:
         raise Refusal(
             f"this login may not alter targets: {first_line(error)}",

@@ -10,10 +10,6 @@ alter table {table} alter column {column} type {type}
 -- Nobody reads, writes or alters the table until the change is committed.
 lock table {table} in access exclusive mode
 
--- name: become
--- The rest of the transaction runs under this role.
-select set_config('role', %(role)s, true)
-
 -- name: altered
 -- The newest decision that ran a proposal of this digest.
 select decision_id, who, at from lockstep.decision
