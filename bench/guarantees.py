@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg2
 
-from lockstep.cli.running import progress
+from lockstep.cli.batches.running import shown_progress
 from stack import TOPIC, Stack
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 BATCHES = 5
 FILES = {
-    "__init__.py": """from lockstep.core.definition import *
+    "__init__.py": """from lockstep.core.pipeline.definition import *
 P = Pipeline("{name}", "{topic}", Json("id string, n int"), Append("public.{name}"), limits=Limits(records={batch}),
     guarantee={guarantee}, store={store})
 """,
@@ -169,7 +169,7 @@ def main() -> int:
     began = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="lockstep-bench-") as home,
-        progress("starting a broker and a database") as say,
+        shown_progress("starting a broker and a database") as say,
     ):
         stack = Stack(Path(home))
         try:

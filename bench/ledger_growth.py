@@ -24,27 +24,28 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 
 from lockstep.adapters.postgres import connect
-from lockstep.core.bounds import AtBatch
-from lockstep.core.decisions import Caller, Start
-from lockstep.core.definition import Append, Json, Limits, Pipeline
-from lockstep.core.folder import PipelineFolder
-from lockstep.core.person import Person
-from lockstep.dev import postgres
+from lockstep.core.changes.person import Person
+from lockstep.core.pipeline.definition import Append, Json, Limits, Pipeline
+from lockstep.core.pipeline.folder import PipelineFolder
+from lockstep.core.planning.bounds import AtBatch
+from lockstep.core.planning.decisions import Caller, Start
+from lockstep.core.states import Lane
+from lockstep.dev.servers import postgres
 from lockstep.ledger.migrate import migrate, migrate_target
-from lockstep.steps import requests
-from lockstep.steps.announce import drop_staging
-from lockstep.steps.commit import commit
-from lockstep.steps.plan import plan
-from lockstep.steps.plan_request import plan_request
-from lockstep.steps.stage import stage
-from lockstep.steps.surroundings import Surroundings
-from lockstep.steps.validate import validate
+from lockstep.steps.batch.announce import drop_staging
+from lockstep.steps.batch.commit import commit
+from lockstep.steps.batch.plan import plan
+from lockstep.steps.batch.stage import stage
+from lockstep.steps.batch.validate import validate
+from lockstep.steps.context import Context
+from lockstep.steps.requests import requests
+from lockstep.steps.requests.plan_request import plan_request
 from one_record import OneRecordEngine, StillLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lockstep.steps.plan import Planned
+    from lockstep.steps.batch.plan import Planned
 
 SPAN = 10  # offsets of a range with one record, so that the ledger is measured and not the target
 FEW = 4
@@ -71,7 +72,7 @@ class Side:
 
         It uses a new connection, as a task would.
         """
-        at = Surroundings(self.dsn, self.log)
+        at = Context(self.dsn, self.log)
         with closing(at):
             at.conn.cursor().execute("select 1")
             few = self._live(at, f"{FEW} of {len(self.log.ends)}", FEW)
@@ -79,26 +80,26 @@ class Side:
             self._replay(at, f"replay of {FEW}", few)
             self._replay(at, "replay of all", every)
 
-    def _live(self, at: Surroundings, what: str, partitions: int) -> int:
+    def _live(self, at: Context, what: str, partitions: int) -> int:
         for p in range(partitions):
             self.log.ends[p] += SPAN
         return self._work(at, what, lambda: plan(at.conn, at.broker, FOLDER, CALLER, datetime.now(UTC)))
 
-    def _replay(self, at: Surroundings, what: str, batch_id: int) -> None:
-        wanted = requests.Wanted("replay", AtBatch(batch_id), AtBatch(batch_id))
+    def _replay(self, at: Context, what: str, batch_id: int) -> None:
+        wanted = requests.NewRequest(Lane.REPLAY, AtBatch(batch_id), AtBatch(batch_id))
         with self._timed(what, "ask"):
-            asked = requests.ask(at.conn, at.broker, FOLDER, wanted, ME, datetime.now(UTC))
+            asked = requests.open_request(at.conn, at.broker, FOLDER, wanted, ME, datetime.now(UTC))
         request_id = asked.request_id or 0
         self._work(at, what, lambda: plan_request(at.conn, at.broker, FOLDER, request_id, CALLER))
         plan_request(at.conn, at.broker, FOLDER, request_id, CALLER)  # finds it complete and closes it
 
-    def _work(self, at: Surroundings, what: str, planning: Callable[[], Planned]) -> int:
+    def _work(self, at: Context, what: str, planning: Callable[[], Planned]) -> int:
         with self._timed(what, "plan"):
             planned = planning()
         if not isinstance(planned.decision, Start) or planned.batch_id is None:
             raise SystemExit(f"{self.name}, {what}: expected a start, found {planned.decision}")
         with self._timed(what, "stage"):
-            attempt = stage(at, OneRecordEngine(self.dsn, PIPELINE.format.columns), FOLDER, planned.batch_id, CALLER)
+            attempt = stage(at, OneRecordEngine(self.dsn, PIPELINE.format.columns), FOLDER, planned.batch_id, CALLER)  # type: ignore[arg-type]
         with self._timed(what, "validate"):
             validate(at, FOLDER, attempt)
         with self._timed(what, "commit"):
@@ -195,7 +196,7 @@ def main() -> int:
                     analyze(side)
         rows, where = figures(sides[0], sides[1]), machine(sides[1].dsn)
     finally:
-        postgres.remove(home)
+        postgres.remove_server(home)
         home.rmdir()
     slow = [row for row in rows if row["step"] in {"plan", "commit"} and row["ratio"] >= LIMIT]
     if given.json:

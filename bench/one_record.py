@@ -9,21 +9,25 @@ import io
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg2
 
-from lockstep.core.accounting import Digest, ManifestLine
 from lockstep.core.offsets import Bounds, TopicView
+from lockstep.core.planning.routes import Route, Way
+from lockstep.core.proof.accounting import Digest, ManifestLine
 from lockstep.core.staging import STAGING_SCHEMA
 
 if TYPE_CHECKING:
-    from lockstep.core.columns import Column
+    from lockstep.adapters.kafka.broker import Broker as AnyBroker
+    from lockstep.core.pipeline.columns import Column
     from lockstep.core.staging import StageWork
+else:
+    AnyBroker = object  # only mypy takes it for one
 
 
 @dataclass
-class StillLog:
+class StillLog(AnyBroker):
     """A broker's answers: a log from 0 whose partitions end where they are set to."""
 
     ends: dict[int, int]
@@ -41,17 +45,24 @@ class OneRecordEngine:
         self._dsn = dsn
         self._columns = columns
 
-    def application_id(self, _work: object) -> str | None:
+    def route(self, _ranges: Any) -> Route:
+        """Returns the only way that there is."""
+        return Route(Way.PROCESS, "one record for each range")
+
+    def application(self, _work: Any) -> None:
         """Returns None."""
 
-    def columns(self) -> tuple[Column, ...]:
+    def figures(self, _work: Any) -> None:
+        """Returns None."""
+
+    def columns(self, _place: int = 0) -> tuple[Column, ...]:
         """Returns the decoded columns."""
         return self._columns
 
     def cancel(self) -> None:
         """Does nothing, because a read takes no time here."""
 
-    def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
+    def read(self, work: StageWork, _sink: Any) -> tuple[ManifestLine, ...]:
         """Stages the first offset of each range as its record."""
         now = datetime.now(UTC)
         fields = "0\t1\t" + now.isoformat() + "\tf" + "\t\\N" * 4 + "\tid"

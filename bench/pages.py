@@ -1,6 +1,9 @@
 """Measures every page through the real app, on a ledger of many batches over many partitions.
 
-Usage: pages.py [--streams 1000] [--narrow 99750] [--wide 250] [--rounds 15] [--json]
+A second pipeline has a feed, windows and late records.
+
+Usage: pages.py [--streams 1000] [--narrow 99750] [--wide 250] [--sets 100000] [--minutes 10000] [--late 100000]
+    [--rounds 15] [--json]
 """
 
 from __future__ import annotations
@@ -23,11 +26,12 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg2
 
-from lockstep.adapters import kafka
 from lockstep.adapters.folders import load
+from lockstep.adapters.kafka import broker as kafka
 from lockstep.adapters.postgres import connect
-from lockstep.dev import postgres
+from lockstep.dev.servers import postgres
 from lockstep.ledger.migrate import migrate, migrate_target
+from lockstep.steps.feed import look_at_relay
 from one_record import StillLog
 
 if TYPE_CHECKING:
@@ -37,11 +41,24 @@ if TYPE_CHECKING:
 
 LIMIT = 300.0  # milliseconds
 REST = 0.3  # seconds, until the last backends have ended
-DEFINITION = """from lockstep.core.definition import Json, Pipeline, Upsert
+DEFINITION = """from lockstep.core.pipeline.definition import Json, Pipeline, Upsert
 BENCH = Pipeline("bench", "bench.v1", Json("id string", key="id"), Upsert("public.bench", key=("id",)))
 """
 TARGET = """create table if not exists public.bench (id text primary key, _stream int4 not null, _offset int8 not null,
     _ordinal int4 not null, _batch int8 not null)"""
+
+
+TIMED = """from lockstep.core.pipeline.definition import Count, EventTime, Feed, Json, Pipeline, Topic, Tumbling, Windows
+BENCH = Pipeline(
+    "bench_time", "time.v1", Json("id string, at timestamp"),
+    Windows("public.by_minute", window=Tumbling("1 minute"), key=("id",), totals=(Count("records"),), lateness="1 day",
+        feed=Feed(to=Topic("by-minute.v1"))),
+    event_time=EventTime("at"),
+)
+"""
+TIMED_TARGET = """create table if not exists public.by_minute (window_start timestamptz, window_end timestamptz not null,
+    id text, records bigint, _revision int not null, _stream int4 not null, _offset int8 not null, _ordinal int4 not null,
+    _batch int8 not null, primary key (window_start, id))"""
 
 
 @dataclass
@@ -56,11 +73,11 @@ class StillBroker(StillLog):
         """Returns the ends, as if no transaction were open."""
         return {p: bounds.stable_end for p, bounds in view.bounds.items()}
 
-    def first_times(self, _topic: str, at: dict[int, int], *, committed: bool = True) -> dict[int, datetime]:
+    def first_times(self, _topic: str, at: dict[int, int], *, committed: bool = True) -> dict[int, datetime]:  # type: ignore[override]
         """Returns the current time for all."""
         return dict.fromkeys(at, datetime.now(UTC)) if committed else {}
 
-    def records(self, _topic: str, _partition: int, begin: int, _end: int) -> Iterator[Any]:
+    def records(self, _topic: str, _partition: int, begin: int, _end: int, *, most: int) -> Iterator[Any]:  # type: ignore[override]  # noqa: ARG002 - the broker's signature
         """Yields one small record."""
         yield SimpleNamespace(
             offset=lambda: begin,
@@ -77,6 +94,9 @@ def main() -> int:
     options.add_argument("--streams", type=int, default=1_000)
     options.add_argument("--narrow", type=int, default=99_750, help="batches over eight streams each")
     options.add_argument("--wide", type=int, default=250, help="batches over all streams, the newest ones")
+    options.add_argument("--sets", type=int, default=100_000, help="change sets of ten changes each")
+    options.add_argument("--minutes", type=int, default=10_000, help="windows of a minute with a hundred keys each")
+    options.add_argument("--late", type=int, default=100_000, help="late rows")
     options.add_argument("--rounds", type=int, default=15)
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
@@ -88,7 +108,7 @@ def main() -> int:
             rows = measure(home, dsn, given)
             where = machine(dsn)
         finally:
-            postgres.remove(home / "postgres")
+            postgres.remove_server(home / "postgres")
     if given.json:
         print(json.dumps({"machine": where, "rounds": given.rounds, "limit_ms": LIMIT, "figures": rows}))
     else:
@@ -104,23 +124,27 @@ def main() -> int:
 
 def fill(home: Path, server: postgres.Server, given: argparse.Namespace) -> str:
     """Makes a database with such a ledger, analyzed, and the pipeline's folder. Returns its DSN."""
-    folder = home / "pipelines" / "bench"
-    folder.mkdir(parents=True)
-    (folder / "__init__.py").write_text(DEFINITION)
-    (folder / "target.sql").write_text(TARGET)
+    for name, definition, target in (("bench", DEFINITION, TARGET), ("bench_time", TIMED, TIMED_TARGET)):
+        folder = home / "pipelines" / name
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text(definition)
+        (folder / "target.sql").write_text(target)
     os.environ["LOCKSTEP_PIPELINES"] = str(folder.parent)
     superuser, dsn = (re.sub(r"/\w+$", "/bench_pages", at) for at in (server.superuser_dsn, server.dsn))
     with closing(psycopg2.connect(server.superuser_dsn)) as admin:
         admin.autocommit = True
         admin.cursor().execute("create database bench_pages owner lockstep")
-    bench = load("bench")
+    bench, timed = load("bench"), load("bench_time")
     with closing(connect(dsn)) as conn:
         migrate(conn)
         migrate_target(conn, bench)
+        migrate_target(conn, timed)
     facts = {"streams": given.streams, "narrow": given.narrow, "wide": given.wide}
     facts |= {"definition_hash": bench.content_hash(), "document": json.dumps(bench.document())}
+    facts |= {"sets": given.sets, "minutes": given.minutes, "late": given.late}
+    facts |= {"timed_hash": timed.content_hash(), "timed": json.dumps(timed.document())}
     with closing(psycopg2.connect(superuser)) as conn, conn, conn.cursor() as cur:
-        for name in ("streams", "history"):
+        for name in ("streams", "history", "feed", "windows"):
             cur.execute(statements()[name], facts)
     with closing(psycopg2.connect(superuser)) as conn:
         conn.autocommit = True
@@ -183,13 +207,15 @@ def served(home: Path, dsn: str, given: argparse.Namespace) -> Callable[[str], A
     end = (given.narrow // (given.streams // 8) + given.wide) * 100 + 50
     still = StillBroker(dict.fromkeys(range(given.streams), end))
     kafka.Broker = lambda *_: still  # type: ignore[assignment,misc]  # there is no broker to ask
+    sent = {0: (given.sets - 1_000) * 10}
+    look_at_relay.mirrored = lambda *_: sent  # nor the cursor of a relay
     from fastapi.testclient import TestClient  # noqa: PLC0415 - Airflow reads its home when it is imported
 
-    from lockstep.web.app import app  # noqa: PLC0415 - the same
+    from lockstep.web.app import pages_app  # noqa: PLC0415 - the same
 
     logging.disable(logging.INFO)
-    made = app()
-    readable = SimpleNamespace(value={"bench", "bench_history"})
+    made = pages_app()
+    readable = SimpleNamespace(value={"bench", "bench_history", "bench_time"})
     for route in made.routes:
         for guard in route.dependant.dependencies if hasattr(route, "dependant") else ():
             answer = readable if guard.call.__name__ == "depends_permitted_dags_filter" else None
@@ -199,20 +225,31 @@ def served(home: Path, dsn: str, given: argparse.Namespace) -> Callable[[str], A
 
 def pages_of(given: argparse.Namespace) -> dict[str, str]:
     """Returns the address of each page, by its name."""
+    timed, middle = "/dags/bench_time", given.sets // 2
     at, wide, place = "/dags/bench", given.narrow + 1, given.narrow // (given.streams // 8) * 100
     return {
         "pipelines": "/",
         "coverage, 40 partitions whole": f"{at}/coverage",
         "coverage, the last 40 by age": f"{at}/coverage?first={given.streams - 40}&colour=age",
         "coverage, a stretch of 50 batches": f"{at}/coverage?from={place}&until={place + 5_000}",
+        "coverage, each its own scale": f"{at}/coverage?scale=own",
+        "coverage, along time": f"{at}/coverage?along=time",
         "batches, the newest": f"{at}/batches",
         "batches, in the middle": f"{at}/batches?before={given.narrow // 2}",
         "batches, of a lane": f"{at}/batches?lane=replay",
+        "batches, in a state that none is in": f"{at}/batches?state=abandoned",
         "batches, of a run of the history": f"{at}_history/batches?run=backfill__1",
         "batch over all partitions": f"{at}/batches/{wide}",
         "batch over eight": f"{at}/batches/{given.narrow // 2 + 1}",
         "record by its offset": f"{at}/record?partition=5&offset={place // 2}",
         "record by its key": f"{at}/record?key=id-1-0",
+        "feed, the newest sets": f"{timed}/feed",
+        "feed, in the middle": f"{timed}/feed?before={middle}",
+        "change set": f"{timed}/feed/{middle}",
+        "time, 24 windows": f"{timed}/time",
+        "time, 500 windows": f"{timed}/time?last=500",
+        "late, the newest": f"{timed}/late",
+        "late, in the middle": f"{timed}/late?before={10_000_001 + given.late // 2_000}.0.{given.late // 2}.0.0",
         "a live run's tab": f"{at}/runs/scheduled__{wide}",
         "a history run's tab": f"{at}_history/runs/backfill__1",
     }

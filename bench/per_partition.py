@@ -19,13 +19,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
-from lockstep.adapters.spark import SparkEngine
-from lockstep.core.decisions import Caller
+from lockstep.core.planning.decisions import Caller
+from lockstep.engine.spark.engine import SparkEngine
 from lockstep.ledger.migrate import migrate_target
-from lockstep.steps.run import run
-from lockstep.steps.surroundings import Surroundings
+from lockstep.steps.batch.run import run
+from lockstep.steps.context import Context
 from peers.servers import servers
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 TOPIC = "bench.v1"
 GUARANTEES = ("PerBatch", "PerPartition")
-DEFINITION = """from lockstep.core.definition import Append, Json, Limits, PerBatch, PerPartition, Pipeline
+DEFINITION = """from lockstep.core.pipeline.definition import Append, Json, Limits, PerBatch, PerPartition, Pipeline
 P = Pipeline("{name}", "bench.v1", Json("id string, n bigint, amount decimal(12,2), at timestamp"), Append("public.{name}"),
     limits=Limits(records=100_000_000), guarantee={guarantee}())
 """
@@ -66,7 +66,7 @@ def seconds(dsn: str, bootstrap: str, folder: Path, guarantee: str, number: int 
     loaded = load(name)
     with closing(connect(dsn)) as conn:
         migrate_target(conn, loaded)
-    at = Surroundings(dsn, Broker(bootstrap))
+    at = Context(dsn, Broker(bootstrap))
     begin = time.perf_counter()
     run(at, SparkEngine(loaded, bootstrap, dsn), loaded, Caller("bench"))
     took = time.perf_counter() - begin

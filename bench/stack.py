@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lockstep.adapters.postgres import connect
-from lockstep.dev import kafka, postgres
+from lockstep.dev.servers import kafka, postgres
 from lockstep.ledger.migrate import migrate
 
 TOPIC, PARTITIONS = "guarantees.v1", 4
@@ -49,7 +49,7 @@ class Stack:
                 os.killpg(group, SIGKILL)
         if broker := kafka.running(self.home / "kafka"):
             kafka.stop(broker)
-        postgres.remove(self.home)
+        postgres.remove_server(self.home)
 
     def fill(self, records: int) -> Counter[tuple[int, int]]:
         """Produces the topic's records. Returns the (partition, offset) that a separate reader finds there."""

@@ -10,21 +10,26 @@ import argparse
 import os
 import statistics
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import psutil
 
+from lockstep.core.planning.routes import Route, Way
 from per_partition import GUARANTEES, on_servers, produce, seconds
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PROGRAMS = ("JVM", "Python", "Postgres")
-# The function that is removed from the way of a record, so that it takes a longer one.
-WAYS = {"long": "straight_columns", "short": "_straight", "straight": None}
+# What is put in place of a function below lockstep.engine.spark, so that a record takes a longer way.
+WAYS: dict[str, dict[str, Any]] = {
+    "long": {"engine.route": lambda *_, **__: Route(Way.SPARK, "it is measured")},
+    "short": {"short.written": lambda parts, *_: ((), parts)},
+    "straight": {},
+}
 
 
 def main() -> int:
@@ -83,10 +88,9 @@ def cpu_seconds(home: str) -> dict[str, float]:
 
 
 def _seconds(dsn: str, bootstrap: str, pipelines: Path, guarantee: str, way: str, number: int) -> float:
-    without = WAYS[way]
-    if without is None:
-        return seconds(dsn, bootstrap, pipelines, guarantee, f"{way}_{number}")
-    with patch(f"lockstep.adapters.spark_short.{without}", return_value=None):
+    with ExitStack() as changed:
+        for name, other in WAYS[way].items():
+            changed.enter_context(patch(f"lockstep.engine.spark.{name}", other))
         return seconds(dsn, bootstrap, pipelines, guarantee, f"{way}_{number}")
 
 

@@ -2,7 +2,7 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
-from lockstep.web.app import app
+from lockstep.web.app import pages_app
 
 
 class LockstepPlugin(AirflowPlugin):
@@ -25,4 +25,4 @@ class LockstepPlugin(AirflowPlugin):
             "destination": "task_instance",
         },
     ]
-    fastapi_apps = [{"app": app(), "url_prefix": "/lockstep", "name": "Lockstep"}]  # noqa: RUF012 - Airflow's own form
+    fastapi_apps = [{"app": pages_app(), "url_prefix": "/lockstep", "name": "Lockstep"}]  # noqa: RUF012 - Airflow's own form

@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 
 from lockstep.adapters.folders import load
-from lockstep.cli.driver import caller, live_with_holder, say
-from lockstep.cli.surroundings import engine_for, surroundings
+from lockstep.context.submitted import live_with_holder, say_in_log, submitter
+from lockstep.context.systems import engine_for, open_context
 from lockstep.core.errors import Refusal, Superseded
-from lockstep.steps.stage import stage
+from lockstep.steps.batch.stage import stage
 
 
 def main(name: str, batch: str) -> int:
@@ -22,15 +22,15 @@ def main(name: str, batch: str) -> int:
     live_with_holder()
     batch_id = int(batch)
     try:
-        folder, at = load(name), surroundings()
-        attempt = stage(at, engine_for(folder, at), folder, batch_id, caller())
+        folder, at = load(name), open_context()
+        attempt = stage(at, engine_for(folder, at), folder, batch_id, submitter())
     except Superseded as answer:
-        say(f"superseded: {answer}")
+        say_in_log(f"superseded: {answer}")
         return 0
     except Refusal as refusal:
-        say(f"refused: {refusal}")
+        say_in_log(f"refused: {refusal}")
         return 1
-    say(f"batch {batch_id} is staged by attempt {attempt.token}")
+    say_in_log(f"batch {batch_id} is staged by attempt {attempt.token}")
     return 0
 
 

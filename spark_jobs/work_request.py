@@ -8,13 +8,14 @@ from __future__ import annotations
 import sys
 
 from lockstep.adapters.folders import load
-from lockstep.cli.driver import answer, caller, live_with_holder, say
-from lockstep.cli.surroundings import engine_for, surroundings
+from lockstep.context.submitted import answer, live_with_holder, say_in_log, submitter
+from lockstep.context.systems import engine_for, open_context
 from lockstep.core.errors import Refusal
-from lockstep.core.history import Outcome
-from lockstep.steps.work import rehearse, work
+from lockstep.core.planning.history import RunOutcome
+from lockstep.core.states import WorkState
+from lockstep.steps.requests.work import preview_requests, work
 
-HALVES = {"rehearse": rehearse, "work": work}
+HALVES = {"rehearse": preview_requests, "work": work}
 
 
 def main(name: str, what: str, key: str) -> int:
@@ -25,10 +26,10 @@ def main(name: str, what: str, key: str) -> int:
     """
     live_with_holder()
     try:
-        folder, at = load(name), surroundings()
-        outcome = HALVES[what](at, engine_for(folder, at), folder, key, caller(in_one_process=True), say)
+        folder, at = load(name), open_context()
+        outcome = HALVES[what](at, engine_for(folder, at), folder, key, submitter(in_one_process=True), say_in_log)
     except Refusal as refusal:
-        outcome = Outcome("refused", f"{type(refusal).__module__}.{type(refusal).__name__}: {refusal}")
+        outcome = RunOutcome(WorkState.REFUSED, f"{type(refusal).__module__}.{type(refusal).__name__}: {refusal}")
     return answer(outcome)
 
 

@@ -6,35 +6,58 @@ import itertools
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Message, Producer
-from xdist.scheduler import LoadFileScheduling
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
-from drill import Drill, write_folder
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
 from lockstep.ledger.migrate import migrate_target
-from odd_logs import marked
-from servers import Servers, make_topic
+from support.scenes.drill import Drill, write_folder
+from support.scenes.odd_logs import marked
+from support.servers import (
+    airflow_home,  # noqa: F401 - importing it is all, and it comes before any test that imports Airflow
+    no_server,
+)
+from support.servers.servers import Servers, make_topic
 
 NUMBERS = itertools.count()
+ONE_AIRFLOW = "tests/dags/one_airflow/"
 os.environ.setdefault("LOCKSTEP_JARS", str(Path(__file__).parent.parent / ".lockstep" / "jars"))
+# A test's JVM lives for seconds. The first of two compilers is enough, and the JVM starts in half the time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 
 class ByFile(LoadFileScheduling):
     """A schedule in which a file's tests share a worker, and so a Spark session.
 
-    The matrix, by far the longest file, is shared by lane.
+    The matrix, by far the longest file, is shared by lane. The tests of a folder with one Airflow stay together.
     """
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(ONE_AIRFLOW):
+            return ONE_AIRFLOW
         return nodeid.split("-", maxsplit=1)[0] if "_each_of_many_times[" in nodeid else super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if no_server.FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("server")
+
+
+@pytest.fixture(autouse=True)
+def no_server_in_a_fast_test(request):
+    """Fails a test that starts a server or a JVM where tests marked `server` are left out, as `make test-fast` does."""
+    with no_server.refused(unless="not server" not in request.config.getoption("markexpr")):
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +109,7 @@ def database(servers, worker_id):
 def topic(kafka):
     """Returns `topic(partitions=4, **settings)`, which makes a topic and returns its name."""
 
-    def make(partitions: int = 4, **settings: object) -> str:
+    def make(partitions: int = 4, **settings: Any) -> str:
         name = f"t-{os.getpid()}-{next(NUMBERS)}"
         make_topic(kafka, name, partitions, **settings)
         return name
@@ -98,7 +121,7 @@ def topic(kafka):
 def produce(kafka):
     """Returns `produce(topic, [(key, value), ...], partition=None, end=None)`. `end` is `commit`, `abort` or `open`."""
 
-    def send(topic: str, records, partition: int = -1, end: str | None = None, **options: object):
+    def send(topic: str, records, partition: int = -1, end: str | None = None, **options: Any):
         settings = {"bootstrap.servers": kafka, "linger.ms": 5, "partitioner": "murmur2_random"}
         settings |= {"queue.buffering.max.messages": 1_000_000, **options}
         producer = Producer(settings | ({"transactional.id": f"tx-{os.getpid()}-{next(NUMBERS)}"} if end else {}))
@@ -107,7 +130,7 @@ def produce(kafka):
             producer.begin_transaction()
         last: dict[int, int] = {}
 
-        def delivered(_: object, sent: Message) -> None:
+        def delivered(_: Any, sent: Message) -> None:
             last[sent.partition()] = sent.offset()
 
         for key, value in records:

@@ -13,6 +13,7 @@ import sys
 import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Any
 
 import psycopg2
 import pyarrow as pa
@@ -20,14 +21,14 @@ from fastavro import parse_schema, schemaless_writer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lockstep.core.columns import Column
-from lockstep.core.definition import Append, Avro, Json, Pipeline
-from lockstep.formats.avro_decoder import Decoder
-from lockstep.formats.json_alone import JsonAlone, Unsure
-from lockstep.formats.json_columns import columnar
-from lockstep.formats.rows import headers_of, text_of
+from lockstep.core.pipeline.columns import Column
+from lockstep.core.pipeline.definition import Append, Avro, Json, Pipeline
+from lockstep.engine.sinks.copy_binary import copy_binary
+from lockstep.formats.avro.decoder import Decoder
+from lockstep.formats.json.alone import JsonAlone, Unsure
+from lockstep.formats.json.columns import columnar
+from lockstep.formats.rows import headers_json, headers_of
 from lockstep.formats.values import arrow_type
-from lockstep.staging.copy_binary import copy_binary
 
 EACH = settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 HEAD = b"\x00\x00\x00\x00"
@@ -73,14 +74,14 @@ NESTED = [
 class OneSchema:
     """A registry that knows one schema, whichever id is asked for."""
 
-    def __init__(self, schema: object) -> None:
+    def __init__(self, schema: Any) -> None:
         self._text = json.dumps(schema)
 
     def writer(self, _schema_id: int) -> tuple[str, dict[str, str]]:
         return self._text, {}
 
 
-def same(one: object, other: object) -> bool:
+def same(one: Any, other: Any) -> bool:
     """Returns True if both are equal, to the type and the sign. A NaN equals a NaN."""
     if isinstance(one, float) and isinstance(other, float):
         return (math.isnan(one) and math.isnan(other)) or (
@@ -119,7 +120,7 @@ def avro_values(data: st.DataObject) -> None:
     schema = {"type": "record", "name": "R", "fields": [*fields, {"name": "rest", "type": ["null", nested]}]}
     values = {f"c{place}": data.draw(st.none() | WRITERS[type_][1]) for place, type_ in enumerate(types)}
     format_ = Avro(", ".join(f"c{place} {type_}" for place, type_ in enumerate(types)), rest="more")
-    decode = Decoder(Pipeline("p", "t", format_, Append("public.p")), format_, OneSchema(schema))
+    decode = Decoder(Pipeline("p", "t", format_, Append("public.p")), format_, OneSchema(schema))  # type: ignore[arg-type]
     out = io.BytesIO()
     schemaless_writer(out, parse_schema(json.loads(json.dumps(schema))), values | {"rest": None})
     outcome = decode(None, HEAD + b"\x01" + out.getvalue(), None)
@@ -142,7 +143,7 @@ def avro_values(data: st.DataObject) -> None:
     ),
     st.integers(),
 )
-def json_values(fields: dict[str, object], seed: int) -> None:
+def json_values(fields: dict[str, Any], seed: int) -> None:
     """Checks that the two readers of JSON agree on every record that both read."""
     pipeline = Pipeline("p", "t", JSON, Append("public.p"))
     by_columns, alone = columnar(pipeline), JsonAlone(pipeline, JSON)
@@ -172,7 +173,7 @@ def json_values(fields: dict[str, object], seed: int) -> None:
 @given(st.lists(st.tuples(TEXT, st.none() | st.binary())))
 def headers(given_: list[tuple[str, bytes | None]]) -> None:
     """Checks that headers come back from the text that rejects keep."""
-    assert headers_of(text_of(given_)) == given_
+    assert headers_of(headers_json(given_)) == given_
 
 
 def copied(dsn: str) -> None:

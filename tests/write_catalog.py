@@ -5,13 +5,13 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from fresh_ledger import fresh_ledger
-from lockstep.ledger import catalog
+from lockstep.ledger.admin import catalog
+from support.servers.fresh_ledger import fresh_ledger
 
 
 def main() -> None:
     with fresh_ledger() as cur:
-        text = catalog.written(catalog.found(cur))
+        text = catalog.catalog_text(catalog.found(cur))
     path = Path(str(files("lockstep.ledger"))) / "catalog.txt"
     path.write_text(text)
     print(f"{path.name}: {len(text.splitlines()) - 1} objects")

@@ -11,8 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fresh_ledger import fresh_ledger
-from lockstep.ledger.migrate import known
+from lockstep.ledger.migrate import known_migrations
+from support.servers.fresh_ledger import fresh_ledger
 
 QUERY = Path(__file__).with_suffix(".sql").read_text(encoding="utf-8")
 HEAD = """\
@@ -37,7 +37,10 @@ def schema(cur: Any) -> str:
     cur.execute(QUERY)
     found = cur.fetchall()
     cur.execute("rollback to own_path; release own_path")
-    told, views = comments(), {view[1]: view[0] for each in known() for view in VIEW.finditer(each.statements)}
+    told, views = (
+        comments(),
+        {view[1]: view[0] for each in known_migrations() for view in VIEW.finditer(each.statements)},
+    )
     parts = [HEAD]
     parts += [f"{above(told, row)}create sequence {row.name};\n" for row in found if row.kind == "sequence"]
     parts += [
@@ -55,7 +58,7 @@ def schema(cur: Any) -> str:
 def comments() -> dict[tuple[str, str], str]:
     """Returns the migrations' comment on a table, column, function, view, index or sequence. The last one counts."""
     told: dict[tuple[str, str], str] = {}
-    for migration in known():
+    for migration in known_migrations():
         pending: list[str] = []
         within = ""
         for line in migration.statements.splitlines():

@@ -12,9 +12,10 @@ import psycopg2
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
-from lockstep.adapters import java, jvm
+from lockstep.adapters import java
 from lockstep.adapters.connector import class_path
-from lockstep.dev import jars
+from lockstep.dev.setup import jars
+from lockstep.engine.spark import jvm
 from peers.contender import LIMIT, UNKEYED, UPSERT, started
 from peers.records import DDL, NAMES, ORIGIN, ORIGIN_DDL, SCHEMA
 from peers.spark_copy import copy
@@ -46,9 +47,9 @@ class AvailableNow:
         """Starts the session, with the connector and the driver."""
         self._place = place
         os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable} | java.exports()
-        files = [*jars.find("connector").glob("*.jar"), *(place.jars / "jdbc").glob("*.jar")]
+        files = [*jars.find_jars("connector").glob("*.jar"), *(place.jars / "jdbc").glob("*.jar")]
         options = (
-            jvm.SETTINGS
+            jvm.JVM_SETTINGS
             | class_path()
             | {
                 "spark.master": self.master,

@@ -14,21 +14,22 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters import java, jvm
+from lockstep.adapters import java
 from lockstep.adapters.connector import class_path, connector_jars
-from lockstep.adapters.kafka import Broker
-from lockstep.cli.surroundings import DRIVER_OFFSETS
-from lockstep.core.decisions import Caller, TaskRun
-from lockstep.dev import class_data
-from lockstep.dev.jars import CHECKOUT
-from lockstep.dev.spark_submit import spark_submit
-from lockstep.steps.commit import commit
-from lockstep.steps.pick_up import pick_up
-from lockstep.steps.plan import plan
-from lockstep.steps.surroundings import Surroundings
-from lockstep.steps.validate import validate
+from lockstep.adapters.kafka.broker import Broker
+from lockstep.core.planning.decisions import Caller, TaskRun
+from lockstep.core.settings import DRIVER_OFFSETS
+from lockstep.dev.setup import class_data
+from lockstep.dev.setup.jars import CHECKOUT
+from lockstep.dev.setup.spark_submit import spark_submit
+from lockstep.engine.spark import jvm
+from lockstep.steps.attempt.pick_up import pick_up
+from lockstep.steps.batch.commit import commit
+from lockstep.steps.batch.plan import plan
+from lockstep.steps.batch.validate import validate
+from lockstep.steps.context import Context
 from peers.contender import APPEND, OURS, Task
 from peers.found import COLD, Run
 from peers.meter import Meter
@@ -40,13 +41,13 @@ from peers.worker import Failed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.pipeline.folder import PipelineFolder
     from peers.contender import Place
 
 SUBMITTED, FAT = "spark-submit, Spark reads", "spark-submit, Spark reads, with UI and without the archive of classes"
 BY_DRIVER, COMMAND = "spark-submit, the driver reads", "lockstep run, the driver reads"
 JOB = CHECKOUT / "spark_jobs" / "stage_batch.py"
-BY_SPARK = {DRIVER_OFFSETS: "0"}
+BY_SPARK: dict[str, Any] = {DRIVER_OFFSETS: "0"}
 PATIENCE = 300
 
 
@@ -56,7 +57,7 @@ def cold(place: Place, topic: str, records: int, partitions: int, rounds: int) -
     The first runs are measured, too, because nothing stays warm but files.
     """
     settled(place)
-    class_data.ensure(say)
+    class_data.ensure_class_data(say)
     ways: dict[str, Callable[[_Cold], None]] = {
         SUBMITTED: lambda one: one.submitted(fat=False, **BY_SPARK),
         FAT: lambda one: one.submitted(fat=True, **BY_SPARK),
@@ -78,7 +79,7 @@ def cold(place: Place, topic: str, records: int, partitions: int, rounds: int) -
             # The command's JVM outlives it by a moment, and is no child of ours.
             cpu = 0.0 if name == COMMAND else _used_by_children() - used
             written = {"lost": found.lost, "doubled": found.doubled}
-            yield Run(COLD, name, OURS, APPEND, turn, records, records, seconds, cpu=cpu, peak=meter.peak, **written)
+            yield Run(COLD, name, OURS, APPEND, turn, records, records, seconds, cpu=cpu, peak=meter.peak, **written)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class _Cold:
         conf = class_path()
         conf |= {"spark.driver.extraJavaOptions": options.partition(" -XX:SharedArchiveFile")[0] if fat else options}
         conf |= {"spark.ui.enabled": "true"} if fat else {}
-        with closing(Surroundings(self.place.dsn, Broker(self.place.bootstrap))) as at:
+        with closing(Context(self.place.dsn, Broker(self.place.bootstrap))) as at:
             planned = plan(at.conn, at.broker, self.loaded, caller, datetime.now(UTC))
             batch = planned.batch_id or 0
             words = ["--jars", ",".join(connector_jars()), str(JOB), self.task.table, str(batch)]

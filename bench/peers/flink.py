@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # type: ignore[import-untyped]
 
 from lockstep.adapters import java
 from peers.contender import UNKEYED, UPSERT, cores, started
@@ -51,7 +51,7 @@ class Flink:
         port, token = launch_gateway(
             classpath=os.pathsep.join(sorted(map(str, (place.jars / "flink").glob("*.jar")))),
             javaopts=["-Xmx2g", "-Duser.timezone=UTC", *options],
-            java_path=str(java.find()),
+            java_path=str(java.find_java()),
             die_on_exit=True,
             enable_auth=True,
             return_proc=False,

@@ -9,8 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from lockstep.adapters import java
-from lockstep.dev import processes, trust
-from lockstep.dev.jars import CHECKOUT
+from lockstep.dev.servers import processes
+from lockstep.dev.setup import trust
+from lockstep.dev.setup.jars import CHECKOUT
 
 IVY = Path(__file__).with_name("ivy.xml")
 FOLDER = CHECKOUT / ".lockstep" / "bench" / "jars"
@@ -32,11 +33,13 @@ def _ensured(configuration: str) -> str:
     ivy = next(Path(spec.origin).parent.glob("jars/ivy-*.jar")) if spec and spec.origin else None
     cache = FOLDER.with_name("cache")
     cache.mkdir(exist_ok=True)
-    trusting = [] if java.on_machine() else trust.options(cache / "trust.p12")
+    trusting = [] if java.java_on_machine() else trust.options(cache / "trust.p12")
     pattern = str(FOLDER / "[conf]" / "[artifact]-[revision].[ext]")
-    command = [str(java.find()), *trusting, "-jar", str(ivy), "-ivy", str(IVY), "-cache", str(cache)]
+    command = [str(java.find_java()), *trusting, "-jar", str(ivy), "-ivy", str(IVY), "-cache", str(cache)]
     log.unlink(missing_ok=True)
-    if not processes.run([*command, "-confs", configuration, "-types", "jar", "bundle", "-retrieve", pattern], log=log):
+    if not processes.run_program(
+        [*command, "-confs", configuration, "-types", "jar", "bundle", "-retrieve", pattern], log=log
+    ):
         return f"{configuration}: Ivy could not resolve its jars, {log} says why"
     whole.touch()
     return ""

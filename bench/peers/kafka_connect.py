@@ -15,7 +15,7 @@ from urllib.error import HTTPError, URLError
 import psycopg2
 
 from lockstep.adapters import java
-from lockstep.dev import ports
+from lockstep.dev.servers import ports
 from peers.contender import COUNTED, UPSERT, started
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "paid": {"type": "boolean"},
     "placed_at": {"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
 }
-WITH_ORIGIN = {
+WITH_ORIGIN: dict[str, Any] = {
     "transforms": "origin",
     "transforms.origin.type": "org.apache.kafka.connect.transforms.InsertField$Value",
     "transforms.origin.partition.field": "_stream!",
@@ -88,7 +88,7 @@ class KafkaConnect:
         (folder / "worker.properties").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         (folder / "log4j2.properties").write_text(LOGGING)
         options = ["-Xmx1g", "-Duser.timezone=UTC", f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}"]
-        program = [str(java.find()), *options, "-cp", f"{place.jars / 'connect'}/*"]
+        program = [str(java.find_java()), *options, "-cp", f"{place.jars / 'connect'}/*"]
         words = ["org.apache.kafka.connect.cli.ConnectStandalone", str(folder / "worker.properties")]
         self._process = subprocess.Popen([*program, *words])
         deadline = time.monotonic() + SECONDS_TO_START

@@ -9,25 +9,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
-from lockstep.cli.surroundings import engine_for
-from lockstep.core.decisions import Caller
-from lockstep.dev import jars, spark_connect
+from lockstep.context.systems import engine_for
+from lockstep.core.planning.decisions import Caller
+from lockstep.dev.servers import spark_connect
+from lockstep.dev.setup import jars
 from lockstep.ledger.migrate import migrate_target
-from lockstep.steps.run import run
-from lockstep.steps.surroundings import Surroundings
+from lockstep.steps.batch.run import run
+from lockstep.steps.context import Context
 from peers.contender import UPSERT, started
 from peers.records import SCHEMA, target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lockstep.core.folder import PipelineFolder
-    from lockstep.dev.spark_connect import SparkServer
+    from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.dev.servers.spark_connect import SparkServer
     from peers.contender import Place, Task
 
-DEFINITION = """from lockstep.core.definition import *
+DEFINITION = """from lockstep.core.pipeline.definition import *
 P = Pipeline("{name}", "{topic}", Json("{schema}"), {target}, limits=Limits(records={limit}), guarantee={guarantee}())
 """
 
@@ -50,7 +51,7 @@ class Ours:
         if self.by_server:
             self._server = spark_connect.start(place.home)
             os.environ["SPARK_REMOTE"] = self._server.remote
-        from lockstep.adapters.spark_session import session  # noqa: PLC0415 - reads the environment
+        from lockstep.engine.spark.session import session  # noqa: PLC0415 - reads the environment
 
         session()
 
@@ -61,7 +62,7 @@ class Ours:
     def run(self, task: Task) -> Mapping[str, float]:
         """Runs from plan to announce."""
         loaded = self._loaded[task.table]
-        with closing(Surroundings(self._at.dsn, Broker(self._at.bootstrap))) as at:
+        with closing(Context(self._at.dsn, Broker(self._at.bootstrap))) as at:
             report = run(at, engine_for(loaded, at), loaded, Caller("bench"))
         return report.seconds
 

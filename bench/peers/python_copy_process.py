@@ -166,7 +166,7 @@ def main() -> None:
             answer = {"rows": work(Share(**known | {"partitions": tuple(known["partitions"])}))}
         except Exception as error:  # noqa: BLE001 - told to whoever asked
             traceback.print_exc()
-            answer = {"error": f"{type(error).__name__}: {str(error).strip()[:300]}"}
+            answer = {"error": f"{type(error).__name__}: {str(error).strip()[:300]}"}  # type: ignore[dict-item]
         print(json.dumps(answer), flush=True)
 
 

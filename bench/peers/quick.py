@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from peers.field import (
     ALL_CORES,
@@ -81,7 +81,7 @@ def compared(ratios: dict[str, float], file: Path) -> list[Ratio]:
     return [Ratio(name, ratio, recorded.get(name)) for name, ratio in ratios.items()]
 
 
-def record(ratios: dict[str, float], machine: dict[str, object], file: Path) -> None:
+def record(ratios: dict[str, float], machine: dict[str, Any], file: Path) -> None:
     """Records the ratios for the comparison of the next quick bench."""
     document = {"machine": machine, "ratios": {name: round(ratio, 3) for name, ratio in ratios.items()}}
     file.write_text(json.dumps(document, indent=1) + "\n")

@@ -18,8 +18,8 @@ import psutil
 import psycopg2
 
 from lockstep.adapters.postgres import connect
-from lockstep.dev import kafka, ports, postgres
-from lockstep.dev.jars import find
+from lockstep.dev.servers import kafka, ports, postgres
+from lockstep.dev.setup.jars import find_jars
 from lockstep.ledger.migrate import migrate
 from peers.contender import Place, cores
 from peers.jars import FOLDER
@@ -46,7 +46,7 @@ def servers() -> Iterator[Place]:
     finally:
         if started := kafka.running(home):
             kafka.kill(started)
-        postgres.remove(home)
+        postgres.remove_server(home)
         shutil.rmtree(home, ignore_errors=True)
 
 
@@ -65,11 +65,11 @@ def machine(place: Place) -> dict[str, Any]:
         "Python": platform.python_version(),
         "Spark": version("pyspark"),
         "Postgres": database.split()[0],
-        "Kafka": next(find("broker").glob("kafka_*.jar")).stem.rpartition("-")[2],
+        "Kafka": next(find_jars("broker").glob("kafka_*.jar")).stem.rpartition("-")[2],
         "pyarrow": version("pyarrow"),
     }
 
 
-def _ended(*_: object) -> None:
+def _ended(*_: Any) -> None:
     """Exits when the process is told to end, which also stops the servers."""
     sys.exit(1)

@@ -52,7 +52,7 @@ def settings(place: Place) -> dict[str, str]:
         found, others = _shown(ours), _shown(theirs)
     if odd := [f"{name} is {found[name]} and {others[name]}" for name in NAMES if found[name] != others[name]]:
         raise SystemExit(f"Lockstep's and the peers' sessions differ: {', '.join(odd)}")
-    return found
+    return found  # type: ignore[return-value]
 
 
 def _shown(conn: connection) -> Mapping[str, str]:

@@ -1,1 +1,96 @@
-"""Writes Kafka records to Postgres in gap-checked batches, with results and offsets in one transaction."""
+"""Writes Kafka records to Postgres in gap-checked batches, with results and offsets in one transaction.
+
+Pipelines import their names from here, DAG files from `lockstep.airflow`, tests of pipelines from `lockstep.testing`.
+A notebook calls `rows` and `records`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lockstep.core.pipeline.definition import (
+        Accumulate,
+        Append,
+        AtLeastOnce,
+        AtMostOnce,
+        Avro,
+        Calendar,
+        Count,
+        Custom,
+        Debezium,
+        Envelope,
+        EventTime,
+        Feed,
+        Files,
+        Hopping,
+        Idempotent,
+        Json,
+        Limits,
+        Max,
+        Min,
+        PerBatch,
+        PerPartition,
+        Pipeline,
+        Postgres,
+        Raw,
+        RecordLimits,
+        Send,
+        Sum,
+        Topic,
+        Tumbling,
+        Upsert,
+        Windows,
+    )
+    from lockstep.core.staging import Run
+    from lockstep.notebook import records, rows
+
+__all__ = [
+    "Accumulate",
+    "Append",
+    "AtLeastOnce",
+    "AtMostOnce",
+    "Avro",
+    "Calendar",
+    "Count",
+    "Custom",
+    "Debezium",
+    "Envelope",
+    "EventTime",
+    "Feed",
+    "Files",
+    "Hopping",
+    "Idempotent",
+    "Json",
+    "Limits",
+    "Max",
+    "Min",
+    "PerBatch",
+    "PerPartition",
+    "Pipeline",
+    "Postgres",
+    "Raw",
+    "RecordLimits",
+    "Run",
+    "Send",
+    "Sum",
+    "Topic",
+    "Tumbling",
+    "Upsert",
+    "Windows",
+    "records",
+    "rows",
+]
+_HOMES = {"Run": "lockstep.core.staging", "records": "lockstep.notebook", "rows": "lockstep.notebook"}
+
+
+def __getattr__(name: str) -> object:
+    """Returns a public name. Its module is imported at its first use, so that one's own imports stay quick."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "lockstep.core.pipeline.definition")), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,6 +6,8 @@ import os
 import signal
 from contextlib import suppress
 
+from lockstep.core.settings import ENVIRONMENT
+
 ARMED_BY = "LOCKSTEP_FAULT"
 
 
@@ -20,7 +22,7 @@ def reach(point: str) -> None:
     (SIGKILL to this process), `group` (to its whole process group), `term` (SIGTERM), `stop` (SIGSTOP), `raise`. The
     strike takes the file away, so each fault strikes once, across processes.
     """
-    for armed in os.environ.get(ARMED_BY, "").split():
+    for armed in ENVIRONMENT.get(ARMED_BY, "").split():
         if armed.startswith(f"{point}="):
             kind, _, file = armed.removeprefix(f"{point}=").partition("@")
             with suppress(FileNotFoundError):

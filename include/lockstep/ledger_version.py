@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-SETTING = "lockstep.ledger_version"  # each session states in it the ledger version of its code
+LEDGER_VERSION_SETTING = "lockstep.ledger_version"  # each session states in it the ledger version of its code
 
 
 @cache

@@ -18,10 +18,10 @@ sys.path_importer_cache.clear()
 
 from pyspark.daemon import manager
 
-import lockstep.adapters.kafka_ranges
-import lockstep.formats.json_columns
-import lockstep.staging.range_writer
-import lockstep.steps.commit_range  # noqa: F401 - imported for whoever is forked
+import lockstep.engine.kafka_ranges
+import lockstep.engine.sinks.range_writer
+import lockstep.formats.json.columns
+import lockstep.steps.ranges.task  # noqa: F401 - imported for whoever is forked
 
 if __name__ == "__main__":
     manager()  # type: ignore[no-untyped-call]

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import psycopg2
 
-from lockstep.adapters.spark_session import session
+from lockstep.engine.spark.session import session
 from peers.spark_copy import copy
 
 TABLE = """create table public.copied (n int primary key, name text, amount numeric(12,2), quantity int, paid boolean,

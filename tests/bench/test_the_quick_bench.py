@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -33,7 +34,7 @@ BARE_TABLE = next(each for each in CONTENDERS if each.kind == UNKEYED)
 BENCH = Path(__file__).parents[2] / "bench"
 
 
-def runs(contender, part, at, *seconds: float, records=1_000, **more: object):
+def runs(contender, part, at, *seconds: float, records=1_000, **more: Any):
     return [
         Run(part, contender.name, contender.family, contender.kind, number, at, records, each, **more)
         for number, each in enumerate(seconds, 1)

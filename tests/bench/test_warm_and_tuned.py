@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def turns(monkeypatch):
     def made(times) -> Ring:
         left = iter(times)
 
-        def turn(self, part, contender, _topic, number, *_and_more: object):
+        def turn(self, part, contender, _topic, number, *_and_more: Any):
             asked.append((part, number, self._best.get(contender.name, contender.tunings[0])))
             seconds = next(left)
             return [] if seconds is None else [Run(part, contender.name, PEER, APPEND, 1, number, number, seconds)]
@@ -40,7 +41,7 @@ def turns(monkeypatch):
         monkeypatch.setattr(Ring, "_turn", turn)
         monkeypatch.setattr(Ring, "topic", lambda *_: "t")
         ring = Ring(Place(Path(), "", "", "", 0, Path()), Found(MACHINE))
-        return ring, asked
+        return ring, asked  # type: ignore[return-value]
 
     return made
 

@@ -6,6 +6,7 @@ import json
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psycopg2
 import pytest
@@ -30,7 +31,7 @@ def task(place, kind=APPEND) -> Task:
     return made
 
 
-def said(place, statement, *given: object) -> None:
+def said(place, statement, *given: Any) -> None:
     with closing(psycopg2.connect(place.superuser_dsn)) as conn, conn, conn.cursor() as cur:
         cur.execute(statement, given)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from browser.shop import Shop
-from lockstep.dev import airflow_api
-from scheduled import House, an_airflow
+from lockstep.dev.servers import airflow_api
+from support.servers.scheduled import House, an_airflow
 
 CHROMIUM = Path("/usr/bin/chromium")
 WIDE, PHONE = 1280, 390
@@ -24,7 +25,7 @@ PATIENCE = 120.0  # seconds for an answer of Airflow's API, while Spark starts b
 def house(servers, tmp_path_factory):
     """Yields an Airflow for the session. `house.api` is its REST API."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(airflow_api, "SECONDS", PATIENCE)
+        patch.setattr(airflow_api, "API_SECONDS", PATIENCE)
         with an_airflow(servers, tmp_path_factory.mktemp("browser")) as made:
             yield made
 
@@ -64,7 +65,7 @@ def session(house, chromium):
 class Opened:
     """A page in a separate browser, and the browser's complaints."""
 
-    page: object
+    page: Any
     complaints: list[str] = field(default_factory=list)
 
     def overflow(self) -> int:

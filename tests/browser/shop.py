@@ -7,37 +7,38 @@ import random
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg2
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
-from lockstep.core.bounds import parse_bound
-from lockstep.core.decisions import Caller
+from lockstep.core.changes.person import Person
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange
 from lockstep.core.offsets import TopicPartition as Partition
-from lockstep.core.person import Person
+from lockstep.core.planning.bounds import parse_bound
+from lockstep.core.planning.decisions import Caller
+from lockstep.core.states import Lane
 from lockstep.ledger.migrate import migrate_target
-from lockstep.steps import requests
-from lockstep.steps.decisions import accept_loss, pause
-from lockstep.steps.run import run, until_idle
-from lockstep.steps.skip import skip
-from lockstep.steps.surroundings import Surroundings
-from plain_engine import PlainEngine
-from scheduled import OVER, wait_for
-from servers import make_topic
+from lockstep.steps.batch.run import run, until_idle
+from lockstep.steps.changes.decisions import accept_loss, pause
+from lockstep.steps.changes.skip import skip
+from lockstep.steps.context import Context
+from lockstep.steps.requests import requests
+from support.fakes.plain_engine import PlainEngine
+from support.servers.scheduled import OVER, wait_for
+from support.servers.servers import make_topic
 
 if TYPE_CHECKING:
-    from scheduled import House
+    from support.servers.scheduled import House
 
 ME = Person("ada", "the code was mended")
 DEFINITION = """
-from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert
+from lockstep.core.pipeline.definition import Append, Json, Limits, Pipeline, Upsert
 P = Pipeline(
     name="{name}", topic="{topic}", format=Json("{columns}", key={key}), target={target},
     limits=Limits(records=2_000), owner="shop", on_violation="{on_violation}",
@@ -130,7 +131,7 @@ class Shop:
     def orders(self, number: int, odd: int = 0) -> None:
         """Sends so many orders. The last `odd` of them are no JSON or have an invalid amount."""
         states, known = ("placed", "paid", "sent", "returned"), max(40, self.sent // 2)
-        found: list[object] = [
+        found: list[Any] = [
             {
                 "order_id": f"o-{self.chance.randrange(known):05}" if self.sent else f"o-{i:05}",
                 "customer": f"c-{self.chance.randrange(60):03}",
@@ -218,17 +219,17 @@ class Shop:
         """Does a fill or a replay, to its end."""
         folder = load(name)
         with self.at() as at:
-            wanted = requests.Wanted(lane, parse_bound(begin, "--from"), parse_bound(until, "--until"))
-            asked = requests.ask(at.conn, at.broker, folder, wanted, ME, datetime.now(UTC))
+            wanted = requests.NewRequest(Lane(lane), parse_bound(begin, "--from"), parse_bound(until, "--until"))
+            asked = requests.open_request(at.conn, at.broker, folder, wanted, ME, datetime.now(UTC))
             list(until_idle(at, self.engine(name), folder, Caller("ada at her desk"), 1, request_id=asked.request_id))
 
-    def at(self) -> Surroundings:
-        return closing(Surroundings(self.house.place.dsn, Broker(self.house.place.kafka)))
+    def at(self) -> closing[Context]:
+        return closing(Context(self.house.place.dsn, Broker(self.house.place.kafka)))
 
     def engine(self, name: str, change=lambda value: value) -> PlainEngine:
         return PlainEngine(load(name), self.house.place.kafka, self.house.place.dsn, change)
 
-    def ask(self, query: str, *values: object) -> list[tuple]:
+    def ask(self, query: str, *values: Any) -> list[tuple]:
         with closing(psycopg2.connect(self.house.place.dsn)) as conn, conn, conn.cursor() as cur:
             cur.execute(query, values)
             return cur.fetchall()

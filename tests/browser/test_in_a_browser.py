@@ -9,11 +9,14 @@ import httpx
 import pytest
 
 from browser.conftest import PHONE, WIDE
-from scheduled import wait_for
+from lockstep.core.pipeline.names import MOST_NAME_LENGTH
+from support.servers.scheduled import wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 NAMES = ("pipelines", "coverage", "batches", "batch", "record", "refused", "nowhere")
+LONGEST = "orders_of_the_shop_with_the_longest_name_a_pipeline_ever_can_ge"
 ROUTES = ("", "dags/orders/coverage", "dags/orders/batches", "dags/orders/batches/1", "dags/orders/record")
+ROUTES += ("dags/orders/feed", "dags/orders/feed/1", "dags/orders/time", "dags/orders/late")  # type: ignore[assignment]
 
 
 @pytest.fixture(scope="session")
@@ -73,6 +76,17 @@ def test_the_tabs_of_a_dag_a_run_and_a_task_show_its_own_pages_and_lead_back(ope
 
     made.page.frame_locator("iframe").get_by_role("link", name=shop.dag_run).first.click()
     made.page.wait_for_url(lambda url: unquote(url.split("?")[0]).endswith(f"/runs/{shop.dag_run}"))
+
+
+def test_a_tab_leads_to_the_same_page_alone_and_that_one_back_to_airflow(opened, shop):
+    assert shop.dag_run
+    made = opened("/dags/orders/plugin/coverage", 420)
+    made.page.frame_locator("iframe").get_by_role("link", name="Open alone").click(timeout=30_000)
+    made.page.wait_for_url(lambda url: url.split("?")[0].endswith("/lockstep/dags/orders/coverage"))
+    assert made.page.get_by_role("link", name="Open alone").count() == 0, "it is alone"
+    made.page.get_by_role("link", name="Pipelines").click()
+    made.page.get_by_role("link", name="Airflow").click()
+    made.page.wait_for_url(lambda url: "/lockstep" not in url)
 
 
 def test_the_tab_of_a_run_is_dark_where_airflow_is(opened, shop, pictures):
@@ -174,7 +188,80 @@ def test_what_is_wrong_stands_beside_its_pipeline(opened, paths):
     refused.get_by_text('"amount": -1.0').wait_for()
 
 
+def test_arrow_keys_go_from_block_to_block_and_say_each_below_the_picture(opened, paths):
+    page = opened(paths["coverage"]).page
+    stops = "[...document.querySelectorAll('.chart > svg a')].filter(a => a.tabIndex === 0).length"
+    assert page.locator(".chart > svg a").count() > page.evaluate(stops) == 1
+
+    def here() -> str:
+        return page.evaluate("document.activeElement.querySelector('title').textContent")
+
+    page.locator(".chart > svg a").first.focus()
+    first = here()
+    page.keyboard.press("ArrowRight")
+    second = here()
+    assert page.locator(".told").inner_text() == second != first
+    page.keyboard.press("ArrowDown")
+    assert here() not in {first, second}
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Home")
+    assert here() == first
+    assert page.evaluate(stops) == 1
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name=re.compile(r"orders, batch \d+")).wait_for()
+
+
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_page_is_shown_to_nobody_without_a_session(house, shop, route):
     assert shop.dag_run
     assert httpx.get(f"{house.airflow.address}/lockstep/{route}").status_code in {401, 403}
+
+
+@pytest.fixture(scope="session")
+def longest(shop):
+    """Returns the addresses of the pages of a pipeline whose name is as long as any."""
+    assert len(LONGEST) == MOST_NAME_LENGTH
+    shop.pipeline(LONGEST, "page string, visitor string", 2)
+    shop.send(LONGEST, [{"page": "/p", "visitor": "v"}] * 20)
+    shop.run(LONGEST)
+    wait_for(lambda: LONGEST in shop.house.api.dags(), "the DAG is parsed")
+    ((batch,),) = shop.ask("select max(batch_id) from lockstep.batch where pipeline = %s", LONGEST)
+    at = f"/lockstep/dags/{LONGEST}"
+    tails = (
+        "coverage",
+        "coverage?along=time",
+        "batches",
+        f"batches/{batch}",
+        "record?partition=0&offset=0",
+        "batches/9999",
+        "feed",
+        "time",
+        "late",
+    )
+    return ("/lockstep/", *(f"{at}/{tail}" for tail in tails))
+
+
+@pytest.mark.parametrize("width", [1440, 420])
+def test_nothing_leaves_the_page_with_the_longest_name(opened, longest, tmp_path, width):
+    found = {}
+    for number, path in enumerate(longest):
+        made = opened(path, width)
+        made.page.locator("h1").wait_for()
+        made.page.screenshot(path=tmp_path / f"longest-{width}-{number}.png", full_page=True)
+        found[path] = made.overflow()
+    assert found == dict.fromkeys(longest, 0)
+
+
+def test_airflows_own_pages_show_runs_without_work_as_skipped_and_what_a_task_committed(opened, shop, pictures):
+    run = shop.run_dag("orders")
+    for _ in range(2):
+        shop.run_dag("orders")
+    page = opened("/dags/orders", 1440).page
+    page.get_by_text("Last 4 Dag Runs").wait_for(timeout=30_000)
+    page.screenshot(path=pictures / "dag.png")
+    page = opened(f"/dags/orders/runs/{run}/tasks/commit/xcom", 1440).page
+    page.get_by_text("_link_BatchLink").wait_for(timeout=30_000)
+    page.screenshot(path=pictures / "task.png")
+    page = opened(f"/dags/orders/runs/{run}/tasks/commit/details", 1440).page
+    page.get_by_text("Extra Links").wait_for(timeout=30_000)
+    page.screenshot(path=pictures / "task-details.png")

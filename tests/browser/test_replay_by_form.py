@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from browser.conftest import log_in
-from lockstep.dev.airflow_settings import REVIEWER, secrets_of
-from scheduled import OVER, wait_for
+from lockstep.airflow.history.form import FIELD_TITLES
+from lockstep.dev.servers.airflow_settings import REVIEWER, secrets_of
+from support.servers.scheduled import OVER, wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 EACH_HOUR, HOURS = 20, 2
@@ -40,11 +41,6 @@ def over(house, run_id: str) -> None:
     assert state() == "success"
 
 
-def section(form, name: str) -> None:
-    """Opens a part of the form, which closes the others."""
-    form.locator("button[aria-expanded]", has_text=re.compile(f"^{name}")).click()
-
-
 def moment(page, form, at: datetime) -> None:
     """Picks a moment in the next field that has none."""
     form.get_by_text("Select date and time").first.click()
@@ -54,18 +50,31 @@ def moment(page, form, at: datetime) -> None:
     page.get_by_placeholder("HH:mm").wait_for(state="hidden")
 
 
-def trigger_by_form(page, begin: datetime) -> None:
+def opens_ready(form) -> None:
+    """Checks that nothing is to be done but a click: an action is chosen, no field is red or wrongly starred."""
+    words = form.inner_text()
+    assert FIELD_TITLES["fill"] in words
+    assert "null" not in words
+    assert "This field is required" not in words
+    stars = [" ".join(label.split()) for label in form.locator("label", has_text="*").all_inner_texts()]
+    assert stars == ["Action *"], stars
+    assert form.get_by_role("button", name="Trigger").is_enabled()
+    assert form.locator("#element_from_offsets").is_hidden(), "the rarer fields are folded"
+
+
+def trigger_by_form(page, begin: datetime, pictures=None) -> None:
     """Fills the form in for a replay of one hour that needs an approval."""
     page.get_by_role("button", name="Trigger").first.click()
     form = page.get_by_role("dialog")
-    section(form, "What")
+    form.locator("#element_reason").wait_for()
+    opens_ready(form)
+    if pictures:
+        page.screenshot(path=pictures / "form.png")
     form.locator("#element_action").click()
     form.get_by_text(re.compile("^replay:")).click()
     form.locator("#element_reason").fill("n was too small")
-    section(form, "Where")
     moment(page, form, begin)  # the first that is empty
     moment(page, form, begin + timedelta(hours=1))
-    section(form, "How")
     form.locator("label:has(input[name=element_approval])").click()
     form.get_by_role("button", name="Trigger").click()
     form.wait_for(state="detached")
@@ -76,7 +85,7 @@ def test_a_past_hour_is_replayed_by_form_approved_by_its_difference_and_seen_in_
 ):
     live, begin = kiosk
     known = {run["dag_run_id"] for run in house.api.runs("kiosk_history")}
-    trigger_by_form(opened("/dags/kiosk_history").page, begin)
+    trigger_by_form(opened("/dags/kiosk_history").page, begin, pictures)
 
     def new() -> str | None:
         return next((r["dag_run_id"] for r in house.api.runs("kiosk_history") if r["dag_run_id"] not in known), None)
@@ -112,4 +121,10 @@ def test_a_past_hour_is_replayed_by_form_approved_by_its_difference_and_seen_in_
     assert block.get_attribute("href") == f"/lockstep/dags/kiosk_history/batches/{batch}"
     page = opened(f"/dags/kiosk_history/runs/{run_id}").page
     page.get_by_role("link", name="Batch", exact=True).first.click()
-    page.frame_locator("iframe").get_by_role("heading", name=f"kiosk, batch {batch}").wait_for(timeout=15_000)
+    tab = page.frame_locator("iframe")
+    tab.get_by_role("heading", name="kiosk: a run of its history").wait_for(timeout=15_000)
+    counts = tab.get_by_role("row", name=re.compile(r"^public\.kiosk 0 20 0 0")).first
+    assert counts.is_visible()
+    page.screenshot(path=pictures / "difference.png")
+    tab.get_by_role("link", name=str(batch), exact=True).click()
+    tab.get_by_role("heading", name=f"kiosk, batch {batch}").wait_for(timeout=15_000)

@@ -8,8 +8,8 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from command_line import TARGET, CommandLine
-from here import Here
+from support.scenes.command_line import TARGET, CommandLine
+from support.scenes.here import Here
 
 NUMBERS = itertools.count()
 # One broker holds one copy. An older Postgres has no checksums. The tests' own login migrates, too.
@@ -19,7 +19,7 @@ APPENDED = TARGET.replace("id text primary key", "id text").replace(
     "_batch int8 not null", "_batch int8 not null, primary key (_stream, _offset, _ordinal)"
 )
 DEFINITION = """
-from lockstep.core.definition import Append, Json, Limits, Pipeline
+from lockstep.core.pipeline.definition import Append, Json, Limits, Pipeline
 P = Pipeline(
     name="{name}", topic="{topic}", format=Json("id string, n int"), target=Append("public.orders"),
     schedule={schedule!r}, limits=Limits(bytes={limit}),
@@ -136,6 +136,6 @@ def here(lockstep, drill, monkeypatch):
     lockstep.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
     here = Here(drill)
     for door in ("replaying", "running"):
-        monkeypatch.setattr(f"lockstep.cli.{door}.engine_for", lambda *_: here.engine)
+        monkeypatch.setattr(f"lockstep.cli.batches.{door}.engine_for", lambda *_: here.engine)
     yield here
     here.at.close()

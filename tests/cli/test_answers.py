@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
-from command_line import at_a_terminal, without_styles
-from ledger_rows import LedgerRows, SayingBroker, view
 from lockstep.adapters.postgres import connect, transaction
-from lockstep.ledger.migrate import known
+from lockstep.ledger.migrate import known_migrations
+from support.fakes.ledger_rows import LedgerRows, SayingBroker, view
+from support.scenes.command_line import at_a_terminal, without_styles
 
 RANGE = {"topic", "partition", "from_offset", "until_offset", "delivered", "written", "rejected", "filtered", "attempt"}
 
@@ -23,8 +26,8 @@ def ledger(database):
 def broker(monkeypatch):
     """Lets every command meet a broker with these answers."""
 
-    def saying(*views: object):
-        monkeypatch.setattr("lockstep.adapters.kafka.Broker", lambda *_: SayingBroker(*views))
+    def saying(*views: Any):
+        monkeypatch.setattr("lockstep.adapters.kafka.broker.Broker", lambda *_: SayingBroker(*views))
 
     saying(view((0, 100)))
     return saying
@@ -58,9 +61,21 @@ def test_status_has_its_fixed_fields(lockstep, orders):
     document = lockstep("status", "orders", "--json").document
     assert set(document) == {
         "pipeline",
+        "health",
+        "conditions",
         "paused",
+        "dag_paused",
+        "forgotten",
+        "promoted",
+        "asks_kafka",
         "unfinished",
+        "under_way",
+        "interrupted",
         "complete_through",
+        "feeds",
+        "lag_records",
+        "oldest_waiting_seconds",
+        "behind_after_seconds",
         "requests",
         "streams",
         "warnings",
@@ -75,11 +90,17 @@ def test_status_has_its_fixed_fields(lockstep, orders):
         "stable_end",
         "lag_records",
         "lag_seconds",
+        "oldest_waiting_seconds",
         "headroom_records",
         "headroom_seconds",
         "holes",
+        "skipped",
     }
     assert (stream["position"], stream["lag_records"], stream["holes"]) == (10, 90, 0)
+    (row,) = [
+        line.split() for line in lockstep("status", "orders").out.splitlines() if line.startswith("  orders.v1-0")
+    ]
+    assert re.fullmatch(r"90 \d+ (s|min|h|d) 0", " ".join(row[4:])), "lag, how far behind in words, holes"
 
 
 def test_status_of_all_pipelines_tells_one_mistake_without_hiding_the_others(lockstep, orders):
@@ -89,6 +110,7 @@ def test_status_of_all_pipelines_tells_one_mistake_without_hiding_the_others(loc
     broken, fine = said.document["pipelines"]
     assert (said.code, broken["pipeline"], fine["pipeline"]) == (0, "broken", "orders")
     assert "exactly one Pipeline" in broken["error"]
+    assert (broken["health"], fine["health"]) == ("unknown", "well")
     assert "orders.v1-0" in lockstep("status").out
 
 
@@ -118,6 +140,16 @@ def test_lineage_has_its_fixed_fields_and_gives_a_rejects_bytes(lockstep, orders
     assert (found["attempt"], found["rows"][0]["id"]) == (orders["token"], "o1")
     refused = lockstep("lineage", "orders", "--partition", "0", "--offset", "5", "--json").document
     assert (refused["rows"], refused["reject"]["reason"], refused["reject"]["value"]) == ([], "no JSON", "\\xff7b")
+
+
+@pytest.mark.parametrize("offset", ["12", "999"])
+def test_lineage_of_an_offset_that_nothing_covers_is_an_answer_with_code_0(lockstep, orders, offset):
+    assert orders["batch"]
+    said = lockstep("lineage", "orders", "--partition", "0", "--offset", offset, "--json")
+    assert (said.code, said.err) == (0, "")
+    assert (said.document["coverage"], said.document["batch"], said.document["rows"]) == ("uncovered", None, [])
+    assert "orders.v1-0 offset" in lockstep("lineage", "orders", "--partition", "0", "--offset", offset).out
+    assert "uncovered" in lockstep("lineage", "orders", "--partition", "0", "--offset", offset).out
 
 
 def test_blame_leads_from_a_key_to_its_offset(lockstep, orders):
@@ -150,16 +182,45 @@ def test_hours_have_their_fixed_fields_and_status_says_through_when_it_is_comple
 
     document = lockstep("hours", "orders", "--last", "1", "--json").document
 
-    assert set(document) == {"pipeline", "complete_through", "hours", "waits_for"}
+    assert set(document) == {"pipeline", "complete_through", "told_from", "earlier", "hours", "waits_for"}
+    assert (document["told_from"], document["earlier"]) == ("2026-05-01T11:00:00Z", [])
     (hour,) = document["hours"]
-    assert set(hour) == {"from", "until", "batches", "losses", "offsets"}
+    assert set(hour) == {"from", "until", "batches", "losses", "offsets", "revision", "changed"}
+    assert (hour["revision"], hour["changed"]) == (0, False)
     assert (hour["from"], hour["until"]) == ("2026-05-01T11:00:00Z", "2026-05-01T12:00:00Z")
     waits = document["waits_for"]
     assert (waits["until"], waits["next"]) == ("2026-05-01T13:00:00Z", "lockstep plan orders")
     assert set(hour["offsets"][0]) == {"topic", "partition", "stream_id", "from_offset", "until_offset"}
     assert lockstep("status", "orders", "--json").document["complete_through"] == hour["until"]
     assert "complete through 2026-05-01T12:00:00Z" in lockstep("status", "orders").out
-    assert "Next: lockstep plan orders" in lockstep("hours", "orders").out
+    said = lockstep("hours", "orders").out
+    assert "Next: lockstep plan orders" in said
+    assert "Hours are told from 2026-05-01T11:00:00Z on.\nOlder ones: lockstep hours orders --since TIME\n" in said
+    assert "--since 'soon' is no time" in lockstep("hours", "orders", "--since", "soon").err
+
+
+def test_an_hour_that_changed_since_it_was_told_has_its_revision_and_is_told_again(lockstep, orders, ledger, broker):
+    with transaction(ledger.conn, "lockstep_owner") as cur:
+        known = (orders["stream"], orders["batch"])
+        cur.execute("insert into lockstep.complete_hour values ('orders', '2026-05-01 12:00+00', '{}')")
+        cur.execute("update lockstep.complete_hour set proof = %s", ('{"batches": [1], "losses": []}',))
+        cur.execute("insert into lockstep.hour_offsets values ('orders', '2026-05-01 12:00+00', %s, 0, 10)", known[:1])
+        cur.execute("insert into lockstep.hour_told values ('orders', '2026-05-01 12:00+00', 'run 1', now(), 1)")
+        cur.execute("insert into lockstep.hour_changed values ('orders', '2026-05-01 12:00+00', 1, %s)", known[1:])
+        cur.execute("insert into lockstep.hour_told values ('orders', '2026-05-01 12:00+00', 'run 2', now(), 2)")
+    broker(view((0, 100), topic_id="another"))
+    told_twice = lockstep("hours", "orders")
+    with transaction(ledger.conn, "lockstep_owner") as cur:
+        cur.execute("insert into lockstep.hour_changed values ('orders', '2026-05-01 12:00+00', 2, %s)", known[1:])
+
+    (hour,) = lockstep("hours", "orders", "--json").document["hours"]
+
+    assert (hour["revision"], hour["changed"]) == (2, True)
+    heading, line, *_ = told_twice.out.splitlines()
+    assert (heading.split()[-1], line.split()[-1]) == ("revision", "2")
+    again = "2026-05-01T12:00:00Z has changed since it was told: the next run of its DAG tells it again"
+    assert again not in told_twice.out
+    assert again in lockstep("hours", "orders").out
 
 
 def test_decisions_say_what_they_changed_and_nothing_to_do_is_no_failure(lockstep, orders):
@@ -192,7 +253,7 @@ def test_who_decides_is_the_login_at_its_host(lockstep, orders, ledger, monkeypa
 def test_migrating_twice_applies_nothing_the_second_time(lockstep, empty_database):
     lockstep.environ(LOCKSTEP_DSN=empty_database)
     first, second = (lockstep("migrate", "--json").document["applied"] for _ in range(2))
-    assert [step["version"] for step in first] == [migration.version for migration in known()]
+    assert [step["version"] for step in first] == [migration.version for migration in known_migrations()]
     assert second == []
 
 
@@ -208,6 +269,8 @@ def test_reap_says_what_it_dropped(lockstep, orders, ledger):
         "merged": 0,
         "forgotten_deletions": 0,
         "emptied_rejects": 0,
+        "trimmed_changes": 0,
+        "folded_contributions": 0,
         "not_merged": [],
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from command_line import DEFINITION, assert_refused
+from support.scenes.command_line import DEFINITION, assert_refused
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,10 @@ from command_line import DEFINITION, assert_refused
         ),
         (DEFINITION.replace("public.orders", "lockstep.batch"), ["the schema lockstep is the ledger's own"]),
         (DEFINITION.replace("orders.v1", "orders v1"), ["topic 'orders v1' is no legal topic name"]),
+        ("from lockstep import Pipline", ["__init__.py:1: ImportError: cannot import name", "did you mean Pipeline?"]),
+        ("X = Upset('public.x')", ["__init__.py:1: NameError: name 'Upset' is not defined; did you mean Upsert?"]),
+        ("import lockstep\nlockstep.Jsn()", ["__init__.py:2: AttributeError:", "did you mean Json?"]),
+        ("from lockstep import Pipeline\nPipeline()", ["__init__.py:2: TypeError:", "missing", "'name', 'topic'"]),
         ("raise SystemError('out\\nof\\tluck')", ["__init__.py:1: SystemError: out of luck"]),
         ("1 / 0", ["__init__.py:1: ZeroDivisionError: division by zero"]),
     ],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from command_line import assert_away, assert_refused, assert_wrong_call
-from lockstep.adapters import kafka
-from lockstep.cli.surroundings import registry
+from lockstep.adapters.kafka import client as kafka
+from lockstep.context.systems import configured_registry
 from lockstep.core.errors import Refusal
+from support.scenes.command_line import assert_away, assert_refused, assert_wrong_call
 
 NOWHERE = "host=127.0.0.1 port=1 user=lockstep dbname=lockstep"
 COMMANDS = [
@@ -74,7 +74,7 @@ def test_what_is_not_in_the_ledger_is_said_and_nothing_is_written(lockstep, data
 
 @pytest.mark.parametrize("command", [COMMANDS[0], COMMANDS[1], COMMANDS[6], COMMANDS[10]], ids=" ".join)
 def test_a_broker_that_is_away_is_said_and_nothing_is_written(lockstep, database, ledger_rows, monkeypatch, command):
-    monkeypatch.setattr(kafka, "SECONDS", 0.3)
+    monkeypatch.setattr(kafka, "ANSWER_SECONDS", 0.3)
     lockstep.define()
     lockstep.environ(LOCKSTEP_DSN=database, LOCKSTEP_KAFKA="127.0.0.1:1")
     before = ledger_rows()
@@ -119,7 +119,7 @@ def test_bad_client_options_are_named_without_being_repeated(lockstep, database,
 def test_bad_options_of_a_registry_are_named_without_being_repeated(lockstep, address, options, words):
     lockstep.environ(LOCKSTEP_REGISTRY=address, LOCKSTEP_REGISTRY_CONFIG=options)
     with pytest.raises(Refusal, match=words) as caught:
-        registry()
+        configured_registry()
     assert "canary" not in str(caught.value)
 
 

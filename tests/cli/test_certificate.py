@@ -20,15 +20,15 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from command_line import assert_refused, assert_wrong_call
-from dated import on_a_new_topic, send
 from lockstep.adapters import signing
 from lockstep.adapters.postgres import COMMITTER, OWNER, PLANNER, READER, STAGER, connect, transaction
-from lockstep.cli.certifying import _wrong
-from lockstep.core.certificate import mistakes
-from lockstep.core.hours import HOUR
-from lockstep.steps.hours import keep_hours
-from lockstep.steps.seal import seal_all
+from lockstep.cli.looks.certifying import _wrong
+from lockstep.core.planning.hours import HOUR
+from lockstep.core.proof.certificate import mistakes
+from lockstep.steps.batch.hours import keep_hours
+from lockstep.steps.batch.seal import seal_all
+from support.fakes.dated import on_a_new_topic, send
+from support.scenes.command_line import assert_refused, assert_wrong_call
 
 RECORDS = 150
 
@@ -107,14 +107,15 @@ def test_each_changed_byte_of_a_certificate_is_found(certified, keys):
 
     unnoticed = []
     for place, byte in enumerate(content):
-        changed = content[:place] + bytes([byte ^ 1]) + content[place + 1 :]
-        try:
-            read = json.loads(changed)
-            found = list(_wrong(changed, read, public))
-        except (ValueError, KeyError, TypeError):
-            continue  # no JSON any more, or no certificate: refused where it is read
-        if not found:
-            unnoticed.append(place)
+        for other in (bytes([byte ^ 1]), bytes([byte]) + b" "):
+            changed = content[:place] + other + content[place + 1 :]
+            try:
+                read = json.loads(changed)
+                found = list(_wrong(changed, read, public))
+            except (ValueError, KeyError, TypeError):
+                continue  # no JSON any more, or no certificate: refused where it is read
+            if not found:
+                unnoticed.append(place)
     assert unnoticed == []
     assert len(content) > 1_000
 

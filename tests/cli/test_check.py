@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from command_line import DEFINITION, TARGET, assert_refused
-from lockstep.cli import defining
+from lockstep.cli.pipelines import checking
 from lockstep.core.errors import Refusal
-from lockstep.dev import jars
+from lockstep.dev.setup import jars
+from support.scenes.command_line import DEFINITION, TARGET, assert_refused
 
 EXPECTATION = '{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "id"}, "severity": "critical"}'
 
@@ -16,6 +18,11 @@ ACCUMULATE = 'Accumulate("public.orders", key=("id",), totals=(Sum("total", of="
 
 # One record's limits, which `check` shows: those that the definition says, and the defaults.
 LIMITS = "; one record: 67108864 bytes, depth 100, 1000000 values, 100 schemas (defaults)\n"
+SMALL = "  route: process: batches of up to 20,000 offsets; Spark's tasks read larger ones\n"
+
+
+def scheduled(schedule: Any) -> dict[str, str]:
+    return {"init": DEFINITION.replace('topic="', f'schedule={schedule!r}, topic="')}
 
 
 def suite(*expectations: str) -> str:
@@ -25,7 +32,7 @@ def suite(*expectations: str) -> str:
 def test_a_sound_definition_is_ok(lockstep):
     lockstep.define(expectations=suite(EXPECTATION))
     said = lockstep("check", "orders")
-    assert (said.code, said.out, said.err) == (0, f"orders: ok{LIMITS}", "")
+    assert (said.code, said.out, said.err) == (0, f"orders: ok{LIMITS}{SMALL}", "")
 
 
 def test_limits_of_one_record_are_shown_with_the_defaults(lockstep):
@@ -33,7 +40,7 @@ def test_limits_of_one_record_are_shown_with_the_defaults(lockstep):
     lockstep.define(init=init.replace('topic="', 'record_limits=RecordLimits(bytes=1000, depth=7), topic="'))
 
     assert lockstep("check", "orders").out == (
-        "orders: ok; one record: 1000 bytes, depth 7, 1000000 values (default), 100 schemas (default)\n"
+        f"orders: ok; one record: 1000 bytes, depth 7, 1000000 values (default), 100 schemas (default)\n{SMALL}"
     )
     (said,) = lockstep("check", "orders", "--json").document["pipelines"]
     assert said["record_limits"] == {"bytes": 1000, "depth": 7, "values": 1_000_000, "schemas": 100}
@@ -84,6 +91,18 @@ def test_a_definition_that_does_not_load_has_no_limits_to_show(lockstep):
         ),
         ({"target": TARGET.replace("public.orders", "public.orders2")}, "does not create the target public.orders"),
         ({"init": DEFINITION.replace('("id",)', '("nr",)')}, "__init__.py: target.key: 'nr' is no column (id, n)"),
+        (
+            scheduled("every day"),
+            "__init__.py: schedule: 'every day' is no cron expression, such as '*/5 * * * *', and",
+        ),
+        (scheduled("99 * * * *"), "__init__.py: schedule: '99 * * * *' is no cron expression"),
+        (scheduled("* * * *"), "schedule: '* * * *' is no cron expression"),
+        (scheduled("@fortnightly"), "schedule: '@fortnightly' is no cron expression"),
+        (scheduled(""), "schedule: '' is no cron expression"),
+        (scheduled("*/0\n* * * *"), r"schedule: '*/0\n* * * *' is no cron expression"),
+        (scheduled("9" * 300 + " * * * *"), f"schedule: '{'9' * 100}…' is no cron expression"),
+        (scheduled("0 0 31 2 *"), "schedule: '0 0 31 2 *' names no date that ever comes"),
+        (scheduled(5), "schedule is 5: not a kind that Lockstep knows"),
     ],
 )
 def test_a_fault_is_one_line_with_file_and_field(lockstep, files, fault):
@@ -119,7 +138,25 @@ def test_a_decoder_that_cannot_be_used_is_one_line(lockstep, files, fault):
 
 def test_an_own_decoder_that_loads_is_ok(lockstep):
     lockstep.define(init=OWN, decode=DECODER)
-    assert lockstep("check", "orders").out == f"orders: ok{LIMITS}"
+    assert lockstep("check", "orders").out == (
+        f"orders: ok{LIMITS}  route: spark: the format is Custom, and only Json decodes by columns\n"
+    )
+
+
+HEARTBEATS = (
+    OWN.replace("Custom(", "Debezium(")
+    .replace("Custom,", "Debezium,")
+    .replace("orders.v1", "__debezium-heartbeat.shop")
+)
+
+
+def test_a_connectors_heartbeats_are_refused_by_their_name(lockstep):
+    lockstep.define(init=HEARTBEATS)
+    said = lockstep("check", "orders")
+    assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
+    assert (
+        "'__debezium-heartbeat.shop' holds a connector's heartbeats and no rows: name the topic of a table" in said.err
+    )
 
 
 @pytest.mark.parametrize("table", ['"public"."orders"', "PUBLIC.Orders", "public . orders"])
@@ -163,7 +200,7 @@ def test_what_is_wrong_with_the_machine_is_no_fault_of_the_definition(lockstep, 
     def no_java(_):
         raise Refusal("no Java here", next_command="install one")
 
-    monkeypatch.setattr(defining, "trial_engine", no_java)
+    monkeypatch.setattr(checking, "trial_engine", no_java)
     lockstep.define()
     assert_refused(lockstep("check"), "no Java here  Next: install one")
 
@@ -184,6 +221,7 @@ TRANSFORMS = [
 ]
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(("transform", "fault"), TRANSFORMS, ids=range(len(TRANSFORMS)))
 def test_a_transform_is_proved_on_an_empty_frame(lockstep, transform, fault):
     lockstep.define(transform=transform)
@@ -193,6 +231,7 @@ def test_a_transform_is_proved_on_an_empty_frame(lockstep, transform, fault):
     assert (fault or "") in said.err
 
 
+@pytest.mark.server
 def test_a_definition_may_say_that_its_transform_is_not_repeatable(lockstep):
     clock = "import time\n\n\ndef transform(records):\n    time.time()\n    return records\n"
     lockstep.define(transform=clock, init=DEFINITION.replace('name="orders"', 'nondeterministic=True, name="orders"'))
@@ -200,9 +239,11 @@ def test_a_definition_may_say_that_its_transform_is_not_repeatable(lockstep):
     assert lockstep("check", "orders").code == 0
 
 
+@pytest.mark.server
 def test_a_function_without_a_transform_py_is_a_fault(lockstep):
     lockstep.define(init=DEFINITION.replace('("id",))', '("id",), transform="heads")'))
-    assert "there is no transform.py, and a target names its function heads" in lockstep("check", "orders").err
+    said = "orders: there is no transform.py, and a target names its function heads\n"
+    assert lockstep("check", "orders").err == said
 
 
 def test_each_of_several_targets_is_looked_at(lockstep):

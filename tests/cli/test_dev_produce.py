@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from command_line import assert_away, assert_refused, assert_wrong_call
 from lockstep.core.errors import Unreachable
-from lockstep.dev import topics
-from lockstep.dev.sending import MESSAGE_BYTES, send
+from lockstep.dev.records import topics
+from lockstep.dev.records.sending import MESSAGE_BYTES, send
+from support.scenes.command_line import assert_away, assert_refused, assert_wrong_call
 
 DEFINITION = """
-from lockstep.core.definition import Json, Pipeline, Upsert
+from lockstep.core.pipeline.definition import Json, Pipeline, Upsert
 P = Pipeline(
     name="refunds", topic="{topic}", format=Json("id string", key="id"), target=Upsert("public.refunds", key=("id",))
 )
@@ -194,6 +194,6 @@ def test_options_that_do_not_go_together_are_a_wrong_call(lockstep, options, wor
 def test_a_name_without_sample_data_is_told_how_to_send_a_file(lockstep):
     assert_refused(
         lockstep("dev", "produce", "refunds"),
-        "no sample data is named refunds; there is clicks, orders",
+        "no sample data is named refunds; there is baskets, clicks, events, heartbeats, invoices, orders, page_views",
         "Next: lockstep dev produce refunds --from FILE.jsonl",
     )

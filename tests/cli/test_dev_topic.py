@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from command_line import assert_away, assert_refused, assert_wrong_call
-from lockstep.dev import topics
+from lockstep.dev.records import topics
+from support.scenes.command_line import assert_away, assert_refused, assert_wrong_call
 
 DEFINITION = """
-from lockstep.core.definition import Append, Json, Pipeline
+from lockstep.core.pipeline.definition import Append, Json, Pipeline
 P = Pipeline(name="refunds", topic="{topic}", format=Json("id string"), target=Append("public.refunds"))
 """
 

@@ -7,11 +7,15 @@ from datetime import UTC, datetime, timedelta
 
 from confluent_kafka import Producer
 
-from command_line import assert_refused, at_a_terminal
 from lockstep.cli.exits import Exit
-from lockstep.dev import ports
+from lockstep.dev.servers import ports
+from support.scenes.command_line import assert_refused, at_a_terminal
 
-KNOWN = {"replication.factor", "min.insync.replicas", "privileges"}  # one broker; the tests' own login migrates, too
+KNOWN = {
+    "replication.factor",
+    "min.insync.replicas",
+    "privileges",
+}  # one broker; the tests' own login migrates, too
 
 
 def test_a_healthy_pipeline_has_no_problem_and_one_broker_is_a_warning(lockstep, sound, produce):
@@ -21,13 +25,15 @@ def test_a_healthy_pipeline_has_no_problem_and_one_broker_is_a_warning(lockstep,
 
     assert (document["ok"], document["problems"], document["pipelines"]) == (True, 0, ["orders"])
     assert {f["check"] for f in document["findings"]} - {"data_checksums"} == KNOWN
-    assert all("one broker" in f["found"] for f in document["findings"] if f["subject"] == f"topic {sound}")
+    of_one_broker = [f for f in document["findings"] if "one broker" in f["found"]]
+    assert {f["check"] for f in of_one_broker} == {"replication.factor", "min.insync.replicas"}
+    assert all(f["subject"].startswith("cluster 127.0.0.1:") for f in of_one_broker)
     assert document["warnings"] == len(document["findings"])
     assert document["passed"] > 30
     said = lockstep("doctor")
     assert (said.code, said.err) == (0, "")
     assert f"{document['passed']} checks passed, {document['warnings']} warnings, 0 problems" in said.out
-    assert f"warning  topic {sound}  replication.factor: 1" in said.out
+    assert re.search(r"warning  cluster 127.0.0.1:\d+  replication.factor: 1", said.out)
     at_a_terminal(lockstep.monkeypatch, columns=80)
     folded = [line for line in lockstep("doctor").out.splitlines() if not line.startswith("  set: ")]
     assert max(map(len, folded)) <= 80
@@ -56,11 +62,14 @@ def test_every_topic_is_told_what_is_wrong_with_it(lockstep, sound, define, topi
 
     assert said.code == 1
     found = {(f["subject"], f["check"], f["severity"]) for f in said.document["findings"]}
+    del wrong["alone"]  # of one broker, which is said of the cluster
     for its_topic, check, severity in wrong.values():
         assert (f"topic {its_topic}", check, severity) in found
     assert ("pipeline huge", "limits", "warning") in found
     assert ("pipeline odd", "schedule", "warning") in found
-    assert {check for subject, check, _ in found if subject == f"topic {sound}"} == KNOWN - {"privileges"}
+    assert not [check for subject, check, _ in found if subject == f"topic {sound}"]
+    of_the_cluster = sorted(check for subject, check, _ in found if subject.startswith("cluster "))
+    assert of_the_cluster == ["min.insync.replicas", "replication.factor"], "once for all of these topics"
 
 
 def test_an_open_transaction_is_told_with_its_age_and_a_hanging_one_is_a_problem(lockstep, sound, kafka, findings):

@@ -22,17 +22,17 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from command_line import TARGET
-from lockstep.adapters.kafka_facts import SurveyedBroker
+from lockstep.adapters.kafka.facts import SurveyedBroker
 from lockstep.adapters.postgres import connect_as_is
-from lockstep.core.definition import Append, Json, Pipeline
 from lockstep.core.errors import Unreachable
+from lockstep.core.health.machine_findings import MachineFacts
 from lockstep.core.kafka_options import kafka_options
-from lockstep.core.machine_findings import MachineFacts
-from lockstep.dev import cluster, kafka, ports, postgres, processes
-from lockstep.steps.doctor import Places, doctor
-from pooler import Pooler
-from three_brokers import ThreeBrokers
+from lockstep.core.pipeline.definition import Append, Json, Pipeline
+from lockstep.dev.servers import cluster, kafka, ports, postgres, processes
+from lockstep.steps.inspect.doctor import Places, doctor
+from support.fakes.pooler import Pooler
+from support.scenes.command_line import TARGET
+from support.servers.three_brokers import ThreeBrokers
 
 pytestmark = pytest.mark.long
 ORDERS = Pipeline("orders", "orders.v1", Json("id string, n int"), Append("public.orders"), schedule="*/5 * * * *")
@@ -43,7 +43,7 @@ MACHINE = MachineFacts({}, None, (), cores=2, spark_memory=2**31, memory=2**34)
 def server(tmp_path):
     home = tmp_path / "postgres-of-its-own"
     yield postgres.start(home)
-    postgres.remove(home)
+    postgres.remove_server(home)
 
 
 def of_topics(broker: SurveyedBroker, *topics: str) -> set[tuple[str, str, str]]:
@@ -116,7 +116,7 @@ def test_a_standby_is_told(lockstep, server, servers):
 
     _until(answers)
     said = lockstep("doctor", "orders", "--json")
-    processes.stop(standby, postgres.Mode.IMMEDIATE.value, patience=10)
+    processes.stop_process(standby, postgres.Mode.IMMEDIATE.value, patience=10)
 
     checks = {f["check"] for f in said.document["findings"] if f["severity"] == "problem"}
     assert said.code == 1

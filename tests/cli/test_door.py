@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from command_line import assert_refused
-from lockstep.cli import reading
 from lockstep.cli.exits import Exit
+from lockstep.cli.looks import status
+from support.scenes.command_line import assert_refused
 
 HEAVY = (
     "pyspark",
@@ -24,7 +24,7 @@ HEAVY = (
     "jinja2",
     "airflow",
 )
-ENGINE = {"PYTHONPATH": str(Path(reading.__file__).parents[2])}
+ENGINE = {"PYTHONPATH": str(Path(status.__file__).parents[2])}
 CALL = "from lockstep.cli.app import main; main()"
 
 
@@ -44,7 +44,7 @@ def test_help_answers_at_once_and_imports_nothing_heavy():
 
 
 def test_importing_the_core_takes_milliseconds():
-    core = "import lockstep.core.planning, lockstep.core.definition"
+    core = "import lockstep.core.planning.live, lockstep.core.pipeline.definition"
     look = f"import time; begin = time.process_time(); {core}; print(time.process_time() - begin)"
     assert float(python(look)) < 0.2
 
@@ -53,7 +53,7 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_is_kept(lockstep, mon
     def fail(_):
         raise ZeroDivisionError("in the\nmiddle")
 
-    monkeypatch.setattr(reading.folders, "load", fail)
+    monkeypatch.setattr(status.folders, "load", fail)
     said = lockstep("batches", "orders")
     assert_refused(said, "unexpected ZeroDivisionError: in the middle", "read the traceback in", code=Exit.UNEXPECTED)
     (kept,) = (lockstep.home / ".lockstep" / "errors").iterdir()
@@ -63,7 +63,7 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_is_kept(lockstep, mon
 
 
 def test_without_a_stack_the_traceback_is_kept_elsewhere(lockstep, monkeypatch):
-    monkeypatch.setattr(reading.folders, "load", lambda _: 1 / 0)
+    monkeypatch.setattr(status.folders, "load", lambda _: 1 / 0)
     (lockstep.home / ".lockstep").rmdir()
     said = lockstep("batches", "orders")
     assert_refused(said, "unexpected ZeroDivisionError", "read the traceback in /", code=Exit.UNEXPECTED)
@@ -73,7 +73,7 @@ def test_an_interrupt_is_quiet(lockstep, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reading.folders, "load", interrupted)
+    monkeypatch.setattr(status.folders, "load", interrupted)
     said = lockstep("batches", "orders")
     assert (said.code, said.out, said.err) == (130, "", "")
 

@@ -15,8 +15,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from command_line import assert_refused, assert_wrong_call
-from erasing import KEY, feed, holding, wrong
+from support.scenes.command_line import assert_refused, assert_wrong_call
+from support.scenes.erasing import KEY, feed, holding, wrong
+from support.scenes.here import into_feed
 
 ERASE = ("erase", "drill", "--key", KEY, "--column", "id", "--reason", "letter 12")
 TESTS = Path(__file__).parents[1]
@@ -94,7 +95,8 @@ def test_a_target_that_is_not_there_is_told(fed, lockstep):
 
 
 @pytest.mark.parametrize(
-    ("point", "is_done"), [("erase.rows_gone", False), ("erase.decided", False), ("erase.committed", True)]
+    ("point", "is_done"),
+    [("erase.rows_gone", False), ("erase.images_blank", False), ("erase.decided", False), ("erase.committed", True)],
 )
 def test_an_erase_that_is_killed_leaves_all_or_nothing(fed, lockstep, tmp_path, point, is_done):
     held = holding(fed.drill.dsn)
@@ -111,22 +113,58 @@ def test_an_erase_that_is_killed_leaves_all_or_nothing(fed, lockstep, tmp_path, 
     assert fed.drill.ask("select count(*) from lockstep.decision where kind = 'erase'") == [(1,)]
 
 
-def test_a_certificate_from_before_the_erasure_still_proves_and_says_what_is_gone(fed, lockstep, tmp_path):
+def test_an_erased_change_is_shown_without_key_and_row_and_a_certificate_still_proves(
+    here, produce, lockstep, tmp_path
+):
+    here = into_feed(here.drill)
+    for _ in range(2):
+        feed(produce, here.drill.topic)
+        here.drain()
+    ((batch,),) = here.drill.ask(f"select _batch from public.newest where id = '{KEY}'")
+    proof = ("verify", *certified(lockstep, tmp_path, batch))
+    shown = lockstep("changes", "drill", "--limit", "1000", "--json").document["changes"]
+    its = [each["number"] for each in shown if each["key"] == {"id": KEY}]
+    assert len(its) >= 2
+
+    done = lockstep(*ERASE)
+
+    assert f"{len(its) + 1} of lockstep_feed.public_newest, 1 of public.newest" in done.out
+    changes = lockstep("changes", "drill", "--limit", "1000", "--json").document["changes"]
+    erased = [each for each in changes if each["change"] == "erased"]
+    assert [each["number"] for each in erased] == [*its, changes[-1]["number"]]
+    assert {(each["key"], each["before"], each["after"]) for each in erased} == {(None, None, None)}
+    assert [each for each in changes if each["change"] != "erased"] == [
+        each for each in shown if each["number"] not in its
+    ]
+    said = lockstep("changes", "drill", "--limit", "1").out.splitlines()[1].split()
+    assert (said[2:5], said[-1]) == (["erased", "a", "person"], "-")
+    assert lockstep(*proof).code == 0
+    assert lockstep("verify", "drill", "--deep").code == 0
+    here.at.close()
+
+
+def certified(lockstep, folder: Path, batch: int) -> tuple[str, ...]:
+    """Returns the options that name a certificate of the batch, and the key that proves it."""
     key = Ed25519PrivateKey.generate()
-    private, public, file = tmp_path / "signing.pem", tmp_path / "public.pem", tmp_path / "batch.json"
+    private, public, file = folder / "signing.pem", folder / "public.pem", folder / "batch.json"
     private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
-    ((batch,),) = fed.drill.ask(f"select distinct _batch from public.drill where id = '{KEY}'")
     file.write_text(lockstep("certificate", "drill", "--batch", str(batch), "--key", str(private)).out)
-    prove = ("--certificate", str(file), "--public-key", str(public))
+    return ("--certificate", str(file), "--public-key", str(public))
+
+
+def test_a_certificate_from_before_the_erasure_still_proves_and_says_what_is_gone(fed, lockstep, tmp_path):
+    ((batch,),) = fed.drill.ask(f"select distinct _batch from public.drill where id = '{KEY}'")
+    prove = certified(lockstep, tmp_path, batch)
     assert lockstep("verify", "drill", *prove, "--json").document["erased"] == []
     assert lockstep(*ERASE).code == 0
     assert lockstep("verify", *prove).code == 0
     said = lockstep("verify", "drill", *prove)
     assert said.code == 0, said.out
     assert f"batch {batch}: decision 1 has erased 3 rows and 3 rejects since" in said.out
-    newly = lockstep("certificate", "drill", "--batch", str(batch), "--key", str(private))
-    links = [json.loads(text)["certificate"]["links"] for text in (file.read_text(), newly.out)]
+    newly = lockstep("certificate", "drill", "--batch", str(batch), "--key", str(tmp_path / "signing.pem"))
+    before = (tmp_path / "batch.json").read_text()
+    links = [json.loads(text)["certificate"]["links"] for text in (before, newly.out)]
     assert links[0] == links[1]
 
 

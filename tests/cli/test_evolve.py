@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from command_line import DEFINITION, TARGET, assert_away, assert_refused, assert_wrong_call
-from drill import ask
+from support.scenes.command_line import DEFINITION, TARGET, assert_away, assert_refused, assert_wrong_call
+from support.scenes.drill import ask
 
 WIDER = DEFINITION.replace("id string, n int", "id string, n bigint, channel string")
 COLUMNS = """select attname, format_type(atttypid, atttypmod) from pg_attribute

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lockstep.adapters import kafka
+from lockstep.adapters.kafka import client as kafka
 from lockstep.cli.exits import Exit, exit_of
 from lockstep.core.errors import BadData, BadDefinition, LockTimeout, NeedsDecision, ReaderDied, Refusal, Unreachable
 
@@ -38,7 +39,7 @@ def test_the_page_tells_each_code_once():
 
 def test_a_broker_that_is_away_ends_with_its_own_code_and_names_the_cause(lockstep, here, monkeypatch):
     assert here
-    monkeypatch.setattr(kafka, "SECONDS", 0.5)
+    monkeypatch.setattr(kafka, "ANSWER_SECONDS", 0.5)
     for address, cause in (("127.0.0.1:1", "Connection refused"), ("nowhere.invalid:9092", "Failed to resolve")):
         lockstep.environ(LOCKSTEP_KAFKA=address)
         said = lockstep("run", "drill", "--json")
@@ -48,7 +49,7 @@ def test_a_broker_that_is_away_ends_with_its_own_code_and_names_the_cause(lockst
 
 
 def test_data_that_no_code_can_read_and_a_pipeline_that_waits_for_a_person_are_told_apart(lockstep, here):
-    def spoil(_: object) -> dict:
+    def spoil(_: Any) -> dict:
         raise ValueError("no such value")
 
     here.code = spoil

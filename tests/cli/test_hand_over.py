@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from command_line import DEFINITION, assert_refused, assert_wrong_call
+from support.scenes.command_line import DEFINITION, assert_refused, assert_wrong_call
 
 OTHER = DEFINITION.replace('name="orders"', 'name="renamed"')
 GIVE = ("hand-over", "public.orders", "--from", "orders", "--to", "renamed", "--reason", "a better name")
@@ -129,8 +129,7 @@ def test_new_writes_no_definition_of_a_table_that_another_one_names(lockstep):
     assert_refused(
         lockstep("new", "renamed", "--topic", "t", "--table", "public.orders"),
         "renamed: public.orders belongs to orders",
-        "lockstep new renamed --topic t --table public.ANOTHER",
-        "to rename orders, rename its folder, then lockstep hand-over",
+        "lockstep new renamed --topic t --table public.ANOTHER; or rename its folder, then lockstep rename orders renamed",
     )
 
     assert lockstep.tree() == before

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hostile_settings import BOUNDS, COLUMNS
 from lockstep.cli.exits import Exit
+from support.inputs.hostile_settings import BOUNDS, COLUMNS
 
 NOWHERE = "host=127.0.0.1 port=1 user=lockstep dbname=lockstep"
 CALLS = {

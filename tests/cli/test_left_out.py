@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from command_line import assert_refused, assert_wrong_call
-from lockstep.cli.rejecting import preview_of
-from odd_logs import delete_records
+from lockstep.cli.batches.rejecting import preview_of
+from support.scenes.command_line import assert_refused, assert_wrong_call
+from support.scenes.odd_logs import delete_records
 
 POISON = [("k0", b"{bad"), ("\x1b[2Jk1", b"\xff\x00"), ("k2", None)]
 
@@ -204,5 +204,38 @@ def test_of_all_pipelines_one_that_nobody_has_begun_with_is_a_warning(here, lock
         "topic no-such-topic",
         "table public.other",
     }
+    assert found["found"] == "not begun yet: table public.other and topic no-such-topic are not there"
+    assert found["remedy"] == "lockstep migrate other"
     assert status.code == 0
     assert [each["pipeline"] for each in status.document["pipelines"]] == ["drill", "other"]
+
+
+def test_what_nobody_has_begun_with_is_a_warning_though_its_topic_is_there_or_it_has_two_tables(here, lockstep):
+    text = (here.drill.home / "drill" / "__init__.py").read_text()
+    for name, changes in {
+        "sharing": (("public.drill", "public.sharing"),),
+        "two": (
+            ('Append("public.drill")', '(Append("public.two"), Append("public.more"))'),
+            (here.drill.topic, "no-such-topic"),
+        ),
+    }.items():
+        (here.drill.home / name).mkdir()
+        made = text.replace('name="drill"', f'name="{name}"')
+        for old, new in changes:
+            assert old in made
+            made = made.replace(old, new)
+        (here.drill.home / name / "__init__.py").write_text(made)
+
+    here.drain()
+    document = lockstep("doctor", "--json").document
+
+    told = {f["subject"]: (f["severity"], f["found"]) for f in document["findings"] if f["check"] == "definition"}
+    assert told == {
+        "pipeline sharing": ("warning", "not begun yet: table public.sharing is not there"),
+        "pipeline two": (
+            "warning", "not begun yet: table public.more and table public.two and topic no-such-topic are not there"
+        ),
+    }  # fmt: skip
+    assert [
+        f for f in document["findings"] if f["subject"].removeprefix("table ") in {"public.two", "public.more"}
+    ] == []

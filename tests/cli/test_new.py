@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from command_line import assert_refused, assert_wrong_call
 from lockstep.adapters import folders
-from lockstep.core.definition import Avro, Json, Raw, Upsert
+from lockstep.core.pipeline.definition import Avro, Json, Raw, Upsert
+from support.scenes.command_line import assert_refused, assert_wrong_call
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_new_definition_says_what_was_asked_for(lockstep):
     files = lockstep.tree()
     assert b'"amount" numeric(12,2)' in files["sales/target.sql"]
     assert max(len(line) for line in files["sales/__init__.py"].splitlines()) <= 120
-    assert b"from lockstep.core.definition import Json, Limits, Pipeline, Upsert" in files["sales/__init__.py"]
+    assert b"from lockstep import Json, Limits, Pipeline, Upsert" in files["sales/__init__.py"]
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from command_line import at_a_terminal, without_styles
-from lockstep.cli.doctoring import _say
+from lockstep.cli.looks.doctoring import _say
 from lockstep.cli.output import say_table
-from lockstep.core.findings import Check, Finding, Report, Severity
+from lockstep.core.health.findings import Check, DoctorReport, Finding, Severity
+from support.scenes.command_line import at_a_terminal, without_styles
 
 LONG = " ".join(f"word{number}" for number in range(60))
-FOUND = Report(
+FOUND = DoctorReport(
     (Finding(Severity.WARNING, Check.RETENTION_MS, "topic orders.v1", LONG, LONG, "lockstep doctor"),), passed=3
 )
 TIME = "2026-05-01T12:00:00Z"

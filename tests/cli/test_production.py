@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from lockstep.cli.producing import locks_without_hashes, open_files, without_approvers
+from lockstep.cli.looks.producing import locks_without_hashes, open_files, without_approvers
 
 
 @pytest.fixture

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from checker import check
-from command_line import assert_refused, assert_wrong_call
-from here import Here
 from lockstep.cli.exits import Exit
-from plain_engine import PlainEngine
+from support.fakes.plain_engine import PlainEngine
+from support.oracles.checker import check
+from support.scenes.command_line import assert_refused, assert_wrong_call
+from support.scenes.here import Here
 
 RANGE = {"topic", "partition", "from_offset", "until_offset"}
-DOCUMENT = {"pipeline", "lane", "request", "goes_on", "preview", "means", "windows", "decision", "reason"}
+DOCUMENT = {
+    "pipeline",
+    "lane",
+    "request",
+    "goes_on",
+    "preview",
+    "means",
+    "windows",
+    "decision",
+    "reason",
+}
 
 
 @pytest.fixture
@@ -32,7 +42,7 @@ def drilled(lockstep, drill, monkeypatch, factor):
     def engine(folder, at):
         return PlainEngine(folder, drill.kafka, at.dsn, lambda value: value | {"n": value["n"] * factor["n"]})
 
-    monkeypatch.setattr("lockstep.cli.replaying.engine_for", engine)
+    monkeypatch.setattr("lockstep.cli.batches.replaying.engine_for", engine)
     return drill
 
 
@@ -103,6 +113,21 @@ def test_what_was_skipped_is_filled_and_asked_again_there_is_nothing_left(lockst
     assert check(drilled.dsn, drilled.kafka, "drill", table="public.drill") == []
 
 
+def test_a_fill_names_the_offsets_that_are_left_and_not_those_that_are_there(lockstep, drilled, produce):
+    assert lockstep("skip", "drill", "--to", "latest", "--reason", "nothing waits").code == 0
+    produce(drilled.topic, [("k", '{"id": "s", "n": 1}')] * 30, 0)
+    assert lockstep("skip", "drill", "--to", "latest", "--reason", "urgent").code == 0
+    ((begin, end),) = drilled.ask("select lower(offsets), upper(offsets) from lockstep.coverage where kind = 'skipped'")
+
+    lines = lockstep("fill", "drill", "--preview").out.splitlines()
+
+    assert begin > 0
+    assert [line.split() for line in lines[1:3]] == [
+        ["partition", "offsets"], [f"{drilled.topic}-0", f"[{begin},", f"{end})"]
+    ]  # fmt: skip
+    assert "30 added" in lines[3]
+
+
 def test_skipping_to_where_the_position_is_changes_nothing(lockstep, drilled):
     assert drilled
     said = lockstep("skip", "drill", "--to", "latest", "--reason", "again", "--json").document
@@ -133,7 +158,8 @@ def test_lines_for_people_say_what_it_means_before_and_what_was_done_after(locks
     assert "request 1" in lines[0]
     assert "written" in said.out
     assert lines[-1].startswith("drill: done")
-    assert lockstep("replay", "drill", "--partition", "0", "--preview").out.splitlines()[-2] == "nothing was changed"
+    *_, unchanged, ending = lockstep("replay", "drill", "--partition", "0", "--preview").out.splitlines()
+    assert (unchanged, ending) == ("nothing was changed", "drill: previewed: without --preview, it is done")
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import psycopg2
 import pytest
 
-from command_line import assert_away, assert_refused, assert_wrong_call
-from lockstep.adapters.kafka import Broker
-from lockstep.adapters.kafka_group import mirrored
-from timelines import Timelines, copied
+from lockstep.adapters.kafka.broker import Broker
+from lockstep.adapters.kafka.group import mirrored
+from support.scenes.command_line import assert_away, assert_refused, assert_wrong_call
+from support.servers.timelines import Timelines, copied
 
 if TYPE_CHECKING:
-    from here import Here
+    from support.scenes.here import Here
 
 ALL = list(range(180))
 
@@ -127,7 +127,7 @@ def test_another_log_is_refused_for_its_offsets_mean_nothing(lockstep, here):
 
 def test_a_broker_that_is_away_is_refused_for_then_nothing_is_known(lockstep, here, monkeypatch):
     here.drain()
-    monkeypatch.setattr("lockstep.adapters.kafka.SECONDS", 0.3)
+    monkeypatch.setattr("lockstep.adapters.kafka.client.ANSWER_SECONDS", 0.3)
     lockstep.environ(LOCKSTEP_KAFKA="127.0.0.1:1")
     assert_away(lockstep("restored", "drill", "--reason", "r"), "does not answer")
     assert here.drill.ask("select count(*) from lockstep.decision") == [(0,)]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lockstep.cli.output import printable, say, say_table, say_warnings
-from lockstep.cli.rejecting import preview_of
-from lockstep.cli.tracing import _say_row
+from lockstep.cli.batches.rejecting import preview_of
+from lockstep.cli.looks.tracing import _say_row
+from lockstep.cli.output import say, say_table, say_warnings
+from lockstep.core.text import printable_line
 
 HOSTILE = {
     "escape": ("\x1b]0;PWNED\x07\x1b[2J", "\\x1b]0;PWNED\\x07\\x1b[2J"),
@@ -34,7 +35,7 @@ def test_each_way_to_a_terminal_writes_it_out(capsys, name):
         assert all(line.isprintable() for line in text.split("\n")), text
     assert said.out.count(shown) == 6
     assert said.err.count(shown) == 1
-    assert printable(given) == shown
+    assert printable_line(given) == shown
     if name != "surrogate":
         assert preview_of(given.encode(), len(given.encode())) == shown
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource, NewPartitions
 
 from lockstep.cli.exits import Exit
-from odd_logs import admin, alter, delete_records, high_end, marked, stable_end
+from support.scenes.odd_logs import admin, alter, delete_records, high_end, marked, stable_end
 
 if TYPE_CHECKING:
-    from here import Here
+    from support.scenes.here import Here
 
 HOUR = 3_600_000
 COMMANDS = [("status", "drill"), ("plan", "drill", "--dry-run"), ("run", "drill")]
 
 
-def produced_at(here: Here, hours_ago: float, partition: int = 0, **options: object) -> Producer:
+def produced_at(here: Here, hours_ago: float, partition: int = 0, **options: Any) -> Producer:
     """Produces two records of an age. With a `transactional.id`, their transaction is left open."""
     producer = Producer({"bootstrap.servers": here.drill.kafka, **options})
     if options:
@@ -47,7 +47,7 @@ def test_an_open_transaction_is_told_by_every_command_until_it_ends(here, lockst
     here.drain()
     kafka, name = here.drill.kafka, here.drill.topic
     end = stable_end(kafka, name)
-    hanging = produced_at(here, 2, **{"transactional.id": f"open-{name}"})
+    hanging = produced_at(here, 2, **{"transactional.id": f"open-{name}"})  # type: ignore[arg-type]
     assert (stable_end(kafka, name), high_end(kafka, name)) == (end, end + 2)
 
     for command in COMMANDS:

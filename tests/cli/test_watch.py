@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from lockstep.cli.watching import picture, rates
+from lockstep.cli.looks.watching import picture, rates
 
 
 def look(position: int, end: int | None) -> dict:
@@ -12,9 +12,11 @@ def look(position: int, end: int | None) -> dict:
     lag = None if end is None else end - position
     return {
         "pipeline": "orders",
-        "paused": False,
-        "unfinished": [7],
-        "warnings": [],
+        "health": "behind",
+        "conditions": [{"state": "behind", "message": "the oldest record that waits is 38 min old", "next": None}],
+        "unfinished": [6, 7],
+        "under_way": [7],
+        "interrupted": [6],
         "streams": [stream | {"lag_records": lag}],
     }
 
@@ -33,7 +35,7 @@ def test_speed_is_what_moved_between_two_looks():
 
 def test_a_line_says_lag_speed_and_how_long_it_will_take_on_eighty_columns():
     text = shown(look(300, 1_100), {0: (100.0, 50.0)})
-    assert "orders, batch 7 under way, 800 behind, 100/s" in text
+    assert "orders behind, batch 7 under way, 800 waiting, 100/s" in text
     assert "800" in text
     assert "16 s" in text, "800 behind, 50 a second more go than come"
     assert all(len(line) <= 80 for line in text.splitlines())
@@ -46,5 +48,6 @@ def test_a_log_that_is_not_the_same_is_said_in_its_line():
 def test_where_there_is_no_terminal_it_is_one_look(lockstep, drill):
     lockstep.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
     watched, asked = (lockstep(command, "drill", "--json").document for command in ("watch", "status"))
+    assert watched.pop("oldest_waiting_seconds") < asked.pop("oldest_waiting_seconds"), "records wait, and time goes on"
     assert watched == asked
     assert "drill" in lockstep("watch", "drill").out

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.dev import ports, processes
-from scheduled import kill, wait_for
+from lockstep.dev.servers import ports, processes
+from support.servers.scheduled import kill, wait_for
 
 
 class Cluster:

@@ -11,7 +11,7 @@ import time
 import psutil
 import pytest
 
-from drill import said
+from support.scenes.drill import said
 
 pytestmark = pytest.mark.long
 # Reports from where the executors have imported us. The rules are imported there, not on the driver.

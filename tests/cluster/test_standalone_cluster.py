@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from lockstep.dev import processes
-from scheduled import an_airflow, wait_for
+from lockstep.dev.servers import processes
+from support.servers.scheduled import an_airflow, wait_for
 
 pytestmark = pytest.mark.long
 # Tells from the executors which engine they have imported, and from where.

@@ -10,13 +10,13 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from checker import at_end
-from drill import DEFINITION, TARGET, Drill, said
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
-from lockstep.dev import processes
+from lockstep.dev.servers import processes
 from lockstep.ledger.migrate import migrate_target
-from three_brokers import ThreeBrokers
+from support.oracles.checker import at_end
+from support.scenes.drill import DEFINITION, TARGET, Drill, said
+from support.servers.three_brokers import ThreeBrokers
 
 pytestmark = pytest.mark.long
 RECORDS = 300_000

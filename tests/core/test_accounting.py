@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockstep.core.accounting import Digest, ManifestLine, counted_once, too_many_rejects
-from lockstep.core.tasks import A_COMMIT, tasks_for
+from lockstep.core.planning.tasks import A_COMMIT, tasks_for
+from lockstep.core.proof.accounting import Digest, ManifestLine, counted_once, too_many_rejects
 
 OFFSETS = st.sets(st.integers(0, 2**60), max_size=30)
 

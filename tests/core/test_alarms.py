@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lockstep.core.alarms import Reading, alarms, grown, headroom_seconds
+from lockstep.core.health.alarms import Reading, alarms, grown, headroom_seconds
 from lockstep.core.offsets import Bounds, TopicPartition
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -16,7 +16,7 @@ DAY = timedelta(days=1)
 
 def reading(position: int = 40, start: int = 5, end: int = 100, high: int | None = None, **times: float) -> Reading:
     since = {f"{name}_since": NOON - timedelta(hours=hours) for name, hours in times.items()}
-    return Reading(WHERE, position, Bounds(start, end), end if high is None else high, **since)
+    return Reading(WHERE, position, Bounds(start, end), end if high is None else high, **since)  # type: ignore[arg-type]
 
 
 QUIET = [

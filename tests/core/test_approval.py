@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from lockstep.core.approval import Approver, approver_of, checked_approvers, refusal
+from lockstep.core.changes.approval import Approver, approver_of, checked_approvers, refusal
 from lockstep.core.errors import BadDefinition
-from lockstep.core.history import HistoryRun
+from lockstep.core.planning.history import HistoryRun
 
 BOB = Approver("7", "bob")
 
 
-@pytest.mark.parametrize(
-    ("asker", "approver", "named", "why"),
-    [
-        ("alice", BOB, (), None),
-        ("alice", BOB, ("7", "carol"), None),
-        ("bob", BOB, (), "another person must approve"),
-        ("BOB", BOB, (), "another person must approve"),
-        ("7", BOB, ("7",), "another person must approve"),
-        ("alice", BOB, ("carol",), "not among the approvers"),
-        ("alice", BOB, ("bob",), "not among the approvers"),  # a name is no id: users may choose their names
-        ("alice", None, (), "no record of a user"),
-        (None, BOB, (), "does not say who asked"),
-        ("", BOB, (), "does not say who asked"),
-    ],
-)
+ASKED = {
+    "another person": ("alice", BOB, (), None),
+    "a named person": ("alice", BOB, ("7", "carol"), None),
+    "the asker": ("bob", BOB, (), "another person must approve"),
+    "the asker in capitals": ("BOB", BOB, (), "another person must approve"),
+    "the asker by id, named": ("7", BOB, ("7",), "another person must approve"),
+    "not named": ("alice", BOB, ("carol",), "not among the approvers"),
+    "named by name": ("alice", BOB, ("bob",), "not among the approvers"),  # users may choose their names
+    "nobody": ("alice", None, (), "no record of a user"),
+    "asked by nobody": (None, BOB, (), "does not say who asked"),
+    "asked by an empty name": ("", BOB, (), "does not say who asked"),
+}
+
+
+@pytest.mark.parametrize(("asker", "approver", "named", "why"), ASKED.values(), ids=ASKED)
 def test_an_approval_counts_or_says_why_not(asker, approver, named, why):
     found = refusal(asker, approver, named)
-    assert (found is None) if why is None else (why in found)
+    assert (found is None) if why is None else (why in (found or "it counts"))
 
 
 @pytest.mark.parametrize(

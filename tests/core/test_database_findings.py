@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from lockstep.core import database_findings as judge
-from lockstep.core.database_findings import Backends, DatabaseFacts, Room, Setting
-from lockstep.core.findings import Check, Finding, Report, Severity, problem, warning
-from lockstep.core.session_findings import session_findings
+from lockstep.core.health import database_findings as judge
+from lockstep.core.health.database_findings import Backends, DatabaseFacts, Room, Setting
+from lockstep.core.health.findings import Check, DoctorReport, Finding, Severity, problem, warning
+from lockstep.core.health.session_findings import session_findings
 
-SOUND = {
+SOUND: dict[str, Any] = {
     Check.FSYNC: Setting("on", "default"),
     Check.FULL_PAGES: Setting("on", "default"),
     Check.SYNCHRONOUS: Setting("on", "default"),
@@ -202,10 +203,10 @@ def test_a_finding_says_everything_and_each_on_one_line(field, text):
 def test_a_report_says_problems_first_what_is_shared_once_and_counts_the_rest():
     shared = warning(Check.CHECKSUMS, "database", "off", "why", "remedy")
     wrong = problem(Check.FSYNC, "database", "off", "why", "remedy")
-    report = Report.of([None, shared, None, wrong, shared, None])
-    assert report == Report((wrong, shared), 3)
+    report = DoctorReport.of([None, shared, None, wrong, shared, None])
+    assert report == DoctorReport((wrong, shared), 3)
     assert (report.problems, report.ok) == (1, False)
-    assert Report.of([shared, None]).ok
+    assert DoctorReport.of([shared, None]).ok
 
 
 def test_a_sound_session_gives_no_finding():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from lockstep.core.columns import Column, parse_columns
-from lockstep.core.definition import (
+from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.pipeline.columns import Column, parse_columns
+from lockstep.core.pipeline.definition import (
     Accumulate,
     Append,
     AtLeastOnce,
@@ -26,10 +28,14 @@ from lockstep.core.definition import (
     Upsert,
     start_of,
 )
-from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.core.stores import connection_of, require_address
+from lockstep.core.pipeline.stores import connection_of, require_address
 
-GOOD = {"name": "orders", "topic": "orders.v1", "format": Json("id string"), "target": Append("public.orders")}
+GOOD: dict[str, Any] = {
+    "name": "orders",
+    "topic": "orders.v1",
+    "format": Json("id string"),
+    "target": Append("public.orders"),
+}
 
 KEYED = GOOD | {"target": Upsert("public.orders", key=("id",))}
 
@@ -54,7 +60,18 @@ KEYED = GOOD | {"target": Upsert("public.orders", key=("id",))}
         ),
         (lambda: Pipeline(**GOOD, max_reject_share=1.5), "max_reject_share"),
         (lambda: Pipeline(**GOOD, on_violation="ignore"), "on_violation"),
-        (lambda: Pipeline(**GOOD, store="WAREHOUSE"), "store"),
+        (lambda: Pipeline(**GOOD, alarm="soon"), "alarm is 'soon': it must be a duration above zero, as 90s, 15m"),
+        (lambda: Pipeline(**GOOD, alarm=""), "alarm is ''"),
+        (lambda: Pipeline(**GOOD, alarm="0m"), "alarm is '0m'"),
+        (lambda: Pipeline(**GOOD, alarm="5 minutes"), "alarm is '5 minutes'"),
+        (lambda: Pipeline(**GOOD, alarm="-5m"), "alarm is '-5m'"),
+        (lambda: Pipeline(**GOOD, alarm="5m\n"), "alarm is"),
+        (lambda: Pipeline(**GOOD, alarm="1m1h"), "alarm is '1m1h'"),
+        (lambda: Pipeline(**GOOD, alarm="٣m"), "alarm is"),
+        (lambda: Pipeline(**GOOD, alarm="9" * 400 + "s"), "alarm is '9"),
+        (lambda: Pipeline(**GOOD, alarm=300), "alarm is '300'"),  # type: ignore[arg-type]
+        (lambda: Pipeline(**GOOD, alarm=timedelta(minutes=5)), "alarm is 'datetime.timedelta"),  # type: ignore[arg-type]
+        (lambda: Pipeline(**GOOD, store="WAREHOUSE"), "store"),  # type: ignore[arg-type]
         (lambda: Pipeline(**GOOD, store=Postgres("WAREHOUSE")), "no one transaction spans two stores"),
         (lambda: Pipeline(**GOOD, store=Files("/a"), guarantee=PerBatch()), "no one transaction spans two stores"),
         (lambda: Pipeline(**KEYED, store=Files("/a"), guarantee=Idempotent()), "a file that is written stays as it is"),
@@ -72,14 +89,14 @@ KEYED = GOOD | {"target": Upsert("public.orders", key=("id",))}
         (lambda: Append("orders"), "target.table"),
         (lambda: Append('public."x"'), "target.table"),
         (lambda: Append("lockstep.coverage"), "ledger"),
-        (lambda: Upsert("public.orders", key="id"), "target.key"),
+        (lambda: Upsert("public.orders", key="id"), "target.key"),  # type: ignore[arg-type]
         (lambda: Upsert("public.orders", key=()), "target.key"),
         (lambda: Upsert("public.orders", key=("drop table",)), "drop table"),
         (lambda: Accumulate("spend", ("id",), (Count("n"),)), "target.table"),
         (lambda: Accumulate("public.spend", (), (Count("n"),)), "target.key"),
         (lambda: Accumulate("public.spend", ("id",), ()), "target.totals"),
-        (lambda: Accumulate("public.spend", ("id",), Count("n")), "target.totals"),
-        (lambda: Accumulate("public.spend", ("id",), ("n",)), "no Count, Sum, Min or Max"),
+        (lambda: Accumulate("public.spend", ("id",), Count("n")), "target.totals"),  # type: ignore[arg-type]
+        (lambda: Accumulate("public.spend", ("id",), ("n",)), "no Count, Sum, Min or Max"),  # type: ignore[arg-type]
         (lambda: Accumulate("public.spend", ("id",), (Count("n"), Sum("n", of="a"))), "'n' is there twice"),
         (lambda: Accumulate("public.spend", ("id",), (Count("id"),)), "'id' is there twice"),
         (lambda: Accumulate("public.spend", ("id",), (Count("_batch"),)), "'_batch' is reserved"),
@@ -112,6 +129,26 @@ def test_the_ledger_is_told_which_kind_each_total_is():
     target = Accumulate("public.orders", ("id",), (Count("n"), Sum("a", of="b")))
     totals = Pipeline(**GOOD | {"target": target}).document()["target"]["totals"]
     assert totals == [{"kind": "Count", "name": "n", "of": None}, {"kind": "Sum", "name": "a", "of": "b"}]
+
+
+def test_an_alarm_is_kept_in_the_document_and_none_keeps_the_document_as_it_was():
+    assert Pipeline(**GOOD, alarm="1h30m").document()["alarm"] == "1h30m"
+    assert "alarm" not in Pipeline(**GOOD).document()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "alarm", "after", "reason"),
+    [
+        ("*/5 * * * *", None, timedelta(minutes=10), "two schedules"),
+        ("*/5 * * * *", "1h30m", timedelta(minutes=90), "the alarm wins, be it later"),
+        ("@daily", "90s", timedelta(seconds=90), "or earlier"),
+        (None, "2d", timedelta(days=2), "no schedule is needed"),
+        (None, None, None, "nothing says when a record is late"),
+        ("@continuous", None, None, "nor does this"),
+    ],
+)
+def test_a_pipeline_is_late_after_two_schedules_or_its_alarm(schedule, alarm, after, reason):
+    assert Pipeline(**GOOD, schedule=schedule, alarm=alarm).behind_after == after, reason
 
 
 def test_a_start_without_a_zone_is_utc():

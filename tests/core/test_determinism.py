@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockstep.core.determinism import doubts, unseen
+from lockstep.core.pipeline.determinism import doubts, unseen
 
 FOUND = [
     ("from datetime import datetime", "datetime.now()", "use run.planned_at"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from lockstep.core.findings import Check, Severity
+from lockstep.core.health.findings import Check, Severity
 
 PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
 ENGINE = Path(__file__).parents[2] / "include" / "lockstep"

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from lockstep.adapters.processes import is_gone, this_owner
-from lockstep.core.definition import Append, Json, Pipeline
-from lockstep.core.folder import PipelineFolder
+from lockstep.core.pipeline.definition import Append, Json, Pipeline
+from lockstep.core.pipeline.folder import PipelineFolder
 
 FOLDER = PipelineFolder(Pipeline("p", "t", Json("id string"), Append("public.p")), Path("p"), None, None, None)
 

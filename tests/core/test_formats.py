@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lockstep.adapters.folders import load
-from lockstep.core.columns import Column
-from lockstep.core.definition import Append, Avro, Custom, Envelope, Json, Pipeline, Raw, Upsert
 from lockstep.core.errors import BadData, BadDefinition, Unreachable, said_in
+from lockstep.core.pipeline.columns import Column
+from lockstep.core.pipeline.definition import Append, Avro, Custom, Envelope, Json, Pipeline, Raw, Upsert
 
-GOOD = {"name": "p", "topic": "t", "target": Append("public.p")}
+GOOD: dict[str, Any] = {"name": "p", "topic": "t", "target": Append("public.p")}
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,7 @@ GOOD = {"name": "p", "topic": "t", "target": Append("public.p")}
             lambda: Pipeline(format=Json("id string", rest="r"), envelope=Envelope(key="r"), **GOOD),
             "'r' stands there twice",
         ),
-        (lambda: Pipeline(format=Raw(), envelope="key", **GOOD), "envelope is 'key'"),
+        (lambda: Pipeline(format=Raw(), envelope="key", **GOOD), "envelope is 'key'"),  # type: ignore[arg-type]
     ],
 )
 def test_nonsense_is_refused_by_the_name_of_its_field(nonsense, named):
@@ -67,7 +69,7 @@ def test_the_envelopes_columns_stand_behind_the_formats():
 def test_only_a_format_that_knows_its_key_takes_tombstones():
     target = Upsert("public.p", key=("id",))
     taken = {
-        kind: Pipeline("p", "t", format_, target).takes_tombstones
+        kind: Pipeline("p", "t", format_, target).takes_tombstones  # type: ignore[arg-type]
         for kind, format_ in {
             "avro": Avro("id string", key="id"),
             "avro without": Avro("id string"),
@@ -91,7 +93,7 @@ def test_a_definitions_name_hangs_on_its_decoder(tmp_path, monkeypatch):
     folder = tmp_path / "p"
     folder.mkdir()
     (folder / "__init__.py").write_text(
-        "from lockstep.core.definition import Append, Custom, Pipeline\n"
+        "from lockstep.core.pipeline.definition import Append, Custom, Pipeline\n"
         'P = Pipeline(name="p", topic="t", format=Custom("id string"), target=Append("public.p"))\n'
     )
     monkeypatch.setenv("LOCKSTEP_PIPELINES", str(tmp_path))

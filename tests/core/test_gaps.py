@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockstep.core.gaps import Kind, Seen, Stretch, joined, tell_apart
+from lockstep.core.proof.gaps import Kind, SeenOffsets, Stretch, join_stretches, tell_apart
 
 OFFSETS = st.frozensets(st.integers(0, 60))
 
@@ -18,7 +18,9 @@ def logs(draw):
     """Draws a range and the offsets seen in it. A reader of uncommitted records sees the committed ones, too."""
     begin = draw(st.integers(0, 50))
     committed = draw(OFFSETS)
-    seen = Seen(draw(st.integers(0, 60)), committed, committed | draw(OFFSETS), draw(OFFSETS), draw(st.booleans()))
+    seen = SeenOffsets(
+        draw(st.integers(0, 60)), committed, committed | draw(OFFSETS), draw(OFFSETS), draw(st.booleans())
+    )
     return begin, begin + draw(st.integers(1, 30)), seen
 
 
@@ -53,7 +55,7 @@ def test_read_in_two_pieces_it_is_the_same(log, share):
     begin, end, seen = log
     middle = min(begin + share, end)
     pieces = tell_apart(begin, middle, seen) + (tell_apart(middle, end, seen) if middle < end else [])
-    assert joined(pieces) == tell_apart(begin, end, seen)
+    assert join_stretches(pieces) == tell_apart(begin, end, seen)
 
 
 @pytest.mark.parametrize(("begin", "end"), [(3, 3), (4, 3), (-1, 2)])

@@ -26,7 +26,7 @@ def test_each_guarantee_has_a_quoted_block():
 
 
 def test_each_file_and_constraint_that_is_named_is_there():
-    files = re.findall(r"`((?:steps|targets)/\w+\.\w+)`", PAGE)
+    files = re.findall(r"`((?:steps|targets)/[\w/]+\.\w+)`", PAGE)
     assert files
     assert [name for name in files if not (ENGINE / name).is_file()] == []
     migrations = "\n".join(text for path, text in SOURCES.items() if path.parent.name == "migrations")

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from lockstep.core.bounds import AtOffsets, AtTime
 from lockstep.core.errors import BadDefinition
-from lockstep.core.history import HistoryRun, asking, lost_offsets, waits_until
+from lockstep.core.planning.bounds import AtOffsets, AtTime
+from lockstep.core.planning.history import HistoryRun, lost_offsets, read_form, waits_until
 
 HOUR = (datetime(2026, 5, 1, 10, tzinfo=UTC), datetime(2026, 5, 1, 11, tzinfo=UTC))
 GRACE = timedelta(minutes=1)
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-def backfill(clear_number: int = 0, **form: object) -> HistoryRun:
-    return HistoryRun("backfill__x", "backfill", clear_number, HOUR, form)
+def backfill(clear_number: int = 0, **form: Any) -> HistoryRun:
+    return HistoryRun("backfill__x", "backfill", clear_number, HOUR, {"action": "fill", **form}, form)
 
 
-def by_hand(clear_number: int = 0, **form: object) -> HistoryRun:
+def by_hand(clear_number: int = 0, **form: Any) -> HistoryRun:
     return HistoryRun("manual__x", "manual", clear_number, None, form)
 
 
@@ -31,9 +32,9 @@ def by_hand(clear_number: int = 0, **form: object) -> HistoryRun:
         (backfill(1, action="fill"), ("fill",), "the form has the last word"),
         (backfill(action="replay"), ("replay",), "the first time, too"),
         (
-            HistoryRun("s", "scheduled", 1, HOUR, {}),
+            HistoryRun("s", "scheduled", 1, HOUR, {"action": "fill"}),
             ("replay", "fill"),
-            "clearing a run of the schedule asks for its hour",
+            "clearing a run of the schedule asks for its hour, whatever the form's first choice is",
         ),
         (by_hand(action="replay", partition=0), ("replay",), "a partition is bound enough"),
         (by_hand(action="fill"), ("fill",), "everything that is not covered"),
@@ -42,13 +43,13 @@ def by_hand(clear_number: int = 0, **form: object) -> HistoryRun:
     ],
 )
 def test_a_run_asks_for_lanes(run, lanes, why):
-    assert asking(run).lanes == lanes, why
+    assert read_form(run).lanes == lanes, why
 
 
 def test_a_backfills_bounds_are_its_interval_and_a_forms_are_times_or_offsets_in_utc():
-    found = asking(backfill())
+    found = read_form(backfill())
     assert (found.begin, found.end) == (AtTime(HOUR[0]), AtTime(HOUR[1]))
-    found = asking(by_hand(action="replay", from_time="2026-05-01T12:00:00+02:00", until_offsets=["0:7", " 1:9 "]))
+    found = read_form(by_hand(action="replay", from_time="2026-05-01T12:00:00+02:00", until_offsets=["0:7", " 1:9 "]))
     assert (found.begin, found.end) == (AtTime(HOUR[0]), AtOffsets({0: 7, 1: 9}))
 
 
@@ -68,16 +69,20 @@ def test_a_runs_key_is_the_same_for_each_try_and_another_one_once_it_is_cleared(
     ("form", "mode"),
     [
         ({"action": "replay", "partition": 0}, "do"),
-        ({"action": "replay", "partition": 0, "approval": True}, "approve"),
+        ({"action": "replay", "partition": 0, "approval": True, "reason": "r"}, "approve"),
         ({"action": "fill", "preview": True, "approval": True}, "preview"),
         ({"action": "skip", "reason": "r", "approval": True}, "do"),
     ],
 )
 def test_a_preview_stops_before_an_approval_and_a_skip_needs_none(form, mode):
-    assert asking(by_hand(**form)).mode == mode
+    assert read_form(by_hand(**form)).mode == mode
 
 
-LOSS = {"action": "accept-loss", "reason": "r", "from_offsets": ["0:1"], "until_offsets": ["0:4"]}
+def test_a_backfill_that_waits_for_an_approval_needs_no_reason():
+    assert read_form(backfill(approval=True)).mode == "approve"
+
+
+LOSS: dict[str, Any] = {"action": "accept-loss", "reason": "r", "from_offsets": ["0:1"], "until_offsets": ["0:4"]}
 
 
 @pytest.mark.parametrize(
@@ -94,6 +99,7 @@ LOSS = {"action": "accept-loss", "reason": "r", "from_offsets": ["0:1"], "until_
         (by_hand(action="fill", from_time="2026-05-02", until_time="2026-05-01"), "until_time: 2026-05-01T00"),
         (by_hand(action="skip"), "reason: skip is a decision"),
         (by_hand(action="skip", reason="  "), "reason: skip is a decision"),
+        (by_hand(action="fill", approval=True), "reason: an approval is asked for"),
         (by_hand(action="skip", reason="r", from_time="2026-05-01"), "from_time, from_offsets: a skip begins"),
         (by_hand(action="skip", reason="r", preview=True), "preview: a skip changes no row"),
         (by_hand(action="skip", reason="r", partition=1), "partition: of skip the offsets name"),
@@ -113,12 +119,12 @@ LOSS = {"action": "accept-loss", "reason": "r", "from_offsets": ["0:1"], "until_
 )
 def test_what_contradicts_itself_is_refused_by_the_field_to_change(run, said):
     with pytest.raises(BadDefinition, match=said) as refused:
-        asking(run)
+        read_form(run)
     assert "\n" not in str(refused.value)
 
 
 def test_a_loss_is_named_partition_by_partition():
-    asked = asking(by_hand(**{**LOSS, "from_offsets": ["1:5", "0:1"], "until_offsets": ["0:4", "1:6"]}))
+    asked = read_form(by_hand(**{**LOSS, "from_offsets": ["1:5", "0:1"], "until_offsets": ["0:4", "1:6"]}))
     assert lost_offsets(asked) == {0: (1, 4), 1: (5, 6)}
 
 
@@ -133,11 +139,11 @@ def test_a_loss_is_named_partition_by_partition():
     ],
 )
 def test_an_interval_is_waited_for_until_no_earlier_record_can_come(run, now, closes):
-    assert waits_until(asking(run), run, now, GRACE) == closes
+    assert waits_until(read_form(run), run, now, GRACE) == closes
 
 
 @pytest.mark.parametrize("field", ["from_time", "until_time"])
 def test_a_time_of_the_form_that_has_not_come_is_refused(field):
-    run = by_hand(action="fill", **{field: "2026-05-01T13:00"})
+    run = by_hand(action="fill", **{field: "2026-05-01T13:00"})  # type: ignore[arg-type]
     with pytest.raises(BadDefinition, match=f"{field}: 2026-05-01T13:00:00.00:00 has not come yet"):
-        waits_until(asking(run), run, NOON, GRACE)
+        waits_until(read_form(run), run, NOON, GRACE)

@@ -9,14 +9,16 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockstep.core.hours import (
+from lockstep.core.offsets import TopicPartition
+from lockstep.core.planning.hours import (
     HOUR,
-    MOST,
+    HOURS_PER_LOOK,
     Complete,
     Covered,
     HourOffsets,
@@ -24,18 +26,18 @@ from lockstep.core.hours import (
     Waiting,
     first_hour,
     hours_over,
-    judge,
+    judge_hour,
     key_of,
     offsets_of_hour,
 )
-from lockstep.core.offsets import TopicPartition
+from lockstep.core.states import CoverageKind
 
 NINE = datetime(2026, 5, 1, 9, tzinfo=UTC)
 GRACE = timedelta(minutes=1)
 WHERE = TopicPartition("t", 0)
 
 
-def stream(offset: int | None = None, position: int = 100, **more: object) -> Reached:
+def stream(offset: int | None = None, position: int = 100, **more: Any) -> Reached:
     return Reached(1, WHERE, more.pop("start", 0), position, offset, **more)
 
 
@@ -43,8 +45,8 @@ def part(begin: int, end: int) -> HourOffsets:
     return HourOffsets(1, WHERE, begin, end)
 
 
-def judged(begin: int, end: int, *covered: Covered, **more: object) -> Complete | Waiting:
-    return judge("orders", NINE, [stream(**more)], [part(begin, end)], covered)
+def judged(begin: int, end: int, *covered: Covered, **more: Any) -> Complete | Waiting:
+    return judge_hour("orders", NINE, [stream(**more)], [part(begin, end)], covered)
 
 
 @st.composite
@@ -55,7 +57,7 @@ def coverage(draw) -> list[Covered]:
         begin = at + draw(st.sampled_from([0, 0, 0, 1, 3]))
         at = begin + draw(st.integers(1, 6))
         kind = draw(st.sampled_from(["batch", "batch", "batch", "loss", "skipped"]))
-        found.append(Covered(1, begin, at, kind, owner if kind == "batch" else None))
+        found.append(Covered(1, begin, at, CoverageKind(kind), owner if kind == CoverageKind.BATCH else None))
     return found
 
 
@@ -125,8 +127,12 @@ def test_what_was_read_of_a_log_that_is_gone_belongs_to_the_next_hour_whatever_w
     gone, today = Reached(1, WHERE, 0, 50, 40, ends=True, gone=True), Reached(2, WHERE, 3, 9, 3)
     offsets = offsets_of_hour([gone, today], {}, {0: 5})
     assert offsets == (HourOffsets(1, WHERE, 40, 50), HourOffsets(2, WHERE, 3, 5))
-    covered = [Covered(1, 30, 45, "batch", 7), Covered(1, 45, 50, "skipped"), Covered(2, 3, 9, "batch", 8)]
-    answer = judge("orders", NINE, [gone, today], offsets, covered)
+    covered = [
+        Covered(1, 30, 45, CoverageKind.BATCH, 7),
+        Covered(1, 45, 50, CoverageKind.SKIPPED),
+        Covered(2, 3, 9, CoverageKind.BATCH, 8),
+    ]
+    answer = judge_hour("orders", NINE, [gone, today], offsets, covered)
     assert isinstance(answer, Complete)
     assert (answer.batches, [loss.kind for loss in answer.losses]) == ((7, 8), ["skipped"])
 
@@ -142,7 +148,11 @@ def test_what_was_read_of_a_log_that_is_gone_belongs_to_the_next_hour_whatever_w
     ],
 )
 def test_a_loss_is_named_by_every_hour_that_may_have_had_records_in_it(loss, begin, end, named, why):
-    covered = [Covered(1, 0, 20, "batch", 1), Covered(1, *loss, "loss"), Covered(1, 30, 50, "batch", 2)]
+    covered = [
+        Covered(1, 0, 20, CoverageKind.BATCH, 1),
+        Covered(1, loss[0], loss[1], CoverageKind.LOSS),
+        Covered(1, 30, 50, CoverageKind.BATCH, 2),
+    ]
     answer = judged(begin, end, *seen(covered, begin, end))
     assert isinstance(answer, Complete)
     assert bool(answer.losses) is named, why
@@ -150,15 +160,15 @@ def test_a_loss_is_named_by_every_hour_that_may_have_had_records_in_it(loss, beg
 
 def test_a_loss_that_was_accepted_before_the_hour_began_is_not_of_it():
     def losses(accepted_at: datetime) -> int:
-        return len(judged(30, 30, Covered(1, 20, 30, "loss", None, accepted_at)).losses)
+        return len(judged(30, 30, Covered(1, 20, 30, CoverageKind.LOSS, None, accepted_at)).losses)
 
     assert losses(NINE - timedelta(minutes=30)) == 1
     assert losses(NINE - HOUR) == 0
 
 
 def test_a_loss_completes_an_hour_and_a_skip_does_not():
-    assert isinstance(judged(0, 10, Covered(1, 0, 10, "loss")), Complete)
-    assert isinstance(judged(0, 10, Covered(1, 0, 10, "skipped")), Waiting)
+    assert isinstance(judged(0, 10, Covered(1, 0, 10, CoverageKind.LOSS)), Complete)
+    assert isinstance(judged(0, 10, Covered(1, 0, 10, CoverageKind.SKIPPED)), Waiting)
 
 
 def test_nothing_in_an_hour_completes_it_only_when_all_before_it_is_committed():
@@ -174,7 +184,7 @@ def test_nothing_in_an_hour_completes_it_only_when_all_before_it_is_committed():
         (60, 0, "clocks may still stamp earlier times"),
         (61, 1, "the hour is over everywhere"),
         (150, 2, "two are"),
-        (60 * 24 * 30, MOST, "one look has its measure"),
+        (60 * 24 * 30, HOURS_PER_LOOK, "one look has its measure"),
     ],
 )
 def test_an_hour_is_over_a_grace_behind_its_end(minutes, over, why):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockstep.core.errors import BadDefinition
-from lockstep.core.kafka_options import FILES, OURS, SAME, from_extra, kafka_options
+from lockstep.core.kafka_options import KAFKA_FILE_OPTIONS, OURS, SAME, from_extra, kafka_options
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required {};"
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=20)
@@ -37,7 +37,7 @@ def test_to_java_and_back_is_the_same(given_):
 
 @given(TEXT)
 def test_what_is_on_no_list_never_passes(name):
-    known = {*SAME, *SAME.values(), *FILES, *OURS}
+    known = {*SAME, *SAME.values(), *KAFKA_FILE_OPTIONS, *OURS}
     if name not in known:
         with pytest.raises(BadDefinition):
             kafka_options({name: "x"})
@@ -55,8 +55,10 @@ def test_what_correctness_rests_on_is_not_the_users_to_set(name):
         ({"isolation_level": "x"}, "isolation_level is not on the list"),
         ({"sasl.user": "x"}, "did you mean sasl.username"),
         ({"security.protocol": "TLS"}, "TLS is not one of PLAINTEXT, SSL"),
-        ({"sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER is not one of PLAIN"),
-        ({"sasl.mechanism": "GSSAPI"}, "GSSAPI is not one of PLAIN"),
+        ({"sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER is not one of PLAIN, .*; docs/airflow.md says which logins"),
+        ({"sasl.mechanism": "GSSAPI"}, "GSSAPI is not one of PLAIN, .*; docs/airflow.md says which logins there are"),
+        ({"sasl.mechanism": "AWS_MSK_IAM"}, "AWS_MSK_IAM is not one of PLAIN, .*; docs/airflow.md says which logins"),
+        ({"security.protocol": "TLS"}, "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL$"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "u"}, "sasl.password is not"),
         ({"security.protocol": "SASL_SSL", "sasl.username": "u", "sasl.password": "p"}, "sasl.mechanism is not"),
         (
@@ -155,5 +157,20 @@ def test_an_airflow_connections_extra_is_address_options_and_what_its_consumers_
     }
     assert from_extra(extra) == ("k:9092", {"security.protocol": "SSL"}, ("auto.offset.reset", "group.id"))
     assert from_extra({"bootstrap.servers": "k:9092", "interceptor.classes": "x"})[1] == {"interceptor.classes": "x"}
+    snippet = {
+        "bootstrap.servers": "k:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "PLAIN",
+        "sasl.username": "key",
+        "sasl.password": "secret",
+        "session.timeout.ms": "45000",
+        "acks": "all",
+        "client.id": "ours",
+    }
+    _, options, left_out = from_extra(snippet)
+    assert left_out == ("acks", "session.timeout.ms")
+    assert kafka_options(options).names == (
+        "client.id", "sasl.mechanism", "sasl.password", "sasl.username", "security.protocol"
+    )  # fmt: skip
     with pytest.raises(BadDefinition, match=r"no bootstrap\.servers"):
         from_extra({})

@@ -9,19 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockstep.core.bounds import AtBatch, AtOffsets, AtTime, parse_bound
-from lockstep.core.decisions import Pace
-from lockstep.core.definition import Limits
 from lockstep.core.errors import Refusal
-from lockstep.core.lanes import Piece, Taken, next_pieces, ranges_of, untaken
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.pipeline.definition import Limits
+from lockstep.core.planning.bounds import AtBatch, AtOffsets, AtTime, parse_bound
+from lockstep.core.planning.decisions import Pace
+from lockstep.core.planning.lanes import Piece, Taken, next_pieces, ranges_of, untaken
+from lockstep.core.states import Expected
 
 UNHURRIED = Pace()
 
 
 def piece(stream: int, begin: int, end: int, owner: int | None = None, partition: int | None = None) -> Piece:
     where = TopicPartition("t", stream if partition is None else partition)
-    return Piece(StreamRange(stream, OffsetRange(where, begin, end)), "batch" if owner else "skipped", owner)
+    return Piece(
+        StreamRange(stream, OffsetRange(where, begin, end)), Expected.BATCH if owner else Expected.SKIPPED, owner
+    )
 
 
 @st.composite

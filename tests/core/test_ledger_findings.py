@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from lockstep.core import ledger_findings as judge
-from lockstep.core.ledger_findings import OF_A_RUN, ROLES, Grant, LedgerFacts, TargetFacts
+from lockstep.core.health import ledger_findings as judge
+from lockstep.core.health.ledger_findings import LedgerFacts, TargetFacts
+from lockstep.core.ledger_rights import EXPECTED_ROLES, OF_A_RUN, Grant
 
-KNOWN = {1: "a", 2: "b", 3: "c"}
-FACTS = LedgerFacts("airflow", dict(KNOWN), dict.fromkeys(ROLES, True), (), ())
+KNOWN: dict[int, str] = {1: "a", 2: "b", 3: "c"}
+FACTS = LedgerFacts("airflow", dict(KNOWN), dict.fromkeys(EXPECTED_ROLES, True), (), ())
 TARGET = TargetFacts("public.orders", exists=True, logged=True, writable=True)
 
 
@@ -30,9 +31,9 @@ def test_migrations_that_nobody_may_read_are_not_taken_for_right():
 @pytest.mark.parametrize(
     ("roles", "missing", "reason"),
     [
-        (ROLES, "", "all six"),
-        (ROLES[1:], "missing: lockstep_owner", "nobody can migrate"),
-        ((), ", ".join(ROLES), "never migrated here"),
+        (EXPECTED_ROLES, "", "all six"),
+        (EXPECTED_ROLES[1:], "missing: lockstep_owner", "nobody can migrate"),
+        ((), ", ".join(EXPECTED_ROLES), "never migrated here"),
     ],
 )
 def test_roles(roles, missing, reason):
@@ -44,10 +45,10 @@ def test_roles(roles, missing, reason):
 @pytest.mark.parametrize(
     ("roles", "missing", "reason"),
     [
-        (dict.fromkeys(ROLES, True), "", "all, the owner's too: that login migrates"),
+        (dict.fromkeys(EXPECTED_ROLES, True), "", "all, the owner's too: that login migrates"),
         (dict.fromkeys(OF_A_RUN, True) | {"lockstep_owner": False}, "", "a run does not need the owner's"),
-        (dict.fromkeys(ROLES, True) | {"lockstep_reader": False}, "lockstep_reader", "`status` is refused"),
-        (dict.fromkeys(ROLES, False), "lockstep_planner", "nothing works"),
+        (dict.fromkeys(EXPECTED_ROLES, True) | {"lockstep_reader": False}, "lockstep_reader", "`status` is refused"),
+        (dict.fromkeys(EXPECTED_ROLES, False), "lockstep_planner", "nothing works"),
         ({}, "", "roles that are not there are told elsewhere"),
     ],
 )
@@ -82,7 +83,7 @@ def test_grants(lacking, words, reason):
 def test_what_lacks_is_granted_by_the_remedy_and_what_is_too_much_revoked():
     one = [Grant("lockstep_committer", "INSERT", "commit")]
     granted = judge.grants(replace(FACTS, lacking=one))
-    revoked = judge.history(replace(FACTS, rewriting=one))
+    revoked = judge.history_rights(replace(FACTS, rewriting=one))
     assert granted.remedy == "grant insert on lockstep.commit to lockstep_committer"
     assert revoked.remedy == "revoke insert on lockstep.commit from lockstep_committer"
 
@@ -90,9 +91,19 @@ def test_what_lacks_is_granted_by_the_remedy_and_what_is_too_much_revoked():
 @pytest.mark.parametrize(
     ("roles", "lacking", "expected", "reason"),
     [
-        (dict.fromkeys(ROLES, True), [], True, "it may look at everything"),
-        (dict.fromkeys(ROLES, True), [Grant("lockstep_committer", "INSERT", "commit")], True, "another role lacks"),
-        (dict.fromkeys(ROLES, True), [Grant("lockstep_reader", "SELECT", "stream")], False, "it may not see that"),
+        (dict.fromkeys(EXPECTED_ROLES, True), [], True, "it may look at everything"),
+        (
+            dict.fromkeys(EXPECTED_ROLES, True),
+            [Grant("lockstep_committer", "INSERT", "commit")],
+            True,
+            "another role lacks",
+        ),
+        (
+            dict.fromkeys(EXPECTED_ROLES, True),
+            [Grant("lockstep_reader", "SELECT", "stream")],
+            False,
+            "it may not see that",
+        ),
         ({"lockstep_reader": False}, [], False, "the login is no member"),
         ({}, [], False, "there is no such role"),
     ],
@@ -110,7 +121,7 @@ def test_who_may_look(roles, lacking, expected, reason):
     ],
 )
 def test_history(rewriting, expected, reason):
-    assert severity(judge.history(replace(FACTS, rewriting=rewriting))) == expected, reason
+    assert severity(judge.history_rights(replace(FACTS, rewriting=rewriting))) == expected, reason
 
 
 @pytest.mark.parametrize(

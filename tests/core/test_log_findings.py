@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from lockstep.core import broker_findings, log_findings
-from lockstep.core.broker_findings import TopicFacts
-from lockstep.core.definition import Accumulate, Append, Count, Json, Pipeline, Upsert
-from lockstep.core.log_findings import LogFacts, OpenTransaction
+from lockstep.core.health import broker_findings, log_findings
+from lockstep.core.health.broker_findings import TopicFacts
+from lockstep.core.health.findings import DoctorReport
+from lockstep.core.health.log_findings import LogFacts, OpenTransaction
+from lockstep.core.pipeline.definition import Accumulate, Append, Count, Json, Pipeline, Upsert
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ORDERS = Pipeline("orders", "orders.v1", Json("id string, n int"), Append("public.orders"), schedule="*/5 * * * *")
 TOTALS = replace(ORDERS, target=Accumulate("public.orders", key=("id",), totals=(Count("n"),)))
 KEYED = replace(ORDERS, target=Upsert("public.orders", key=("id",)))
 DAY = 86_400_000
-SOUND = {
+SOUND: dict[str, Any] = {
     "cleanup.policy": "delete",
     "delete.retention.ms": str(DAY),
     "message.timestamp.after.max.ms": "3600000",
@@ -32,7 +34,7 @@ TOPIC = TopicFacts("broker:9092", "orders.v1", brokers=3, partitions=8, copies=3
 MINUTES = timedelta(minutes=5)
 
 
-def topic(brokers: int = 3, copies: int = 3, partitions: int = 8, **settings: object) -> TopicFacts:
+def topic(brokers: int = 3, copies: int = 3, partitions: int = 8, **settings: Any) -> TopicFacts:
     given = {name.replace("_", "."): str(value) for name, value in settings.items()}
     return replace(TOPIC, brokers=brokers, copies=copies, partitions=partitions, settings=SOUND | given)
 
@@ -53,6 +55,19 @@ def severity(finding) -> str | None:
 )
 def test_replication(facts, expected, reason):
     assert severity(broker_findings.replication(facts)) == expected, reason
+
+
+def test_one_broker_is_said_once_however_many_topics_it_has():
+    every = [
+        judge(replace(topic(brokers=1, copies=1, min_insync_replicas=1), topic=name))
+        for judge in (broker_findings.replication, broker_findings.in_sync)
+        for name in ("orders.v1", "clicks.v1")
+    ]
+    found = DoctorReport.of(every).findings
+    assert [(each.check, each.subject) for each in found] == [
+        ("replication.factor", "cluster broker:9092"),
+        ("min.insync.replicas", "cluster broker:9092"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +145,7 @@ def test_timestamps(facts, expected, reason):
     ],
 )
 def test_partitions(partitions, cores, expected, reason):
-    assert severity(broker_findings.partitions(topic(partitions=partitions), cores)) == expected, reason
+    assert severity(broker_findings.partition_findings(topic(partitions=partitions), cores)) == expected, reason
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,18 @@ import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lockstep.core import machine_findings as judge
-from lockstep.core.definition import Append, Json, Limits, Pipeline
-from lockstep.core.findings import Check
-from lockstep.core.machine_findings import FITTING, MachineFacts
+from lockstep.core.health import machine_findings as judge
+from lockstep.core.health.findings import Check
+from lockstep.core.health.machine_findings import FITTING, MachineFacts
+from lockstep.core.pipeline.definition import Append, Json, Limits, Pipeline
 
 ROOT = Path(__file__).parents[2]
 GIB = 2**30
-VERSIONS = {
+VERSIONS: dict[str, Any] = {
     "pyspark": "4.1.1",
     "pyspark-client": "4.1.1",
     "great-expectations": "1.24.3",
@@ -59,7 +60,7 @@ def test_packages(check, version, expected, reason):
 
 def test_the_versions_that_fit_are_those_that_are_asked_for():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = dict(re.match(r"([a-z-]+)(.*)", line).groups() for line in project["dependencies"])
+    asked = dict(re.match(r"([a-z-]+)(.*)", line).groups() for line in project["dependencies"])  # type: ignore[arg-type]
     for check, (begin, end) in FITTING.items():
         low, high = (".".join(map(str, version)) for version in (begin, end))
         assert asked[check] in {f"=={low}", f">={low},<{high}"}
@@ -100,7 +101,7 @@ def test_java(java, expected, reason):
     ],
 )
 def test_jars(jars, expected, reason):
-    assert severity(judge.jars(replace(FACTS, jars=jars))) == expected, reason
+    assert severity(judge.jar_findings(replace(FACTS, jars=jars))) == expected, reason
 
 
 @pytest.mark.parametrize(

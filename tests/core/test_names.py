@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lockstep.core.errors import BadDefinition
-from lockstep.core.names import good_name, refuse_bad_name
+from lockstep.core.pipeline.names import good_name, refuse_bad_name
 
 BAD = {
     "my-sales": "my_sales",

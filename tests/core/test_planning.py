@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockstep.core.decisions import Blocked, Busy, Call, Caller, Done, Idle, Pace, Resume, Situation, Start, Unfinished
-from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert
-from lockstep.core.guarantees import AtLeastOnce, PerPartition
 from lockstep.core.offsets import Bounds, OffsetRange, Stream, StreamRange, TopicPartition, TopicView
-from lockstep.core.planning import budget, decide, fair_shares, live_ranges
-from lockstep.core.stores import Postgres
+from lockstep.core.pipeline.definition import Append, Json, Limits, Pipeline, Upsert
+from lockstep.core.pipeline.guarantees import AtLeastOnce, PerPartition
+from lockstep.core.pipeline.stores import Postgres
+from lockstep.core.planning.decisions import (
+    Blocked,
+    Busy,
+    Call,
+    Caller,
+    Done,
+    Idle,
+    Pace,
+    Resume,
+    Situation,
+    Start,
+    Unfinished,
+)
+from lockstep.core.planning.live import budget, decide, fair_shares, live_ranges
+from lockstep.core.states import BatchState
 
 PIPELINE = Pipeline("orders", "t", Json("id string"), Append("public.orders"))
 ELSEWHERE = replace(PIPELINE, guarantee=AtLeastOnce(), store=Postgres("WAREHOUSE"))
@@ -22,16 +36,16 @@ ME = Caller("host/1/1")
 LATER = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def stream(partition: int, position: int = 0, **changes: object) -> Stream:
+def stream(partition: int, position: int = 0, **changes: Any) -> Stream:
     known = Stream(partition + 1, TopicPartition("t", partition), "cluster", "id", 0, 0, 0, position)
     return replace(known, **changes)
 
 
-def view(*bounds: tuple[int, int], **changes: object) -> TopicView:
+def view(*bounds: tuple[int, int], **changes: Any) -> TopicView:
     return replace(TopicView("cluster", "t", "id", {p: Bounds(*b) for p, b in enumerate(bounds)}), **changes)
 
 
-def unfinished(**changes: object) -> Unfinished:
+def unfinished(**changes: Any) -> Unfinished:
     ranges = (StreamRange(1, OffsetRange(TopicPartition("t", 0), 0, 5)),)
     return replace(Unfinished(7, "other/1/1", False, LATER, False, ranges, ("cluster", "t", "id")), **changes)  # noqa: FBT003
 
@@ -103,8 +117,12 @@ CASES = [
     ("nothing new", Situation(view((0, 5)), AT_5), Idle),
     ("paused", Situation(view((0, 9)), AT_5, pause="paused by me: dinner"), Idle),
     ("paused, but one is unfinished", Situation(view((0, 9)), AT_5, unfinished(), pause="paused"), Resume),
-    ("its key is committed", Situation(view((0, 9)), AT_5, call=Call(3, "committed")), Done),
-    ("its key's batch is unfinished", Situation(view((0, 9)), AT_5, unfinished(), call=Call(7, "planned")), Resume),
+    ("its key is committed", Situation(view((0, 9)), AT_5, call=Call(3, BatchState.COMMITTED)), Done),
+    (
+        "its key's batch is unfinished",
+        Situation(view((0, 9)), AT_5, unfinished(), call=Call(7, BatchState.PLANNED)),
+        Resume,
+    ),
     ("held by somebody alive", Situation(view((0, 9)), AT_5, unfinished(lease_is_live=True)), Busy),
     ("held by myself", Situation(view((0, 9)), AT_5, unfinished(lease_is_live=True, owner=ME.owner)), Resume),
     ("its lease is over", Situation(view((0, 9)), AT_5, unfinished()), Resume),
@@ -211,6 +229,37 @@ def test_a_pipeline_keeps_its_topic_and_target_for_good(was, now):
     before = Situation(view((0, 9)), AT_5, bound_by=(was.document(),))
     assert isinstance(decide(now, before, ME), Blocked)
     assert "abandon 7" in decide(now, replace(before, unfinished=unfinished()), ME).next_command
+
+
+@pytest.mark.parametrize(
+    ("now", "said", "next_command"),
+    [
+        (
+            replace(PIPELINE, target=Upsert("public.elsewhere", key=("id",))),
+            (
+                "its target was Append(table=public.orders) and is now Upsert(key=(id), table=public.elsewhere); "
+                "a pipeline keeps its target for good"
+            ),
+            f"put it back, or lockstep clone {PIPELINE.name} --to ANOTHER_NAME",
+        ),
+        (
+            replace(PIPELINE, topic="another.v1"),
+            f"its topic was {PIPELINE.topic} and is now another.v1; a pipeline keeps its topic for good",
+            "put it back, or lockstep new ANOTHER_NAME --topic TOPIC",
+        ),
+        (
+            replace(PIPELINE, guarantee=PerPartition()),
+            "its guarantee was PerBatch() and is now PerPartition(); a pipeline keeps its guarantee for good",
+            f"put it back, or lockstep clone {PIPELINE.name} --to ANOTHER_NAME",
+        ),
+    ],
+    ids=["target", "topic", "guarantee"],
+)
+def test_what_a_pipeline_keeps_is_told_in_the_words_of_a_definition(now, said, next_command):
+    blocked = decide(now, Situation(view((0, 9)), AT_5, bound_by=(PIPELINE.document(),)), ME)
+    assert isinstance(blocked, Blocked)
+    assert blocked.reason == f"{PIPELINE.name}: {said}"
+    assert blocked.next_command == next_command
 
 
 def test_tuning_and_schema_may_change():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.core.production import Point, ProductionFacts, Way, missing
+from lockstep.core.health.production import Point, ProductionFacts, ServerPath, unmet_points
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 SOUND = ProductionFacts(
@@ -16,11 +16,11 @@ SOUND = ProductionFacts(
     embedded=(),
     excess=(),
     login="lockstep_run",
-    postgres=Way(("db.example",), "verify-full"),
-    kafka=Way(("k1.example", "k2.example"), "sasl_ssl"),
+    postgres=ServerPath(("db.example",), "verify-full"),
+    kafka=ServerPath(("k1.example", "k2.example"), "sasl_ssl"),
     kafka_verifies=True,
     kafka_login=True,
-    registry=Way(("r.example",), "https"),
+    registry=ServerPath(("r.example",), "https"),
     spark_remote=True,
     spark_token=True,
     standbys=1,
@@ -38,14 +38,22 @@ FOUND = {
     "the embedded servers": ({"embedded": ("Postgres", "Kafka")}, Point.EMBEDDED, "Postgres and Kafka of"),
     "a login that makes roles": ({"excess": ("createrole",)}, Point.RUN_LOGIN, "createrole"),
     "a login that migrates": ({"excess": ("member of lockstep_owner",)}, Point.OWNER, "migrates and runs"),
-    "no TLS": ({"postgres": Way(("db",), "disable")}, Point.POSTGRES_TLS, "db by sslmode=disable"),
-    "TLS to whoever answers": ({"postgres": Way(("db",), "require")}, Point.POSTGRES_TLS, "sslmode=require"),
-    "TLS to whoever has a certificate": ({"postgres": Way(("db",), "verify-ca")}, Point.POSTGRES_TLS, "verify-ca"),
-    "a broker without TLS": ({"kafka": Way(("k",), "plaintext")}, Point.KAFKA_TLS, "k by security.protocol plaintext"),
-    "a password without TLS": ({"kafka": Way(("k",), "sasl_plaintext")}, Point.KAFKA_TLS, "sasl_plaintext"),
+    "no TLS": ({"postgres": ServerPath(("db",), "disable")}, Point.POSTGRES_TLS, "db by sslmode=disable"),
+    "TLS to whoever answers": ({"postgres": ServerPath(("db",), "require")}, Point.POSTGRES_TLS, "sslmode=require"),
+    "TLS to whoever has a certificate": (
+        {"postgres": ServerPath(("db",), "verify-ca")},
+        Point.POSTGRES_TLS,
+        "verify-ca",
+    ),
+    "a broker without TLS": (
+        {"kafka": ServerPath(("k",), "plaintext")},
+        Point.KAFKA_TLS,
+        "k by security.protocol plaintext",
+    ),
+    "a password without TLS": ({"kafka": ServerPath(("k",), "sasl_plaintext")}, Point.KAFKA_TLS, "sasl_plaintext"),
     "a name that nobody compares": ({"kafka_verifies": False}, Point.KAFKA_TLS, "no look at the host's name"),
     "a broker that lets everybody in": ({"kafka_login": False}, Point.KAFKA_LOGIN, "no sasl.username"),
-    "a registry without TLS": ({"registry": Way(("r",), "http")}, Point.REGISTRY_TLS, "r by http"),
+    "a registry without TLS": ({"registry": ServerPath(("r",), "http")}, Point.REGISTRY_TLS, "r by http"),
     "Spark without a token": ({"spark_token": False}, Point.SPARK_TOKEN, "every client"),
     "one copy": ({"standbys": 0}, Point.STANDBY, "no standby"),
     "nobody named": ({"without_approvers": ("dags/a.py",)}, Point.APPROVERS, "dags/a.py"),
@@ -60,12 +68,12 @@ FOUND = {
 
 
 def test_a_sound_deployment_misses_nothing():
-    assert missing(SOUND) == []
+    assert unmet_points(SOUND) == []
 
 
 @pytest.mark.parametrize(("change", "point", "words"), FOUND.values(), ids=FOUND)
 def test_a_point_that_is_not_met_is_named_with_the_next_command(change, point, words):
-    every = missing(replace(SOUND, **change))
+    every = unmet_points(replace(SOUND, **change))
     assert [found.point for found in every] == [point]
     found = every[0]
     assert words in found.found
@@ -76,16 +84,16 @@ def test_a_point_that_is_not_met_is_named_with_the_next_command(change, point, w
 @pytest.mark.parametrize(
     "change",
     [
-        {"postgres": Way((), "disable"), "kafka": Way((), "plaintext"), "kafka_login": False},
+        {"postgres": ServerPath((), "disable"), "kafka": ServerPath((), "plaintext"), "kafka_login": False},
         {"postgres": None, "kafka": None, "kafka_login": False, "excess": None, "standbys": None},
         {"registry": None},
-        {"registry": Way((), "http")},
+        {"registry": ServerPath((), "http")},
         {"spark_remote": False, "spark_token": False},
     ],
     ids=["on this machine", "away", "no registry", "a registry here", "no Spark Connect"],
 )
 def test_what_is_not_there_or_is_this_machine_is_no_finding(change):
-    assert missing(replace(SOUND, **change)) == []
+    assert unmet_points(replace(SOUND, **change)) == []
 
 
 def test_every_point_has_a_case_and_the_page_names_every_point_and_no_other():

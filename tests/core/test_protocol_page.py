@@ -90,8 +90,8 @@ def test_no_waiting_time_of_the_ledger_and_the_steps_is_left_out():
     found = {
         (str(path.relative_to(ENGINE)), name)
         for path in [
-            *(ENGINE / "steps").glob("*.py"),
-            *(ENGINE / "ledger").glob("*.py"),
+            *(ENGINE / "steps").rglob("*.py"),
+            *(ENGINE / "ledger").rglob("*.py"),
             ENGINE / "adapters/postgres.py",
         ]
         for name in re.findall(r"^(\w*SECONDS\w*) = ", path.read_text(encoding="utf-8"), re.MULTILINE)

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from lockstep.adapters import folders
-from lockstep.core.definition import (
+from lockstep.core.errors import BadDefinition
+from lockstep.core.pipeline.definition import (
     Accumulate,
     Append,
     AtLeastOnce,
@@ -28,13 +29,13 @@ from lockstep.core.definition import (
     Sum,
     Upsert,
 )
-from lockstep.core.errors import BadDefinition
-from lockstep.core.folder import PipelineFolder
-from lockstep.core.recorded import recorded
+from lockstep.core.pipeline.folder import PipelineFolder
+from lockstep.core.pipeline.recorded import pipeline_of_document
 
 JSON = Json("id string, n bigint, at timestamp", key="id", rest="more")
 PIPELINES = [
     Pipeline("a", "t", JSON, Append("public.a")),
+    Pipeline("a", "t", JSON, Append("public.a"), schedule="@hourly", alarm="1h30m"),
     Pipeline("a", "t", Json("id string", strict=True), Upsert("public.a", ("id",)), limits=Limits(5, 4, 3, 2.5)),
     Pipeline(
         "a",
@@ -58,20 +59,20 @@ PIPELINES = [
 
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=range(len(PIPELINES)))
 def test_a_definition_comes_back_from_json_as_it_was(pipeline):
-    assert recorded(json.loads(json.dumps(pipeline.document()))) == pipeline
+    assert pipeline_of_document(json.loads(json.dumps(pipeline.document()))) == pipeline
 
 
 def test_the_files_beside_a_definition_are_left_out():
     folder = PipelineFolder(
         PIPELINES[7], folders.Path(), "def transform(r): ...", {"name": "s"}, None, "def read(): ..."
     )
-    assert recorded(json.loads(json.dumps(folder.document()))) == PIPELINES[7]
+    assert pipeline_of_document(json.loads(json.dumps(folder.document()))) == PIPELINES[7]
 
 
-@pytest.mark.parametrize("name", folders.names())
+@pytest.mark.parametrize("name", folders.pipeline_names())
 def test_the_definitions_of_this_project_come_back(name):
     folder = folders.load(name)
-    assert recorded(json.loads(json.dumps(folder.document()))) == folder.pipeline
+    assert pipeline_of_document(json.loads(json.dumps(folder.document()))) == folder.pipeline
 
 
 @pytest.mark.parametrize(
@@ -84,4 +85,4 @@ def test_the_definitions_of_this_project_come_back(name):
 )
 def test_a_document_of_a_later_version_is_refused_by_its_word(change, word):
     with pytest.raises(BadDefinition, match=f"another version.*{word}"):
-        recorded(PIPELINES[0].document() | change)
+        pipeline_of_document(PIPELINES[0].document() | change)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from lockstep.core.errors import BadDefinition
-from lockstep.core.registry import PATIENCE, registry
+from lockstep.core.registry import REGISTRY_PATIENCE, registry
 
 URL = "http://registry:8081"
 
 
 def test_what_is_given_wins_over_our_patience_and_files_are_read():
     made = registry(URL, {"timeout": 3, "ssl.ca.location": "/ca.pem"}, lambda path: f"content of {path}")
-    assert dict(made.options) == PATIENCE | {"timeout": 3}
+    assert dict(made.options) == REGISTRY_PATIENCE | {"timeout": 3}
     assert made.files == (("ssl.ca.location", "content of /ca.pem"),)
 
 

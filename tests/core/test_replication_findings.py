@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from lockstep.core.findings import Check
-from lockstep.core.replication_findings import ReplicationFacts, Standby, replication_findings
+from lockstep.core.health.findings import Check
+from lockstep.core.health.replication_findings import ReplicationFacts, Standby, replication_findings
 
 ALONE = ReplicationFacts("airflow", "", ())
 SYNC, ASYNC = Standby("b", "sync"), Standby("c", "async")

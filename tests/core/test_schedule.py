@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from lockstep.core.schedule import longest_wait
+from lockstep.core.pipeline.schedule import longest_wait
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.adapters.shipping import archive
+from lockstep.engine.shipping import archive
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_equal_code_has_an_equal_path_and_an_edit_another(pipelines, tmp_path):
 def test_what_executors_need_is_imported_from_the_zip_alone(tmp_path):
     made = archive(tmp_path / "ship")
     program = (
-        "import lockstep.staging.writer, pipelines.mine.rules as r, sys; print(lockstep.__file__, r.__file__, r.NUMBER);"
+        "import lockstep.engine.sinks.writer, pipelines.mine.rules as r, sys; print(lockstep.__file__, r.__file__, r.NUMBER);"
         "print(*sorted({'confluent_kafka', 'airflow', 'typer'} & set(sys.modules)))"
     )
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"PYTHONPATH": made}
@@ -53,7 +53,7 @@ def test_what_executors_need_is_imported_from_the_zip_alone(tmp_path):
 
 
 def test_asking_for_the_zip_or_the_jars_imports_no_spark():
-    program = "import sys, lockstep.adapters.shipping, lockstep.adapters.connector; print('pyspark' in sys.modules)"
+    program = "import sys, lockstep.engine.shipping, lockstep.adapters.connector; print('pyspark' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert out == "False\n"
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from lockstep.core.accounting import Digest
-from lockstep.staging.tally import Tally
+from lockstep.core.proof.accounting import Digest
+from lockstep.engine.sinks.tally import Tally
 
 ROWS = 50_000
 

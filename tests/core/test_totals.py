@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lockstep.core.definition import Count, Json, Max, Min, Pipeline, Sum
-from lockstep.core.planning import changed_definition
-from lockstep.core.targets import Accumulate
-from lockstep.core.totals import misfits
+from lockstep.core.pipeline.definition import Count, Json, Max, Min, Pipeline, Sum
+from lockstep.core.pipeline.targets import Accumulate
+from lockstep.core.pipeline.totals import misfits
+from lockstep.core.planning.blocked import changed_definition
 
 TYPES = {
     "customer": "string",

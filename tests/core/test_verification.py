@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from lockstep.core.verification import NAMED, Check, Wrong, conclusion, proofs
+from lockstep.core.proof.verification import MOST_NAMED_ERRORS, PromiseCheck, Wrong, conclusion, proofs
 
-GOOD = Check("rows are all there", ok=True, detail="", proves="coordinates", target="a")
-LOG = Check("once", ok=True, detail="", proves="coordinates", target="a", against="log")
-BAD = Check("every row", ok=False, detail="x", proves="coordinates", target="a")
-VALUES = Check("values", ok=True, detail="", proves="contents", target="a", against="log")
-DIGEST = Check("digest", ok=True, detail="", proves="contents", target="a")
-NONE = Check("not compared", ok=True, detail="", target="a")
+GOOD = PromiseCheck("rows are all there", ok=True, detail="", proves="coordinates", target="a")
+LOG = PromiseCheck("once", ok=True, detail="", proves="coordinates", target="a", against="log")
+BAD = PromiseCheck("every row", ok=False, detail="x", proves="coordinates", target="a")
+VALUES = PromiseCheck("values", ok=True, detail="", proves="contents", target="a", against="log")
+DIGEST = PromiseCheck("digest", ok=True, detail="", proves="contents", target="a")
+NONE = PromiseCheck("not compared", ok=True, detail="", target="a")
 
 
 @pytest.mark.parametrize(
@@ -28,14 +28,14 @@ NONE = Check("not compared", ok=True, detail="", target="a")
     ],
 )
 def test_a_target_is_proved_by_its_own_checks_alone(checks, coordinates, contents):
-    other = Check("other", ok=False, detail="x", proves="contents", target="b")
+    other = PromiseCheck("other", ok=False, detail="x", proves="contents", target="b")
     (proof, of_other) = proofs(["a", "b"], [*checks, other])
     assert (proof.coordinates, proof.contents) == (coordinates, contents)
     assert (of_other.coordinates, of_other.contents) == ("no", "wrong")
 
 
 def test_a_check_that_says_nothing_of_what_it_proves_proves_nothing():
-    (proof,) = proofs(["a"], [Check("new", ok=True, detail="")])
+    (proof,) = proofs(["a"], [PromiseCheck("new", ok=True, detail="")])
     assert (proof.coordinates, proof.contents) == ("no", "no")
 
 
@@ -53,5 +53,5 @@ def test_all_that_is_wrong_is_counted_and_the_first_is_named():
     assert str(wrong) == "a"
     wrong.extend(["b", "c"], 2)
     assert str(wrong) == "3 are wrong: a; b; c"
-    wrong.extend([str(n) for n in range(NAMED)], 20)
+    wrong.extend([str(n) for n in range(MOST_NAMED_ERRORS)], 20)
     assert str(wrong) == "23 are wrong: a; b; c; 0; 1; 2; 3; 4; 5; 6; and 13 more"

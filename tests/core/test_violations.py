@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import pytest
 
-from lockstep.core.violations import LONGEST_VALUE, may_quarantine, on_violation, reason
+from lockstep.core.pipeline.violations import LONGEST_VALUE, may_quarantine, on_violation, quarantine_reason
 
 KIND, COLUMN = "expect_column_values_to_be_between", {"column": "amount"}
 
@@ -52,4 +52,4 @@ def test_without_an_expectation_nothing_is_kept(suite):
     ],
 )
 def test_a_reason_names_expectation_column_and_value(kwargs, row, shown):
-    assert reason(KIND, kwargs, row) == f"expectation {KIND}{shown}"
+    assert quarantine_reason(KIND, kwargs, row) == f"expectation {KIND}{shown}"

@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import Producer
 from psycopg2.extensions import parse_dsn
 
-from here import Here
-from lockstep.dev import kafka as dev_kafka
-from lockstep.dev import ports
-from proxy import Proxy
-from servers import make_topic
+from lockstep.dev.servers import kafka as dev_kafka
+from lockstep.dev.servers import ports
+from support.fakes.proxy import Proxy
+from support.scenes.here import Here
+from support.servers.servers import make_topic
 
 NUMBERS = itertools.count()
 

@@ -11,21 +11,21 @@ import signal
 import sys
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.processes import this_owner
-from lockstep.cli.surroundings import stores
-from lockstep.core.decisions import Caller
+from lockstep.context.systems import stores
 from lockstep.core.errors import Refusal
-from lockstep.steps.run import run, until_idle
-from lockstep.steps.surroundings import Surroundings
-from plain_engine import PlainEngine
+from lockstep.core.planning.decisions import Caller
+from lockstep.steps.batch.run import run, until_idle
+from lockstep.steps.context import Context
+from support.fakes.plain_engine import PlainEngine
 
 
 def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts us in the background ignores it
     dsn, kafka = os.environ["LOCKSTEP_DSN"], os.environ["LOCKSTEP_KAFKA"]
     folder = load(sys.argv[1])
-    at = Surroundings(dsn, Broker(kafka), stores())
+    at = Context(dsn, Broker(kafka), stores())
     caller = Caller(this_owner(), take_over="--take-over" in sys.argv)
     engine = _spark(folder, kafka, dsn) if "--spark" in sys.argv else PlainEngine(folder, kafka, dsn)
     try:
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def _spark(folder, kafka: str, dsn: str):
-    from lockstep.adapters.spark import SparkEngine  # noqa: PLC0415 - only some runners pay for it
+    from lockstep.engine.spark.engine import SparkEngine  # noqa: PLC0415 - only some runners pay for it
 
     return SparkEngine(folder, kafka, dsn)
 

@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from house import world as worlds
+from simulation import world as worlds
 
 
 def main() -> None:

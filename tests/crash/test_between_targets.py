@@ -11,16 +11,16 @@ from dataclasses import replace
 
 import pytest
 
-from drill import said, wait_stopped
-from here import Here, into_two
-from lockstep.core.decisions import Caller
 from lockstep.core.errors import BadData, Refusal
-from lockstep.steps import commit as committing
-from lockstep.steps.commit import commit
-from lockstep.steps.reap import reap
-from lockstep.steps.stage import stage
-from lockstep.steps.validate import validate
-from lockstep.steps.verify import verify
+from lockstep.core.planning.decisions import Caller
+from lockstep.steps.batch import commit_batch as committing
+from lockstep.steps.batch.commit import commit
+from lockstep.steps.batch.stage import stage
+from lockstep.steps.batch.validate import validate
+from lockstep.steps.proof.verify import verify
+from lockstep.steps.upkeep.reap import reap
+from support.scenes.drill import said, wait_stopped
+from support.scenes.here import Here, into_two
 
 COUNTS = "select (select count(*) from drill), (select count(*) from newest)"
 

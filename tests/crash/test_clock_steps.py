@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from drill import said, wait_stopped
-from house.world import World
 from lockstep.adapters.postgres import connect
-from lockstep.dev import postgres
+from lockstep.dev.servers import postgres
 from lockstep.ledger.migrate import migrate
-from own_clock import WHY_NOT, Clock
+from simulation.world import World
+from support.scenes.drill import said, wait_stopped
+from support.servers.own_clock import WHY_NOT, Clock
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(WHY_NOT), reason=str(WHY_NOT))]
 DAY, RECORDS = 86_400, 40
@@ -98,7 +98,7 @@ def stepped(tmp_path, tmp_path_factory):
         process.kill()
         process.wait()
     world.close()
-    postgres.remove(home)
+    postgres.remove_server(home)
 
 
 @STEPS

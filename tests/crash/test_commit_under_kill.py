@@ -8,7 +8,7 @@ import time
 import psycopg2
 import pytest
 
-from drill import said
+from support.scenes.drill import said
 
 BEFORE_THE_COMMIT = [
     "plan.locked",

@@ -13,22 +13,22 @@ import psycopg2
 import pytest
 from psycopg2 import sql
 
-from decision_facts import ORDERS
-from drill import Drill, write_folder
-from here import ME, Here
-from house.child import Child
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
 from lockstep.core.errors import Refusal
-from lockstep.core.findings import Check
-from lockstep.core.replication_findings import replication_findings
+from lockstep.core.health.findings import Check
+from lockstep.core.health.replication_findings import replication_findings
+from lockstep.ledger.admin.replication import replication_facts
 from lockstep.ledger.migrate import migrate_target
-from lockstep.ledger.replication import replication_facts
-from lockstep.steps import resolve
-from lockstep.steps.reap import reap
-from lockstep.steps.restored import restored
-from pair import Pair
+from lockstep.steps.attempt import resolve
+from lockstep.steps.changes.restored import restored
+from lockstep.steps.upkeep.reap import reap
+from simulation.child import Child
+from support.scenes.decision_facts import ORDERS
+from support.scenes.drill import Drill, write_folder
+from support.scenes.here import ME, Here
+from support.servers.pair import Pair
 
 NUMBERS = itertools.count()
 BEFORE = ["commit.locked", "commit.fence_ok", "commit.counts_ok", "commit.published", "commit.ledger_written"]
@@ -77,8 +77,8 @@ class Struck:
             report = here.run()
             return {"went_on": report.went_on, "superseded": bool(report.superseded)}
 
-        self.child = Child.fork(self.drill.home / f"armed-{next(NUMBERS)}", f"{point}=stop", run)
-        assert self.child.stopped(60), point
+        self.child = Child.fork(self.drill.home / f"armed-{next(NUMBERS)}", f"{point}=stop", run)  # type: ignore[assignment]
+        assert self.child.stopped(60), point  # type: ignore[attr-defined]
 
     def here_on(self, dsn: str) -> str:
         """Returns the pipeline's own database on this server."""
@@ -143,13 +143,16 @@ def finish(here: Here, expected: list[int]) -> None:
     here.at.close()
 
 
-@pytest.mark.parametrize(
+STRUCK = pytest.mark.parametrize(
     ("guarantee", "points"),
     [
         ("PerBatch", [*BEFORE, AFTER]),
         pytest.param("PerPartition", [*BY_RANGE, AFTER], marks=pytest.mark.long),
     ],
 )
+
+
+@STRUCK
 def test_asynchronous_what_the_old_primary_told_is_named_and_read_again(pair, struck, guarantee, points):
     each = struck(points, guarantee)
     for one, point in zip(each, points, strict=True):
@@ -172,9 +175,9 @@ def test_asynchronous_what_the_old_primary_told_is_named_and_read_again(pair, st
         finish(here, ALL)
 
 
-def test_synchronous_what_was_told_stays_and_the_rest_is_superseded_by_the_survivor(pair, struck):
-    points = [*BEFORE, AFTER]
-    each = struck(points)
+@STRUCK
+def test_synchronous_what_was_told_stays_and_the_rest_is_superseded_by_the_survivor(pair, struck, guarantee, points):
+    each = struck(points, guarantee)
     pair.synchronous()
     for one, point in zip(each, points, strict=True):
         one.strike(point, pair.dsn)
@@ -194,7 +197,10 @@ def test_synchronous_what_was_told_stays_and_the_rest_is_superseded_by_the_survi
 
     told = [one.child.wait().told for one in each[:-1]]
 
-    assert [answer.get("superseded") for answer in told] == [True] * len(BEFORE), told
+    if guarantee == "PerBatch":
+        assert [answer.get("superseded") for answer in told] == [True] * len(told), told
+    else:  # a range whose acknowledgement is lost is told of by nobody: the next try looks for its commit row
+        assert all("connection to the ledger's database was lost" in answer["error"] for answer in told), told
     for one in each[:-1]:
         here = one.on(survivor)
         assert values(here) == ALL
@@ -202,7 +208,7 @@ def test_synchronous_what_was_told_stays_and_the_rest_is_superseded_by_the_survi
 
 
 def test_synchronous_a_process_whose_primary_died_ends_its_commit_at_the_survivor(pair, struck, monkeypatch):
-    monkeypatch.setattr(resolve, "SECONDS", 40.0)
+    monkeypatch.setattr(resolve, "RESOLVE_SECONDS", 40.0)
     points = [*BEFORE, AFTER]
     each = struck(points)
     pair.synchronous()
@@ -232,7 +238,7 @@ def test_the_doctor_sees_how_the_standby_streams(pair):
         with closing(connect(pair.primary.dsn)) as conn:
             (finding, _) = replication_findings(replication_facts(conn, pair.primary.dsn))
         assert finding is None or finding.check is Check.STANDBYS
-        return finding and (str(finding.severity), finding.found)
+        return finding and (str(finding.severity), finding.found)  # type: ignore[return-value]
 
     assert found() == ("warning", "1 standbys, and this login may not see whether they are synchronous")
     pair.set_primary("grant pg_read_all_stats to lockstep")

@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 import pytest
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
-from lockstep.core.decisions import Busy, Caller, Done, Resume, Start, TaskRun
+from lockstep.adapters.kafka.broker import Broker
+from lockstep.core.changes.person import Person
 from lockstep.core.errors import BadData, Superseded, Unreachable
-from lockstep.core.person import Person
-from lockstep.steps.commit import commit
-from lockstep.steps.decisions import abandon
-from lockstep.steps.pick_up import pick_up, require_planned
-from lockstep.steps.plan import plan
-from lockstep.steps.stage import stage
-from lockstep.steps.surroundings import Surroundings
-from lockstep.steps.validate import validate
-from plain_engine import PlainEngine
+from lockstep.core.planning.decisions import Busy, Caller, Done, Resume, Start, TaskRun
+from lockstep.steps.attempt.pick_up import pick_up, require_planned
+from lockstep.steps.batch.commit import commit
+from lockstep.steps.batch.plan import plan
+from lockstep.steps.batch.stage import stage
+from lockstep.steps.batch.validate import validate
+from lockstep.steps.changes.decisions import abandon
+from lockstep.steps.context import Context
+from support.fakes.plain_engine import PlainEngine
 
 MINUTE = 60
 
@@ -33,7 +33,7 @@ class House:
 
     def __init__(self, drill) -> None:
         self.drill = drill
-        self.at = Surroundings(drill.dsn, Broker(drill.kafka))
+        self.at = Context(drill.dsn, Broker(drill.kafka))
 
     def plan(self, caller: Caller):
         return plan(self.at.conn, self.at.broker, load("drill"), caller, datetime.now(UTC))
@@ -42,7 +42,7 @@ class House:
         folder = load("drill")
         return stage(self.at, PlainEngine(folder, self.drill.kafka, self.drill.dsn), folder, batch_id, caller)
 
-    def validate(self, attempt, at: Surroundings | None = None) -> None:
+    def validate(self, attempt, at: Context | None = None) -> None:
         validate(at or self.at, load("drill"), attempt, hands_over=True)
 
     def commit(self, attempt) -> None:
@@ -162,11 +162,11 @@ def test_an_attempt_that_data_has_failed_is_not_picked_up(house):
 
 
 def test_a_validate_that_nobody_answered_is_tried_again_on_the_same_attempt(house, monkeypatch):
-    monkeypatch.setattr("lockstep.adapters.kafka.SECONDS", 1.0)
+    monkeypatch.setattr("lockstep.adapters.kafka.client.ANSWER_SECONDS", 1.0)
     first = run_of("r1")
     batch_id = house.plan(first).batch_id
     attempt = house.stage(first, batch_id)
-    deaf = Surroundings(house.drill.dsn, Broker("127.0.0.1:1"))
+    deaf = Context(house.drill.dsn, Broker("127.0.0.1:1"))
     with pytest.raises(Unreachable):
         house.validate(attempt, deaf)
     deaf.close()

@@ -9,20 +9,20 @@ import threading
 
 import pytest
 
-import plain_engine
-from here import Here, Told
-from lockstep.adapters import kafka
-from lockstep.adapters.kafka import Broker
-from lockstep.core.decisions import Idle
+from lockstep.adapters.kafka import client as kafka
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.core.errors import Refusal, Unreachable
-from lockstep.steps.reap import reap
+from lockstep.core.planning.decisions import Idle
+from lockstep.steps.upkeep.reap import reap
+from support.fakes import plain_engine
+from support.scenes.here import Here, Told
 
 RECORDS, SIZE, MIDWAY = 2_000, 1_000, 300_000
 
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(kafka, "SECONDS", 2.0)
+    monkeypatch.setattr(kafka, "ANSWER_SECONDS", 2.0)
     monkeypatch.setattr(plain_engine, "PATIENCE", 2.0)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from house.world import World
+from simulation.world import World
 
 RECORDS_A_BATCH, BATCHES = 12, 8
 

@@ -9,12 +9,12 @@ import threading
 
 import pytest
 
-from here import Told
 from lockstep.adapters import postgres
-from lockstep.core.decisions import Idle
 from lockstep.core.errors import Refusal, Unreachable
-from lockstep.steps import resolve
-from lockstep.steps.reap import reap
+from lockstep.core.planning.decisions import Idle
+from lockstep.steps.attempt import resolve
+from lockstep.steps.upkeep.reap import reap
+from support.scenes.here import Told
 
 RESULTS = b"insert into lockstep.commit"
 A_ROW = b"r0\t0"  # in what COPY sends
@@ -105,7 +105,7 @@ def test_a_commit_that_comes_while_the_resolver_waits_is_found(far, proxy):
 
 
 def test_a_commit_that_comes_after_the_retry_finds_its_backend_ended(far, proxy, monkeypatch):
-    monkeypatch.setattr(resolve, "LOCK_SECONDS", 1)  # sooner than the session would end by itself
+    monkeypatch.setattr(resolve, "RESOLVE_LOCK_SECONDS", 1)  # sooner than the session would end by itself
     proxy.at_commit(RESULTS, "hold")
 
     said = Told(far).end()

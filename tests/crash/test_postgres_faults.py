@@ -18,16 +18,16 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from drill import said, wait_stopped
-from here import Here, Told
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
 from lockstep.cli.exits import Exit
-from lockstep.core.decisions import Idle
 from lockstep.core.errors import Refusal
-from lockstep.dev import postgres
+from lockstep.core.planning.decisions import Idle
+from lockstep.dev.servers import postgres
 from lockstep.ledger.migrate import migrate, migrate_target
-from lockstep.steps.reap import reap
+from lockstep.steps.upkeep.reap import reap
+from support.scenes.drill import said, wait_stopped
+from support.scenes.here import Here, Told
 
 TINY = "1M"
 
@@ -36,7 +36,7 @@ TINY = "1M"
 def server(tmp_path_factory):
     home = tmp_path_factory.mktemp("faulty")
     yield postgres.start(home)
-    postgres.remove(home)
+    postgres.remove_server(home)
 
 
 @pytest.fixture

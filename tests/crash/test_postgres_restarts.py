@@ -14,11 +14,11 @@ from dataclasses import replace
 import psycopg2
 import pytest
 
-from drill import said, wait_stopped
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
-from lockstep.dev import postgres
+from lockstep.dev.servers import postgres
 from lockstep.ledger.migrate import migrate, migrate_target
+from support.scenes.drill import said, wait_stopped
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def alone(drill, tmp_path_factory):
         migrate(conn)
         migrate_target(conn, load("drill"))
     yield replace(drill, dsn=dsn), home, server
-    postgres.remove(home)
+    postgres.remove_server(home)
 
 
 @pytest.mark.parametrize("point", ["stage.done", "validate.after", "commit.published", "commit.done_unacknowledged"])

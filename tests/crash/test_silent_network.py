@@ -10,13 +10,13 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from house.child import Child
-from house.world import World
 from lockstep.adapters import postgres as adapter
 from lockstep.adapters.postgres import connect
-from lockstep.dev import postgres
+from lockstep.dev.servers import postgres
 from lockstep.ledger.migrate import migrate
-from own_network import CLIENTS_NETWORK, SERVER, Network, why_not
+from simulation.child import Child
+from simulation.world import World
+from support.servers.own_network import CLIENTS_NETWORK, SERVER, Network, why_not
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(why := why_not()), reason=str(why))]
 # COMMIT stands in the server until the test gives the lock back.
@@ -58,7 +58,7 @@ def world(network, tmp_path_factory):
     world.log.produce(0, 40)
     yield world
     world.close()
-    postgres.remove(home)
+    postgres.remove_server(home)
 
 
 class Far:

@@ -14,17 +14,17 @@ from contextlib import closing, suppress
 import psycopg2
 import pytest
 
-from drill import Drill, write_folder
-from here import Here
-from house.child import Child
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.core.errors import Unreachable
 from lockstep.core.staging import AttemptId
-from lockstep.dev import postgres as dev_postgres
+from lockstep.dev.servers import postgres as dev_postgres
 from lockstep.ledger.migrate import migrate, migrate_target
-from lockstep.steps import resolve
-from lockstep.steps.lease import Lease
+from lockstep.steps.attempt import resolve
+from lockstep.steps.attempt.lease import Lease
+from simulation.child import Child
+from support.scenes.drill import Drill, write_folder
+from support.scenes.here import Here
 
 NUMBERS = itertools.count()
 
@@ -78,7 +78,7 @@ class Alone:
 def server(tmp_path_factory):
     home = tmp_path_factory.mktemp("alone")
     yield dev_postgres.start(home)
-    dev_postgres.remove(home)
+    dev_postgres.remove_server(home)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_an_acknowledgement_that_was_lost_is_resolved_when_the_standby_is_back(a
 
 
 def test_the_wait_for_an_answer_is_bounded_and_says_that_it_is_not_known(alone, monkeypatch):
-    monkeypatch.setattr(resolve, "SECONDS", 3.0)
+    monkeypatch.setattr(resolve, "RESOLVE_SECONDS", 3.0)
     child = alone.begins("commit.ledger_written=stop")
     assert child.stopped()
     alone.waits_for("nobody")

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from checker import at_end, check
+from support.oracles.checker import at_end, check
 
 ROOT = Path(__file__).parent.parent.parent
 KILLS = 20

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from drill import said, wait_stopped
+from support.scenes.drill import said, wait_stopped
 
 
 @pytest.mark.parametrize("point", ["stage.session_up", "stage.done", "validate.after"])

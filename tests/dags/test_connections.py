@@ -14,9 +14,8 @@ from airflow.sdk.exceptions import (
 )
 from psycopg2.extensions import parse_dsn
 
-from lockstep.airflow.connections import environment
-from lockstep.airflow.door import told
-from lockstep.core.definition import Files, Postgres
+from lockstep.adapters.airflow_connections import connection_environment
+from lockstep.airflow.door import as_airflow_errors
 from lockstep.core.errors import (
     BadData,
     BadDefinition,
@@ -26,6 +25,7 @@ from lockstep.core.errors import (
     Unreachable,
     WrongVersion,
 )
+from lockstep.core.pipeline.definition import Files, Postgres
 
 POSTGRES = Connection(
     conn_id="ledger",
@@ -78,7 +78,7 @@ def connections(monkeypatch):
 
 def test_a_stores_connection_becomes_its_variable_and_a_missing_one_is_named():
     def asked(store) -> dict[str, str]:
-        return environment("ledger", "events", {"LOCKSTEP_DSN": "x", "LOCKSTEP_KAFKA": "y"}, store=store)
+        return connection_environment("ledger", "events", {"LOCKSTEP_DSN": "x", "LOCKSTEP_KAFKA": "y"}, store=store)
 
     assert asked(Postgres("WAREHOUSE")) == {"LOCKSTEP_STORE_WAREHOUSE": "postgresql://u:pw@w/d"}
     assert asked(Files("invoices")) == {"LOCKSTEP_STORE_FILES": "/results"}
@@ -88,7 +88,7 @@ def test_a_stores_connection_becomes_its_variable_and_a_missing_one_is_named():
 
 
 def test_a_postgres_connection_becomes_a_dsn_that_libpq_reads_back():
-    dsn = environment("ledger", "events", {})["LOCKSTEP_DSN"]
+    dsn = connection_environment("ledger", "events", {})["LOCKSTEP_DSN"]
     assert parse_dsn(dsn) == {
         "host": "db.example",
         "port": "5433",
@@ -101,29 +101,31 @@ def test_a_postgres_connection_becomes_a_dsn_that_libpq_reads_back():
 
 
 def test_a_kafka_connections_extra_becomes_address_and_client_options():
-    found = environment("ledger", "events", {})
+    found = connection_environment("ledger", "events", {})
     assert found["LOCKSTEP_KAFKA"] == "k1:9092,k2:9092"
     assert json.loads(found["LOCKSTEP_KAFKA_CONFIG"]) == {"security.protocol": "SSL"}
 
 
 def test_the_environment_wins_and_its_connection_is_not_even_asked_for():
-    assert environment("absent", "absent", {"LOCKSTEP_DSN": "postgresql://x", "LOCKSTEP_KAFKA": "k:9092"}) == {}
+    assert (
+        connection_environment("absent", "absent", {"LOCKSTEP_DSN": "postgresql://x", "LOCKSTEP_KAFKA": "k:9092"}) == {}
+    )
 
 
 def test_a_missing_connection_is_named_with_the_variable_that_would_do_instead():
     with pytest.raises(BadDefinition, match="no connection absent, and LOCKSTEP_DSN is not set"):
-        environment("absent", "events", {})
+        connection_environment("absent", "events", {})
 
 
 def test_a_registrys_connection_is_asked_for_only_where_one_is_named_and_gives_address_and_options():
-    assert "LOCKSTEP_REGISTRY" not in environment("ledger", "events", {})
-    found = environment("ledger", "events", {}, registry_conn_id="schemas")
+    assert "LOCKSTEP_REGISTRY" not in connection_environment("ledger", "events", {})
+    found = connection_environment("ledger", "events", {}, registry_conn_id="schemas")
     assert found["LOCKSTEP_REGISTRY"] == "https://registry.example:8443"
     assert json.loads(found["LOCKSTEP_REGISTRY_CONFIG"]) == {"timeout": 3, "basic.auth.user.info": "me:p@ss:w"}
     set_ = {"LOCKSTEP_DSN": "postgresql://x", "LOCKSTEP_KAFKA": "k:9092", "LOCKSTEP_REGISTRY": "http://r"}
-    assert environment("absent", "absent", set_, registry_conn_id="absent") == {}
+    assert connection_environment("absent", "absent", set_, registry_conn_id="absent") == {}
     with pytest.raises(BadDefinition, match="no connection absent, and LOCKSTEP_REGISTRY is not set"):
-        environment("ledger", "events", {}, registry_conn_id="absent")
+        connection_environment("ledger", "events", {}, registry_conn_id="absent")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_a_registrys_connection_is_asked_for_only_where_one_is_named_and_gives_a
     ],
 )
 def test_an_answer_of_ours_is_said_in_airflows_words(answer, airflows, why):
-    with pytest.raises(airflows) as caught, told():
+    with pytest.raises(airflows) as caught, as_airflow_errors():
         raise answer
     assert type(caught.value) is airflows, why
     assert str(caught.value) == str(answer)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from airflow.sdk import ParamsDict
+from airflow.sdk import Param, ParamsDict, RetryAction  # type: ignore[attr-defined]
 from airflow.sdk.exceptions import ParamValidationError
 
-from lockstep.airflow import showing
-from lockstep.airflow.form import fields
+from lockstep.airflow.dag import PARAMS
+from lockstep.airflow.door import RunRefused, refused_at_once
+from lockstep.airflow.history import showing
+from lockstep.airflow.history.dag import ONCE
+from lockstep.airflow.history.form import fields, reason_field
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
-from lockstep.core.person import Person
-from lockstep.steps.history import Called
+from lockstep.core.planning.history import HistoryAction, HistoryRun, read_form
+from lockstep.core.planning.requests import Rehearsal, Request
+from lockstep.core.planning.widened import Widened
+from lockstep.core.states import Lane
 
 FOUND = {
     "added": 0,
@@ -26,7 +33,7 @@ FOUND = {
 }
 
 
-def form(**values: object) -> ParamsDict:
+def form(**values: Any) -> ParamsDict:
     made = ParamsDict(dict(fields(approval=False)))
     for name, value in values.items():
         made[name] = value
@@ -40,6 +47,8 @@ def form(**values: object) -> ParamsDict:
         {"action": "replay", "from_time": "2026-05-01T10:00:00+02:00", "until_time": "2026-05-01T12:00:00Z"},
         {"action": "fill", "from_offsets": ["0:0", "11:1200"], "partition": 0},
         {"action": "skip", "reason": "r", "until_time": None},
+        {"reason": None, "from_offsets": None, "preview": None, "approval": None, "retry": None, "take_over": None},
+        {"action": "replay", "from_offsets": ["0:0", ""]},
     ],
 )
 def test_the_form_takes_what_belongs_in_it(values):
@@ -56,12 +65,69 @@ def test_the_form_takes_what_belongs_in_it(values):
         ("partition", -1),
         ("partition", "0"),
         ("approval", "yes"),
-        ("reason", None),
+        ("reason", 7),
+        ("action", None),
     ],
 )
 def test_the_form_itself_refuses_what_no_field_may_hold(field, value):
     with pytest.raises(ParamValidationError, match=field):
         form(**{field: value}).validate()
+
+
+def is_required(param: Param) -> bool:
+    """Returns True if Airflow 3.3's form marks the field, and keeps its button dead while it is empty.
+
+    The rule is that of `isParamRequired` in Airflow's own interface.
+    """
+    kind = param.schema.get("type")
+    return bool(kind) and not (isinstance(kind, list) and "null" in kind)
+
+
+@pytest.mark.parametrize(
+    ("made", "required"), [(fields(approval=False), {"action"}), (fields(approval=True), {"action"}), (PARAMS, set())]
+)
+def test_a_form_opens_ready_and_marks_no_field_that_may_stay_empty(made, required):
+    assert {name for name, param in made.items() if is_required(param)} == required
+    assert all(made[name].value not in {None, ""} for name in required), "no field is red, and the button is alive"
+    ParamsDict(made).validate()
+
+
+def test_the_form_opens_on_a_fill_and_offers_no_null():
+    action = fields(approval=False)["action"]
+    assert action.value == "fill"
+    assert action.schema["enum"] == list(HistoryAction)
+    assert action.schema["values_display"].keys() == set(HistoryAction)
+
+
+def test_the_fields_that_most_runs_need_are_unfolded_and_the_rest_is_one_section():
+    folded = {name for name, param in fields(approval=False).items() if param.schema.get("section")}
+    assert folded == {"from_offsets", "until_offsets", "partition", "retry", "take_over"}
+    assert not [param for param in PARAMS.values() if param.schema.get("section")]
+
+
+def test_a_live_run_takes_its_boxes_also_as_null():
+    for name in PARAMS:
+        made = ParamsDict(dict(PARAMS))
+        made[name] = None
+        made.validate()
+        with pytest.raises(ParamValidationError, match=name):
+            made[name] = "yes"
+
+
+def test_a_reviewer_may_approve_without_a_reason():
+    assert not is_required(reason_field("why"))
+
+
+def test_a_run_that_contradicts_itself_ends_in_one_line_and_is_not_tried_again(caplog):
+    with pytest.raises(RunRefused, match="reason: skip is a decision") as refused, refused_at_once():
+        read_form(HistoryRun("manual__x", "manual", 0, None, {"action": "skip"}))
+
+    (line,) = caplog.records
+    assert (line.levelname, line.exc_info) == ("ERROR", None)
+    assert line.getMessage() == str(refused.value)
+    assert refused.value.code == 1
+    assert ONCE.evaluate(refused.value, 1, 2).action is RetryAction.FAIL
+    assert ONCE.evaluate(SystemExit(1), 1, 2).action is RetryAction.DEFAULT, "a task that was killed is tried again"
 
 
 def test_the_box_for_approval_is_ticked_where_the_pipeline_says_so():
@@ -70,8 +136,8 @@ def test_the_box_for_approval_is_ticked_where_the_pipeline_says_so():
 
 def test_a_reviewer_sees_stretches_counts_and_rows_and_no_row_is_taken_for_markup():
     window = StreamRange(1, OffsetRange(TopicPartition("orders.v1", 0), 10, 20))
-    shown = showing.difference(
-        [Called(7, "replay", is_closed=True, person=Person("ada", "r"), windows=(window,), difference=FOUND)],
+    shown = showing.format_difference(
+        [Request(7, "orders", Lane.REPLAY, 1, True, True, (window,), "ada", "r", Rehearsal("code", FOUND))],  # noqa: FBT003
         {"replay": "old rows out, new rows in"},
     )
     assert "### replay\n\nOld rows out, new rows in." in shown
@@ -81,8 +147,17 @@ def test_a_reviewer_sees_stretches_counts_and_rows_and_no_row_is_taken_for_marku
     assert r'{"id": "a\|b"}' in shown
     assert "&lt;img" in shown
     assert "<" not in shown
-    assert len(max(shown.splitlines(), key=len)) < showing.LONGEST + 100
-    assert shown.endswith(showing.NOTHING)
+    assert len(max(shown.splitlines(), key=len)) < showing.LONGEST_ROW + 100
+    assert shown.endswith(showing.NOTHING_CHANGED)
+
+
+def test_a_reviewer_reads_why_more_is_done_than_was_asked_for():
+    offsets = OffsetRange(TopicPartition("orders.v1", 0), 0, 4_963)
+    shown = showing.format_widened([Widened(offsets, 500)])
+    assert "500 of these 4,963 offsets were" in shown
+    assert "replaced as a whole" in shown
+    assert r"| orders.v1-0 \[0, 4963\) | 4963 | 500 |" in shown
+    assert showing.format_widened([]) == ""
 
 
 def test_a_loss_is_shown_beside_the_position_and_the_logs_start():

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ledger_rows import LedgerRows
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import COMMITTER, PLANNER, READER, connect, transaction
 from lockstep.ledger.migrate import migrate_target
+from support.fakes.ledger_rows import LedgerRows
 
 EXAMPLE = Path(__file__).parents[2] / "dags" / "hourly_clicks.py"
 URLS = ("/a", "/b", "/b", "/b", "/c")
@@ -33,7 +33,7 @@ def test_the_example_counts_the_clicks_of_its_hour_and_no_others(database, hour,
             for until, low, high in (("10", 0, 3), ("11", 3, 4), ("12", 4, 4)):
                 moment = f"2026-05-01 {until}:00+00"
                 cur.execute("insert into lockstep.complete_hour values ('clicks', %s, '{}')", (moment,))
-                known = (moment, stream, low, high)
+                known = (moment, stream, low, high)  # type: ignore[assignment]
                 cur.execute("insert into lockstep.hour_offsets values ('clicks', %s, %s, %s, %s)", known)
         with transaction(conn, READER) as cur:
             cur.execute(statement, {"hour": f"2026-05-01T{hour}:00:00Z"})

@@ -10,19 +10,37 @@ import psycopg2
 import pytest
 from confluent_kafka import Producer
 
-from scheduled import an_airflow, wait_for
+from lockstep.adapters.folders import load
+from lockstep.adapters.kafka.broker import Broker
+from lockstep.context.systems import stores
+from lockstep.core.planning.bounds import parse_bound
+from lockstep.core.planning.decisions import Caller
+from lockstep.core.states import Lane
+from lockstep.steps.batch.run import until_idle
+from lockstep.steps.context import Context
+from lockstep.steps.requests import requests
+from support.fakes.plain_engine import PlainEngine
+from support.scenes.here import ME
+from support.servers.scheduled import an_airflow, wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
 HOUR = timedelta(hours=1)
 LONG = 300.0
 BEHIND = """
 from airflow.providers.common.sql.operators.sql import SQLExecuteQueryOperator
-from airflow.sdk import DAG, PartitionedAssetTimetable
+from airflow.sdk import DAG, PartitionedAssetTimetable, task
 
-from lockstep.adapters.folders import load
-from lockstep.airflow import hours_of
+from lockstep.airflow import hours_of, pipeline_beside
 
-with DAG("behind", schedule=PartitionedAssetTimetable(assets=hours_of(load("hourly").pipeline)), is_paused_upon_creation=False):
+HOURS = hours_of(pipeline_beside(__file__, "hourly"))
+
+with DAG("behind", schedule=PartitionedAssetTimetable(assets=HOURS), is_paused_upon_creation=False):
+
+    @task
+    def revision(triggering_asset_events=None):
+        return max(event.extra["revision"] for event in triggering_asset_events[HOURS])
+
+    revision()
     SQLExecuteQueryOperator(
         task_id="count", conn_id="postgres_default", parameters={"hour": "{{ dag_run.partition_key }}Z"},
         sql='''select count(t.id) from lockstep.hour_offsets h left join public.hourly t
@@ -51,6 +69,16 @@ def events(house) -> list[dict]:
     """Returns the announcements of the hours, the oldest first."""
     found = house.api.call("GET", "assets/events?limit=100")["asset_events"]
     return sorted((e for e in found if e["name"] == "public.hourly.hours"), key=lambda event: event["id"])
+
+
+def replay(house, name: str, begin: str, until: str) -> None:
+    """Replays offsets of a pipeline, beside its DAGs and without Spark."""
+    at, folder = Context(house.place.dsn, Broker(house.place.kafka), stores()), load(name)
+    wanted = requests.NewRequest(Lane.REPLAY, parse_bound(begin, "--from"), parse_bound(until, "--until"))
+    asked = requests.open_request(at.conn, at.broker, folder, wanted, ME, datetime.now(UTC))
+    engine = PlainEngine(folder, house.place.kafka, house.place.dsn)
+    assert list(until_idle(at, engine, folder, Caller("me"), 1, request_id=asked.request_id))
+    at.close()
 
 
 def test_an_hour_that_is_complete_runs_the_dag_behind_it_and_an_idle_run_tells_what_was_not_told(house):
@@ -95,4 +123,24 @@ def test_an_hour_that_is_complete_runs_the_dag_behind_it_and_an_idle_run_tells_w
     assert [event["partition_key"] for event in events(house)].count(keys[0]) == 2, (
         "once, and once more when it was asked"
     )
+    assert {event["extra"]["revision"] for event in events(house)} == {1}
+
+    said = len(events(house))
+    replay(house, "hourly", "0:0", "0:1")  # of the one batch, which has the records of the first two hours
+    corrects = drill.trigger()
+    assert drill.over(corrects, LONG) == "success"
+    corrected = [
+        (event["partition_key"], event["extra"]["revision"], event["extra"]["batches"]) for event in events(house)
+    ]
+    assert corrected[said:] == [(key, 2, [2]) for key in keys[:2]]
+
+    def revisions() -> list[int]:
+        runs = [run["dag_run_id"] for run in house.api.runs("behind") if run["partition_key"] == keys[1]]
+        return sorted(int(house.api.xcom("behind", run, "revision")) for run in runs if _is_over(house, run))
+
+    wait_for(lambda: revisions() == [1, 2], "the DAG behind has run for the correction", LONG)
     assert drill.violations() == []
+
+
+def _is_over(house, run_id: str) -> bool:
+    return {run["dag_run_id"]: run["state"] for run in house.api.runs("behind")}[run_id] == "success"

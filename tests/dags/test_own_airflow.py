@@ -17,8 +17,8 @@ import psycopg2
 import pytest
 from confluent_kafka import Producer
 
-from checker import at_end, check
-from lockstep.dev import jars
+from lockstep.dev.setup import jars
+from support.oracles.checker import at_end, check
 
 ROLES = "lockstep_planner, lockstep_stager, lockstep_committer, lockstep_partition, lockstep_reader"
 RUN = """

@@ -10,16 +10,17 @@ import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import httpx
 import psycopg2
 import pytest
 
-from canary import CommandLines, Environments, tables_holding
-from lockstep.dev import airflow, spark_connect
-from lockstep.dev.airflow_settings import secrets_of
-from scheduled import an_airflow, kill, wait_for
+from lockstep.dev.servers import airflow, spark_connect
+from lockstep.dev.servers.airflow_settings import secrets_of
+from support.oracles.canary import CommandLines, Environments, tables_holding
+from support.servers.scheduled import Scheduled, an_airflow, kill, wait_for
 
 # A dead scheduler's tasks are noticed in seconds, not in minutes. A scheduler that is slow on a busy machine is alive.
 IMPATIENT = {
@@ -32,7 +33,9 @@ IMPATIENT = {
 }
 POINTS = ("commit.ledger_written", "commit.done_unacknowledged")
 NO_JVM = 60.0
-CANARIES = {what: f"canary-{what}-{secrets.token_hex(8)}" for what in ("warehouse", "registry", "variable", "targets")}
+CANARIES: dict[str, Any] = {
+    what: f"canary-{what}-{secrets.token_hex(8)}" for what in ("warehouse", "registry", "variable", "targets")
+}
 
 
 class Metrics:
@@ -191,22 +194,6 @@ def test_a_task_marked_failed_while_spark_reads_leaves_no_jvm_and_its_batch_to_t
     assert drill.violations() == []
 
 
-def test_a_cleared_run_does_nothing_again(house):
-    drill = house.pipeline("cleared")
-    run_id = drill.trigger()
-    assert drill.over(run_id) == "success"
-    committed = drill.ask("select max(closed_at) from lockstep.attempt")
-
-    house.api.clear(drill.name, run_id)
-
-    wait_for(lambda: drill.tasks(run_id)["plan"] == "skipped", "plan is skipped")
-    assert drill.over(run_id) == "success"
-    assert set(drill.tasks(run_id).values()) == {"skipped"}
-    assert drill.ask("select max(closed_at) from lockstep.attempt") == committed
-    assert drill.batches() == [("committed", 1)]
-    assert drill.violations() == []
-
-
 def test_two_runs_at_once_share_the_records_and_no_offset(house):
     drill = house.pipeline("twice")
     with ThreadPoolExecutor() as both:
@@ -219,22 +206,46 @@ def test_two_runs_at_once_share_the_records_and_no_offset(house):
     assert drill.violations() == []
 
 
-def test_what_a_person_must_decide_fails_at_once_with_the_command_to_type(house):
-    drill = house.pipeline("blocked")
-    assert drill.over(drill.trigger()) == "success"
-    drill.recreate_topic()
+@dataclass
+class Healthy:
+    """A run that nothing has disturbed, and what Airflow's metrics said of it."""
 
-    run_id = drill.trigger()
-
-    assert drill.over(run_id) == "failed"
-    assert house.api.tasks(drill.name, run_id)["plan"]["try_number"] == 1
-    assert "lockstep retire blocked --reason" in house.api.log(drill.name, run_id, "plan", 1)
+    drill: Scheduled
+    run_id: str
+    measured: dict[str, str]
 
 
-def test_what_a_run_did_stands_on_its_tasks_pages_and_in_its_assets_event(house):
-    drill = house.pipeline("witness")
-    run_id = drill.trigger()
-    assert drill.over(run_id) == "success"
+@pytest.fixture(scope="module")
+def seen(house):
+    """Returns the processes that were seen while `healthy` and `blocked` ran: command lines and environments."""
+    return CommandLines(), Environments(f"AIRFLOW_HOME={house.airflow.folder}")
+
+
+@pytest.fixture(scope="module")
+def healthy(house, metrics, seen):
+    """Returns one run for all tests that look at it. Its Python workers live long enough to be seen."""
+    drill = house.pipeline("witness", slow=True, pause=0.05)
+    metrics.since_last_asked()  # what earlier runs have sent
+    lines, environments = seen
+    with lines, environments:
+        run_id = drill.trigger()
+        assert drill.over(run_id) == "success"
+    return Healthy(drill, run_id, metrics.since_last_asked())
+
+
+@pytest.fixture(scope="module")
+def blocked(healthy, seen):
+    """Returns the next run of that pipeline, over another log. The tests behind this one find that log."""
+    healthy.drill.recreate_topic()
+    lines, environments = seen
+    with lines, environments:
+        run_id = healthy.drill.trigger()
+        assert healthy.drill.over(run_id) == "failed"
+    return run_id
+
+
+def test_what_a_run_did_stands_on_its_tasks_pages_and_in_its_assets_event(house, healthy):
+    drill, run_id = healthy.drill, healthy.run_id
     (batch_id, token), *_ = drill.ask(
         "select batch_id, token from lockstep.batch where pipeline = %s and state = 'committed'", drill.name
     )
@@ -267,12 +278,8 @@ def test_what_a_run_did_stands_on_its_tasks_pages_and_in_its_assets_event(house)
     assert lineage["outputs"][0]["name"].endswith(".public.witness")
 
 
-def test_what_a_run_did_is_measured_through_airflows_metrics(house, metrics):
-    drill = house.pipeline("measured")
-    metrics.since_last_asked()  # what earlier runs have sent
-    assert drill.over(drill.trigger()) == "success"
-
-    found = metrics.since_last_asked()
+def test_what_a_run_did_is_measured_through_airflows_metrics(healthy):
+    found = healthy.measured
     assert found["lockstep.rows"] == "150"
     assert found["lockstep.rejects"] == "0"
     assert (found["lockstep.lag_records"], found["lockstep.lag_seconds"]) == ("0", "0.0")
@@ -281,43 +288,54 @@ def test_what_a_run_did_is_measured_through_airflows_metrics(house, metrics):
         assert float(found[f"lockstep.step {step}"]) > 0
 
 
-def test_the_page_of_a_batch_is_linked_and_for_those_who_may_read_the_dag(house):
-    drill = house.pipeline("shown")
-    run_id = drill.trigger()
-    assert drill.over(run_id) == "success"
+def test_the_page_of_a_batch_is_linked_and_for_those_who_may_read_the_dag(house, healthy):
+    drill, run_id = healthy.drill, healthy.run_id
+    house.pipeline("neighbour")
     batch_id = house.api.xcom(drill.name, run_id, "plan")
-    path = f"/lockstep/dags/shown/batches/{batch_id}"
+    path = f"/lockstep/dags/witness/batches/{batch_id}"
 
     assert house.api.links(drill.name, run_id, "commit") == {"Batch": path}
     assert httpx.get(house.airflow.address + path).status_code == 401
     shown = house.api.page(path)
     assert shown.status_code == 200
-    assert f"shown, batch {batch_id}" in shown.text
+    assert f"witness, batch {batch_id}" in shown.text
     assert f"{drill.topic}-1" in shown.text
-    assert house.api.page(path.replace("shown", "witness")).status_code == 404, (
+    assert house.api.page(path.replace("witness", "neighbour")).status_code == 404, (
         "another DAG's permission does not open it"
     )
     for docs in ("/lockstep/docs", "/lockstep/openapi.json"):
         assert house.api.page(docs).status_code == 404
 
 
-def test_no_secret_is_where_it_is_not_needed(house):
-    drill = house.pipeline("discreet", slow=True)
+def test_a_cleared_run_does_nothing_again(house, healthy):
+    drill, run_id = healthy.drill, healthy.run_id
+    committed = drill.ask("select max(closed_at) from lockstep.attempt")
+
+    house.api.clear(drill.name, run_id)
+
+    wait_for(lambda: drill.tasks(run_id)["plan"] == "skipped", "plan is skipped")
+    assert drill.over(run_id) == "success"
+    assert set(drill.tasks(run_id).values()) == {"skipped"}
+    assert drill.ask("select max(closed_at) from lockstep.attempt") == committed
+    assert drill.batches() == [("committed", 1)]
+    assert drill.violations() == []
+
+
+def test_what_a_person_must_decide_fails_at_once_with_the_command_to_type(house, healthy, blocked):
+    assert house.api.tasks(healthy.drill.name, blocked)["plan"]["try_number"] == 1
+    assert "lockstep retire witness --reason" in house.api.log(healthy.drill.name, blocked, "plan", 1)
+
+
+@pytest.mark.usefixtures("blocked")
+def test_no_secret_is_where_it_is_not_needed(house, healthy, seen):
+    drill, run_id = healthy.drill, healthy.run_id
+    lines, environments = seen
     folder = house.airflow.folder
     hidden = asdict(secrets_of(folder)) | CANARIES | {"ledger": house.place.dsn.split(":")[2].split("@")[0]}
     hidden |= {"spark": spark_connect.token_of(house.home)}
-    with CommandLines() as lines, Environments(f"AIRFLOW_HOME={folder}") as environments:
-        run_id = drill.trigger()
-        drill.until_reading()
-        drill.mark.unlink()
-        assert drill.over(run_id) == "success"
-        drill.recreate_topic()
-        assert drill.over(drill.trigger()) == "failed"
-    ((batch_id,),) = drill.ask(
-        "select batch_id from lockstep.batch where pipeline = 'discreet' and state = 'committed'"
-    )
+    ((batch_id,),) = drill.ask("select batch_id from lockstep.batch where pipeline = 'witness' and state = 'committed'")
     paths = ("batches", f"batches/{batch_id}", "coverage", "record?partition=0&offset=0")
-    pages = {path: house.api.page(f"/lockstep/dags/discreet/{path}") for path in paths}
+    pages = {path: house.api.page(f"/lockstep/dags/witness/{path}") for path in paths}
     assert {path: page.status_code for path, page in pages.items()} == dict.fromkeys(paths, 200)
     logs = [file for file in [*folder.rglob("*.log"), *(folder / "logs").rglob("*")] if file.is_file()]
     assert len(logs) > len(drill.tasks(run_id))

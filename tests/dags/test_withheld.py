@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from lockstep.adapters.withheld import withheld
-from lockstep.dev.airflow_settings import Place, environment
+from lockstep.dev.servers.airflow_settings import AirflowPlace, airflow_environment
 
 
 def test_what_a_driver_inherits_holds_no_secret_of_airflow(tmp_path):
     (tmp_path / "airflow").mkdir()
-    place = Place("postgresql://u:ledger@127.0.0.1:1/l", "127.0.0.1:2", *[tmp_path] * 4)
-    environ = environment(tmp_path / "airflow", place, 1, (2, 3)) | {
+    place = AirflowPlace("postgresql://u:ledger@127.0.0.1:1/l", "127.0.0.1:2", *[tmp_path] * 4)
+    environ = airflow_environment(tmp_path / "airflow", place, 1, (2, 3)) | {
         "LOCKSTEP_DSN": "of the task",
         "AIRFLOW_VAR_X": "secret",
         "LOCKSTEP_AIRFLOW_PASSWORD": "of the pages",
@@ -31,7 +31,7 @@ def test_what_a_driver_inherits_holds_no_secret_of_airflow(tmp_path):
 
 
 def test_each_secret_of_the_embedded_airflow_is_another(tmp_path):
-    place = Place("postgresql://u:p@127.0.0.1:1/l", "127.0.0.1:2", *[tmp_path] * 4)
-    environ = environment(tmp_path, place, 1, (2, 3))
+    place = AirflowPlace("postgresql://u:p@127.0.0.1:1/l", "127.0.0.1:2", *[tmp_path] * 4)
+    environ = airflow_environment(tmp_path, place, 1, (2, 3))
     names = ("AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW__API__SECRET_KEY", "AIRFLOW__CORE__FERNET_KEY")
     assert len({environ[name] for name in names}) == len(names)

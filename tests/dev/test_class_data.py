@@ -7,9 +7,10 @@ import subprocess
 
 import pytest
 
-from lockstep.adapters import java, jvm
+from lockstep.adapters import java
 from lockstep.adapters.connector import class_path
-from lockstep.dev import class_data, jars, spark_submit
+from lockstep.dev.setup import class_data, jars, spark_submit
+from lockstep.engine.spark import jvm
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_without_an_archive_the_driver_is_told_nothing_of_one(folder):
 
 
 def test_an_archive_beside_the_jars_is_taken(folder):
-    place = jvm.archive(environ(folder))
+    place = jvm.class_data_archive(environ(folder))
     place.touch()
     assert place.parent == folder
     assert f"-XX:SharedArchiveFile={place} " in jvm.driver_options(environ(folder))
@@ -49,7 +50,7 @@ def test_another_java_has_another_archive(folder, tmp_path):
     (home / "java").write_text("#!/bin/sh\necho 'openjdk version \"17\"' >&2\n")
     (home / "java").chmod(0o755)
     other = environ(folder) | {"JAVA_HOME": str(home.parent)}
-    assert jvm.archive(other) != jvm.archive(environ(folder))
+    assert jvm.class_data_archive(other) != jvm.class_data_archive(environ(folder))
 
 
 def test_where_there_are_no_jars_there_is_no_archive_and_no_complaint(tmp_path, monkeypatch):
@@ -57,8 +58,9 @@ def test_where_there_are_no_jars_there_is_no_archive_and_no_complaint(tmp_path, 
     assert "SharedArchiveFile" not in jvm.driver_options({"PATH": os.environ["PATH"]})
 
 
+@pytest.mark.server
 def test_what_was_kept_spares_a_jvm_the_loading(tmp_path):
-    place = jvm.archive(environ(jars.folder()))
+    place = jvm.class_data_archive(environ(jars.folder()))
     if not place.is_file():
         pytest.skip(f"this Java keeps no classes, or make jars has not run: {place} is not there")
     log = tmp_path / "loaded"
@@ -68,6 +70,7 @@ def test_what_was_kept_spares_a_jvm_the_loading(tmp_path):
     assert len(shared) > 10
 
 
+@pytest.mark.server
 def test_an_archive_that_is_none_is_left_alone_without_a_word(tmp_path):
     (tmp_path / "broken.jsa").write_text("not an archive")
     said = launched(f"-XX:SharedArchiveFile={tmp_path / 'broken.jsa'}")
@@ -77,11 +80,11 @@ def test_an_archive_that_is_none_is_left_alone_without_a_word(tmp_path):
 
 def test_what_is_there_is_not_made_again(folder, monkeypatch):
     monkeypatch.setenv("LOCKSTEP_JARS", str(folder))
-    jvm.archive().write_text("made before")
+    jvm.class_data_archive().write_text("made before")
     said: list[str] = []
-    class_data.ensure(said.append)
+    class_data.ensure_class_data(said.append)
     assert said == []
-    assert jvm.archive().read_text() == "made before"
+    assert jvm.class_data_archive().read_text() == "made before"
 
 
 def test_a_spark_that_cannot_keep_its_classes_ends_no_build(folder, monkeypatch):

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
-from lockstep.core.ledger_findings import OF_A_RUN
-from lockstep.dev import airflow, kafka
-from lockstep.dev.airflow_settings import SETTINGS, Place, environment
+from lockstep.core.ledger_rights import OF_A_RUN
+from lockstep.dev.servers import airflow, kafka
+from lockstep.dev.servers.airflow_settings import AIRFLOW_SETTINGS, AirflowPlace, airflow_environment
 
 CHECKOUT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((CHECKOUT / "docker-compose.yaml").read_text())
@@ -132,7 +132,7 @@ def test_driver_and_executors_are_of_one_python():
 def test_executors_have_what_staging_imports():
     groups = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["dependency-groups"]
     installed, locked = set(groups["executors"]), pins("requirements-executors.txt")
-    sources = [*CHECKOUT.glob("include/lockstep/staging/*.py"), *CHECKOUT.glob("include/lockstep/formats/*.py")]
+    sources = [*CHECKOUT.glob("include/lockstep/engine/sinks/*.py"), *CHECKOUT.glob("include/lockstep/formats/*.py")]
     imported = {
         name for file in sources for name in re.findall(r"^(?:import|from) (\w+)", file.read_text(), re.MULTILINE)
     }
@@ -149,12 +149,12 @@ def test_executors_have_what_staging_imports():
 def test_airflow_is_set_up_as_the_embedded_one(name):
     environ = SERVICES[name]["environment"]
 
-    assert {setting: environ.get(setting) for setting in SETTINGS} == SETTINGS
+    assert {setting: environ.get(setting) for setting in AIRFLOW_SETTINGS} == AIRFLOW_SETTINGS
 
 
 def test_airflow_is_told_of_its_place_by_the_same_names(tmp_path):
-    place = Place("postgresql://u:p@h:1/d", "h:2", tmp_path, tmp_path, tmp_path, tmp_path)
-    embedded = set(environment(tmp_path, place, 1, (2, 3)))
+    place = AirflowPlace("postgresql://u:p@h:1/d", "h:2", tmp_path, tmp_path, tmp_path, tmp_path)
+    embedded = set(airflow_environment(tmp_path, place, 1, (2, 3)))
 
     for name in AIRFLOWS:
         missing = embedded - set(SERVICES[name]["environment"]) - set(ELSEWHERE)
@@ -178,7 +178,7 @@ def test_connections_lead_to_services_and_their_ports(conn):
         "KAFKA": {"extra": {"bootstrap.servers": "kafka:19092"}},
         "SPARK": {"host": "spark://spark-master:7077", "extra": {"deploy-mode": "client"}},
     }
-    assert found == {"conn_type": conn.lower(), **expected[conn]}
+    assert found == {"conn_type": conn.lower(), **expected[conn]}  # type: ignore[dict-item]
     assert "INSIDE://kafka:19092" in SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
 
 

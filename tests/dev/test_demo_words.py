@@ -9,8 +9,8 @@ import pytest
 import typer
 
 from lockstep.cli.app import app
-from lockstep.dev import jars
 from lockstep.dev.demo import last_words
+from lockstep.dev.setup import jars
 
 WORDS = last_words("http://127.0.0.1:1", "admin", "the password")
 PLACE = Path(Path(sys.executable).parent.parent.name, "bin")
@@ -29,12 +29,12 @@ def test_the_readme_says_it_too():
     assert "\n    source .venv/bin/activate\n" in text
 
 
-@pytest.mark.parametrize("page", ["the demo", "README.md", "docs/cookbook.md"])
+@pytest.mark.parametrize("page", ["the demo", "README.md", "docs/cookbook.md", "docs/tutorial.md"])
 def test_every_command_that_is_shown_exists(page):
     text = WORDS if page == "the demo" else (jars.CHECKOUT / page).read_text()
     shown = [line.split() for line in text.splitlines() if line.startswith(("  lockstep ", "    lockstep "))]
     assert len(shown) >= 4
-    commands = typer.main.get_command(app).commands
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     for _, name, *more in shown:
         assert name in commands, name
         if name == "dev":

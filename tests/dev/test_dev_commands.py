@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import signal
+import subprocess
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from lockstep.cli.dev import dev_app
 from lockstep.core.errors import Refusal
-from lockstep.dev import processes, stack
-from lockstep.dev.airflow_settings import secrets_of
-from lockstep.dev.stack import Part, Stack
+from lockstep.dev.servers import airflow, processes, stack
+from lockstep.dev.servers.airflow import Airflow
+from lockstep.dev.servers.airflow_settings import AirflowPlace, airflow_environment, secrets_of
+from lockstep.dev.servers.stack import ServerState, Stack
+from lockstep.dev.setup import jars
+from support.oracles.documents import held
 
 
 @pytest.fixture
@@ -32,7 +39,7 @@ def told(*arguments: str):
 def answered(*arguments: str):
     answer = told(*arguments, "--json")
     assert answer.exit_code == 0, answer.output
-    return json.loads(answer.stdout)
+    return held(("dev", *arguments), json.loads(answer.stdout))
 
 
 def refused(*arguments: str) -> str:
@@ -54,8 +61,14 @@ def test_the_environment_wins_over_the_stack(home, monkeypatch):
 
 def test_the_addresses_of_a_running_stack_are_told(home):
     us = processes.observe(os.getpid())
-    stack.write(
-        Stack(home, "postgresql://lockstep:secret@127.0.0.1:1/lockstep", "127.0.0.1:2", Part(1, us), Part(2, us))
+    stack.write_stack(
+        Stack(
+            home,
+            "postgresql://lockstep:secret@127.0.0.1:1/lockstep",
+            "127.0.0.1:2",
+            ServerState(1, us),
+            ServerState(2, us),
+        )
     )
 
     assert answered("env") == {"dsn": "postgresql://lockstep:secret@127.0.0.1:1/lockstep", "kafka": "127.0.0.1:2"}
@@ -63,7 +76,7 @@ def test_the_addresses_of_a_running_stack_are_told(home):
 
 def test_addresses_where_nobody_lives_any_more_are_not_told(home):
     dead = processes.Process(os.getpid(), "an earlier boot:1")
-    stack.write(Stack(home, "postgresql://x", "127.0.0.1:2", Part(1, dead), Part(2, dead)))
+    stack.write_stack(Stack(home, "postgresql://x", "127.0.0.1:2", ServerState(1, dead), ServerState(2, dead)))
 
     assert refused("env") == "the stack is down.  Next: lockstep dev up"
 
@@ -75,7 +88,7 @@ def test_where_there_is_no_stack_the_refusal_says_how_to_get_one(home):
 
 
 def test_status_tells_what_is_down_and_no_password(home):
-    stack.write(Stack(home, "postgresql://lockstep:secret@x", "127.0.0.1:2", Part(1, None), None))
+    stack.write_stack(Stack(home, "postgresql://lockstep:secret@x", "127.0.0.1:2", ServerState(1, None), None))
 
     answer = answered("status")
 
@@ -90,11 +103,11 @@ def with_airflow(home, monkeypatch):
     monkeypatch.setenv("LOCKSTEP_DSN", "postgresql://elsewhere/it")
     monkeypatch.setenv("LOCKSTEP_KAFKA", "elsewhere:9092")
     (home / "airflow").mkdir()
-    stack.write(Stack(home, "d", "k", airflow=Part(8642, processes.observe(os.getpid()))))
+    stack.write_stack(Stack(home, "d", "k", airflow=ServerState(8642, processes.observe(os.getpid()))))
     return secrets_of(home / "airflow").password
 
 
-LOGIN = {"url": "http://127.0.0.1:8642", "user": "admin"}
+LOGIN: dict[str, Any] = {"url": "http://127.0.0.1:8642", "user": "admin"}
 
 
 def test_status_tells_where_airflows_pages_are_and_its_password_only_when_asked(with_airflow):
@@ -130,8 +143,46 @@ def test_env_leads_to_airflows_pages_and_to_the_registry(with_airflow, monkeypat
     ]
 
 
+def test_env_leads_the_command_airflow_to_the_embedded_airflow_by_files_and_tells_no_secret_of_it(with_airflow, home):
+    folder = home / "airflow"
+    assert "airflow_cli" not in answered("env"), "an Airflow of an earlier version has no such files"
+    place = AirflowPlace("postgresql://own:pa%20ss'@127.0.0.1:1/lockstep", "k", home, home, home, home)
+    made = airflow_environment(folder, place, 8642, (1, 2))
+
+    exported = answered("env")["airflow_cli"]
+
+    assert exported["AIRFLOW_HOME"] == str(folder)
+    assert exported["AIRFLOW__CORE__DAGS_FOLDER"] == str(jars.CHECKOUT / "dags")
+    for option in ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__CORE__FERNET_KEY"):
+        read = subprocess.run(shlex.split(exported[f"{option}_CMD"]), capture_output=True, text=True, check=True)
+        assert read.stdout == made[option]
+        assert (folder / option.lower().split("__")[-1]).stat().st_mode & 0o077 == 0
+    said = told("env").stdout
+    assert f"export AIRFLOW_HOME={folder}\n" in said
+    assert with_airflow in said, "the password of the pages, as ever"
+    for secret in ("pa%20ss", made["AIRFLOW__CORE__FERNET_KEY"]):
+        assert secret not in said
+
+
+def test_a_users_own_program_below_airflows_home_is_none_of_its_processes(home):
+    folder = home.resolve() / "airflow"
+    folder.mkdir()
+    theirs = subprocess.Popen(["sleep", "60"], env=os.environ | {"AIRFLOW_HOME": str(folder)})
+    own = subprocess.Popen(["sleep", "60"], env=os.environ | {"AIRFLOW_HOME": str(folder), "SPT_NOENV": "1"})
+    try:
+        airflow.stop(Airflow(folder, {}, 1, ""))
+        assert own.wait(10) == -signal.SIGKILL
+        assert theirs.poll() is None
+    finally:
+        for each in (theirs, own):
+            each.kill()
+            each.wait()
+
+
 def test_an_airflow_that_does_not_run_has_no_pages(home, monkeypatch):
-    stack.write(Stack(home, "d", "k", airflow=Part(8642, processes.Process(os.getpid(), "an earlier boot:1"))))
+    stack.write_stack(
+        Stack(home, "d", "k", airflow=ServerState(8642, processes.Process(os.getpid(), "an earlier boot:1")))
+    )
     monkeypatch.setenv("LOCKSTEP_DSN", "postgresql://elsewhere/it")
     monkeypatch.setenv("LOCKSTEP_KAFKA", "elsewhere:9092")
     assert "Airflow's pages" not in told("status").stdout
@@ -147,7 +198,7 @@ def test_down_where_nothing_runs_is_no_error(home):
 
 def test_an_unknown_sample_is_refused_before_anything_is_asked(home):
     assert home.is_dir()
-    assert "there is clicks, orders" in refused("produce", "nonsense")
+    assert "there is baskets, clicks, events" in refused("produce", "nonsense")
 
 
 @pytest.mark.parametrize(

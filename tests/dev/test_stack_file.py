@@ -9,8 +9,9 @@ import stat
 import pytest
 
 from lockstep.core.errors import Refusal
-from lockstep.dev import cluster, jars, processes, stack
-from lockstep.dev.stack import Part, Stack
+from lockstep.dev.servers import cluster, processes, stack
+from lockstep.dev.servers.stack import ServerState, Stack
+from lockstep.dev.setup import jars
 
 NOTHING_SET: dict[str, str] = {}
 
@@ -25,8 +26,14 @@ def clone(tmp_path):
 def written(home) -> Stack:
     home.mkdir(parents=True, exist_ok=True)
     us = processes.observe(os.getpid())
-    known = Stack(home, "postgresql://lockstep:secret@127.0.0.1:1/lockstep", "127.0.0.1:2", Part(1, us), Part(2, None))
-    stack.write(known)
+    known = Stack(
+        home,
+        "postgresql://lockstep:secret@127.0.0.1:1/lockstep",
+        "127.0.0.1:2",
+        ServerState(1, us),
+        ServerState(2, None),
+    )
+    stack.write_stack(known)
     return known
 
 
@@ -43,14 +50,14 @@ def test_a_clone_inside_a_clone_does_not_find_the_outer_stack(clone):
     inner = clone / "include" / "inner"
     (inner / ".git").mkdir(parents=True)
 
-    assert stack.find(clone / "include", NOTHING_SET) is not None
-    assert stack.find(inner, NOTHING_SET) is None
+    assert stack.find_stack(clone / "include", NOTHING_SET) is not None
+    assert stack.find_stack(inner, NOTHING_SET) is None
 
 
 def test_what_is_written_is_read_again(clone):
     known = written(clone / ".lockstep")
 
-    assert stack.find(clone / "include" / "deep", NOTHING_SET) == known
+    assert stack.find_stack(clone / "include" / "deep", NOTHING_SET) == known
 
 
 def test_only_its_owner_reads_the_state_file(clone):
@@ -70,7 +77,7 @@ def test_a_broken_state_file_is_as_good_as_none(clone, text):
     written(clone / ".lockstep")
     (clone / ".lockstep" / "stack.json").write_text(text)
 
-    assert stack.find(clone, NOTHING_SET) is None
+    assert stack.find_stack(clone, NOTHING_SET) is None
 
 
 def test_a_part_lives_only_as_the_very_process_that_was_written_down(clone):
@@ -96,4 +103,4 @@ def test_passwords_are_drawn_once_and_kept_from_others(tmp_path):
 
 def test_missing_jars_are_refused_with_the_command_that_brings_them(tmp_path):
     with pytest.raises(Refusal, match="Next: make jars"):
-        jars.find("broker", {"LOCKSTEP_JARS": str(tmp_path)})
+        jars.find_jars("broker", {"LOCKSTEP_JARS": str(tmp_path)})

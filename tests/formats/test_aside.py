@@ -9,7 +9,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from lockstep.staging import aside
+from lockstep.engine.sinks import aside
 
 ROWS = pa.RecordBatch.from_pydict({"n": [1, 2]})
 
@@ -21,16 +21,16 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_what_is_put_can_be_taken_once():
-    name = aside.put([ROWS])
+    name = aside.spill([ROWS])
 
-    assert aside.taken(name) == [ROWS]
+    assert aside.take_spilled(name) == [ROWS]
     with pytest.raises(FileNotFoundError):
-        aside.taken(name)
+        aside.take_spilled(name)
 
 
 def test_what_a_failed_task_has_left_is_gone_after_a_day_and_nothing_else_is(folder):
-    old, young = aside.put([ROWS]), aside.put([ROWS])
-    aside.keep("7", ROWS, [])
+    old, young = aside.spill([ROWS]), aside.spill([ROWS])
+    aside.keep_intake("7", ROWS, [])
     (folder / "lockstep-bench").mkdir()
     (folder / "others.arrow").touch()
     long_ago = time.time() - aside.DAY - 1

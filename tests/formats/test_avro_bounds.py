@@ -8,15 +8,16 @@ import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lockstep.core.definition import Append, Avro, Pipeline, RecordLimits
 from lockstep.core.errors import BadDefinition
+from lockstep.core.pipeline.definition import Append, Avro, Pipeline, RecordLimits
 from lockstep.core.registry import registry as registry_of
-from lockstep.formats.avro_decoder import Decoder
-from lockstep.formats.schemas import Schemas
-from registry import a_record, a_registry
+from lockstep.formats.avro.decoder import Decoder
+from lockstep.formats.avro.schemas import Schemas
+from support.fakes.registry import a_record, a_registry
 
 NEST = {"type": "record", "name": "n", "fields": [{"name": "next", "type": ["null", "n"]}]}
 LIST = {"type": "record", "name": "l", "fields": [{"name": "next", "type": {"type": "array", "items": "l"}}]}
@@ -48,10 +49,10 @@ CHAIN = a_record(
 CHILD = """
 import json, sys, time
 from pathlib import Path
-from lockstep.core.definition import Append, Avro, Pipeline
+from lockstep.core.pipeline.definition import Append, Avro, Pipeline
 from lockstep.core.registry import registry
-from lockstep.formats.avro_decoder import Decoder
-from lockstep.formats.schemas import Schemas
+from lockstep.formats.avro.decoder import Decoder
+from lockstep.formats.avro.schemas import Schemas
 format_ = Avro("id string", rest="extra")
 schemas = Schemas(registry(sys.argv[1], {"max.retries": 0}, str))
 decode = Decoder(Pipeline("p", "t", format_, Append("public.p")), format_, schemas)
@@ -81,7 +82,7 @@ def registry():
         yield made
 
 
-def decoder(registry, columns="id string", limits=None, **more: object):
+def decoder(registry, columns="id string", limits=None, **more: Any):
     format_ = Avro(columns, **more)
     pipeline = Pipeline("p", "t", format_, Append("public.p"), record_limits=limits or RecordLimits())
     return Decoder(pipeline, format_, Schemas(registry_of(registry.url, {"max.retries": 0, "timeout": 5}, str)))
@@ -141,7 +142,7 @@ def test_values_that_take_no_bytes_are_counted_before_they_are_made(registry):
 
 
 def test_a_schema_nested_too_deep_is_a_reject(registry):
-    deep: object = "string"
+    deep: Any = "string"
     for _ in range(480):
         deep = {"type": "array", "items": deep}
     arrays = registry.register("t-value", a_record(("next", deep)))
@@ -169,8 +170,8 @@ def test_the_length_of_a_decimal_is_looked_at_before_its_digits_are_made(registr
     for filler, body, value in ((b"\x00", b"\x01", "0.01"), (b"\xff", b"\xfe", "-0.02"), (b"", b"\xff", "-0.01")):
         record = head + number(1000 * len(filler) + 1) + filler * 1000 + body
         assert decode(None, record, None).values == {"next": Decimal(value)}
-    for value in (10**9 - 1, 1 - 10**9):
-        raw = value.to_bytes(5, "big", signed=True)
+    for value in (10**9 - 1, 1 - 10**9):  # type: ignore[assignment]
+        raw = value.to_bytes(5, "big", signed=True)  # type: ignore[attr-defined]
         assert decode(None, head + number(5) + raw, None).values == {"next": Decimal(value).scaleb(-2)}
     assert "10 digits in a decimal of 9" in decode(None, head + number(5) + (10**9).to_bytes(5, "big"), None).reason
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
-from lockstep.core.definition import Append, Avro, Pipeline, Upsert
 from lockstep.core.errors import Unreachable
+from lockstep.core.pipeline.definition import Append, Avro, Pipeline, Upsert
 from lockstep.core.registry import registry as registry_of
-from lockstep.formats.avro_decoder import Decoder
-from lockstep.formats.schemas import Schemas
-from registry import a_record, a_registry
+from lockstep.formats.avro.decoder import Decoder
+from lockstep.formats.avro.schemas import Schemas
+from support.fakes.registry import a_record, a_registry
 
-QUICK = {"max.retries": 0, "timeout": 5}
+QUICK: dict[str, Any] = {"max.retries": 0, "timeout": 5}
 OLD = a_record(("id", "string"), ("amount", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}))
 NEW = a_record(*((f["name"], f["type"]) for f in OLD["fields"]), ("note", ["null", "string"]), ("n", "int"))
 
@@ -25,9 +26,7 @@ def registry():
         yield made
 
 
-def decoder(
-    registry, columns="id string, amount decimal(12,2), note string", options=None, target=None, **more: object
-):
+def decoder(registry, columns="id string, amount decimal(12,2), note string", options=None, target=None, **more: Any):
     format_ = Avro(columns, **more)
     pipeline = Pipeline("p", "t", format_, target or Append("public.p"))
     return Decoder(pipeline, format_, Schemas(registry_of(registry.url, options or QUICK, str)))
@@ -126,8 +125,11 @@ def test_a_tombstones_key_is_plain_text_or_avro(registry):
 )
 def test_a_registry_that_gives_no_answer_is_away_and_rejects_nothing(registry, trouble):
     registry.trouble = trouble
-    with pytest.raises(Unreachable, match=r"schema registry http://127.0.0.1:\d+ does not answer for schema id 1"):
+    with pytest.raises(
+        Unreachable, match=r"schema registry http://127.0.0.1:\d+ does not answer for schema id 1"
+    ) as away:
         decoder(registry)(None, b"\x00\x00\x00\x00\x01", None)
+    assert away.value.next_command == "look at LOCKSTEP_REGISTRY and LOCKSTEP_REGISTRY_CONFIG"
 
 
 def test_a_registry_that_is_not_there_is_away(registry):

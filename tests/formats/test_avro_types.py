@@ -8,17 +8,18 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from fastavro import parse_schema
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockstep.core.columns import Column
-from lockstep.core.definition import Append, Avro, Pipeline
 from lockstep.core.errors import BadData
-from lockstep.formats.avro_decoder import Decoder
-from registry import a_record, wire
+from lockstep.core.pipeline.columns import Column
+from lockstep.core.pipeline.definition import Append, Avro, Pipeline
+from lockstep.formats.avro.decoder import Decoder
+from support.fakes.registry import a_record, wire
 
 STRING, INT, LONG = "string", "int", "long"
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
@@ -35,7 +36,7 @@ def dec(precision: int, scale: int) -> dict:
 class Known:
     """Schemas that are known without a registry."""
 
-    def __init__(self, *schemas: object) -> None:
+    def __init__(self, *schemas: Any) -> None:
         self.schemas = schemas
 
     def writer(self, schema_id: int) -> tuple[str, dict[str, str]]:
@@ -45,7 +46,7 @@ class Known:
 def decode(writers, column_type: str, value):
     schema = a_record(("c", writers))
     format_ = Avro(f"c {column_type}")
-    decoder = Decoder(Pipeline("p", "t", format_, Append("public.p")), format_, Known(schema))
+    decoder = Decoder(Pipeline("p", "t", format_, Append("public.p")), format_, Known(schema))  # type: ignore[arg-type]
     return decoder(None, wire(1, parse_schema(schema), {"c": value}), None)
 
 
@@ -131,7 +132,7 @@ def test_a_type_that_keeps_every_value_is_taken(writers, column, given_, value):
 def test_a_type_that_would_lose_or_bend_a_value_stops_the_batch_naming_both(writers, column):
     schema = a_record(("c", writers))
     format_ = Avro(f"c {column}")
-    decoder = Decoder(Pipeline("p", "t", format_, Append("public.p")), format_, Known(schema))
+    decoder = Decoder(Pipeline("p", "t", format_, Append("public.p")), format_, Known(schema))  # type: ignore[arg-type]
     with pytest.raises(BadData, match=r"column c is .*schema id 1 writes ") as caught:
         decoder(None, b"\x00\x00\x00\x00\x01\x00", None)
     assert f"column c is {column}, " in str(caught.value)

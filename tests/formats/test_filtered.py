@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from lockstep.staging.writer import Writer
+from lockstep.engine.sinks.writer import Writer
 
 NOBODY = "postgresql://nobody@127.0.0.1:1/none"
 

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-import hostile
 from lockstep.core.errors import BadDefinition
 from lockstep.core.kafka_options import kafka_options
+from support.inputs import hostile
 
 TESTS = Path(__file__).parents[1]
 CHILD = """
 import json, sys, time
-import hostile
-from lockstep.core.record_limits import RecordLimits
-from lockstep.formats.avro_decoder import parsed
-from lockstep.formats.schemas import UnknownSchema
+from support.inputs import hostile
+from lockstep.core.pipeline.limits import RecordLimits
+from lockstep.formats.avro.writers import parsed
+from lockstep.formats.avro.schemas import UnknownSchema
 for text in hostile.schemas():
     begun, said = time.process_time(), []
     try:

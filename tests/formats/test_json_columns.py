@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from lockstep.core.definition import Append, Avro, Envelope, Json, Pipeline, Upsert
-from lockstep.formats import json_columns
-from lockstep.formats.json_columns import AT_ONCE, FEW, SEARCHES, columnar
+from lockstep.core.pipeline.definition import Append, Avro, Envelope, Json, Pipeline, Upsert
+from lockstep.core.records import FILE_COLUMN
+from lockstep.engine.short_way import ShortWay, join_decoded
+from lockstep.formats.json import columns as json_columns
+from lockstep.formats.json.columns import FEW_RECORDS, RECORDS_PER_PARSE, SEARCHES, columnar
 from lockstep.formats.values import arrow_type
-from lockstep.staging.short_way import FILE, ShortWay, joined
 
 FORMAT = Json("id string, n int, amount decimal(12,2), at timestamp")
 PIPELINE = Pipeline("p", "t", FORMAT, Append("public.p"))
@@ -49,19 +50,22 @@ def test_what_arrow_cannot_give_exactly_has_no_short_way(format_, more):
 
 
 def test_all_of_many_good_records_are_taken_in_their_order():
-    records = [record(n) for n in range(2 * AT_ONCE + 7)]
+    records = [record(n) for n in range(2 * RECORDS_PER_PARSE + 7)]
     assert taken(records) == list(range(len(records)))
 
 
-@pytest.mark.parametrize("bad", [b'{"n":"x"}', b'{"n":1}{"n":2}', b'{"n":1', b'{"at":"2026-02-30T12:00:00Z"}'])
+NESTED = b'{"id":{"of":[1,2]}}'  # good, and only Spark keeps its text
+
+
+@pytest.mark.parametrize("bad", [b'{"n":"x"}', b'{"n":1}{"n":2}', b'{"n":1', b'{"at":"2026-02-30T12:00:00Z"}', NESTED])
 def test_a_bad_record_costs_no_more_than_a_few_neighbours_the_short_way(bad):
-    records = [record(n) for n in range(AT_ONCE)]
+    records = [record(n) for n in range(RECORDS_PER_PARSE)]
     records[777] = bad
 
-    left = set(range(AT_ONCE)) - set(taken(records))
+    left = set(range(RECORDS_PER_PARSE)) - set(taken(records))
 
     assert 777 in left
-    assert len(left) <= FEW
+    assert len(left) <= FEW_RECORDS
 
 
 @pytest.mark.parametrize(
@@ -75,7 +79,7 @@ def test_a_batch_of_nothing_but_bad_records_is_soon_given_up(monkeypatch):
     parses = []
     monkeypatch.setattr(json_columns.json, "read_json", lambda *_: parses.append(1) or pa.table({"n": []}))
 
-    assert taken([b'{"n":"x"}'] * AT_ONCE) == []
+    assert taken([b'{"n":"x"}'] * RECORDS_PER_PARSE) == []
     assert len(parses) <= SEARCHES
 
 
@@ -120,11 +124,13 @@ def test_both_ways_meet_again_stream_by_stream_and_leave_no_file(tmp_path, monke
     way = ShortWay(lambda _: batches, ((),), TAKE, keeps_bytes)
     left = pa.Table.from_batches(list(way.left([pa.RecordBatch.from_pydict({"id": [0]})])))
     found = [
-        row for batch in joined([as_spark_decodes(left.combine_chunks().to_batches()[0])]) for row in batch.to_pylist()
+        row
+        for batch in join_decoded([as_spark_decodes(left.combine_chunks().to_batches()[0])])
+        for row in batch.to_pylist()
     ]
 
     assert [value for value in left.column("_value").to_pylist() if value is not None] == [b""]
-    assert left.column(FILE).drop_null().length() == 4
+    assert left.column(FILE_COLUMN).drop_null().length() == 4
     assert [(row["_stream"], row["_offset"], row["_reason"], row["n"]) for row in found] == [
         *((7, 1, "bad", None), (7, 0, None, 0), (7, 2, None, 2), (8, 3, "bad", None), (8, 4, None, 4)),
         *((9, 5, None, 5), (9, 0, None, 0)),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockstep.formats.json_rest import gatherer
+from lockstep.formats.json.rest import gatherer
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8)
 VALUES = st.recursive(

@@ -12,8 +12,8 @@ from decimal import Decimal
 
 import pytest
 
-from lockstep.core.definition import Custom
 from lockstep.core.errors import BadDefinition
+from lockstep.core.pipeline.definition import Custom
 from lockstep.formats.own_code import function_of
 from lockstep.formats.own_decoder import OwnDecoder
 

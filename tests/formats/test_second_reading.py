@@ -6,42 +6,43 @@ import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
-from lockstep.core.definition import Append, Custom, Envelope, Json, Pipeline, Raw, Upsert
-from lockstep.core.folder import PipelineFolder
+from lockstep.core.pipeline.definition import Append, Custom, Envelope, Json, Pipeline, Raw, Upsert
+from lockstep.core.pipeline.folder import PipelineFolder
 from lockstep.formats.second_reading import (
     DELETED,
     FILTERED,
-    REJECT,
+    REJECTED,
     ROW,
     UNKNOWN,
-    Record,
+    RereadRecord,
     SecondReading,
     headers_text,
     undecodable,
 )
-from nasty_json import COLUMNS, EACH, NASTY, values
+from support.inputs.nasty_json import COLUMNS, EACH, NASTY, values
 
 SCHEMA = ", ".join(f"{name} {type_}" for name, type_ in COLUMNS.items())
 
 
-def folder(format_, target=None, decode=None, **more: object) -> PipelineFolder:
+def folder(format_, target=None, decode=None, **more: Any) -> PipelineFolder:
     pipeline = Pipeline("p", "t", format_, target or Append("public.p"), **more)
     return PipelineFolder(pipeline, Path(), None, None, None, decode)
 
 
-def record(value, offset: int = 0, key=b"k", headers=None, stamp: int = 0) -> Record:
-    return Record(3, offset, key, value, headers, stamp)
+def record(value, offset: int = 0, key=b"k", headers=None, stamp: int = 0) -> RereadRecord:
+    return RereadRecord(3, offset, key, value, headers, stamp)
 
 
-def read(of: PipelineFolder, *given: Record) -> list[dict]:
+def read(of: PipelineFolder, *given: RereadRecord) -> list[dict]:
     return SecondReading(of)(list(given)).to_pylist()
 
 
-def one(of: PipelineFolder, *given: object, **more: object) -> dict:
+def one(of: PipelineFolder, *given: Any, **more: Any) -> dict:
     (row,) = read(of, record(*given, **more))
     return row
 
@@ -82,9 +83,9 @@ def test_any_record_is_read_alike_or_left_open(value):
         (b'{"id": "a", "id": "b"}', UNKNOWN, ",id,n,"),
         (b'[{"id": "a"}]', UNKNOWN, ",id,n,"),
         (b"NaN", UNKNOWN, ",id,n,"),
-        (b'{"id": "a\\u0000"}', REJECT, None),
-        (b"\xff", REJECT, None),
-        (None, REJECT, None),
+        (b'{"id": "a\\u0000"}', REJECTED, None),
+        (b"\xff", REJECTED, None),
+        (None, REJECTED, None),
         (b'{"' + b"x" * 25_000 + b'": 1, "id": "a"}', ROW, None),
         (b'{"' + b"x" * 50_001 + b'": 1, "id": "a"}', UNKNOWN, ",id,n,"),
         (b'{"id": "a", "z": {"' + "\U0001f600".encode() * 25_001 + b'": 1}}', UNKNOWN, ",id,n,"),
@@ -102,8 +103,8 @@ def test_a_record_is_a_row_a_reject_or_left_open(value, became, unsure):
 def test_a_strict_schema_rejects_other_fields_and_a_rest_gathers_them():
     strict, rest = folder(Json("id string", strict=True)), folder(Json("id string", rest="others"))
     assert one(strict, b'{"id": "a"}')["_became"] == ROW
-    assert one(strict, b'{"id": "a", "n": 1}')["_became"] == REJECT
-    assert one(strict, b"{}")["_became"] == REJECT
+    assert one(strict, b'{"id": "a", "n": 1}')["_became"] == REJECTED
+    assert one(strict, b"{}")["_became"] == REJECTED
     assert one(rest, b'{"id": "a", "n": 1.50, "m": [1]}')["others"] == '{"n":1.50,"m":[1]}'
     assert one(rest, b'{"id": "a"}')["others"] is None
 
@@ -120,7 +121,7 @@ def test_the_envelopes_columns_are_those_around_the_value():
     )
     assert (row["k"], row["at"], row["p"], row["o"]) == ("key", datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC), 3, 7)
     assert json.loads(row["h"]) == [{"key": "a", "value": "\x01ä"}, {"key": "b"}]
-    assert one(folder(Json("id string"), envelope=envelope), b'{"id": "a"}', key=b"\xff")["_became"] == REJECT
+    assert one(folder(Json("id string"), envelope=envelope), b'{"id": "a"}', key=b"\xff")["_became"] == REJECTED
     assert one(folder(Json("id string"), envelope=envelope), b'{"id": "a"}', stamp=-1)["at"] is None
 
 
@@ -132,16 +133,16 @@ def test_headers_are_written_as_spark_writes_json():
 
 def test_a_record_without_what_its_target_needs_is_a_reject():
     keyed = folder(Json("id string, n int"), Upsert("public.p", ("id",)))
-    assert one(keyed, b'{"n": 1}')["_became"] == REJECT
-    assert one(keyed, b'{"id": null, "n": 1, "m": "\xff"}')["_became"] == REJECT
+    assert one(keyed, b'{"n": 1}')["_became"] == REJECTED
+    assert one(keyed, b'{"id": null, "n": 1, "m": "\xff"}')["_became"] == REJECTED
 
 
 @pytest.mark.parametrize(
     ("type_", "key", "became"),
     [
         ("string", b"a", DELETED),
-        ("string", b"\xff", REJECT),
-        ("string", None, REJECT),
+        ("string", b"\xff", REJECTED),
+        ("string", None, REJECTED),
         ("int", b"-12", DELETED),
         ("int", b" 12", UNKNOWN),
         ("int", b"99999999999", UNKNOWN),
@@ -161,8 +162,8 @@ def test_raw_bytes_and_a_decoder_of_ones_own_are_read_again():
     row = one(custom, b"5", headers=[("a", b"\x00")])
     assert (row["_became"], row["n"], row["h"]) == (ROW, Decimal("5.0"), b"\x00")
     assert one(custom, b"", headers=[])["_became"] == FILTERED
-    assert one(custom, b"x")["_became"] == REJECT
-    assert one(custom, b"no number")["_became"] == REJECT
+    assert one(custom, b"x")["_became"] == REJECTED
+    assert one(custom, b"no number")["_became"] == REJECTED
     assert one(custom, b"5")["_became"] == UNKNOWN
 
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from here import Here
-from verified import Verified
+from support.oracles.verified import Verified
+from support.scenes.here import Here
 
 
 @pytest.fixture
@@ -17,7 +19,7 @@ def here(drill):
 def elsewhere(here, topic):
     """Returns `elsewhere(**settings)`, which lets the drill read another, empty topic of one partition."""
 
-    def point(name: str | None = None, **settings: object) -> Here:
+    def point(name: str | None = None, **settings: Any) -> Here:
         name = name or topic(partitions=1, **settings)
         here.rewrite(here.drill.topic, name)
         here.drill.topic = name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.core.offsets import Bounds
 
 RECORDS = [("k", b"{}")] * 3

@@ -6,17 +6,19 @@ Waiting records are counted from its positions, and its pace is its batches'.
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka_facts import SurveyedBroker
-from lockstep.core.findings import Check
-from lockstep.core.machine_findings import MachineFacts
-from lockstep.steps.doctor import Places, doctor
+from lockstep.adapters.kafka.facts import SurveyedBroker
+from lockstep.core.health.findings import Check
+from lockstep.core.health.machine_findings import MachineFacts
+from lockstep.steps.inspect.doctor import Places, doctor
 
 MACHINE = MachineFacts({}, None, (), cores=2, spark_memory=2**30, memory=2**34)
 
@@ -33,7 +35,7 @@ def look(here):
     return findings
 
 
-def set_topic(here, **settings: object) -> None:
+def set_topic(here, **settings: Any) -> None:
     entries = [
         ConfigEntry(name.replace("_", "."), str(value), incremental_operation=AlterConfigOpType.SET)
         for name, value in settings.items()
@@ -100,3 +102,21 @@ def test_records_behind_an_open_transaction_do_not_wait_for_retention(here, look
     assert found.subject == f"{here.drill.topic}-0"
     assert found.found.startswith("4 offsets from ")
     assert {Check.TRANSACTION, Check.HEADROOM}.isdisjoint(look())
+
+
+def test_full_batches_that_end_early_are_told_the_limits_that_suit_them(here, look):
+    here.rewrite("limits=Limits(records=200)", 'schedule="*/5 * * * *", limits=Limits(records=20)')
+    for _ in range(4):
+        here.run()
+    assert Check.LIMITS not in look(), "four batches are not enough"
+    here.run()
+
+    found = look()[Check.LIMITS]
+
+    assert found.found.startswith("20 offsets, as many as a batch may have, take ")
+    suits = re.fullmatch(r"limits=Limits\(records=([\d_]+), seconds=150\),  # [12] tasks?", found.remedy)
+    assert suits, found.remedy
+    here.rewrite("limits=Limits(records=20)", found.remedy.partition(",  #")[0])
+    while here.run().went_on:
+        pass
+    assert Check.LIMITS not in look(), "batches that small tell nothing of the new limit"

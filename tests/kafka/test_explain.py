@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from lockstep.core.bounds import parse_bound
-from lockstep.steps.explain import Within, explain
-from odd_logs import COMPACTED, compact, delete_records, offsets_in, records
+from lockstep.core.planning.bounds import parse_bound
+from lockstep.steps.proof.explain import Within, explain
+from support.scenes.odd_logs import COMPACTED, compact, delete_records, offsets_in, records
 
 if TYPE_CHECKING:
-    from here import Here
+    from support.scenes.here import Here
 
 
 def told(here: Here, begin: str | None = None, end: str | None = None, partition: int | None = None):
-    within = Within(begin and parse_bound(begin, "--from"), end and parse_bound(end, "--until"), partition)
+    within = Within(begin and parse_bound(begin, "--from"), end and parse_bound(end, "--until"), partition)  # type: ignore[arg-type]
     document = explain(here.at.conn, here.at.broker, here.folder.pipeline, within, datetime.now(UTC))
     return [(g["from_offset"], g["until_offset"], g["kind"], g["count"]) for g in document["gaps"]], document
 

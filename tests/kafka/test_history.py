@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -11,64 +11,16 @@ from confluent_kafka.admin import AdminClient
 from psycopg2 import errors
 
 from lockstep.adapters.postgres import PLANNER, transaction
-from lockstep.core.decisions import Caller, TaskRun
 from lockstep.core.errors import BadData, Refusal
-from lockstep.core.history import Asking, HistoryRun, asking
-from lockstep.core.person import Person
-from lockstep.ledger import history as ledger
-from lockstep.steps import decisions, history
-from lockstep.steps.work import rehearse, work
+from lockstep.core.planning.decisions import Caller, Start
+from lockstep.ledger.changes import history as ledger
+from lockstep.steps.changes import decisions
+from lockstep.steps.requests import history
+from lockstep.steps.requests.plan_request import plan_request
+from support.scenes.history_run import Run
 
 SEGMENTS = """select partition, lower(offsets), upper(offsets), batch_id
               from lockstep.coverage join lockstep.stream using (stream_id) order by 1, 2"""
-
-
-class Run:
-    """One run of the drill's history, as its tasks do it."""
-
-    def __init__(self, here, name: str = "manual__1", clear_number: int = 0, **form: object) -> None:
-        self.here = here
-        self.run = HistoryRun(name, "manual", clear_number, None, form)
-
-    @property
-    def asked(self) -> Asking:
-        return asking(self.run)
-
-    @property
-    def key(self) -> str:
-        return self.run.key
-
-    def person(self, who: str = "ada") -> Person:
-        return Person(f"{who}@drill_history", "a test", self.key)
-
-    def ask(self):
-        here = self.here
-        return history.open_requests(here.at, here.folder, self.asked, self.person(), datetime.now(UTC))
-
-    def _half(self, what, try_number: int = 1):
-        here = self.here
-        task_run = TaskRun("drill_history", self.run.run_id, "ti", try_number)
-        caller = Caller(task_run.owner, task_run=task_run, in_one_process=True)
-        return what(here.at, here.engine, here.folder, self.key, caller, lambda _: None)
-
-    def work(self):
-        return self._half(work)
-
-    def rehearse(self):
-        return self._half(rehearse)
-
-    def approve(self, who: str = "bob"):
-        history.approve(
-            self.here.at.conn, self.here.folder, history.Approval(self.asked.action, "alice", None), self.person(who)
-        )
-        return history.open_approved(self.here.at, self.here.folder, self.person())
-
-    def decide(self):
-        here = self.here
-        return history.decide(here.at, here.folder.pipeline, self.asked, self.person(), datetime.now(UTC))
-
-    def shown(self):
-        return history.called(self.here.at.conn, "drill", self.person(), preview=True)
 
 
 def rows(here):
@@ -100,6 +52,21 @@ def test_a_run_that_is_tried_again_goes_on_with_its_request_and_a_cleared_one_as
     assert read.drill.violations() == []
 
 
+def test_what_a_replay_does_beyond_what_was_asked_for_is_known_by_partition(read):
+    def wider(**form: Any) -> list[tuple[int, int, int]]:
+        run = Run(read, f"manual__{form}", action="replay", preview=True, **form)
+        run.ask()
+        found = history.widened_stretches(read.at.conn, run.asked, run.shown())
+        return [(each.offsets.topic_partition.partition, each.offsets.span, each.asked) for each in found]
+
+    whole = dict(read.drill.ask("select partition, position from lockstep.stream"))
+
+    assert wider(from_offsets=["0:5"], until_offsets=["0:9"]) == [(0, whole[0], 4)]
+    assert wider(from_offsets=["0:5", "1:0"]) == [(0, whole[0], whole[0] - 5)]
+    assert wider(partition=1) == []
+    assert wider(from_time="2020-01-01") == [], "the time is resolved, and nothing lies before it"
+
+
 def test_two_runs_that_ask_for_the_very_same_share_one_request(read):
     (one,) = Run(read, "one", action="replay", partition=0).ask()
     (two,) = Run(read, "two", action="replay", partition=0).ask()
@@ -115,6 +82,31 @@ def test_a_fill_of_what_is_covered_asks_for_nothing(read):
     assert run.ask() == []
     assert run.work().state == "done"
     assert read.drill.ask("select count(*) from lockstep.request") == [(0,)]
+
+
+def test_a_fill_of_what_is_covered_asks_for_nothing_while_others_work_on_it_or_ahead_of_it(read, produce):
+    replay = read.ask("replay", "0:0", "0:1")
+    plan_request(read.at.conn, read.at.broker, read.folder, replay.request_id, Caller("somebody"))
+    produce(read.drill.topic, [("k", '{"id": "late", "n": 1}')] * 5, partition=1)
+    assert isinstance(read.plan(), Start)
+    claims = read.drill.ask("select lane, count(*) from lockstep.claim join lockstep.batch using (batch_id) group by 1")
+    assert {lane for lane, _ in claims} == {"live", "replay"}
+
+    assert Run(read, "backfill__1", action="fill").ask() == []
+    assert Run(read, "backfill__2", action="fill", until_offsets=["0:9"]).ask() == []
+
+    assert read.drill.ask("select lane from lockstep.request") == [("replay",)]
+
+
+def test_a_fill_of_what_another_fill_is_reading_asks_for_it(here):
+    here.plan()
+    here.skip()
+    fill = here.ask("fill")
+    plan_request(here.at.conn, here.at.broker, here.folder, fill.request_id, Caller("somebody"))
+    (asked,) = Run(here, "backfill__1", action="fill", partition=0).ask()
+    assert asked.request_id != fill.request_id
+    (window,) = asked.windows
+    assert window.offsets.topic_partition.partition == 0
 
 
 def test_the_attempt_names_the_run_and_holds_its_batch_no_longer_than_its_process_lives(read):
@@ -135,8 +127,11 @@ def test_what_was_rehearsed_is_kept_and_what_was_approved_is_done_with_who_appro
     assert run.rehearse().state == "done"
     assert run.rehearse().state == "done", "a later try finds it"
     (shown,) = run.shown()
-    assert shown.difference["changed"] > 0
-    assert shown.difference["samples"][0]["after"]["n"] == 2 * shown.difference["samples"][0]["before"]["n"]
+    assert shown.rehearsal.difference["changed"] > 0
+    assert (
+        shown.rehearsal.difference["samples"][0]["after"]["n"]
+        == 2 * shown.rehearsal.difference["samples"][0]["before"]["n"]
+    )
     assert rows(read) == before
     assert run.work().state == "done", "nothing is asked for before it is approved"
     assert rows(read) == before
@@ -146,7 +141,10 @@ def test_what_was_rehearsed_is_kept_and_what_was_approved_is_done_with_who_appro
     assert (asked.windows, asked.request_id != preview.request_id) == (preview.windows, True)
     assert run.work().state == "done"
 
-    assert sum(old[1] != new[1] for old, new in zip(before, rows(read), strict=True)) == shown.difference["changed"]
+    assert (
+        sum(old[1] != new[1] for old, new in zip(before, rows(read), strict=True))
+        == shown.rehearsal.difference["changed"]
+    )
     ((who, detail),) = read.drill.ask("select who, detail from lockstep.decision where kind = 'approve'")
     assert who == "bob@drill_history"
     both = {"asker": "alice", "approver": None}
@@ -163,7 +161,7 @@ def test_a_rehearsal_whose_process_died_is_done_again_over_the_same_offsets(read
     assert run.rehearse().state == "done"
     (shown,) = run.shown()
     assert shown.request_id != first.request_id
-    assert (shown.windows, shown.difference["unchanged"] > 0) == (first.windows, True)
+    assert (shown.windows, shown.rehearsal.difference["unchanged"] > 0) == (first.windows, True)
 
 
 def test_what_has_changed_since_it_was_shown_is_not_taken_for_approved(read):
@@ -194,7 +192,7 @@ def test_a_paused_pipeline_is_neither_rehearsed_nor_done_and_says_who_paused_it(
     assert (run.work().state, run.work().reason) == ("waits", "paused by eve@drill_history: a test")
     with pytest.raises(Refusal, match=r"paused by eve.*unpause drill"):
         shown.rehearse()
-    assert shown.shown()[0].difference is None
+    assert shown.shown()[0].rehearsal is None
 
 
 def test_a_skip_is_done_once_for_a_run_however_often_its_task_is_tried(here, produce):
@@ -214,7 +212,7 @@ def test_a_loss_is_shown_with_position_and_log_start_and_accepted_once(here):
     for future in admin.delete_records([TopicPartition(here.drill.topic, 0, 4)]).values():
         future.result(20)
     form = {"action": "accept-loss", "reason": "r", "from_offsets": ["0:0"], "until_offsets": ["0:4"]}
-    run = Run(here, approval=True, **form)
+    run = Run(here, approval=True, **form)  # type: ignore[arg-type]
 
     (row,) = history.given_up_offsets(here.at, here.folder.pipeline, run.asked)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
-from dated import on_a_new_topic, send
 from lockstep.adapters.postgres import OWNER, READER, transaction
-from lockstep.core.hours import HOUR
-from lockstep.ledger import hours as kept
-from lockstep.steps.hours import keep_hours
-from odd_logs import stable_end, until
+from lockstep.core.planning.hours import HOUR, Complete
+from lockstep.ledger.views import hours as kept
+from lockstep.steps.batch.hours import judge_hours, keep_hours, told_from
+from support.fakes.dated import on_a_new_topic, send
+from support.scenes.odd_logs import stable_end, until
 
 NOW = datetime.now(UTC)
 TEN = NOW.replace(minute=0, second=0, microsecond=0) - 10 * HOUR  # ten o'clock, for readers of the test
@@ -115,3 +117,47 @@ def test_a_record_from_the_future_takes_no_hour_its_records(clock):
     clock.drain()
     _, (_, second) = hours(clock, at(2.2))
     assert (parts(first), parts(second)) == ([(0, 0, 3)], [(0, 3, 5)])
+
+
+def judged(here, since: datetime, now: datetime):
+    return judge_hours(here.at.conn, here.at.broker, here.folder.pipeline, since, now)
+
+
+def test_hours_before_the_first_plan_are_judged_and_not_recorded(clock):
+    send(clock, 0, [at(-2.9), at(-2.1), at(-1.5), at(0.1)])
+    send(clock, 1, [at(-0.5)])
+    clock.drain()
+    assert told_from(clock.at.conn, clock.folder.pipeline, at(1.5)) == at(0)
+    assert hours(clock, at(1.5))[0].hours == (at(1),)
+
+    found = judged(clock, at(-3.5), at(1.5))
+
+    assert [(hour.until, isinstance(hour, Complete)) for hour in found] == [(at(n), True) for n in (-2, -1, 0)]
+    assert [[(p.from_offset, p.until_offset) for p in hour.offsets] for hour in found] == [
+        [(0, 2), (0, 0)],
+        [(2, 3), (0, 0)],
+        [(3, 3), (0, 1)],
+    ]
+    assert [hour.batches for hour in found] == [(1,), (1,), (1,)]
+    _, listed = hours(clock, at(1.5))
+    assert [hour["until"] for hour in listed] == [at(1)], "what is told to others begins where it did"
+    assert judged(clock, at(0), at(1.5)) == []
+
+
+def test_an_older_hour_waits_for_what_was_skipped_and_is_unknown_where_its_records_may_be_deleted(clock):
+    send(clock, 0, [at(-2.5), at(-1.9), at(-0.5), at(0.1)])
+    clock.skip("0:2")
+    clock.drain()
+
+    skipped, again, third = judged(clock, at(-3), at(1.5))
+
+    assert skipped.reason == f"{clock.drill.topic}-0 [0, 1) was skipped"
+    assert skipped.next_command == "lockstep fill drill --from 0:0 --until 0:1"
+    assert again.reason == f"{clock.drill.topic}-0 [1, 2) was skipped"
+    assert isinstance(third, Complete)
+
+    admin = AdminClient({"bootstrap.servers": clock.drill.kafka})
+    for future in admin.delete_records([TopicPartition(clock.drill.topic, 0, 1)]).values():
+        future.result(20)
+    deleted, *_ = judged(clock, at(-4), at(1.5))
+    assert deleted.reason == f"{clock.drill.topic}-0: the log now starts at 1: records of it may be deleted"

@@ -9,10 +9,10 @@ import json
 
 import pytest
 
-from checker import check
-from contents import as_it_is
 from lockstep.adapters.postgres import connect
 from lockstep.ledger.migrate import migrate_target
+from support.oracles.checker import check
+from support.oracles.contents import as_it_is
 
 KEYED = """
 create table if not exists public.drill (id text primary key, n int, _stream int4 not null, _offset int8 not null,

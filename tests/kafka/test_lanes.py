@@ -11,19 +11,19 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from psycopg2 import errors
 
-from here import ME
 from lockstep.adapters.postgres import PLANNER, transaction
-from lockstep.core.decisions import Blocked, Busy, Caller, Idle, Start
 from lockstep.core.errors import Refusal
-from lockstep.ledger import requests as ledger
-from lockstep.steps import decisions
-from lockstep.steps.commit import commit
-from lockstep.steps.plan_request import plan_request
-from lockstep.steps.reap import reap
-from lockstep.steps.requests import is_complete
-from lockstep.steps.stage import stage
-from lockstep.steps.validate import validate
-from lockstep.steps.verify import verify
+from lockstep.core.planning.decisions import Blocked, Busy, Caller, Idle, Start
+from lockstep.ledger.changes import requests as ledger
+from lockstep.steps.batch.commit import commit
+from lockstep.steps.batch.stage import stage
+from lockstep.steps.batch.validate import validate
+from lockstep.steps.changes import decisions
+from lockstep.steps.proof.verify import verify
+from lockstep.steps.requests.plan_request import plan_request
+from lockstep.steps.requests.requests import is_complete
+from lockstep.steps.upkeep.reap import reap
+from support.scenes.here import ME
 
 COVERAGE = """select partition, lower(offsets), upper(offsets), kind, batch_id
               from lockstep.coverage join lockstep.stream using (stream_id) order by 1, 2"""
@@ -399,7 +399,7 @@ def test_three_times_given_up_waits_for_a_person(several):
     for _ in range(3):
         planned = plan_request(several.at.conn, several.at.broker, several.folder, asked.request_id, Caller("me"))
         with transaction(several.at.conn, PLANNER) as cur:
-            from lockstep.steps.plan_request import give_up  # noqa: PLC0415
+            from lockstep.steps.requests.plan_request import give_up  # noqa: PLC0415
 
             give_up(cur, planned.batch_id, "the moon was wrong")
     blocked = plan_request(several.at.conn, several.at.broker, several.folder, asked.request_id, Caller("me")).decision

@@ -7,11 +7,14 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from lockstep.adapters import kafka, kafka_ranges, kafka_reading
+from lockstep.adapters.kafka import client as kafka
+from lockstep.adapters.kafka import reading as kafka_reading
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.core.errors import Unreachable
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
-from odd_logs import marked, stable_end
+from lockstep.engine import kafka_ranges
+from support.scenes.odd_logs import marked, stable_end
 
 ABORTED = 20_000
 LAST = 2 + ABORTED + 1  # behind the first record, the aborted ones, and the marker of each
@@ -48,7 +51,7 @@ def task(kafka: str, topic: str, until: int) -> list[int]:
 
 
 def verifier(address: str, topic: str, until: int) -> list[int]:
-    broker = kafka.Broker(address)
+    broker = Broker(address)
     broker._options |= SLOW  # noqa: SLF001 - a slow link
     return [message.offset() for message in broker.records(topic, 0, 0, until)]
 
@@ -63,9 +66,9 @@ def told(read, address: str, topic: str, until: int) -> list[int] | str:
 
 @pytest.fixture
 def slow(monkeypatch):
-    monkeypatch.setattr(kafka_ranges, "PATIENCE", PATIENCE)
-    monkeypatch.setattr(kafka, "SECONDS", PATIENCE)
-    monkeypatch.setattr(kafka_ranges, "TUNING", kafka_ranges.TUNING | SLOW)
+    monkeypatch.setattr(kafka_ranges, "FETCH_PATIENCE", PATIENCE)
+    monkeypatch.setattr(kafka, "ANSWER_SECONDS", PATIENCE)
+    monkeypatch.setattr(kafka_ranges, "FETCH_TUNING", kafka_ranges.FETCH_TUNING | SLOW)
     monkeypatch.setattr(kafka_reading, "INTERVAL_MS", 100)
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.core.errors import Unreachable
 
 

@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lockstep.adapters.folders import load
-from lockstep.core.decisions import Blocked, Done, Idle, Resume, Start
+from lockstep.core.changes.person import Person
 from lockstep.core.errors import Refusal
-from lockstep.core.person import Person
-from lockstep.steps.decisions import pause, unpause
-from lockstep.steps.retire import retire
-from lockstep.steps.verify import verify
-from odd_logs import recreate
+from lockstep.core.planning.decisions import Blocked, Done, Idle, Resume, Start
+from lockstep.steps.changes.decisions import pause, unpause
+from lockstep.steps.changes.retire import retire
+from lockstep.steps.proof.verify import verify
+from support.scenes.odd_logs import recreate
 
 ME = Person("me", "a test")
 

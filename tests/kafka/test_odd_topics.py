@@ -9,17 +9,17 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Where
 
-from checker import check
-from here import ME
-from lockstep.core.decisions import Blocked, Caller, Resume, Start
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, TopicPartition
-from lockstep.steps.decisions import accept_loss
-from lockstep.steps.retire import retire
-from lockstep.steps.run import run
-from odd_logs import delete_records, offsets_in, records, recreate
-from plain_engine import PlainEngine
-from servers import make_topic
+from lockstep.core.planning.decisions import Blocked, Caller, Resume, Start
+from lockstep.steps.batch.run import run
+from lockstep.steps.changes.decisions import accept_loss
+from lockstep.steps.changes.retire import retire
+from support.fakes.plain_engine import PlainEngine
+from support.oracles.checker import check
+from support.scenes.here import ME
+from support.scenes.odd_logs import delete_records, offsets_in, records, recreate
+from support.servers.servers import make_topic
 
 NO_END = 2**63 - 1
 
@@ -29,9 +29,9 @@ class Meanwhile(PlainEngine):
 
     happens = staticmethod(lambda: None)
 
-    def read(self, work):
+    def read(self, work, sink):
         self.happens()
-        return super().read(work)
+        return super().read(work, sink)
 
 
 def test_records_deleted_inside_a_planned_range_stop_it_until_the_loss_is_accepted(elsewhere, produce):

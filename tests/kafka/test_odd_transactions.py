@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lockstep.core.decisions import Idle, Start
-from odd_logs import high_end, marked, offsets_in, records, stable_end
+from lockstep.core.planning.decisions import Idle, Start
+from support.scenes.odd_logs import high_end, marked, offsets_in, records, stable_end
 
 
 def positions(here) -> list[int]:

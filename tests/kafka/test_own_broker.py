@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from here import ME
-from lockstep.adapters.kafka import Broker
-from lockstep.core.decisions import Blocked, Idle, Start
-from lockstep.steps.retire import retire
-from odd_logs import high_end, log_start, records, until
-from own_broker import OwnBroker
+from lockstep.adapters.kafka.broker import Broker
+from lockstep.core.planning.decisions import Blocked, Idle, Start
+from lockstep.steps.changes.retire import retire
+from support.scenes.here import ME
+from support.scenes.odd_logs import high_end, log_start, records, until
+from support.servers.own_broker import OwnBroker
 
 FAR = 2**53 + 1  # the first whole number that a double cannot hold
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from lockstep.core.accounting import REJECTS_ALWAYS_TAKEN
 from lockstep.core.errors import BadData
-from lockstep.steps.verify import verify
+from lockstep.core.proof.accounting import REJECTS_ALWAYS_TAKEN
+from lockstep.steps.proof.verify import verify
 
 BELOW_120 = ("column_values_to_be_between", {"column": "n", "max_value": 119})
 ROWS = ("table_row_count_to_be_between", {"min_value": 1_000})
@@ -23,7 +24,7 @@ def suited(here):
     It gives the drill's pipeline a suite of one expectation.
     """
 
-    def write(kind: str, kwargs: dict, default: str = "quarantine", **more: object):
+    def write(kind: str, kwargs: dict, default: str = "quarantine", **more: Any):
         here.rewrite("limits=", f"on_violation={default!r}, limits=")
         expectation = {"type": f"expect_{kind}", "kwargs": kwargs, "severity": "critical"} | more
         suite = {"name": "drill", "expectations": [expectation]}

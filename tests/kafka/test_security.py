@@ -12,25 +12,27 @@ import secrets
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg2
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from canary import CommandLines, Environments, files_holding, tables_holding
-from certificates import Authority
-from checker import at_end, check
 from lockstep.cli.exits import Exit
-from lockstep.dev import kafka as embedded
-from lockstep.dev import ports
-from servers import make_topic
+from lockstep.dev.servers import kafka as embedded
+from lockstep.dev.servers import ports
+from support.oracles.canary import CommandLines, Environments, files_holding, tables_holding
+from support.oracles.checker import at_end, check
+from support.servers.certificates import Authority
+from support.servers.servers import make_topic
 
 PASSWORD = f"canary-{secrets.token_hex(8)}"
 PIPELINE = """
-from lockstep.core.definition import Append, Json, Limits, Pipeline
+from lockstep.core.pipeline.definition import Append, Json, Limits, Pipeline
 P = Pipeline(name="{name}", topic="{topic}", format=Json("id string, n int"), target=Append("public.{name}"))
 """
 TARGET = """
@@ -162,8 +164,12 @@ def test_who_is_not_let_in_is_told_so_in_one_line_and_soon(secured, database, pi
         "a wrong authority": (secured.scram, secured.with_password(ca=theirs.ca)),
         "a certificate of nobody's": (secured.mutual, secured.with_certificate(theirs)),
         "no protocol at all": (secured.scram, {}),
+        "a login where none is asked": (secured.plain, secured.with_password()),
+        "another program's port": (f"127.0.0.1:{urlsplit(database).port}", {}),
     }
-    for what, (address, options) in wrong.items():
+
+    def refused(what: str) -> None:
+        address, options = wrong[what]
         began = time.monotonic()
         done = lockstep(database, home, address, options, "plan", "stranger")
         assert done.returncode == Exit.AWAY, what
@@ -171,6 +177,9 @@ def test_who_is_not_let_in_is_told_so_in_one_line_and_soon(secured, database, pi
         assert len(done.stderr.strip().splitlines()) == 1, (what, done.stderr)
         assert f"Kafka at {address}" in done.stderr, (what, done.stderr)
         assert "Traceback" not in done.stdout + done.stderr
+
+    with ThreadPoolExecutor() as all_at_once:  # each waits for an answer that does not come
+        list(all_at_once.map(refused, wrong))
 
 
 def test_a_bad_option_is_refused_before_anybody_is_asked(secured, database, pipeline):
@@ -205,7 +214,7 @@ def test_no_password_shows_anywhere(secured, database, pipeline, monkeypatch):
             done = lockstep(dsn, home, secured.scram, options, *command)
             said += done.stdout + done.stderr
         broken.unlink()
-        for command in (
+        for command in (  # type: ignore[assignment]
             ("run", "discreet", "--retry", "--json"),
             ("batch", "1", "--json"),
             ("verify", "discreet", "--deep"),

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 
 from lockstep.core.errors import Refusal
-from lockstep.core.verification import NAMED
+from lockstep.core.proof.verification import MOST_NAMED_ERRORS
 from lockstep.ledger.migrate import migrate_target
-from lockstep.ledger.verify_contents import NAME as BY_DIGEST
-from lockstep.steps.verify_append import CONTENTS
+from lockstep.ledger.proof.verify_contents import CONTENTS_AS_COMMITTED as BY_DIGEST
+from lockstep.steps.proof.verify_append import ROWS_MATCH_RECORDS
 
 ONCE = "every record exactly once"
 COLUMNS, KEY = "id text, n int", "_stream, _offset, _ordinal"
@@ -105,7 +105,9 @@ def test_deep_names_a_row_that_was_changed(appended):
 
     found = appended.wrong()
     assert "are not those that it committed" in found.pop(BY_DIGEST)
-    assert found == {CONTENTS: f"{where(appended, -1)}: id is null, its record says r7, n is -1, its record says 7"}
+    assert found == {
+        ROWS_MATCH_RECORDS: f"{where(appended, -1)}: id is null, its record says r7, n is -1, its record says 7"
+    }
     assert appended.proved() == ("log", "wrong")
     assert appended.wrong(deep=False).keys() == {BY_DIGEST}
 
@@ -116,9 +118,9 @@ def test_rows_that_are_wrong_are_counted_and_the_first_are_named(appended):
 
     found = appended.wrong()
 
-    assert found[CONTENTS].startswith("50 are wrong: ")
-    assert found[CONTENTS].count("its record says") == NAMED
-    assert found[CONTENTS].endswith("; and 40 more")
+    assert found[ROWS_MATCH_RECORDS].startswith("50 are wrong: ")
+    assert found[ROWS_MATCH_RECORDS].count("its record says") == MOST_NAMED_ERRORS
+    assert found[ROWS_MATCH_RECORDS].endswith("; and 40 more")
     missing = [check for check in appended.checks() if check.name.endswith(ONCE)]
     assert (
         sum(int(check.detail.split()[0]) if "are wrong" in check.detail else 1 for check in missing if not check.ok)
@@ -133,7 +135,7 @@ def test_every_check_counts_what_is_wrong_also_without_deep(verified):
     found = verified.wrong(deep=False)
 
     assert found["every row is its batch's"].startswith("30 are wrong: ")
-    assert found["every row is its batch's"].count("names batch 99") == NAMED
+    assert found["every row is its batch's"].count("names batch 99") == MOST_NAMED_ERRORS
 
 
 def test_a_reject_whose_record_is_a_row_and_a_row_whose_record_is_none_are_named(verified, produce):
@@ -145,7 +147,7 @@ def test_a_reject_whose_record_is_a_row_and_a_row_whose_record_is_none_are_named
     verified.spoil("""with t as (delete from public.drill where n = 7 returning _stream, _offset, _batch)
         insert into lockstep.reject (stream_id, "offset", batch_id, reason) select *, 'made' from t""")
 
-    said = verified.wrong()[CONTENTS]
+    said = verified.wrong()[ROWS_MATCH_RECORDS]
 
     assert "a row is there, and its record decodes to none" in said
     assert "it is a reject, and its record decodes to a row" in said
@@ -190,7 +192,7 @@ def test_batches_that_another_definition_decoded_are_not_compared_and_that_is_sa
     assert (verified.wrong(), verified.proved()) == ({}, ("log", "log"))
     assert verified.left_out() == "1 batches that another definition decoded"
     verified.spoil("update public.drill set more = 'old' where n = 150")
-    assert "more is old, its record says new" in verified.wrong()[CONTENTS]
+    assert "more is old, its record says new" in verified.wrong()[ROWS_MATCH_RECORDS]
 
 
 def test_a_trigger_that_may_change_rows_ends_the_comparison_of_contents_and_no_other(verified):

@@ -8,8 +8,8 @@ import pytest
 
 from lockstep.core.errors import Refusal
 from lockstep.ledger.migrate import migrate_target
-from lockstep.steps import verify_totals as totals
-from lockstep.steps import verify_upsert as upsert
+from lockstep.steps.proof import verify_totals as totals
+from lockstep.steps.proof import verify_upsert as upsert
 
 UPSERT = 'Upsert("public.drill", key=("id",))'
 ACCUMULATE = (
@@ -61,22 +61,22 @@ def test_deep_names_a_key_whose_row_is_missing(upserted):
 
     found = upserted.wrong()
 
-    assert found.keys() == {upsert.COORDINATES, ROWS}
-    assert found[upsert.COORDINATES].startswith('key ["r7"]: its newest record is stream ')
-    assert found[upsert.COORDINATES].endswith(", and its row is missing")
+    assert found.keys() == {upsert.KEYS_HAVE_NEWEST, ROWS}
+    assert found[upsert.KEYS_HAVE_NEWEST].startswith('key ["r7"]: its newest record is stream ')
+    assert found[upsert.KEYS_HAVE_NEWEST].endswith(", and its row is missing")
 
 
 def test_deep_names_a_key_with_two_rows(upserted):
     upserted.spoil("alter table public.drill drop constraint drill_pkey")
     upserted.spoil(COPY.format("id", "_offset"))
 
-    assert '["r7"]: 2 rows have this key' in upserted.wrong()[upsert.COORDINATES]
+    assert '["r7"]: 2 rows have this key' in upserted.wrong()[upsert.KEYS_HAVE_NEWEST]
 
 
 def test_deep_names_a_row_that_was_put_in_by_hand(upserted):
     upserted.spoil(COPY.format("'made'", "_offset"))
 
-    assert 'key ["made"]: no record of the log made its row' in upserted.wrong()[upsert.COORDINATES]
+    assert 'key ["made"]: no record of the log made its row' in upserted.wrong()[upsert.KEYS_HAVE_NEWEST]
 
 
 def test_deep_names_a_row_that_came_back_behind_its_tombstone(upserted, put):
@@ -87,13 +87,13 @@ def test_deep_names_a_row_that_came_back_behind_its_tombstone(upserted, put):
         "insert into public.drill select 'a', 1, _stream, _offset - 2, 0, _batch - 1 from public.drill where id = 'b'"
     )
 
-    assert "a tombstone, and a row is there" in upserted.wrong()[upsert.COORDINATES]
+    assert "a tombstone, and a row is there" in upserted.wrong()[upsert.KEYS_HAVE_NEWEST]
 
 
 def test_deep_names_a_row_that_was_changed(upserted):
     upserted.spoil("update public.drill set n = -1 where id = 'r7'")
 
-    assert upserted.wrong() == {upsert.CONTENTS: 'key ["r7"]: n is -1, its record says 7'}
+    assert upserted.wrong() == {upsert.ROWS_MATCH_NEWEST: 'key ["r7"]: n is -1, its record says 7'}
     assert upserted.proved() == ("log", "wrong")
 
 
@@ -102,7 +102,7 @@ def test_deep_names_a_row_of_an_older_record(upserted, put):
     put(("a", 2))
     upserted.spoil("update public.drill set n = 1, _offset = _offset - 1, _batch = _batch - 1 where id = 'a'")
 
-    assert upserted.wrong().keys() == {upsert.COORDINATES}
+    assert upserted.wrong().keys() == {upsert.KEYS_HAVE_NEWEST}
 
 
 def test_all_that_is_wrong_is_counted(upserted):
@@ -111,9 +111,9 @@ def test_all_that_is_wrong_is_counted(upserted):
 
     found = upserted.wrong()
 
-    assert found[upsert.COORDINATES].startswith("10 are wrong: ")
-    assert found[upsert.CONTENTS].startswith("30 are wrong: ")
-    assert found[upsert.CONTENTS].endswith("; and 20 more")
+    assert found[upsert.KEYS_HAVE_NEWEST].startswith("10 are wrong: ")
+    assert found[upsert.ROWS_MATCH_NEWEST].startswith("30 are wrong: ")
+    assert found[upsert.ROWS_MATCH_NEWEST].endswith("; and 20 more")
 
 
 def test_plain_verify_counts_keys_by_the_effects_of_commits(upserted, put):
@@ -144,7 +144,7 @@ def test_plain_verify_says_that_rows_were_not_looked_at_where_no_commit_has_coun
         == "drill: every check holds. public.drill: coordinates and contents not compared."
     )
     assert "missing rows: 1 commits have not recorded how many rows they left" in verified.left_out(deep=False)
-    assert verified.wrong().keys() == {upsert.COORDINATES}
+    assert verified.wrong().keys() == {upsert.KEYS_HAVE_NEWEST}
 
 
 def test_order_by_is_proved_too(verified, put):
@@ -157,7 +157,7 @@ def test_order_by_is_proved_too(verified, put):
 
     verified.spoil("update public.drill set n = 6, _offset = _offset + 1, _batch = _batch + 1 where id = 'a'")
 
-    assert verified.wrong().keys() == {upsert.COORDINATES}
+    assert verified.wrong().keys() == {upsert.KEYS_HAVE_NEWEST}
 
 
 def test_keys_of_other_types_are_proved_too(verified, elsewhere, put):
@@ -174,7 +174,7 @@ def test_keys_of_other_types_are_proved_too(verified, elsewhere, put):
 
     verified.spoil("delete from public.drill where n = 2")
 
-    assert f'["{key.lower()}", 2.00]: its newest record' in verified.wrong()[upsert.COORDINATES]
+    assert f'["{key.lower()}", 2.00]: its newest record' in verified.wrong()[upsert.KEYS_HAVE_NEWEST]
 
 
 def test_a_tables_type_that_its_records_do_not_fit_any_more_is_said_in_one_line(upserted):
@@ -221,8 +221,8 @@ def test_deep_names_contributions_that_are_not_what_the_log_adds_up_to(accumulat
 
     found = accumulated.wrong()
 
-    assert "key r7: total is 7, counted was 1000" in found[totals.CONTENTS]
-    assert "key r8: 1 records" in found[totals.COORDINATES]
+    assert "key r7: total is 7, counted was 1000" in found[totals.TOTALS_MATCH_RECORDS]
+    assert "key r8: 1 records" in found[totals.KEYS_COUNT_RECORDS]
 
 
 def test_totals_that_are_wrong_are_counted(accumulated):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from here import Here
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
+from support.scenes.here import Here
 
 
 def test_a_run_asks_three_times_the_first_one_too(drill, monkeypatch):

@@ -7,12 +7,12 @@ from contextlib import closing, contextmanager
 import psycopg2
 import pytest
 
-from forged import KINDS, Contents
-from ledger_rows import LedgerRows
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import OWNER, connect, transaction
 from lockstep.core.errors import Refusal
 from lockstep.ledger.migrate import migrate_target
+from support.fakes.ledger_rows import LedgerRows
+from support.scenes.forged import KINDS, Contents
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def contents(drill):
         target, table = KINDS[kind]
         folder = drill.home / "drill"
         (folder / "__init__.py").write_text(
-            "from lockstep.core.definition import *\n"
+            "from lockstep.core.pipeline.definition import *\n"
             f'PIPELINE = Pipeline("drill", "{drill.topic}", Json("{schema}"), {target}{more})\n'
         )
         (folder / "target.sql").write_text(target_sql or table)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from decision_facts import ME, ORDERS, batch_state, claims, decided, position
-from ledger_rows import SayingBroker, commit_in, view
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, TopicPartition
-from lockstep.steps import decisions
+from lockstep.steps.changes import decisions
+from support.fakes.ledger_rows import SayingBroker, commit_in, view
+from support.scenes.decision_facts import ME, ORDERS, batch_state, claims, decided, position
 
 
 def lost(begin, end, partition=0):

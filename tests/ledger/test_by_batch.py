@@ -8,21 +8,21 @@ from datetime import UTC, datetime
 import psycopg2
 import pytest
 
-from here import Here
 from lockstep.adapters.postgres import COMMITTER, READER, STAGER, connect, staging_dsn, transaction
-from lockstep.core.decisions import Caller
 from lockstep.core.errors import Refusal
+from lockstep.core.planning.decisions import Caller
 from lockstep.core.staging import STAGING_SCHEMA, AttemptId
 from lockstep.ledger.migrate import migrate_target
-from lockstep.ledger.verify import ledger_checks
-from lockstep.ledger.verify_contents import NAME, contents_checks
-from lockstep.steps import commit as committing
-from lockstep.steps.commit import commit
-from lockstep.steps.plan import plan
-from lockstep.steps.reap import Reaped, drop_empty_partitions, reap
-from lockstep.steps.stage import stage
-from lockstep.steps.validate import validate
-from lockstep.steps.verify import verify
+from lockstep.ledger.proof.verify import ledger_checks
+from lockstep.ledger.proof.verify_contents import CONTENTS_AS_COMMITTED, contents_checks
+from lockstep.steps.batch import commit_batch as committing
+from lockstep.steps.batch.commit import commit
+from lockstep.steps.batch.plan import plan
+from lockstep.steps.batch.stage import stage
+from lockstep.steps.batch.validate import validate
+from lockstep.steps.proof.verify import verify
+from lockstep.steps.upkeep.reap import Reaped, drop_empty_partitions, reap
+from support.scenes.here import Here
 
 TARGET = """create table public.drill (id {text}, n int{more}, _stream int4 not null, _offset int8 not null,
     _ordinal int4 not null, _batch int8 not null, primary key ({key})) partition by list (_batch);
@@ -142,7 +142,7 @@ def test_a_replay_has_a_partition_of_its_own_and_leaves_none_of_the_old_rows(by_
 
 
 def test_a_reader_does_not_hold_up_a_commit_that_makes_a_partition(by_batch, drill, monkeypatch):
-    monkeypatch.setattr(committing, "LOCK_SECONDS", 0.5)
+    monkeypatch.setattr(committing, "COMMIT_LOCK_SECONDS", 0.5)
     here = by_batch(more=", check (n >= 0)")  # filled by insert, into a partition made for the batch
     attempt = staged(here)
     with closing(psycopg2.connect(drill.dsn)) as reader:
@@ -216,7 +216,7 @@ def test_a_preview_shows_the_difference_and_leaves_no_partition(by_batch, drill)
 
 
 def test_who_still_writes_into_the_staging_table_is_ended(by_batch, drill, monkeypatch):
-    monkeypatch.setattr(committing, "LOCK_SECONDS", 0.5)
+    monkeypatch.setattr(committing, "COMMIT_LOCK_SECONDS", 0.5)
     here = by_batch()
     attempt = staged(here)
     with closing(psycopg2.connect(staging_dsn(drill.dsn, attempt.stager))) as zombie:
@@ -242,7 +242,7 @@ def test_who_looked_before_a_partition_came_is_not_alarmed_by_its_rows(by_batch,
         assert all(check.ok for check in contents_checks(cur, here.folder.pipeline))
     drill.ask("update public.drill set _offset = _offset + 10000 where id = 'r3' returning 1")
     checks = verify(here.at.conn, here.at.broker, here.folder, deep=False)
-    assert [check.name for check in checks if not check.ok] == ["every row is its batch's", NAME]
+    assert [check.name for check in checks if not check.ok] == ["every row is its batch's", CONTENTS_AS_COMMITTED]
 
 
 def test_only_the_newest_attempt_attaches_and_only_what_it_has_staged(by_batch, drill):

@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 import psycopg2
 import pytest
 
-from here import Here
-from house.scene import COMMITTED, told
 from lockstep.adapters.postgres import staging_dsn
-from lockstep.core.decisions import Caller
+from lockstep.core.planning.decisions import Caller
 from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.ledger.migrate import migrate_target
-from lockstep.steps.commit import commit
-from lockstep.steps.plan import plan
-from lockstep.steps.stage import stage
-from lockstep.steps.validate import validate
+from lockstep.steps.batch.commit import commit
+from lockstep.steps.batch.plan import plan
+from lockstep.steps.batch.stage import stage
+from lockstep.steps.batch.validate import validate
+from simulation.scene import COMMITTED, told
+from support.scenes.here import Here
 
 TABLE = """create table public.{name} (id text, n int, _stream int4 not null, _offset int8 not null,
     _ordinal int4 not null, _batch int8 not null, primary key (_stream, _offset, _ordinal, _batch)) partition by list (_batch);

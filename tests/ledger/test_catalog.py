@@ -10,8 +10,8 @@ import psycopg2
 import pytest
 
 from lockstep.adapters.postgres import transaction
-from lockstep.core.catalog import FUNCTIONS
-from lockstep.ledger import catalog
+from lockstep.core.health.catalog import FUNCTIONS
+from lockstep.ledger.admin import catalog
 
 NOOP = "create or replace function lockstep.guard_commit() returns trigger language plpgsql security definer"
 # A change, the finding about it, and True if that is only a warning.
@@ -103,7 +103,7 @@ def test_the_file_says_what_the_migrations_make(conn):
         "member",
     }
     text = files("lockstep.ledger").joinpath("catalog.txt").read_text(encoding="utf-8")
-    assert text == catalog.written(found)
+    assert text == catalog.catalog_text(found)
 
 
 def test_the_callers_path_is_his_own_again(conn):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockstep.adapters.postgres import OWNER, transaction
-from lockstep.core.certificate import digest_of
+from lockstep.core.proof.certificate import digest_of
 
 DECIDE = (
     "insert into lockstep.decision (pipeline, kind, who, why) select pipeline, 'pause', 'me', 'x' from lockstep.stream"

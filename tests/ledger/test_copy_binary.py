@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import csv
 
-from lockstep.core.columns import Column
+from lockstep.core.pipeline.columns import Column
+from lockstep.engine.sinks import copy_binary
 from lockstep.formats.values import arrow_type
-from lockstep.staging import copy_binary
 
 DECIMALS = [
     (1, 0),
@@ -129,7 +129,7 @@ def test_columns_without_nulls_and_slices_of_a_batch_are_stored_alike(stored):
 
 
 def test_a_batch_that_is_too_large_for_one_piece_comes_in_several(stored, monkeypatch):
-    monkeypatch.setattr(copy_binary, "AT_ONCE", 200)
+    monkeypatch.setattr(copy_binary, "MOST_COPIED_BYTES", 200)
     batch = batch_of({"int": list(range(100)), "string": [f"row {n}" for n in range(100)]})
 
     assert len(list(copy_binary.copy_binary(batch))) > 5

@@ -5,12 +5,12 @@ from __future__ import annotations
 import psycopg2
 import pytest
 
-from decision_facts import ME, batch_state, claims, decided, position
-from ledger_rows import commit_in
 from lockstep.adapters.postgres import transaction
+from lockstep.core.changes.person import Person
 from lockstep.core.errors import LockTimeout, Refusal
-from lockstep.core.person import Person
-from lockstep.steps import decisions
+from lockstep.steps.changes import decisions
+from support.fakes.ledger_rows import commit_in
+from support.scenes.decision_facts import ME, batch_state, claims, decided, position
 
 
 def test_pause_and_unpause_turn_the_switch_once_and_leave_a_row_each(conn, ledger):
@@ -98,7 +98,7 @@ def test_an_attempt_cannot_commit_after_the_abandon_it_waited_for(conn, ledger):
 
 
 def test_a_decision_does_not_wait_for_ever_and_says_so(conn, ledger, behind, monkeypatch):
-    monkeypatch.setitem(transaction.__wrapped__.__kwdefaults__, "lock_seconds", 0.2)
+    monkeypatch.setitem(transaction.__wrapped__.__kwdefaults__, "lock_seconds", 0.2)  # type: ignore[attr-defined]
     batch = ledger.planned({ledger.stream(0): (0, 10)})
     with behind("select 1 from lockstep.pipeline for no key update"), pytest.raises(LockTimeout) as refused:
         decisions.abandon(conn, batch, ME)

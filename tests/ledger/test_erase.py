@@ -9,17 +9,17 @@ import shutil
 import pytest
 from psycopg2 import errors
 
-from erasing import KEY, detail_of, erase_key, feed, holding, wrong
-from forged import COORDINATES, KINDS
-from here import ME, Here, into_two
 from lockstep.adapters.folders import load
 from lockstep.core.errors import LockTimeout, Superseded
-from lockstep.core.targets import Append
+from lockstep.core.pipeline.targets import Append
 from lockstep.faults import InjectedFault
-from lockstep.ledger.verify_erased import NAME
-from lockstep.steps.hand_over import hand_over
-from lockstep.steps.reap import reap
-from plain_engine import PlainEngine
+from lockstep.ledger.proof.verify_erased import ERASED_STAYS_OUT
+from lockstep.steps.changes.hand_over import hand_over
+from lockstep.steps.upkeep.reap import reap
+from support.fakes.plain_engine import PlainEngine
+from support.scenes.erasing import KEY, detail_of, erase_key, feed, holding, wrong
+from support.scenes.forged import COORDINATES, KINDS
+from support.scenes.here import ME, Here, into_two
 
 PER_PARTITION = ", guarantee=PerPartition()"
 CUSTOMERS = f"create table public.drill (id text primary key, customer text, n int, {COORDINATES});"
@@ -51,7 +51,9 @@ def test_after_erase_no_table_holds_a_byte_of_the_key_and_verify_deep_holds(fed)
     assert done.left == ()
     assert holding(fed.drill.dsn) == []
     assert wrong(fed) == []
-    assert re.fullmatch(r"1 key by decision 1: .*3 of lockstep.reject, .* of public.drill", detail_of(fed, NAME))
+    assert re.fullmatch(
+        r"1 key by decision 1: .*3 of lockstep.reject, .* of public.drill", detail_of(fed, ERASED_STAYS_OUT)
+    )
 
 
 def test_a_replay_does_not_bring_the_key_back(fed):
@@ -149,7 +151,7 @@ def test_the_database_alone_refuses_an_attempt_from_before_the_erasure(contents,
     here.drain()
     feed(produce, here.drill.topic)
     attempt = here.validated()
-    monkeypatch.setattr("lockstep.ledger.erasures.unfinished", lambda *_: [])
+    monkeypatch.setattr("lockstep.ledger.changes.erasures.batches_under_way", lambda *_: [])
     assert erase_key(here).abandoned == ()
     with pytest.raises(errors.CheckViolation, match="erased_stays_out"):
         here.commit(attempt)
@@ -228,8 +230,8 @@ def test_bytes_that_are_kept_beside_a_transform_go_with_their_rows(contents, pro
     erase_key(here)
     read = PlainEngine.read
 
-    def read_with_bytes(engine, work):
-        lines = read(engine, work)
+    def read_with_bytes(engine, work, sink):
+        lines = read(engine, work, sink)
         here.sql(
             f"insert into lockstep_staging.{work.raw_table} (_stream, _offset, _task, _key, _value)"
             f" select _stream, _offset, _task, _key, _value from lockstep_staging.{work.table}",

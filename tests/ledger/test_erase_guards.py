@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from psycopg2 import errors
 
-from erasing import KEY, erase_key, feed
 from lockstep.adapters.postgres import COMMITTER, transaction
+from support.scenes.erasing import KEY, erase_key, feed
 
 SALT = "insert into lockstep.erasure_salt (pipeline) values ('drill') on conflict do nothing"
 OPEN = "insert into lockstep.erasure (pipeline, column_name, as_uuid, digest) values ('drill', 'id', false, {digest})"
@@ -85,7 +85,7 @@ def test_a_closed_attempt_keeps_all_but_a_quoted_error(erased):
             erased.sql("update lockstep.attempt set error = 'erased' where closed_at is not null", role)
 
 
-@pytest.mark.parametrize("table", ["erasure", "erasure_bound", "erased", "reject", "verdict"])
+@pytest.mark.parametrize("table", ["erasure", "erasure_bound", "erased", "blank_change", "reject", "verdict"])
 @pytest.mark.parametrize("role", ROLES)
 def test_no_role_changes_what_was_erased_or_what_a_reject_holds(erased, table, role):
     column = erased.sql(

@@ -9,11 +9,11 @@ import json
 
 import pytest
 
-from erasing import KEY, detail_of, erase_key, feed, holding, wrong
 from lockstep.adapters.postgres import transaction
 from lockstep.core.errors import Refusal
-from lockstep.ledger.verify_contents import NAME as CONTENTS
-from lockstep.ledger.verify_erased import NAME
+from lockstep.ledger.proof.verify_contents import CONTENTS_AS_COMMITTED as CONTENTS
+from lockstep.ledger.proof.verify_erased import ERASED_STAYS_OUT
+from support.scenes.erasing import KEY, detail_of, erase_key, feed, holding, wrong
 
 SHOWN = "select * from public.drill t order by t::text"
 
@@ -45,7 +45,7 @@ def test_a_row_of_an_erased_key_that_came_back_is_named(contents, produce):
     erase_key(here)
     here.sql(f"insert into public.drill values ('{KEY}', 1, {row[0]}, {row[1]}, 0, {row[2]})")
     found = dict(wrong(here, deep=False))
-    assert f"offset {row[1]} of public.drill holds a key that decision 1 erased" in found.get(NAME, "")
+    assert f"offset {row[1]} of public.drill holds a key that decision 1 erased" in found.get(ERASED_STAYS_OUT, "")
 
 
 def test_an_erasure_that_was_rewritten_is_named(contents, produce):
@@ -57,7 +57,7 @@ def test_an_erasure_that_was_rewritten_is_named(contents, produce):
         "update lockstep.erased set rows = rows + 1 where relation = 'public.drill' and \"offset\" = "
         "(select min(\"offset\") from lockstep.erased where relation = 'public.drill')"
     )
-    assert "what it took out is not what decision 1 says" in dict(wrong(here, deep=False)).get(NAME, "")
+    assert "what it took out is not what decision 1 says" in dict(wrong(here, deep=False)).get(ERASED_STAYS_OUT, "")
 
 
 def test_errors_and_verdicts_that_quote_the_key_lose_it_and_the_chain_holds(contents, produce):

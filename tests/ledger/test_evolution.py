@@ -8,13 +8,13 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from here import ME
 from lockstep.adapters.postgres import PLANNER, transaction
 from lockstep.core.errors import LockTimeout, Refusal
-from lockstep.ledger.verify_contents import NAME
-from lockstep.steps.commit import commit
-from lockstep.steps.evolve import apply, propose
-from lockstep.steps.verify import verify
+from lockstep.ledger.proof.verify_contents import CONTENTS_AS_COMMITTED
+from lockstep.steps.batch.commit import commit
+from lockstep.steps.changes.evolve import apply, propose
+from lockstep.steps.proof.verify import verify
+from support.scenes.here import ME
 
 OLD, NEW = "id string, n int", "id string, n bigint, more string"
 APPENDED = """create table public.drill (id varchar(20), n int, _stream int4 not null, _offset int8 not null,
@@ -30,13 +30,13 @@ def changes(here):
 
 
 def applied(here):
-    return apply(*changes(here), propose(*changes(here)).digest, ME)
+    return apply(*changes(here), propose(*changes(here)).digest, ME)  # type: ignore[call-arg]
 
 
 def proven(here) -> None:
     checks = verify(here.at.conn, here.at.broker, here.folder, deep=True)
     assert [check for check in checks if not check.ok] == []
-    assert [check.left_out for check in checks if check.name.startswith(NAME) and check.left_out] == []
+    assert [check.left_out for check in checks if check.name.startswith(CONTENTS_AS_COMMITTED) and check.left_out] == []
 
 
 @pytest.mark.parametrize("kind", ["append", "by batch", "upsert"])
@@ -88,7 +88,7 @@ def test_a_change_waits_for_a_commit_under_way(contents, drill, monkeypatch):
     here = contents("append")
     attempt = here.validated()
     here.rewrite(OLD, NEW)
-    monkeypatch.setitem(transaction.__wrapped__.__kwdefaults__, "lock_seconds", 0.5)
+    monkeypatch.setitem(transaction.__wrapped__.__kwdefaults__, "lock_seconds", 0.5)  # type: ignore[attr-defined]
     with closing(psycopg2.connect(drill.dsn)) as committing:
         committing.cursor().execute(f"set role lockstep_committer; {BATCH.format(attempt.batch_id)}")
         with pytest.raises(LockTimeout, match="a plan or a commit is under way"):
@@ -143,7 +143,7 @@ def test_contents_of_a_text_that_became_longer_are_still_proven(contents, drill)
         cur.execute("set role lockstep_owner; update public.drill set id = 'forged' where id = 'r7'")
     conn.close()
     wrong = [check.name for check in verify(here.at.conn, here.at.broker, here.folder, deep=False) if not check.ok]
-    assert wrong == [NAME]
+    assert wrong == [CONTENTS_AS_COMMITTED]
 
 
 def test_totals_are_explained_and_never_altered(contents):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from lockstep.core.findings import Check, Report
-from lockstep.core.ledger_findings import GRANTS, HISTORY, OF_A_RUN, ROLES, ledger_findings
+from lockstep.core.health.findings import Check, DoctorReport
+from lockstep.core.health.ledger_findings import ledger_findings
+from lockstep.core.ledger_rights import EXPECTED_ROLES, GRANTS, HISTORY_TABLES, OF_A_RUN
 from lockstep.ledger import migrate
-from lockstep.ledger.facts import ledger_facts
+from lockstep.ledger.admin.facts import ledger_facts
 
 PRIVILEGES = """
     select g.grantee, g.privilege_type, g.table_name from information_schema.role_table_grants g
@@ -21,9 +22,9 @@ CHANGEABLE = """
 
 def test_a_fresh_ledger_has_nothing_that_deviates(conn):
     facts = ledger_facts(conn)
-    assert (facts.lacking, facts.rewriting, facts.roles) == ([], [], dict.fromkeys(ROLES, True))
-    known = {migration.version: migration.checksum for migration in migrate.known()}
-    found = Report.of(ledger_findings(facts, known)).findings
+    assert (facts.lacking, facts.rewriting, facts.roles) == ([], [], dict.fromkeys(EXPECTED_ROLES, True))
+    known = {migration.version: migration.checksum for migration in migrate.known_migrations()}
+    found = DoctorReport.of(ledger_findings(facts, known)).findings
     assert [f.check for f in found] == [Check.PRIVILEGES]  # the tests' login migrates, too
 
 
@@ -43,4 +44,4 @@ def test_every_table_that_nobody_changes_is_history(ledger):
     }
     changeable = {name for (name,) in ledger.ask(CHANGEABLE, roles=list(OF_A_RUN))}
     waiting = {"outbox", "unsealed"}  # what was sent or sealed is taken out of it
-    assert tables - changeable - waiting == set(HISTORY)
+    assert tables - changeable - waiting == set(HISTORY_TABLES)

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from psycopg2 import errors
 
-from decision_facts import ORDERS
-from ledger_rows import SayingBroker, read, view
 from lockstep.adapters.postgres import COMMITTER, OWNER, transaction
-from lockstep.core.hours import HOUR, MOST, Complete
-from lockstep.ledger import hours as ledger_of_hours
-from lockstep.steps import hours as step
-from lockstep.steps.hours import keep_hours
+from lockstep.core.planning.hours import HOUR, HOURS_PER_LOOK, Complete
+from lockstep.ledger.views import hours as ledger_of_hours
+from lockstep.steps.batch import hours as step
+from lockstep.steps.batch.hours import keep_hours
+from support.fakes.ledger_rows import SayingBroker, read, view
+from support.scenes.decision_facts import ORDERS
 
 NINE = (
     datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - 100 * HOUR
@@ -37,12 +38,12 @@ class Dated(SayingBroker):
     It looks times up in them.
     """
 
-    def __init__(self, *views: object, records: dict[int, list[tuple[float, int]]] | None = None) -> None:
+    def __init__(self, *views: Any, records: dict[int, list[tuple[float, int]]] | None = None) -> None:
         super().__init__(*views)
-        self.records = records or {}
+        self.records = records or {}  # type: ignore[assignment, method-assign]
 
     def first_at(self, view, moment: datetime) -> dict[int, tuple[int, datetime | None]]:
-        found = {p: [(o, at(when)) for when, o in self.records.get(p, []) if at(when) >= moment] for p in view.bounds}
+        found = {p: [(o, at(when)) for when, o in self.records.get(p, []) if at(when) >= moment] for p in view.bounds}  # type: ignore[attr-defined]
         return {p: next(iter(found[p]), (bounds.stable_end, None)) for p, bounds in view.bounds.items()}
 
 
@@ -63,7 +64,7 @@ def opened(ledger, moment: datetime) -> None:
     ledger.ask("update lockstep.stream set opened_at = %(at)s returning 1", at=moment)
 
 
-def dated(*bounds: tuple[int, int], **more: object) -> Dated:
+def dated(*bounds: tuple[int, int], **more: Any) -> Dated:
     return Dated(view(*(bounds or ENOUGH)), records=more.pop("records", RECORDS), **more)
 
 
@@ -148,8 +149,8 @@ def test_an_idle_topic_completes_its_hours_and_no_more_than_so_many_at_once(conn
     opened(ledger, at(0))
     broker = dated((0, 0), records={})
     first = keep_hours(conn, broker, ORDERS, at(60) + CUSHION)
-    assert first.hours == tuple(at(n) for n in range(1, MOST + 1))
-    assert len(keep_hours(conn, broker, ORDERS, at(60) + CUSHION).hours) == 60 - MOST
+    assert first.hours == tuple(at(n) for n in range(1, HOURS_PER_LOOK + 1))
+    assert len(keep_hours(conn, broker, ORDERS, at(60) + CUSHION).hours) == 60 - HOURS_PER_LOOK
     assert all((hour["batches"], hour["offsets"]) == ([], []) for hour in kept(conn))
 
 
@@ -243,7 +244,7 @@ def test_a_hole_is_refused_by_the_code_with_the_constraint_out_of_play_and_the_o
         return Complete(until, offsets, (), ())
 
     with monkeypatch.context() as patch:
-        patch.setattr(step, "judge", blind)
+        patch.setattr(step, "judge_hour", blind)
         with pytest.raises(errors.CheckViolation, match="hour_is_covered"):
             keep_hours(conn, dated(records=more), ORDERS, at(2) + CUSHION)
     with transaction(conn, OWNER) as cur:
@@ -275,7 +276,7 @@ def test_an_hour_is_told_by_whoever_told_it_before_and_by_nobody_else(conn):
     assert to_tell("run 1") == [at(1), at(2)]
     for _ in range(2):
         with transaction(conn, COMMITTER) as cur:
-            ledger_of_hours.insert_told(cur, "orders", at(1), "run 1")
+            assert ledger_of_hours.tell(cur, "orders", at(1), "run 1") == 1
     assert (to_tell("run 1"), to_tell("run 2")) == ([at(1), at(2)], [at(2)])
     assert read(conn, ledger_of_hours.hour, "orders", at(2))["batches"] == [2]
     assert read(conn, ledger_of_hours.hour, "orders", at(9)) is None

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
 from lockstep.adapters.postgres import OWNER, PLANNER, STAGER, transaction
-from lockstep.core.decisions import Caller, TaskRun
 from lockstep.core.errors import LockTimeout, Refusal, Unreachable
+from lockstep.core.planning.decisions import Caller, TaskRun
 from lockstep.core.staging import AttemptId
-from lockstep.ledger import attempts
-from lockstep.ledger.plan import HAND_OVER_SECONDS, LEASE_SECONDS, take_lease
-from lockstep.steps import lease
+from lockstep.ledger.batch import attempts
+from lockstep.ledger.batch.plan import HAND_OVER_SECONDS, LEASE_SECONDS, take_lease
+from lockstep.steps.attempt import lease
 
 TAKEN_AWAY = {
     "the batch has a newer token": "update lockstep.batch set token = nextval('lockstep.token_seq')",
@@ -33,7 +34,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(lease, "SECONDS_BETWEEN_RENEWALS", 0.05)
 
 
-def do(ledger, statement: str, **values: object) -> None:
+def do(ledger, statement: str, **values: Any) -> None:
     with transaction(ledger.conn, OWNER) as cur:
         cur.execute(statement, values)
 

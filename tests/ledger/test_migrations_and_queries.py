@@ -12,15 +12,15 @@ import pytest
 import lockstep
 from lockstep.adapters.postgres import OWNER, connect, transaction
 from lockstep.core.errors import Refusal
-from lockstep.ledger.migrate import known, migrate, require_migrated
+from lockstep.ledger.migrate import known_migrations, migrate, require_migrated
 from lockstep.ledger.queries import queries
 
 ENGINE = Path(lockstep.__file__).parent
 SUBJECTS = sorted(
-    (f"lockstep.{path.parent.name}", path.stem)
+    ("lockstep." + ".".join(path.parent.relative_to(ENGINE).parts), path.stem)
     for package in ("ledger", "targets")
-    for path in (ENGINE / package).glob("*.sql")
-    if path.name != "schema.sql"  # the ledger itself, and no query
+    for path in (ENGINE / package).rglob("*.sql")
+    if path.name != "schema.sql" and path.parent.name != "migrations"  # the ledger itself, and no query
 )
 
 
@@ -60,6 +60,56 @@ def test_an_applied_migration_never_changes(conn):
         migrate(conn)
 
 
+def test_an_hour_that_two_runs_had_told_at_once_is_the_first_ones_when_revisions_come(empty, monkeypatch):
+    with closing(connect(empty)) as conn:
+        with monkeypatch.context() as before:
+            older = [migration for migration in known_migrations() if migration.version < 37]
+            before.setattr("lockstep.ledger.migrate.known_migrations", lambda: older)
+            migrate(conn)
+        with transaction(conn, OWNER) as cur:
+            cur.execute("insert into lockstep.pipeline (name) values ('orders')")
+            for hour, tellers in (("10:00", {"run 1": "11:02", "run 2": "11:01"}), ("11:00", {"run 1": "11:02"})):
+                cur.execute(
+                    "insert into lockstep.complete_hour values ('orders', %s, '{}')", (f"2026-05-01 {hour}+00",)
+                )
+                for teller, at in tellers.items():
+                    told = (f"2026-05-01 {hour}+00", teller, f"2026-05-01 {at}+00")
+                    cur.execute("insert into lockstep.hour_told values ('orders', %s, %s, %s)", told)
+
+        migrate(conn)
+
+        with transaction(conn, OWNER) as cur:
+            cur.execute("select revision, told_by from lockstep.hour_told order by until")
+            assert [tuple(row) for row in cur.fetchall()] == [(1, "run 2"), (1, "run 1")]
+
+
+def test_images_of_a_feed_that_is_there_stay_and_can_be_erased_from_then_on(empty, monkeypatch):
+    with closing(connect(empty)) as conn:
+        with monkeypatch.context() as before:
+            older = [migration for migration in known_migrations() if migration.version < 44]
+            before.setattr("lockstep.ledger.migrate.known_migrations", lambda: older)
+            migrate(conn)
+        with transaction(conn, OWNER) as cur:
+            cur.execute(
+                "insert into lockstep.feed (target, name, key, keep, began_empty)"
+                " values ('public.old', 'public_old', '{id}', '1 day', true)"
+            )
+            cur.execute(
+                "create table lockstep_feed.public_old (id text, _change text constraint change_is_known"
+                " check (_change in ('insert', 'before', 'after', 'delete')), _change_set bigint, _ordinal_in_set bigint)"
+            )
+            cur.execute("insert into lockstep_feed.public_old values ('a', 'insert', 1, 0)")
+
+        migrate(conn)
+
+        with pytest.raises(psycopg2.Error, match="image_stays"), transaction(conn, OWNER) as cur:
+            cur.execute("update lockstep_feed.public_old set id = null, _change = 'erased'")
+        with pytest.raises(psycopg2.Error, match="change_is_known"), transaction(conn, OWNER) as cur:
+            cur.execute("insert into lockstep_feed.public_old values (null, 'erased', 1, 1), ('b', 'odd', 1, 2)")
+        with transaction(conn, OWNER) as cur:
+            cur.execute("insert into lockstep_feed.public_old values (null, 'erased', 1, 1)")
+
+
 def test_two_migrations_at_once_apply_each_file_once(empty):
     applied, faults = [], []
 
@@ -75,7 +125,7 @@ def test_two_migrations_at_once_apply_each_file_once(empty):
     for thread in threads:
         thread.join()
     assert faults == []
-    assert sorted(applied) == [migration.version for migration in known()]
+    assert sorted(applied) == [migration.version for migration in known_migrations()]
 
 
 @pytest.mark.parametrize(("package", "subject"), SUBJECTS, ids=[subject for _, subject in SUBJECTS])

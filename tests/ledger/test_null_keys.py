@@ -11,9 +11,9 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from here import Here
 from lockstep.core.errors import BadData, Refusal
 from lockstep.ledger.migrate import migrate_target
+from support.scenes.here import Here
 
 COORDINATES = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 SHAPES = {

@@ -11,22 +11,22 @@ from datetime import UTC, datetime
 import psycopg2
 import pytest
 
-from here import ME, Here
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import COMMITTER, PLANNER, connect, transaction
-from lockstep.core.decisions import Blocked, Caller, Start
 from lockstep.core.errors import BadData, LockTimeout, Refusal
-from lockstep.ledger import owners
+from lockstep.core.planning.decisions import Blocked, Caller, Start
+from lockstep.ledger.changes import owners
 from lockstep.ledger.migrate import migrate_target
-from lockstep.steps import decisions
-from lockstep.steps.commit import commit
-from lockstep.steps.hand_over import hand_over
-from lockstep.steps.plan import plan
-from lockstep.steps.run import run
-from lockstep.steps.stage import stage
-from lockstep.steps.validate import validate
-from lockstep.steps.verify import verify
-from plain_engine import PlainEngine
+from lockstep.steps.batch.commit import commit
+from lockstep.steps.batch.plan import plan
+from lockstep.steps.batch.run import run
+from lockstep.steps.batch.stage import stage
+from lockstep.steps.batch.validate import validate
+from lockstep.steps.changes import decisions
+from lockstep.steps.changes.hand_over import hand_over
+from lockstep.steps.proof.verify import verify
+from support.fakes.plain_engine import PlainEngine
+from support.scenes.here import ME, Here
 
 TABLE = "public.drill"
 OWNED = "no other pipeline writes the table"
@@ -369,7 +369,7 @@ def test_a_share_of_a_table_is_handed_over_to_nobody_but_those_who_share_it(two,
 
 @pytest.mark.parametrize("held", ["drill", "copied"])
 def test_a_table_is_not_handed_over_while_a_plan_of_either_pipeline_is_under_way(two, monkeypatch, held):
-    monkeypatch.setitem(transaction.__wrapped__.__kwdefaults__, "lock_seconds", 0.2)
+    monkeypatch.setitem(transaction.__wrapped__.__kwdefaults__, "lock_seconds", 0.2)  # type: ignore[attr-defined]
     two.copy("copied")
     two.drill.ask("insert into lockstep.pipeline (name) values ('copied') returning 1")
 

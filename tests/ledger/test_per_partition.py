@@ -9,12 +9,13 @@ from contextlib import closing
 import pytest
 from psycopg2 import errors
 
-from lockstep.adapters.postgres import COMMITTER, OWNER, PARTITION, PLANNER, STAGER, connect, transaction
-from lockstep.core.accounting import Digest, ManifestLine
+from lockstep.adapters.postgres import COMMITTER, OWNER, PARTITION_ROLE, PLANNER, STAGER, connect, transaction
 from lockstep.core.errors import LockTimeout, PositionMoved, Refusal, Superseded
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.proof.accounting import Digest, ManifestLine
 from lockstep.core.staging import AttemptId
-from lockstep.ledger import decisions, ranges
+from lockstep.ledger.batch import ranges
+from lockstep.ledger.changes import decisions
 
 
 class Half:
@@ -37,11 +38,11 @@ class Half:
     def write(self, cur, place: int, attempt: AttemptId | None = None) -> None:
         item = self.item(place)
         line = ManifestLine(1, item.stream_id, 10, 10, 0, 10, 100, Digest(10, 45, 285), 0, 9)
-        ranges.write_ledger(cur, attempt or self.attempt, item, ranges.RangeRead(line, (0, 0)), "live", "d1")
+        ranges.write_range_ledger(cur, attempt or self.attempt, item, ranges.RangeRead(line, (0, 0)), "live", "d1")  # type: ignore[arg-type]
 
     def commit(self, conn, place: int, attempt: AttemptId | None = None) -> None:
-        with transaction(conn, PARTITION) as cur:
-            ranges.require_newest(cur, attempt or self.attempt)
+        with transaction(conn, PARTITION_ROLE) as cur:
+            ranges.require_newest_of_range(cur, attempt or self.attempt)
             self.write(cur, place, attempt)
 
     def positions(self) -> list[int]:
@@ -60,7 +61,7 @@ def test_a_range_is_committed_while_its_batch_is_not(half, conn):
     assert half.ledger.ask("select stream_id from lockstep.claim") == [(half.streams[1],)]
     said = r"orders.v1-1 \[0, 10\): batch 1 has not committed this range"
     with pytest.raises(Refusal, match=said), transaction(conn, COMMITTER) as cur:
-        ranges.require_whole(cur, half.batch)
+        ranges.require_all_ranges(cur, half.batch)
 
 
 def test_an_older_attempt_is_refused_by_the_code_alone(half, conn):
@@ -72,7 +73,7 @@ def test_an_older_attempt_is_refused_by_the_code_alone(half, conn):
 
 def test_an_older_attempt_is_refused_by_the_constraint_alone(half, conn):
     half.again()
-    with pytest.raises(errors.CheckViolation, match="newest_attempt"), transaction(conn, PARTITION) as cur:
+    with pytest.raises(errors.CheckViolation, match="newest_attempt"), transaction(conn, PARTITION_ROLE) as cur:
         half.write(cur, 0)
 
 
@@ -80,9 +81,9 @@ def test_an_older_attempt_is_refused_by_the_constraint_alone(half, conn):
 def test_no_attempt_is_opened_between_a_ranges_fence_and_its_commit(half, conn, database, by):
     if by == "code":
         half.ledger.ask("drop trigger newest_attempt on lockstep.commit; select 1")
-    with closing(connect(database)) as other, transaction(conn, PARTITION) as cur:
+    with closing(connect(database)) as other, transaction(conn, PARTITION_ROLE) as cur:
         if by == "code":
-            ranges.require_newest(cur, half.attempt)
+            ranges.require_newest_of_range(cur, half.attempt)
         half.write(cur, 0)
         with pytest.raises(LockTimeout), transaction(other, STAGER, lock_seconds=0.2) as opener:
             opener.execute("select 1 from lockstep.batch for no key update")
@@ -91,15 +92,19 @@ def test_no_attempt_is_opened_between_a_ranges_fence_and_its_commit(half, conn, 
 def test_two_last_tasks_that_do_not_see_each_other_both_commit_and_leave_the_closing_to_the_driver(
     half, conn, database
 ):
-    with closing(connect(database)) as other, transaction(conn, PARTITION) as one, transaction(other, PARTITION) as two:
+    with (
+        closing(connect(database)) as other,
+        transaction(conn, PARTITION_ROLE) as one,
+        transaction(other, PARTITION_ROLE) as two,
+    ):
         for cur, place in ((one, 0), (two, 1)):
-            ranges.require_newest(cur, half.attempt)
+            ranges.require_newest_of_range(cur, half.attempt)
             half.write(cur, place)
 
     assert half.positions() == [10, 10]
     assert half.ledger.ask("select state from lockstep.batch") == [("planned",)]
     with transaction(conn, COMMITTER) as cur:
-        ranges.require_whole(cur, half.batch)
+        ranges.require_all_ranges(cur, half.batch)
 
 
 def test_a_batch_does_not_close_over_a_range_that_is_not_committed(half, conn):
@@ -148,13 +153,13 @@ def test_a_tasks_role_changes_nothing_that_its_batch_does_not_claim(half, conn, 
     half.ledger.covered(other, 0, 10, "skipped")
     half.ledger.planned({other: (10, 20)}, lane="fill")  # no attempt of it commits by stream
     known = {"other": other, "own": half.streams[0]}
-    with pytest.raises(errors.CheckViolation, match="own_range"), transaction(conn, PARTITION) as cur:
+    with pytest.raises(errors.CheckViolation, match="own_range"), transaction(conn, PARTITION_ROLE) as cur:
         cur.execute(statement, known)
 
 
 def test_a_tasks_role_changes_nothing_once_its_attempt_is_closed(half, conn):
     half.ledger.ask("update lockstep.attempt set state = 'failed', closed_at = now() returning 1")
-    with pytest.raises(errors.CheckViolation, match="own_range"), transaction(conn, PARTITION) as cur:
+    with pytest.raises(errors.CheckViolation, match="own_range"), transaction(conn, PARTITION_ROLE) as cur:
         cur.execute("delete from lockstep.claim where stream_id = %s", (half.streams[0],))
 
 
@@ -170,7 +175,7 @@ def test_opening_an_attempt_ends_the_recorded_tasks_of_older_ones_and_nobody_els
         with transaction(task, None) as cur:
             cur.execute("select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()")
             backend = cur.fetchone()
-        with transaction(task, PARTITION) as cur:
+        with transaction(task, PARTITION_ROLE) as cur:
             ranges.record_task(cur, half.attempt, backend)
         with transaction(conn, None) as cur:
             ranges.end_older_tasks(cur, half.batch)
@@ -184,17 +189,17 @@ def test_a_second_try_at_a_range_waits_for_the_first_and_finds_its_commit_row(ha
     found = []
 
     def second_try() -> None:
-        with closing(connect(database)) as other, transaction(other, PARTITION) as cur:
+        with closing(connect(database)) as other, transaction(other, PARTITION_ROLE) as cur:
             ranges.lock_range(cur, half.attempt, half.streams[0])
-            found.append(ranges.committed_by(cur, half.batch, half.streams[0]))
+            found.append(ranges.range_committed_by(cur, half.batch, half.streams[0]))
 
     trying = threading.Thread(target=second_try)
-    with transaction(conn, PARTITION) as cur:
+    with transaction(conn, PARTITION_ROLE) as cur:
         ranges.lock_range(cur, half.attempt, half.streams[0])
         trying.start()
         time.sleep(0.3)
         assert found == []
-        ranges.require_newest(cur, half.attempt)
+        ranges.require_newest_of_range(cur, half.attempt)
         half.write(cur, 0)
     trying.join()
 
@@ -217,5 +222,5 @@ MAY_NOT = [
 
 @pytest.mark.parametrize("statement", MAY_NOT)
 def test_a_task_may_not_do_anothers_work(conn, statement):
-    with pytest.raises(errors.InsufficientPrivilege), transaction(conn, PARTITION) as cur:
+    with pytest.raises(errors.InsufficientPrivilege), transaction(conn, PARTITION_ROLE) as cur:
         cur.execute(statement)

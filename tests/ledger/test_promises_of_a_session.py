@@ -11,11 +11,12 @@ import psycopg2
 import pytest
 
 import lockstep
-from here import Here
 from lockstep.adapters import postgres as adapter
 from lockstep.adapters.postgres import READER, connect, staging_dsn, transaction
 from lockstep.core.errors import Refusal, Unreachable
-from lockstep.staging.session import staging_session
+from lockstep.dev.servers.postgres import remove_server, start
+from lockstep.engine.sinks.session import staging_session
+from support.scenes.here import Here
 
 ENGINE = Path(lockstep.__file__).parent
 SQL = "\n".join(path.read_text(encoding="utf-8") for path in ENGINE.rglob("*.sql")).lower()
@@ -81,23 +82,27 @@ def test_a_session_whose_triggers_do_not_run_is_refused(database, login):
         connect(database)
 
 
-def test_a_reload_of_the_servers_settings_does_not_weaken_a_living_session(database, postgres):
-    with closing(connect(database)) as conn, closing(psycopg2.connect(postgres)) as admin:
+@pytest.fixture
+def own_server(tmp_path):
+    """Yields a Postgres of this test alone. Its settings are not those of other tests."""
+    try:
+        yield start(tmp_path)
+    finally:
+        remove_server(tmp_path)
+
+
+@pytest.mark.server
+def test_a_reload_of_the_servers_settings_does_not_weaken_a_living_session(own_server):
+    with closing(connect(own_server.dsn)) as conn, closing(psycopg2.connect(own_server.superuser_dsn)) as admin:
         admin.autocommit = True
         cur = admin.cursor()
-        try:
-            cur.execute("alter system set synchronous_commit = off")
-            cur.execute("select pg_reload_conf()")
-            with closing(psycopg2.connect(database)) as fresh:
-                _until(fresh, "off")
-            with conn, conn.cursor() as ours:
-                ours.execute("show synchronous_commit")
-                assert ours.fetchone() == ("on",)
-        finally:
-            cur.execute("alter system reset synchronous_commit")
-            cur.execute("select pg_reload_conf()")
-            with closing(psycopg2.connect(database)) as fresh:
-                _until(fresh, "on")
+        cur.execute("alter system set synchronous_commit = off")
+        cur.execute("select pg_reload_conf()")
+        with closing(psycopg2.connect(own_server.dsn)) as fresh:
+            _until(fresh, "off")
+        with conn, conn.cursor() as ours:
+            ours.execute("show synchronous_commit")
+            assert ours.fetchone() == ("on",)
 
 
 def _slept(conn) -> str:

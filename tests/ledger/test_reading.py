@@ -6,11 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from ledger_rows import NOON, SayingBroker, read, view
 from lockstep.adapters.os_user import os_user
-from lockstep.core.definition import Json, Pipeline, Upsert
-from lockstep.ledger import reading
-from lockstep.steps.status import holes, status
+from lockstep.core.pipeline.definition import Json, Pipeline, Upsert
+from lockstep.ledger.views import reading
+from lockstep.steps.inspect.holes import holes
+from lockstep.steps.inspect.status import status
+from support.fakes.ledger_rows import NOON, SayingBroker, read, view
 
 ORDERS = Pipeline("orders", "orders.v1", Json("id string, n int", key="id"), Upsert("public.orders", ("id",)))
 
@@ -23,15 +24,33 @@ def only_stream(conn, broker, now=NOON):
 def test_a_pipeline_that_was_never_planned_has_no_streams_and_no_holes(conn):
     assert status(conn, SayingBroker(view((0, 9))), ORDERS, NOON) == {
         "pipeline": "orders",
+        "health": "not planned yet",
+        "conditions": [
+            {
+                "state": "not planned yet",
+                "message": "no plan has read its topic yet",
+                "next": "lockstep run orders",
+            }
+        ],
         "paused": False,
+        "dag_paused": None,
+        "forgotten": None,
+        "promoted": None,
+        "asks_kafka": True,
         "unfinished": [],
+        "under_way": [],
+        "interrupted": [],
         "complete_through": None,
+        "feeds": [],
+        "lag_records": 9,
+        "oldest_waiting_seconds": None,
+        "behind_after_seconds": None,
         "requests": [],
         "streams": [],
         "warnings": [],
     }
     assert holes(conn, SayingBroker(view((0, 9))), ORDERS) == []
-    assert read(conn, reading.batches, "orders") == []
+    assert read(conn, reading.read_batches, "orders") == []
 
 
 def test_status_tells_positions_beside_bounds_and_the_age_of_what_was_committed_last(conn, ledger):
@@ -46,9 +65,11 @@ def test_status_tells_positions_beside_bounds_and_the_age_of_what_was_committed_
         "stable_end": 100,
         "lag_records": 60,
         "lag_seconds": 90.0,
+        "oldest_waiting_seconds": None,
         "headroom_records": 35,
         "headroom_seconds": None,
         "holes": 0,
+        "skipped": 0,
     }
 
 
@@ -188,7 +209,7 @@ def test_batches_are_told_oldest_first_with_what_they_wrote(conn, ledger):
     ledger.committed(done, token, rejected=2, filtered=1)
     planned = ledger.planned({first: (10, 12)})
 
-    told = read(conn, reading.batches, "orders")
+    told = read(conn, reading.read_batches, "orders")
 
     assert [document["batch"] for document in told] == [done, planned]
     assert told[0] == told[0] | {
@@ -214,7 +235,7 @@ def test_batches_are_told_oldest_first_with_what_they_wrote(conn, ledger):
         "attempt": token,
     }
     assert (told[1]["committed_at"], told[1]["rows_written"], told[1]["ranges"][0]["delivered"]) == (None, 0, None)
-    assert [document["batch"] for document in read(conn, reading.batches, "orders", last=1)] == [planned]
+    assert [document["batch"] for document in read(conn, reading.read_batches, "orders", last=1)] == [planned]
 
 
 def test_one_batch_is_told_with_its_attempts_verdict_and_seconds(conn, ledger):
@@ -230,7 +251,7 @@ def test_one_batch_is_told_with_its_attempts_verdict_and_seconds(conn, ledger):
     )
     ledger.committed(batch, token)
 
-    told = read(conn, reading.batch, batch)
+    told = read(conn, reading.read_batch, batch)
 
     assert [(a["attempt"], a["state"]) for a in told["attempts"]] == [(superseded, "superseded"), (token, "committed")]
     assert told["seconds"] == {"stage": 2.0, "validate": 1.0, "commit": 0.5, "total": 5.0}
@@ -239,6 +260,6 @@ def test_one_batch_is_told_with_its_attempts_verdict_and_seconds(conn, ledger):
 
 def test_a_batch_that_nobody_tried_yet_and_one_that_is_not_there(conn, ledger):
     batch = ledger.planned({ledger.stream(0): (0, 10)})
-    told = read(conn, reading.batch, batch)
+    told = read(conn, reading.read_batch, batch)
     assert (told["attempts"], told["verdict"], told["effect"]) == ([], None, None)
-    assert read(conn, reading.batch, batch + 1) is None
+    assert read(conn, reading.read_batch, batch + 1) is None

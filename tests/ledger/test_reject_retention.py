@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from erasing import KEY, erase_key, feed, holding, wrong
-from lockstep.core.definition import Append, Json, Pipeline
 from lockstep.core.errors import BadDefinition
+from lockstep.core.pipeline.definition import Append, Json, Pipeline
 from lockstep.faults import InjectedFault
-from lockstep.steps.empty_rejects import empty_rejects
-from lockstep.steps.upkeep import upkeep
+from lockstep.steps.upkeep.coverage import upkeep
+from lockstep.steps.upkeep.empty_rejects import empty_rejects
+from support.scenes.erasing import KEY, erase_key, feed, holding, wrong
 
 KEPT = "select count(*) from lockstep.reject where value is not null"
 AGE = "update lockstep.commit set at = at - interval '{} days'"

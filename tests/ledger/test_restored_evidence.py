@@ -6,20 +6,20 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from here import ME, Here
-from ledger_rows import LedgerRows
-from lockstep.core.definition import Idempotent, Postgres
-from lockstep.core.restored import Seen
-from lockstep.steps.restored import restored
+from lockstep.core.changes.restored import SeenBatch
+from lockstep.core.pipeline.definition import Idempotent, Postgres
+from lockstep.steps.changes.restored import restored
+from support.fakes.ledger_rows import LedgerRows
+from support.scenes.here import ME, Here
 
 
 @dataclass
 class Holding:
     """A store that holds these results and knows their pipeline only by stream."""
 
-    results: tuple[Seen, ...]
+    results: tuple[SeenBatch, ...]
 
-    def seen(self, _pipeline) -> tuple[Seen, ...]:
+    def seen(self, _pipeline) -> tuple[SeenBatch, ...]:
         return self.results
 
 
@@ -31,25 +31,25 @@ def here(drill):
     here.at.close()
 
 
-def found(here: Here, *results: Seen, person=None):
+def found(here: Here, *results: SeenBatch, person=None):
     pipeline = replace(here.folder.pipeline, guarantee=Idempotent(), store=Postgres("SHARED"))
-    return restored(here.at.conn, here.at.broker, pipeline, Holding(results), person).evidence
+    return restored(here.at.conn, here.at.broker, pipeline, Holding(results), person).evidence  # type: ignore[arg-type]
 
 
-def committed(here: Here) -> list[Seen]:
+def committed(here: Here) -> list[SeenBatch]:
     """Returns the results that the ledger knows, as a store would report them."""
     rows = here.drill.ask(
         "select r.stream_id, lower(r.offsets), upper(r.offsets), r.batch_id, c.token from lockstep.batch_range r"
         " join lockstep.commit c using (batch_id, stream_id) order by 1"
     )
-    return [Seen(*row) for row in rows]
+    return [SeenBatch(*row) for row in rows]
 
 
 def test_results_of_another_pipeline_in_a_shared_store_are_no_evidence(here):
     other = LedgerRows(here.at.conn, "orders").stream(0)
     ours = committed(here)
 
-    evidence = found(here, *ours, Seen(other, 0, 1_000, 7_000, 9_000))
+    evidence = found(here, *ours, SeenBatch(other, 0, 1_000, 7_000, 9_000))
 
     assert (evidence.strange, evidence.ahead) == ((), ())
     assert evidence.past_batch == max(each.batch_id for each in ours)

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from decision_facts import ME, ORDERS, batch_state, claims, decided
-from ledger_rows import SayingBroker, commit_in, view
 from lockstep.adapters.postgres import OWNER, PLANNER, transaction
-from lockstep.core.definition import Append, Json, Pipeline
 from lockstep.core.errors import Refusal
-from lockstep.ledger.plan import open_streams
-from lockstep.steps.retire import retire
+from lockstep.core.pipeline.definition import Append, Json, Pipeline
+from lockstep.ledger.batch.streams import open_streams
+from lockstep.steps.changes.retire import retire
+from support.fakes.ledger_rows import SayingBroker, commit_in, view
+from support.scenes.decision_facts import ME, ORDERS, batch_state, claims, decided
 
 
 def test_a_recreated_topic_is_begun_anew_in_all_its_partitions_and_one_epoch(conn, ledger):

@@ -37,6 +37,10 @@ ACTS = {
     "completes an hour": "insert into lockstep.complete_hour (pipeline, until) values ('orders', now())",
     "owns a table": "insert into lockstep.target_owner (store, target, pipeline) values ('', 'public.t', 'orders')",
     "decides": "insert into lockstep.decision (pipeline, kind, who, why) values ('orders', 'pause', 'me', 'because')",
+    "opens changes": "select lockstep.open_changes('public.t', {b}, null)",
+    "numbers changes": "select lockstep.net_changes(), lockstep.number_changes()",
+    "changes by hand": "select lockstep.manual_change('public.t', 'because')",
+    "asks of a feed": "select lockstep.feed_misses('public.t')",
     "asks of coverage": "select lockstep.covers({s}, '[0,10)')",
     "asks of a stream": "select lockstep.is_gone({s}), lockstep.is_replaced({s}), lockstep.read_before({s})",
     "asks of a guarantee": "select lockstep.guarantee_of({b}, {t})",
@@ -66,7 +70,9 @@ def test_every_function_of_the_ledger_ends_its_path_in_pg_temp(ledger):
         ledger.ask(
             "select oid::regprocedure::text, (select string_agg(c, ', ') from unnest(proconfig) c where c ~ '^search_path=')"
             " from pg_proc"
-            " where pronamespace in ('lockstep'::regnamespace, 'lockstep_staging'::regnamespace)"
+            " where pronamespace in"
+            " ('lockstep'::regnamespace, 'lockstep_staging'::regnamespace, 'lockstep_feed'::regnamespace,"
+            " 'lockstep_send'::regnamespace)"
         )
     )
     assert len(paths) > 30

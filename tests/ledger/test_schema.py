@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from contextlib import closing
 from importlib.resources import files
+from typing import Any
 
 import psycopg2
 import pytest
 
 from lockstep.adapters.postgres import connect, transaction
-from lockstep.ledger import catalog
+from lockstep.ledger.admin import catalog
 from write_schema import schema
 
 SCHEMA = files("lockstep.ledger").joinpath("schema.sql")
@@ -34,6 +35,8 @@ def read_from_the_file(servers):
         with closing(psycopg2.connect(re.sub(r"/\w+$", "/by_schema", server.superuser_dsn))) as other:
             cur = other.cursor()
             cur.execute("create schema lockstep authorization lockstep_owner")
+            cur.execute("create schema lockstep_feed authorization lockstep_owner")
+            cur.execute("create schema lockstep_send authorization lockstep_owner")
             cur.execute("set role lockstep_owner; set search_path = lockstep")
             cur.execute(SCHEMA.read_text(encoding="utf-8"))
             other.commit()
@@ -54,12 +57,12 @@ def test_the_file_run_by_itself_makes_the_same_ledger(conn, read_from_the_file):
     assert made == migrated
 
 
-def objects(conn) -> dict[str, object]:
+def objects(conn) -> dict[str, Any]:
     with transaction(conn, None) as cur:
         found = {
             "catalog": {k: what for k, what in catalog.found(cur).items() if k[0] in OBJECTS and "staging" not in k[1]}
         }
         for name, query in (("views", VIEWS), ("indexes", INDEXES), ("options", OPTIONS)):
             cur.execute(query)
-            found[name] = sorted(map(tuple, cur.fetchall()))
+            found[name] = sorted(map(tuple, cur.fetchall()))  # type: ignore[assignment]
     return found

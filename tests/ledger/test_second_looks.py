@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from decision_facts import ME, ORDERS, batch_state, position
-from ledger_rows import NOON, SayingBroker, commit_in, view
 from lockstep.adapters.postgres import PLANNER, transaction
 from lockstep.core.errors import PositionMoved
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
-from lockstep.ledger import decisions
-from lockstep.steps.skip import skip
+from lockstep.ledger.changes import decisions
+from lockstep.steps.changes.skip import skip
+from support.fakes.ledger_rows import NOON, SayingBroker, commit_in, view
+from support.scenes.decision_facts import ME, ORDERS, batch_state, position
 
 
 def test_a_batch_that_committed_while_a_skip_waited_for_it_is_not_told_as_abandoned(conn, ledger, behind):

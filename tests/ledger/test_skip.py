@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from decision_facts import ME, ORDERS, batch_state, claims, decided, position
-from ledger_rows import NOON, SayingBroker, view
-from lockstep.core.bounds import AtOffsets
 from lockstep.core.errors import Refusal
-from lockstep.steps.skip import skip
+from lockstep.core.planning.bounds import AtOffsets
+from lockstep.steps.changes.skip import skip
+from support.fakes.ledger_rows import NOON, SayingBroker, view
+from support.scenes.decision_facts import ME, ORDERS, batch_state, claims, decided, position
 
 
 def test_a_skip_covers_what_it_passes_and_leaves_a_row(conn, ledger):

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from here import Here
-from lockstep.core.decisions import Caller
+from lockstep.core.planning.decisions import Caller
 from lockstep.core.staging import STAGING_SCHEMA
-from lockstep.steps import stage as staging
-from lockstep.steps.plan import plan
+from lockstep.steps.batch import stage as staging
+from lockstep.steps.batch.plan import plan
+from support.scenes.here import Here
 
 KNOWN = f"select reltuples::int from pg_class where relnamespace = '{STAGING_SCHEMA}'::regnamespace and relname = %s"
 

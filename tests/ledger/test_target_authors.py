@@ -7,14 +7,14 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from author_attacks import ACTS, FORGE, LEFT, PLAIN, TRIGGER, WAYS
-from here import Here
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.core.errors import Refusal
-from lockstep.ledger.catalog import deviating
+from lockstep.ledger.admin.catalog import deviating
 from lockstep.ledger.migrate import migrate_target
-from lockstep.steps.verify import verify
+from lockstep.steps.proof.verify import verify
+from support.inputs.author_attacks import ACTS, FORGE, LEFT, PLAIN, TRIGGER, WAYS
+from support.scenes.here import Here
 
 
 def shown(dsn: str) -> tuple:

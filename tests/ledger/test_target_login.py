@@ -6,16 +6,17 @@ import os
 import re
 from contextlib import closing
 from importlib.resources import files
+from typing import Any
 
 import psycopg2
 import pytest
 
-from here import Here
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect, transaction
 from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.ledger import author
+from lockstep.ledger.admin import author
 from lockstep.ledger.migrate import migrate_target
+from support.scenes.here import Here
 
 HAND_OVER = "0029_targets_have_an_owner.sql"
 WHO = "create table public.who as select session_user::text as session, current_user::text as acts"
@@ -113,7 +114,7 @@ def test_no_statement_of_the_servers_log_holds_a_password(drill, monkeypatch):
     with closing(connect(drill.dsn)) as conn:
 
         class Noted(author.sql.SQL):
-            def format(self, *parts: object, **named: object):
+            def format(self, *parts: Any, **named: Any):
                 made = super().format(*parts, **named)
                 said.append(made.as_string(conn))
                 return made

@@ -1,24 +1,26 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Any
 
 import psycopg2
 import pytest
 from psycopg2 import errors
 
 from lockstep.adapters.postgres import COMMITTER, OWNER, STAGER, connect, transaction
-from lockstep.core.decisions import Caller
 from lockstep.core.errors import BadData, Superseded
+from lockstep.core.planning.decisions import Caller
+from lockstep.core.planning.routes import Route, Way
 from lockstep.core.staging import AttemptId, stager_of
-from lockstep.ledger import attempts
-from lockstep.ledger import commit as ledger_commit
-from lockstep.steps.commit import commit
-from lockstep.steps.resolve import was_committed
-from lockstep.steps.stage import stage
-from lockstep.steps.validate import validate
-from timelines import Swapped, Timelines, copied
+from lockstep.ledger.batch import attempts
+from lockstep.ledger.batch import commit as ledger_commit
+from lockstep.steps.attempt.resolve import was_committed
+from lockstep.steps.batch.commit import commit
+from lockstep.steps.batch.stage import stage
+from lockstep.steps.batch.validate import validate
+from support.servers.timelines import Swapped, Timelines, copied
 
-TABLES = {
+TABLES: dict[str, Any] = {
     "append": ("", ""),
     "upsert": ('Append("public.drill")', 'Upsert("public.drill", key=("id",))'),
     "by batch": ("", ""),
@@ -28,6 +30,8 @@ COLUMNS = (
     "id text{key}, n int, _stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 )
 NEW = list(range(150))
+
+ROUTE = Route(Way.PROCESS, "a test")
 
 
 @pytest.fixture
@@ -145,7 +149,7 @@ def test_per_partition_a_task_of_a_lost_timeline_commits_no_range(timelines):
         work = both.survivor
         with transaction(work.at.conn, STAGER) as cur:
             batch = both.survivor.drill.ask("select max(batch_id) from lockstep.batch")[0][0]
-            attempts.open_attempt(cur, batch, work.folder, Caller("me"), {}, "1", "stream")
+            attempts.open_attempt(cur, batch, work.folder, Caller("me"), attempts.Opening({}, "1", ROUTE, "stream"))  # type: ignore[arg-type]
 
     batch = both.lost.plan() and both.lost.drill.ask("select max(batch_id) from lockstep.batch")[0][0]
     with pytest.raises(Superseded, match="restored"):

@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg2 import sql
 
-from ledger_rows import LedgerRows
 from lockstep.adapters.postgres import connect
+from lockstep.core.pipeline.targets import Accumulate, Count, Max, Min, Sum
 from lockstep.core.staging import AttemptId
-from lockstep.core.targets import Accumulate, Count, Max, Min, Sum
 from lockstep.targets import accumulate
-from lockstep.targets.accumulated import checks
+from lockstep.targets.proof.accumulated import checks
 from lockstep.targets.rows import Rows
+from support.fakes.ledger_rows import LedgerRows
 
 BATCHES, STREAMS = 8, 2
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

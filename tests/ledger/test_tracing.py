@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Any
 
 import pytest
 
-from house.world import World
-from ledger_rows import read
 from lockstep.adapters.postgres import connect, transaction
-from lockstep.core.definition import Append, Json, Pipeline, Upsert
 from lockstep.core.errors import Refusal
-from lockstep.ledger import tracing
+from lockstep.core.pipeline.definition import Append, Json, Pipeline, Upsert
+from lockstep.ledger.views import tracing
+from simulation.world import World
+from support.fakes.ledger_rows import read
 
 ORDERS = Pipeline("orders", "orders.v1", Json("id string, n int", key="id"), Upsert("public.orders", ("id",)))
 APPENDED = Pipeline("orders", "orders.v1", Json("id string, n int"), Append("public.orders"))
@@ -26,7 +27,7 @@ def target(conn):
     with transaction(conn, None) as cur:
         cur.execute(TARGET)
 
-    def insert(*row: object) -> None:
+    def insert(*row: Any) -> None:
         with transaction(conn, None) as cur:
             cur.execute("insert into public.orders values (%s, %s, %s, %s, 0, %s)", row)
 
@@ -40,7 +41,7 @@ def test_lineage_leads_from_an_offset_to_its_batch_attempt_run_and_rows(conn, le
     ledger.committed(batch, token)
     target("o1", 5, stream, 4, batch)
 
-    assert read(conn, tracing.lineage, ORDERS, 3, 4) == {
+    assert read(conn, tracing.outcome_of_record, ORDERS, 3, 4) == {
         "topic": "orders.v1",
         "partition": 3,
         "offset": 4,
@@ -64,7 +65,7 @@ def test_lineage_of_a_reject_gives_its_reason(conn, ledger):
         s=stream,
         b=batch,
     )
-    told = read(conn, tracing.lineage, ORDERS, 0, 2)
+    told = read(conn, tracing.outcome_of_record, ORDERS, 0, 2)
     assert (told["coverage"], told["reject"]["reason"], told["rows"]) == ("batch", "no JSON", [])
 
 
@@ -77,7 +78,7 @@ def test_lineage_of_offsets_that_no_batch_covers_names_none(conn, ledger, offset
     ledger.done({stream: (0, 10)})
     ledger.covered(stream, 10, 15, "loss")
     ledger.covered(stream, 15, 20, "skipped")
-    told = read(conn, tracing.lineage, ORDERS, 0, offset)
+    told = read(conn, tracing.outcome_of_record, ORDERS, 0, offset)
     assert (told["coverage"], told["batch"], told["attempt"], told["rows"]) == (coverage, None, None, [])
 
 
@@ -94,14 +95,14 @@ def test_lineage_of_offsets_that_no_batch_covers_names_none(conn, ledger, offset
 )
 def test_a_gap_in_the_log_is_named_where_the_counts_prove_it(conn, ledger, pipeline, delivered, offset, coverage):
     ledger.done({ledger.stream(0): (0, 10)}, delivered=delivered)
-    assert read(conn, tracing.lineage, pipeline, 0, offset)["coverage"] == coverage
+    assert read(conn, tracing.outcome_of_record, pipeline, 0, offset)["coverage"] == coverage
 
 
 def test_lineage_of_an_unknown_partition_names_the_known_ones(conn, ledger):
     ledger.stream(0)
     ledger.stream(2)
     with pytest.raises(Refusal, match="partition 5 has no stream; there are: 0, 2"):
-        read(conn, tracing.lineage, ORDERS, 5, 0)
+        read(conn, tracing.outcome_of_record, ORDERS, 5, 0)
 
 
 @pytest.mark.usefixtures("target")
@@ -110,13 +111,13 @@ def test_lineage_looks_at_todays_log_first(conn, ledger):
     ledger.done({old: (0, 50)})
     ledger.retired(old)
     ledger.stream(0, incarnation=1, epoch=1)
-    assert read(conn, tracing.lineage, ORDERS, 0, 4)["coverage"] == "uncovered"
+    assert read(conn, tracing.outcome_of_record, ORDERS, 0, 4)["coverage"] == "uncovered"
 
 
 def test_a_missing_target_is_named_with_the_command_that_makes_it(conn, ledger):
     ledger.done({ledger.stream(0): (0, 50)})
     with pytest.raises(Refusal, match=r"orders: the target public\.orders is not migrated") as refused:
-        read(conn, tracing.lineage, ORDERS, 0, 4)
+        read(conn, tracing.outcome_of_record, ORDERS, 0, 4)
     assert refused.value.next_command == "lockstep migrate orders"
 
 
@@ -124,7 +125,7 @@ def test_blame_leads_from_a_key_to_its_record(conn, ledger, target):
     stream = ledger.stream(1)
     batch, token = ledger.done({stream: (0, 10)})
     target("o'1", 5, stream, 4, batch)
-    told = read(conn, tracing.blame, ORDERS, ["o'1"])
+    told = read(conn, tracing.record_of_row, ORDERS, ["o'1"])
     assert (told["partition"], told["offset"], told["batch"], told["attempt"]) == (1, 4, batch, token)
     assert (told["row"]["n"], told["deleted"]) == (5, False)
 
@@ -137,7 +138,7 @@ def test_blame_of_an_accumulated_row_tells_what_adds_up_to_it_the_newest_first(d
     world.log.produce(1, 4, keys=1)
     world.run()
     with closing(connect(database)) as conn:
-        told = read(conn, tracing.blame, world.pipeline, ["0"])
+        told = read(conn, tracing.record_of_row, world.pipeline, ["0"])
 
     assert (told["partition"], told["offset"], told["batch"]) == (1, 3, 2)
     segments = [(c["batch"], c["partition"], c["from_offset"], c["until_offset"]) for c in told["contributions"]]
@@ -156,7 +157,7 @@ def test_blame_of_a_deleted_row_leads_to_the_tombstone(conn, ledger):
         returning 1""",
         s=stream,
     )
-    told = read(conn, tracing.blame, ORDERS, ["o1"])
+    told = read(conn, tracing.record_of_row, ORDERS, ["o1"])
     assert (told["row"], told["deleted"], told["offset"], told["batch"], told["attempt"]) == (
         None,
         True,
@@ -182,4 +183,4 @@ def test_blame_of_a_deleted_row_leads_to_the_tombstone(conn, ledger):
 )
 def test_blame_refuses_in_one_line(conn, pipeline, key, message):
     with pytest.raises(Refusal, match=message):
-        read(conn, tracing.blame, pipeline, key)
+        read(conn, tracing.record_of_row, pipeline, key)

@@ -11,16 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from house.world import ME, World
-from ledger_rows import CLUSTER, TOPIC, TOPIC_ID
 from lockstep.adapters.postgres import READER, connect, transaction
-from lockstep.core.bounds import AtOffsets
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.offsets import Bounds, TopicView
-from lockstep.ledger import tracing
-from lockstep.steps import requests
-from lockstep.steps.upkeep import Upkept, upkeep
-from lockstep.steps.verify import verify
+from lockstep.core.planning.bounds import AtOffsets
+from lockstep.core.states import Lane
+from lockstep.ledger.views import tracing
+from lockstep.steps.proof.verify import verify
+from lockstep.steps.requests import requests
+from lockstep.steps.upkeep.coverage import Upkept, upkeep
+from simulation.world import ME, World
+from support.fakes.ledger_rows import CLUSTER, TOPIC, TOPIC_ID
 
 PARTITIONS = itertools.count()
 PIECE = st.tuples(
@@ -69,13 +70,13 @@ def answers(world: World) -> dict:
     with closing(connect(world.dsn)) as conn, transaction(conn, READER) as cur:
         for partition, position in world.positions().items():
             for offset in range(position):
-                told[partition, offset] = tracing.lineage(cur, world.pipeline, partition, offset)
+                told[partition, offset] = tracing.outcome_of_record(cur, world.pipeline, partition, offset)
             for key in range(7) if world.key else ():
                 name = str(key) if world.log.anywhere else f"{partition}-{key}"
                 try:
-                    told[name] = tracing.blame(cur, world.pipeline, [name])
+                    told[name] = tracing.record_of_row(cur, world.pipeline, [name])  # type: ignore[index]
                 except Refusal as refusal:
-                    told[name] = refusal.message
+                    told[name] = refusal.message  # type: ignore[assignment, index]
     return told
 
 
@@ -123,9 +124,9 @@ def test_a_replay_of_a_merged_stretch_is_refused_and_says_why(database, tmp_path
 
     # a transform may mix partitions: a batch that is merged in one of them is not replayed in the others
     mixing = replace(world.folder, transform="def transform(records): ...")
-    wanted = requests.Wanted("replay", AtOffsets({1: 0}), AtOffsets({1: 5}))
+    wanted = requests.NewRequest(Lane.REPLAY, AtOffsets({1: 0}), AtOffsets({1: 5}))
     with world._at() as at, pytest.raises(Refusal, match="below the log's start 15"):  # noqa: SLF001 - as above
-        requests.ask(at.conn, at.broker, mixing, wanted, ME, datetime.now(UTC))
+        requests.open_request(at.conn, at.broker, mixing, wanted, ME, datetime.now(UTC))
 
 
 def test_what_a_batch_claims_and_what_an_open_request_is_about_is_left_alone(database, tmp_path):
@@ -178,7 +179,7 @@ def test_a_log_that_cannot_be_asked_or_is_another_one_is_left_as_it_is(conn, led
 
 
 def test_a_pipeline_that_is_planned_meanwhile_is_merged_the_next_time(conn, ledger, behind, monkeypatch):
-    monkeypatch.setattr("lockstep.steps.upkeep.LOCK_SECONDS", 0.2)
+    monkeypatch.setattr("lockstep.steps.upkeep.coverage.COVERAGE_LOCK_SECONDS", 0.2)
     stream = ledger.stream(0)
     for begin in (0, 10):
         ledger.done({stream: (begin, begin + 10)})

@@ -9,8 +9,8 @@ import json
 
 import pytest
 
-from lockstep.core.decisions import Blocked
 from lockstep.core.errors import BadData
+from lockstep.core.planning.decisions import Blocked
 
 CANARY = "sparrow4711"
 TRIGGER = """create function public.no() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as
@@ -33,7 +33,7 @@ def test_what_a_target_refuses_is_printed_without_values_and_kept_with_them(cont
     here = contents(more=guarantee)
     here.drain()
     here.sql(f"{rule}; select 1")
-    produce(here.drill.topic, [("k", json.dumps({"id": CANARY, "n": n})) for n in numbers], partition=0)
+    produce(here.drill.topic, [("k", json.dumps({"id": CANARY, "n": n})) for n in numbers], partition=0)  # type: ignore[attr-defined]
 
     said = []
     for _ in range(3):

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from forged import APPENDED, COORDINATES
 from lockstep.adapters.postgres import OWNER, transaction
-from lockstep.ledger.digests import hash_alike, is_hashable
-from lockstep.ledger.verify_contents import contents_checks
+from lockstep.ledger.proof.verify_contents import contents_checks
+from lockstep.ledger.staging.digests import hash_alike, is_hashable
+from support.scenes.forged import APPENDED, COORDINATES
 
 CHANGED = {
     "changed": "update public.drill set n = n + 1 where _offset = 3 and _batch = 1",

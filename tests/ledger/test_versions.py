@@ -10,13 +10,14 @@ import pytest
 
 from lockstep.adapters.postgres import OWNER, PLANNER, connect, transaction
 from lockstep.core.errors import WrongVersion
-from lockstep.ledger import attempts, migrate, plan, ranges
-from lockstep.ledger.migrate import known
-from lockstep.ledger_version import SETTING, ledger_version
+from lockstep.ledger import migrate
+from lockstep.ledger.batch import attempts, plan, ranges
+from lockstep.ledger.migrate import known_migrations
+from lockstep.ledger_version import LEDGER_VERSION_SETTING, ledger_version
 
 
 def test_the_version_is_that_of_the_newest_migration():
-    assert ledger_version() == known()[-1].version
+    assert ledger_version() == known_migrations()[-1].version
 
 
 @pytest.fixture
@@ -29,15 +30,15 @@ def older(servers, monkeypatch):
         admin.cursor().execute("create database older_one owner lockstep")
         dsn = re.sub(r"/\w+$", "/older_one", server.dsn)
         with closing(connect(dsn)) as conn, monkeypatch.context() as less:
-            files = known()[:-1]
-            less.setattr(migrate, "known", lambda: files)
+            files = known_migrations()[:-1]
+            less.setattr(migrate, "known_migrations", lambda: files)
             migrate.migrate(conn)
         yield dsn
         admin.cursor().execute("drop database older_one with (force)")
 
 
 def test_new_code_meets_an_older_ledger_and_names_both_versions_and_the_command(older):
-    version = known()[-2].version
+    version = known_migrations()[-2].version
     said = rf"the ledger is at version {version}, this code needs {ledger_version()}"
     with closing(connect(older)) as conn:
         with pytest.raises(WrongVersion, match=said) as refused:
@@ -54,7 +55,7 @@ def test_each_lock_that_decides_asks_for_the_version(ledger, conn):
     locks = [
         lambda cur: plan.lock_pipeline(cur, "orders"),
         lambda cur: attempts.lock_batch(cur, batch),
-        lambda cur: ranges.require_newest(cur, attempt),
+        lambda cur: ranges.require_newest_of_range(cur, attempt),
     ]
     for lock in locks:
         with pytest.raises(WrongVersion, match="this code needs"), transaction(conn, PLANNER) as cur:
@@ -93,7 +94,7 @@ def test_the_database_refuses_what_code_of_another_version_writes(ledger, conn, 
     if table == "batch":
         ledger.committed(batch, at["t"])
     with transaction(conn, OWNER) as cur:
-        cur.execute("select set_config(%s, %s, false)", (SETTING, made_for))
+        cur.execute("select set_config(%s, %s, false)", (LEDGER_VERSION_SETTING, made_for))
 
     code = made_for or "a version below 19"
     said = f"one_version: the ledger is at version {ledger_version()}, this code is made for {code}: "

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import pwd
 import socket
+from typing import Any
 
 import pytest
 
-from ledger_rows import read
 from lockstep.adapters.os_user import os_user
 from lockstep.adapters.postgres import PLANNER, transaction
-from lockstep.ledger import reading
+from lockstep.ledger.views import reading
+from support.fakes.ledger_rows import read
 
 FORGED = """insert into lockstep.{table} (pipeline, {kind}who, why, login, client, program, os_user{more})
     values ('orders', {a_kind}'ceo@bank', 'fine', 'ceo', '10.0.0.1', 'bank', 'ceo@bank'{values})
     returning login, host(client), program, os_user"""
-TABLES = {
+TABLES: dict[str, Any] = {
     "decision": {"kind": "kind, ", "a_kind": "'pause', ", "more": "", "values": ""},
     "request": {"kind": "lane, ", "a_kind": "'fill', ", "more": ", token", "values": ", 1"},
 }
@@ -46,5 +47,5 @@ def test_another_identity_is_shown_beside_the_name(ledger, conn):
             " ('orders', 'accept-loss', 'ceo@bank', 'fine',"
             f' \'{{"stream_id": {stream}, "from_offset": 0, "until_offset": 10}}\')'
         )
-    (hole,) = [h for h in read(conn, reading.holes, "orders", {}) if h["kind"] == "loss"]
+    (hole,) = [h for h in read(conn, reading.read_holes, "orders", {}) if h["kind"] == "loss"]
     assert hole["why"] == f"ceo@bank ({os_user()}, login lockstep from 127.0.0.1): fine"

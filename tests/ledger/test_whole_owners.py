@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger_rows import read
-from lockstep.ledger import requests
+from lockstep.ledger.changes import requests
+from support.fakes.ledger_rows import read
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def searched(home: Path, flags: str, *, megabytes: int = 1500) -> Verdict:
     ), said
     states = int(re.search(r"(\d+) states, stored", said)[1])
     seconds = float(re.search(r"elapsed time ([\d.]+)", said)[1])
-    return Verdict(broken and (broken[1] or broken[2]), states, seconds)
+    return Verdict(broken and (broken[1] or broken[2]), states, seconds)  # type: ignore[arg-type]
 
 
 FENCE = "-DNO_FENCE -DNO_NEWEST -DNO_CLOSE"

@@ -2,50 +2,70 @@
 
 from __future__ import annotations
 
+from mutants.of_approvals import MUTANTS as APPROVALS
 from mutants.of_authors import MUTANTS as AUTHORS
 from mutants.of_chain import MUTANTS as CHAIN
+from mutants.of_change import MUTANTS as CHANGE
 from mutants.of_constraints import MUTANTS as CONSTRAINTS
 from mutants.of_contents import MUTANTS as CONTENTS
+from mutants.of_debezium import MUTANTS as DEBEZIUM
 from mutants.of_decisions import MUTANTS as DECISIONS
 from mutants.of_definitions import MUTANTS as DEFINITIONS
+from mutants.of_erased_images import MUTANTS as ERASED_IMAGES
 from mutants.of_erasures import MUTANTS as ERASURES
 from mutants.of_evolution import MUTANTS as EVOLUTION
+from mutants.of_feeds import MUTANTS as FEEDS
 from mutants.of_first_steps import MUTANTS as FIRST_STEPS
 from mutants.of_hostile import MUTANTS as HOSTILE
 from mutants.of_hours import MUTANTS as HOURS
 from mutants.of_leases import MUTANTS as LEASES
 from mutants.of_one_log import MUTANTS as ONE_LOG
 from mutants.of_owners import MUTANTS as OWNERS
+from mutants.of_promotions import MUTANTS as PROMOTIONS
+from mutants.of_relays import MUTANTS as RELAYS
 from mutants.of_retire import MUTANTS as RETIRE
+from mutants.of_sends import MUTANTS as SENDS
 from mutants.of_the_edges import MUTANTS as EDGES
 from mutants.of_the_ledger import MUTANTS as LEDGER
 from mutants.of_the_rest import MUTANTS as REST
 from mutants.of_the_steps import MUTANTS as STEPS
 from mutants.of_timelines import MUTANTS as TIMELINES
 from mutants.of_totals import MUTANTS as TOTALS
+from mutants.of_upkeep import MUTANTS as UPKEEP
 from mutants.of_verify import MUTANTS as VERIFY
+from mutants.of_windows import MUTANTS as WINDOWS
 
 MUTANTS = [
+    *APPROVALS,
     *AUTHORS,
     *CONSTRAINTS,
     *CHAIN,
+    *CHANGE,
     *CONTENTS,
+    *DEBEZIUM,
     *DECISIONS,
     *DEFINITIONS,
     *EDGES,
+    *ERASED_IMAGES,
     *ERASURES,
+    *FEEDS,
     *FIRST_STEPS,
     *EVOLUTION,
+    *PROMOTIONS,
     *HOSTILE,
     *HOURS,
     *LEASES,
     *LEDGER,
     *ONE_LOG,
     *OWNERS,
+    *RELAYS,
+    *SENDS,
     *REST,
     *RETIRE,
     *STEPS,
     *TIMELINES,
     *TOTALS,
+    *UPKEEP,
     *VERIFY,
+    *WINDOWS,
 ]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from mutants.mutant import Drop, Edit, Mutant
-    from servers import Servers
+    from support.servers.servers import Servers
 
 ROOT = Path(__file__).parents[2]
 BY_ASSERTION = {"AssertionError", "Failed"}
@@ -22,12 +22,14 @@ SECONDS = 240
 
 
 def planted(home: Path, changes: Iterable[Edit | Drop]) -> Path:
-    """Returns a copy of the engine and its tests with these changes.
+    """Returns a copy of the engine and its tests with these changes, and of the schemas that answers are held to.
 
     Raises `StaleMutantError` if one does not apply.
     """
-    without = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in ("include", "tests"):
+    without = shutil.ignore_patterns(
+        "*.egg-info"
+    )  # the bytecode comes along: compiling all would take seconds each time
+    for name in ("include", "tests", "docs/json"):
         shutil.copytree(ROOT / name, home / name, ignore=without)
     for name in ("pyproject.toml", "ivy.xml"):
         shutil.copy(ROOT / name, home)

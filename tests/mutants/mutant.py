@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-ALONE = "tests/house/test_guards_alone.py::test_a_guard_alone_keeps_the_promise"
+ALONE = "tests/simulation/test_guards_alone.py::test_a_guard_alone_keeps_the_promise"
 MIGRATIONS = "include/lockstep/ledger/migrations"
 
 
@@ -34,6 +34,8 @@ class Edit:
         if text.count(self.old) != 1:
             raise StaleMutantError(f"{self.file}: {self.old!r} is there {text.count(self.old)} times, not once")
         path.write_text(text.replace(self.old, self.new), encoding="utf-8")
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+            compiled.unlink()  # one of the same size and second would be taken for the changed one's
 
     def __str__(self) -> str:
         return self.file

@@ -7,7 +7,7 @@ from mutants.mutant import Edit, one
 AUTHORS = "tests/ledger/test_target_authors.py::"
 LOGIN = "tests/ledger/test_target_login.py::"
 LEFT = f"{AUTHORS}test_code_that_a_run_would_execute_is_not_left_behind"
-CODE, SQL = "ledger/author.py", "ledger/author.sql"
+CODE, SQL = "ledger/admin/author.py", "ledger/admin/author.sql"
 
 MUTANTS = [
     one(
@@ -101,7 +101,7 @@ MUTANTS = [
         "Spark inherits the logins",
         "a crash report of a Spark program would show them",
         "tests/spark/test_canaries.py::test_no_secret_shows_where_it_is_not_needed",
-        Edit("adapters/spark_session.py", "with withheld(of=FROM_PROGRAMS):", "with withheld({}):"),
+        Edit("engine/spark/session.py", "with withheld(of=FROM_PROGRAMS):", "with withheld({}):"),
         long=True,
     ),
     one(
@@ -109,7 +109,7 @@ MUTANTS = [
         "a deployment without TLS would count as ready",
         ("tests/core/test_production.py::test_a_point_that_is_not_met_is_named_with_the_next_command[no TLS]",),
         Edit(
-            "core/production.py",
+            "core/health/production.py",
             'way.far and way.encryption != "verify-full":',
             'way.far and way.encryption == "allow":',
         ),

@@ -19,7 +19,7 @@ MUTANTS = [
             f"{REWRITTEN}[statements3-decision 2]",
         ),
         Edit(
-            "ledger/chain.sql",
+            "ledger/proof/chain.sql",
             "\n        or w.digest <> encode(sha256(convert_to(w.previous || e'\\n' || w.record, 'UTF8')), 'hex')",
             "",
         ),
@@ -40,14 +40,14 @@ MUTANTS = [
         "a certificate's bytes are not compared",
         "a space more would go unseen",
         (CHANGED, f"{CERTIFICATE}test_the_commands_refuse_a_certificate_that_was_changed"),
-        Edit("cli/certifying.py", "if text != envelope(", "if not text and envelope("),
+        Edit("cli/looks/certifying.py", "if text != envelope(", "if not text and envelope("),
         long=True,
     ),
     one(
         "an hour's offsets are not held against the links",
         "an hour would be certified of which a record is missing",
         f"{CERTIFICATE}test_an_hour_is_certified_with_its_offsets_and_each_of_them_must_be_in_a_link",
-        Edit("core/certificate.py", 'if at < part["until_offset"]:', "if at < 0:"),
+        Edit("core/proof/certificate.py", 'if at < part["until_offset"]:', "if at < 0:"),
         long=True,
     ),
 ]

@@ -54,6 +54,7 @@ MUTANTS = [
     dropped("batch", "closed_has_a_time", "history says when a batch ended"),
     dropped("claim", "expects_whom", "a claim on a batch's offsets names the batch that it replaces"),
     dropped("attempt", "token_once", "a token that two attempts share fences out neither"),
+    dropped("attempt", "route_says_why", "history says which reader made the rows, and why", 0, 1, 2),
     dropped("attempt", "closed_attempt_has_a_time", "history says when an attempt ended"),
     dropped("result", "reconciles", "each record delivered is written, filtered, rejected or put aside"),
     dropped("result", "nothing_trimmed", "a log's start goes back only where it is another log"),
@@ -139,4 +140,6 @@ MUTANTS = [
         Drop("drop trigger one_log on lockstep.stream"),
         long=True,
     ),
+    dropped("attempt", "spark_ui_is_web", "a link of the page would run a script"),
+    dropped("spark_run", "server_says_nothing", "a number would stand there that no server has told", 0, 1),
 ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mutants.mutant import Drop, Edit, Mutant, one
 
-BETWEEN = "tests/house/test_definition_between_tasks.py::"
-VERSIONS = "tests/house/test_versions_between_tasks.py::"
+BETWEEN = "tests/simulation/test_definition_between_tasks.py::"
+VERSIONS = "tests/simulation/test_versions_between_tasks.py::"
 LEDGER = "tests/ledger/test_versions.py::"
 SESSION = "tests/ledger/test_promises_of_a_session.py::"
 DEPLOYED = f"{BETWEEN}test_a_deployment_between_two_tasks_ends_the_attempt_and_commits_nothing_of_it"
@@ -22,48 +22,54 @@ MUTANTS: list[Mutant] = [
         "commit takes today's definition",
         "rows staged for one table would go to another",
         (f"{DEPLOYED}[commit-PerBatch-target]", f"{DEPLOYED}[commit-PerBatch-decode]"),
-        Edit("steps/commit.py", f"        {COMPARED}", ""),
+        Edit("steps/batch/commit_batch.py", f"    {COMPARED}", ""),
     ),
     one(
         "a delivery takes today's definition",
         "rows would reach a store before anybody compares",
         f"{DEPLOYED}[commit-Idempotent-target]",
-        Edit("steps/deliver.py", f"        {COMPARED}", ""),
+        Edit("steps/batch/deliver.py", f"        {COMPARED}", ""),
         long=True,
     ),
     one(
         "validate takes today's definition",
         "rows would be judged by a suite that they were not staged under",
         f"{DEPLOYED}[validate-PerBatch-expectations]",
-        Edit("steps/validate.py", f"            {COMPARED}            totals", "            totals"),
+        Edit("steps/batch/validate.py", f"            {COMPARED}            totals", "            totals"),
         long=True,
     ),
     one(
         "a pipeline may change its target",
         "rows of one pipeline would lie in two tables",
         (f"{KEEPS}[another table]", f"{KEEPS}[another kind]"),
-        Edit("core/planning.py", '("topic", "target", "guarantee", "store")', '("topic", "guarantee", "store")'),
+        Edit(
+            "core/planning/blocked.py", '("topic", "target", "guarantee", "store")', '("topic", "guarantee", "store")'
+        ),
         long=True,
     ),
     one(
         "a pipeline may change its topic",
         "its positions mean nothing in another topic",
         (f"{KEEPS}[another topic]",),
-        Edit("core/planning.py", '("topic", "target", "guarantee", "store")', '("target", "guarantee", "store")'),
+        Edit(
+            "core/planning/blocked.py", '("topic", "target", "guarantee", "store")', '("target", "guarantee", "store")'
+        ),
         long=True,
     ),
     one(
         "a pipeline may change its guarantee",
         "what was promised of older rows would not hold",
         (f"{KEEPS}[another guarantee]",),
-        Edit("core/planning.py", '("topic", "target", "guarantee", "store")', '("topic", "target", "store")'),
+        Edit("core/planning/blocked.py", '("topic", "target", "guarantee", "store")', '("topic", "target", "store")'),
         long=True,
     ),
     one(
         "a pipeline may change its store",
         "its rows would lie in two stores",
         (f"{KEEPS}[another store]",),
-        Edit("core/planning.py", '("topic", "target", "guarantee", "store")', '("topic", "target", "guarantee")'),
+        Edit(
+            "core/planning/blocked.py", '("topic", "target", "guarantee", "store")', '("topic", "target", "guarantee")'
+        ),
         long=True,
     ),
     one(
@@ -87,14 +93,14 @@ MUTANTS: list[Mutant] = [
         "the batch's lock does not ask for the version",
         "old code would go on in the middle of a run",
         (f"{STOPPED}[validate-PerBatch]", f"{LEDGER}test_each_lock_that_decides_asks_for_the_version"),
-        Edit("ledger/attempts.py", "    require_version(row.ledger_version)\n", ""),
+        Edit("ledger/batch/attempts.py", "    require_version(row.ledger_version)\n", ""),
         long=True,
     ),
     one(
         "the pipeline's lock does not ask for the version",
         "old loops would plan on a ledger that they do not know",
         f"{STOPPED}[plan-PerBatch]",
-        Edit("ledger/plan.py", "    require_version(row.ledger_version)\n", ""),
+        Edit("ledger/batch/plan.py", "    require_version(row.ledger_version)\n", ""),
         long=True,
     ),
     one(
@@ -138,7 +144,7 @@ MUTANTS: list[Mutant] = [
             f"{WHOLE}test_an_owner_whose_other_segment_lies_behind_the_cut_waits_for_the_next_plan",
             f"{WHOLE}test_owners_that_all_reach_behind_the_cut_are_looked_for_further_on",
         ),
-        Edit("ledger/requests.py", "if row.batch_id not in behind]", "if row.batch_id]"),
+        Edit("ledger/changes/requests.py", "if row.batch_id not in behind]", "if row.batch_id]"),
         long=True,
     ),
     one(
@@ -163,7 +169,12 @@ MUTANTS: list[Mutant] = [
         "a partition is made of the table itself",
         "a long reader would hold up the commit, and the commit every other reader",
         "tests/ledger/test_by_batch.py::test_a_reader_does_not_hold_up_a_commit_that_makes_a_partition",
-        Edit(MIGRATION, "create or replace function make_partition(", "create function make_partition_aside("),
+        Edit(
+            "ledger/migrations/0029_targets_have_an_owner.sql",
+            "    execute format('alter table %s attach partition %s for values in (%s)', target, called, of_batch);\nend $$;",
+            "    execute format('drop table %s', called);\n"
+            "    execute format('create table %s partition of %s for values in (%s)', called, target, of_batch);\nend $$;",
+        ),
         long=True,
     ),
 ]

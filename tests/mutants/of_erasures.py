@@ -16,6 +16,7 @@ REFUSED = f"{VERIFIED}test_what_cannot_be_erased_whole_is_refused_and_nothing_is
 STAGED = f"{ERASE}test_a_batch_that_has_staged_the_key_cannot_commit_it"
 DECIDED = f"{GUARDS}test_an_erasure_without_the_decision_that_says_what_it_took_is_refused[None]"
 LATER = f"{GUARDS}test_nothing_is_added_to_an_erasure_that_is_decided"
+LINE = "ledger/migrations/0035_renamed_pipelines.sql"  # the newest line_of
 MIGRATION = "ledger/migrations/0028_erasures.sql"
 
 MUTANTS = [
@@ -76,14 +77,18 @@ MUTANTS = [
         "staged records of an erased key are published",
         "a replay would bring the key back",
         tuple(f"{AGAIN}[{kind}]" for kind in ("append", "by batch", "upsert", "accumulate", "several")),
-        Edit("steps/stage.py", "    gone = suppress(cur, name, attempt, places)", "    gone: dict[Any, Any] = {}"),
+        Edit(
+            "ledger/staging/suppression.py",
+            "    gone = suppress(cur, name, attempt, places)",
+            "    gone: dict[Any, Any] = {}",
+        ),
     ),
     one(
         "a task publishes records of an erased key",
         "a replay by partition would bring the key back",
         tuple(f"{AGAIN}[{kind}]" for kind in ("append per partition", "upsert per partition")),
         Edit(
-            "ledger/suppression.py",
+            "ledger/staging/suppression.py",
             "its = Dropped([0])\n    for row in _drop(cur, table, columns):",
             "its = Dropped([0])\n    for row in _drop(cur, table, []):",
         ),
@@ -93,42 +98,46 @@ MUTANTS = [
         "rows go straight into the table where keys were erased",
         "what is copied straight is never looked through",
         (f"{AGAIN}[append per partition]",),
-        Edit("steps/commit_range.py", "names = () if erased else straight(", "names = straight("),
+        Edit("steps/ranges/task.py", "names = () if erased else straight(", "names = straight("),
         long=True,
     ),
     one(
         "the batch that staged the key is not abandoned",
         "it would stand in the way of the next one, and its staging holds the key",
         tuple(f"{STAGED}[{kind}]" for kind in ("append", "upsert")),
-        Edit("steps/erase.py", "lock_and_abandon(cur, erasures.unfinished(cur, pipeline.name), person)", "[]"),
+        Edit(
+            "steps/changes/erase.py",
+            "lock_and_abandon(cur, erasures.batches_under_way(cur, pipeline.name), person)",
+            "[]",
+        ),
         long=True,
     ),
     one(
         "staging of dead attempts is left",
         "it holds the key until somebody reaps",
         tuple(f"{STAGED}[{kind}]" for kind in ("append", "upsert")),
-        Edit("steps/erase.py", "held=reap(conn).held", "held=()"),
+        Edit("steps/changes/erase.py", "held=reap(conn).held", "held=()"),
         long=True,
     ),
     one(
         "rejects are not erased",
         "their bytes hold the key",
         f"{GONE}[append]",
-        Edit("steps/erase.py", "    erasures.erase_rejects(cur, subject, erasure_id)\n", ""),
+        Edit("steps/changes/erase.py", "    erasures.erase_rejects(cur, subject, erasure_id)\n", ""),
         long=True,
     ),
     one(
         "errors and verdicts are not erased",
         "they quote values",
         f"{VERIFIED}test_errors_and_verdicts_that_quote_the_key_lose_it_and_the_chain_holds",
-        Edit("steps/erase.py", "said = erasures.erase_said(cur, subject, erasure_id)", "said = 0"),
+        Edit("steps/changes/erase.py", "said = erasures.erase_said(cur, subject, erasure_id)", "said = 0"),
         long=True,
     ),
     one(
         "a reason may hold the key",
         "the chain keeps it for good",
         (f"{REFUSED}[append-call0-the reason holds the key]",),
-        Edit("core/erasure.py", "if pattern.search(text):", "if not text:"),
+        Edit("core/changes/erasure.py", "if pattern.search(text):", "if not text:"),
         long=True,
     ),
     one(
@@ -136,7 +145,9 @@ MUTANTS = [
         "what a person added to them cannot be told apart",
         (f"{REFUSED}[accumulate-call4-cannot be told apart]",),
         Edit(
-            "core/erasure.py", "isinstance(target, Accumulate) and column not in", "not target.table and column not in"
+            "core/changes/erasure.py",
+            "isinstance(target, Accumulate) and column not in",
+            "not target.table and column not in",
         ),
         long=True,
     ),
@@ -144,14 +155,14 @@ MUTANTS = [
         "what was erased is not added to a digest",
         "verify would call every erasure a change",
         tuple(f"{GONE}[{kind}]" for kind in ("append", "by batch", "several")),
-        Edit("ledger/verify_contents.sql", " + coalesce(x.digest, 0) order", " order"),
+        Edit("ledger/proof/verify_contents.sql", " + coalesce(x.digest, 0)\n", "\n"),
         long=True,
     ),
     one(
         "erased rows are not added to a count",
         "verify would miss them",
         tuple(f"{GONE}[{kind}]" for kind in ("append", "by batch", "several", "append per partition")),
-        Edit("ledger/verify.sql", "coalesce(t.rows, 0) + coalesce(x.rows, 0)", "coalesce(t.rows, 0)"),
+        Edit("ledger/proof/verify.sql", "coalesce(t.rows, 0) + coalesce(x.rows, 0)", "coalesce(t.rows, 0)"),
         long=True,
     ),
     one(
@@ -159,7 +170,7 @@ MUTANTS = [
         "verify would miss them",
         f"{GONE}[upsert]",
         Edit(
-            "ledger/verify.sql",
+            "ledger/proof/verify.sql",
             "from lockstep.erased x where x.relation = %(target)s)",
             "from lockstep.erased x where false)",
         ),
@@ -170,7 +181,7 @@ MUTANTS = [
         "verify would miss them",
         f"{GONE}[accumulate]",
         Edit(
-            "targets/accumulated.sql",
+            "targets/proof/accumulated.sql",
             "u.rows <> coalesce(c.rows, 0) + coalesce(x.rows, 0)",
             "u.rows <> coalesce(c.rows, 0)",
         ),
@@ -180,21 +191,21 @@ MUTANTS = [
         "the log's records of an erased row are missed",
         "verify --deep would call an erasure a loss",
         tuple(f"{GONE}[{kind}]" for kind in ("append", "by batch")),
-        Edit("steps/verify_append.py", "if offset not in self._erased:", "if offset >= 0:"),
+        Edit("steps/proof/verify_append.py", "if offset not in self._erased:", "if offset >= 0:"),
         long=True,
     ),
     one(
         "the newest record of an erased key is missed",
         "verify --deep would call an erasure a loss",
         tuple(f"{GONE}[{kind}]" for kind in ("upsert", "upsert per partition")),
-        Edit("targets/decoded.sql", "    when n._erased then false\n", ""),
+        Edit("targets/proof/decoded.sql", "    when n._erased then false\n", ""),
         long=True,
     ),
     one(
         "erased records are recomputed into totals",
         "verify --deep would call an erasure a loss",
         f"{GONE}[accumulate]",
-        Edit("steps/verify_totals.py", "if place not in gone]", "if place >= 0]"),
+        Edit("steps/proof/verify_totals.py", "if place not in gone]", "if place >= 0]"),
         long=True,
     ),
     one(
@@ -202,7 +213,7 @@ MUTANTS = [
         "a replay would bring the key back",
         tuple(f"{AGAIN}[{kind}]" for kind in ("append", "upsert", "accumulate")),
         Edit(
-            "ledger/suppression.py",
+            "ledger/staging/suppression.py",
             '    _empty(cur, pipeline, _identifier(f"{STAGING_SCHEMA}.{attempt.table}"))\n',
             "",
         ),
@@ -212,28 +223,32 @@ MUTANTS = [
         "bytes beside a transform are kept",
         "an expectation would make a reject of them",
         f"{ERASE}test_bytes_that_are_kept_beside_a_transform_go_with_their_rows",
-        Edit("ledger/suppression.py", "if gone and _exists(cur, raw):", "if not gone and _exists(cur, raw):"),
+        Edit("ledger/staging/suppression.py", "if gone and _exists(cur, raw):", "if not gone and _exists(cur, raw):"),
         long=True,
     ),
     one(
         "a certificate says nothing of what was erased since",
         "an auditor would take it for what is there",
         "tests/cli/test_erase.py::test_a_certificate_from_before_the_erasure_still_proves_and_says_what_is_gone",
-        Edit("cli/certifying.py", "if name is not None and not wrong else []", "if name is None and not wrong else []"),
+        Edit(
+            "cli/looks/certifying.py",
+            "if name is not None and not wrong else []",
+            "if name is None and not wrong else []",
+        ),
         long=True,
     ),
     one(
         "verify does not look for erased keys",
         "a row that came back would go unseen",
         f"{VERIFIED}test_a_row_of_an_erased_key_that_came_back_is_named",
-        Edit("ledger/verify_erased.py", "if found.count:", "if found.count < 0:"),
+        Edit("ledger/proof/verify_erased.py", "if found.count:", "if found.count < 0:"),
         long=True,
     ),
     one(
         "an erasure is not held against its decision",
         "whoever rewrites what was erased hides what disappeared",
         f"{VERIFIED}test_an_erasure_that_was_rewritten_is_named",
-        Edit("ledger/verify_erased.py", "row.found != row.said or ", ""),
+        Edit("ledger/proof/verify_erased.py", "row.found != row.said or ", ""),
         long=True,
     ),
     one(
@@ -243,14 +258,14 @@ MUTANTS = [
             f"{ERASE}test_records_that_wait_in_the_log_stay_out_and_later_ones_are_taken[{kind}]"
             for kind in ("append", "upsert", "accumulate")
         ),
-        Edit("ledger/suppression.sql", "t._offset < b.until_offset\nreturning", "t._offset >= 0\nreturning"),
+        Edit("ledger/staging/suppression.sql", "t._offset < b.until_offset\nreturning", "t._offset >= 0\nreturning"),
         long=True,
     ),
     one(
         "a table that was handed over forgets what was erased",
         "its new owner would bring the key in",
         f"{ERASE}test_a_pipeline_that_was_given_the_table_keeps_the_key_out_and_erases_older_rows",
-        Edit(MIGRATION, "select array_agg(name) from line\n", "select array[of_pipeline]\n"),
+        Edit(LINE, "select array_agg(name) from line\n", "select array[of_pipeline]\n"),
         long=True,
     ),
     one(
@@ -264,32 +279,43 @@ MUTANTS = [
         "an emptied reject forgets its digest",
         "verify would call it changed",
         f"{KEPT}test_upkeep_empties_what_is_older_and_verify_still_holds",
-        Edit("ledger/verify_contents.sql", " + coalesce(t.removed_digest, 0)", ""),
+        Edit("ledger/proof/verify_contents.sql", " + coalesce(t.removed_digest, 0)", ""),
         long=True,
     ),
     one(
         "upkeep empties no rejects",
         "nobody else would",
         f"{KEPT}test_upkeep_empties_what_is_older_and_verify_still_holds",
-        Edit("steps/upkeep.py", "emptied, not_emptied = empty_rejects(conn)", "emptied, not_emptied = 0, list[str]()"),
+        Edit(
+            "steps/upkeep/coverage.py",
+            "emptied, not_emptied = empty_rejects(conn)",
+            "emptied, not_emptied = 0, list[str]()",
+        ),
         long=True,
     ),
     one(
         "a log line quotes values",
         "the key would stand in logs, where erase finds nothing",
-        f"{QUIET}[trigger-per batch]",
+        (f"{QUIET}[trigger-per batch]",),
         Edit("adapters/postgres_words.py", "    if isinstance(error, IntegrityError):\n", "    if True:\n"),
         long=True,
     ),
     one(
         "a batch that is blocked quotes values",
         "what the ledger keeps would stand in logs after all",
-        f"{QUIET}[unique-per batch]",
+        (f"{QUIET}[unique-per batch]",),
         Edit(
-            "ledger/plan.sql",
+            "ledger/batch/plan.sql",
             "split_part(max(error) filter (where newest), e'\\n', 1)",
             "max(error) filter (where newest)",
         ),
+        long=True,
+    ),
+    one(
+        "a table whose changes go unseen is erased in",
+        "its feed would not be told",
+        "tests/feed/test_erased.py::test_a_table_whose_changes_cannot_be_caught_is_refused_and_nothing_is_erased",
+        Edit("steps/changes/erase.py", "        open_erasure_set(cur, pipeline.name, table)  #", "        pass  #"),
         long=True,
     ),
 ]

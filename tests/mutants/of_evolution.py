@@ -13,14 +13,22 @@ MUTANTS = [
         "a table is not looked at again under its lock",
         "a change that another session made meanwhile would be taken for what was shown",
         f"{LEDGER}test_a_table_that_changes_while_the_change_waits_refuses_the_digest",
-        Edit("steps/evolve.py", "now = evolution.propose(cur, pipeline, columns).only(only)", "now = shown"),
+        Edit(
+            "steps/changes/evolve.py",
+            "now = evolution.find_differences(cur, pipeline, columns).only(only)",
+            "now = shown",
+        ),
         long=True,
     ),
     one(
         "a change does not wait for a commit under way",
         "a commit would look at the table before the change, and attach its rows after it",
         f"{LEDGER}test_a_change_waits_for_a_commit_under_way",
-        Edit("steps/evolve.py", "        decisions.lock_batches(cur, owners.unfinished_of(cur, name))\n", ""),
+        Edit(
+            "steps/changes/evolve.py",
+            "        decisions.lock_batches(cur, owners.unfinished_of_pipeline(cur, name))\n",
+            "",
+        ),
         long=True,
     ),
     one(
@@ -28,14 +36,14 @@ MUTANTS = [
         "what runs would not be what was shown",
         f"{CLI}test_a_table_that_changed_since_refuses_the_digest "
         f"{CLI}test_a_definition_that_changed_since_refuses_the_digest",
-        Edit("steps/evolve.py", "    if proposal.digest != digest:", "    if not digest:"),
+        Edit("steps/changes/evolve.py", "    if proposal.digest != digest:", "    if not digest:"),
         long=True,
     ),
     one(
         "the table of another pipeline is altered",
         "its owner would learn of it at the next batch",
         f"{CLI}test_another_pipelines_table_is_not_altered",
-        Edit("steps/evolve.py", "        if conflict:", "        if conflict is False:"),
+        Edit("steps/changes/evolve.py", "        if conflict:", "        if conflict is False:"),
         long=True,
     ),
     one(
@@ -64,7 +72,7 @@ MUTANTS = [
         "a wider scale would leave no room for numbers that are there",
         (f"{SAFE}[numeric(5,2) for decimal(6,4)]",),
         Edit(
-            "core/evolution.py",
+            "core/changes/evolution.py",
             "max(_before_point(ours), _before_point(theirs)) + scale",
             "max(int(ours[1]), int(theirs[1]))",
         ),
@@ -74,7 +82,7 @@ MUTANTS = [
         "a text without a greatest length has another digest",
         "contents of old batches would not be provable any more",
         f"{LEDGER}test_contents_of_a_text_that_became_longer_are_still_proven",
-        Edit("ledger/digests.py", "    if is_longer_text(one, other):", '    if one == "":'),
+        Edit("ledger/staging/digests.py", "    if is_longer_text(one, other):", '    if one == "":'),
         long=True,
     ),
     one(

@@ -14,25 +14,30 @@ MUTANTS = [
         (
             "tests/core/test_names.py::test_a_name_that_no_pipeline_can_have_is_refused_with_one_that_it_can['__init__']",
         ),
-        Edit("core/names.py", 'name.startswith("__")', 'name.startswith("___")'),
+        Edit("core/pipeline/names.py", 'name.startswith("__")', 'name.startswith("___")'),
     ),
     one(
         "another number of partitions is taken for the same topic",
         "its author would wait for partitions that are not there",
         ("tests/cli/test_dev_topic.py::test_another_number_of_partitions_is_refused_and_nothing_changes",),
-        Edit("dev/topics.py", "if partitions not in {None, there}:", "if there == 0:"),
+        Edit("dev/records/topics.py", "if partitions not in {None, there}:", "if there == 0:"),
+        long=True,
     ),
     one(
         "lines are sent before all of them are looked at",
         "half of a file would be on the topic when its bad line is met",
         (f"{LINES}[no json]", f"{LINES}[no key]", f"{LINES}[an object]"),
-        Edit("dev/lines.py", '_record(f"{shown}:{count}", line, key)', '_record(f"{shown}:{count}", line, None)'),
+        Edit(
+            "dev/records/lines.py", '_record(f"{shown}:{count}", line, key)', '_record(f"{shown}:{count}", line, None)'
+        ),
+        long=True,
     ),
     one(
         "status shows the password unasked",
         "it would stand in every report of a problem",
         (f"{COMMANDS}test_status_tells_where_airflows_pages_are_and_its_password_only_when_asked",),
         Edit("cli/dev.py", "    if not with_password:\n", "    if not login:\n"),
+        long=True,
     ),
     one(
         "a run inherits the password of the pages",

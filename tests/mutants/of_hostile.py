@@ -13,6 +13,7 @@ MUTANTS = [
         "a process that is killed once, for whatever reason, would cost a record",
         (f"{ISOLATION}that_was_survived_at_its_second_time",),
         Edit("core/isolation.py", "not (dies(left, hidden) and dies(left, hidden))", "not dies(left, hidden)"),
+        long=True,
     ),
     one(
         "a record is blamed though its reader dies without its bytes",
@@ -33,19 +34,21 @@ MUTANTS = [
             "tests/ledger/test_payload.py::test_a_value_reaches_the_target_as_it_was_or_is_refused[double precision as real]",
         ),
         Edit("targets/payload.py", "    if odd:\n", "    if odd and not rows.count:\n"),
+        long=True,
     ),
     one(
         "what an intake wrote down before a reader died counts",
         "it has counted the record that is a reject now",
         (f"{REJECT}[transform]",),
-        Edit("staging/source.py", "or row[1] < -1 - work.after_task", "or row"),
+        Edit("engine/source.py", "or row.task < -1 - work.after_task", "or row"),
         long=True,
     ),
     one(
         "schemas lead on without end",
         "one record would ask the registry as often as its owner likes",
         ("tests/formats/test_hostile_settings.py::test_a_long_chain_of_references_ends",),
-        Edit("formats/schemas.py", "if len(seen) > MOST_REFERENCES:", "if len(seen) > 2 * MOST_REFERENCES:"),
+        Edit("formats/avro/schemas.py", "if len(seen) > MOST_REFERENCES:", "if len(seen) > 2 * MOST_REFERENCES:"),
+        long=True,
     ),
     one(
         "the second reader of JSON takes names of any length",
@@ -53,7 +56,7 @@ MUTANTS = [
         (
             "tests/spark/test_hostile.py::test_every_hostile_record_of_json_is_the_row_that_it_says_or_a_reject[as it is]",
         ),
-        Edit("formats/json_alone.py", "if any(len(name) * UNITS > MOST_NAME for name in made):", "if None in made:"),
+        Edit("formats/json/alone.py", "if any(len(name) * UNITS > MOST_NAME for name in made):", "if None in made:"),
         long=True,
     ),
 ]

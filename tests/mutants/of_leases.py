@@ -6,7 +6,7 @@ from mutants.mutant import Drop, Edit, one
 
 LEASES = "tests/ledger/test_leases.py::"
 PLANNING = "tests/core/test_planning.py::"
-DOUBT = "tests/house/test_in_doubt.py::"
+DOUBT = "tests/simulation/test_in_doubt.py::"
 AWAY = f"{LEASES}test_a_lease_is_not_renewed_when"
 OF_THE_NEWEST = "b.token = a.token and b.state = 'planned'\n\n-- name: wait_for_no_standby"
 
@@ -16,7 +16,7 @@ MUTANTS = [
         "an older attempt renews its lease",
         "its batch is another attempt's",
         (f"{AWAY}[the batch has a newer token]",),
-        Edit("ledger/attempts.sql", OF_THE_NEWEST, "b.state = 'planned'\n\n-- name: wait_for_no_standby"),
+        Edit("ledger/batch/attempts.sql", OF_THE_NEWEST, "b.state = 'planned'\n\n-- name: wait_for_no_standby"),
         long=True,
     ),
     one(
@@ -24,7 +24,7 @@ MUTANTS = [
         "it holds nothing any more; with closed_once off, which hides it",
         (f"{AWAY}[the attempt was closed]",),
         Edit(
-            "ledger/attempts.sql",
+            "ledger/batch/attempts.sql",
             "%(nonce)s::uuid and a.closed_at is null\n  and b.batch_id",
             "%(nonce)s::uuid\n  and b.batch_id",
         ),
@@ -35,27 +35,28 @@ MUTANTS = [
         "a lease on an abandoned batch is renewed",
         "its work is for nothing",
         (f"{AWAY}[the batch was abandoned]",),
-        Edit("ledger/attempts.sql", OF_THE_NEWEST, "b.token = a.token\n\n-- name: wait_for_no_standby"),
+        Edit("ledger/batch/attempts.sql", OF_THE_NEWEST, "b.token = a.token\n\n-- name: wait_for_no_standby"),
         long=True,
     ),
     one(
         "a lost lease is not noticed",
         "the orphan's Spark job goes on",
         f"{LEASES}test_a_holder_whose_batch_was_taken_away_is_called_once",
-        Edit("steps/lease.py", "            if not ours:", "            if ours is None:"),
+        Edit("steps/attempt/lease.py", "            if not ours:", "            if ours is None:"),
+        long=True,
     ),
     one(
         "a renewal that waits for a lock is taken for a lost lease",
         "a commit or a plan holds the row for a moment",
         (f"{LEASES}test_a_renewal_that_waits_for_a_lock_or_a_database_is_still_the_holders[a lock]",),
-        Edit("steps/lease.py", "continue  # somebody works", "ours = False  # somebody works"),
+        Edit("steps/attempt/lease.py", "continue  # somebody works", "ours = False  # somebody works"),
     ),
     one(
         "a database that is away is taken for a lost lease",
         "the lease runs out by itself",
         (f"{LEASES}test_a_renewal_that_waits_for_a_lock_or_a_database_is_still_the_holders[a database]",),
         Edit(
-            "steps/lease.py",
+            "steps/attempt/lease.py",
             "runs out by itself if it stays away\n                continue",
             "runs out by itself if it stays away\n                ours = False",
         ),
@@ -65,7 +66,7 @@ MUTANTS = [
         "a step that fails keeps its lease",
         "the next run would wait for nobody",
         f"{LEASES}test_a_block_that_fails_frees_its_lease_and_one_that_ends_keeps_it",
-        Edit("steps/lease.py", "if kind is None and not self._hands_over:", "if not self._hands_over:"),
+        Edit("steps/attempt/lease.py", "if kind is None and not self._hands_over:", "if not self._hands_over:"),
         long=True,
     ),
     one(
@@ -74,9 +75,9 @@ MUTANTS = [
         f"{LEASES}test_a_block_that_fails_frees_its_lease_and_one_that_ends_keeps_it "
         f"{LEASES}test_a_hand_over_that_fails_frees_its_lease",
         Edit(
-            "steps/lease.py",
-            "(attempts.hand_over if kind is None else attempts.free_lease)",
-            "attempts.hand_over",
+            "steps/attempt/lease.py",
+            "(attempts.hand_over_lease if kind is None else attempts.free_lease)",
+            "attempts.hand_over_lease",
         ),
         long=True,
     ),
@@ -85,7 +86,7 @@ MUTANTS = [
         "two runs take a batch from each other for ever",
         f"{LEASES}test_what_is_handed_over_waits_longer_after_each_try[3]",
         Edit(
-            "ledger/attempts.sql",
+            "ledger/batch/attempts.sql",
             "%(lease)s * 2 ^ least(%(doublings)s, (",
             "%(lease)s * 1 ^ least(%(doublings)s, (",
         ),
@@ -95,7 +96,7 @@ MUTANTS = [
         "a plan's lease never takes longer",
         "two runs take a batch from each other for ever",
         f"{LEASES}test_a_plan_that_hands_over_doubles_its_lease_with_each_try[True-2400]",
-        Edit("ledger/plan.sql", "%(lease)s * 2 ^ least(", "%(lease)s * 1 ^ least("),
+        Edit("ledger/batch/plan.sql", "%(lease)s * 2 ^ least(", "%(lease)s * 1 ^ least("),
         long=True,
     ),
     one(
@@ -103,7 +104,7 @@ MUTANTS = [
         "its holder works on it",
         f"{LEASES}test_a_planner_lets_go_of_its_own_batch_and_of_no_others",
         Edit(
-            "ledger/attempts.sql",
+            "ledger/batch/attempts.sql",
             "state = 'planned' and owner = %(owner)s and lease_until",
             "state = 'planned' and lease_until",
         ),
@@ -113,7 +114,11 @@ MUTANTS = [
         "a holder whose batch was taken away is called each time",
         "what stops its job would run again and again",
         f"{LEASES}test_a_holder_whose_batch_was_taken_away_is_called_once",
-        Edit("steps/lease.py", "self._on_lost()\n                break", "self._on_lost()\n                continue"),
+        Edit(
+            "steps/attempt/lease.py",
+            "self._on_lost()\n                break",
+            "self._on_lost()\n                continue",
+        ),
         long=True,
     ),
     one(
@@ -121,7 +126,7 @@ MUTANTS = [
         "a run whose process dies would be waited for that long",
         f"{LEASES}test_a_holder_that_hands_over_makes_a_long_lease_short_at_once",
         Edit(
-            "steps/lease.py",
+            "steps/attempt/lease.py",
             "pause = 0.0 if self._hands_over else SECONDS_BETWEEN_RENEWALS",
             "pause = SECONDS_BETWEEN_RENEWALS",
         ),
@@ -132,7 +137,7 @@ MUTANTS = [
         "a person could not go on before the lease runs out",
         f"{PLANNING}test_take_over_and_retry_are_explicit",
         Edit(
-            "core/planning.py",
+            "core/planning/live.py",
             "batch.lease_is_live and not mine and not caller.take_over",
             "batch.lease_is_live and not mine",
         ),
@@ -142,7 +147,7 @@ MUTANTS = [
         "a batch that fails by its data is tried for ever",
         "each run would fail, and no person would be asked",
         (f"{PLANNING}test_decisions[failed three times by data]",),
-        Edit("core/planning.py", "if times >= FAILURES_THAT_BLOCK and not caller.retry:", "if times < 0:"),
+        Edit("core/planning/live.py", "if times >= FAILURES_THAT_BLOCK and not caller.retry:", "if times < 0:"),
         long=True,
     ),
     # In doubt.
@@ -151,8 +156,8 @@ MUTANTS = [
         "a person has decided, and is told so",
         f"{DOUBT}test_a_batch_that_was_abandoned_meanwhile_is_not_committed_again",
         Edit(
-            "steps/resolve.py",
-            'if witness is None and batch.state != "planned":',
+            "steps/attempt/resolve.py",
+            "if witness is None and batch.state != BatchState.PLANNED:",
             'if witness is None and batch.state == "":',
         ),
         long=True,
@@ -161,7 +166,11 @@ MUTANTS = [
         "a database that is away answers a doubt",
         "only the commit row can tell",
         f"{DOUBT}test_a_database_that_is_away_is_no_answer",
-        Edit("steps/resolve.py", "except (LockTimeout, Unreachable) as no_answer", "except LockTimeout as no_answer"),
+        Edit(
+            "steps/attempt/resolve.py",
+            "except (LockTimeout, Unreachable) as no_answer",
+            "except LockTimeout as no_answer",
+        ),
         long=True,
     ),
     one(
@@ -169,7 +178,7 @@ MUTANTS = [
         "the commit may have arrived",
         f"{DOUBT}test_when_time_is_up_nothing_is_claimed",
         Edit(
-            "steps/resolve.py",
+            "steps/attempt/resolve.py",
             'raise Unreachable(f"whether batch {attempt.batch_id} was committed is not known: {no_answer}") from None',
             "return False",
         ),
@@ -179,7 +188,7 @@ MUTANTS = [
         "pids are used again",
         f"{DOUBT}test_only_the_very_connection_that_commits_is_ended",
         Edit(
-            "ledger/commit.sql",
+            "ledger/batch/commit.sql",
             "a.backend_pid = p.pid and a.backend_start = p.backend_start\nwhere a.batch_id = %(batch_id)s and a.token",
             "a.backend_pid = p.pid\nwhere a.batch_id = %(batch_id)s and a.token",
         ),
@@ -190,7 +199,7 @@ MUTANTS = [
         "the batch would stand still until its session ends by itself",
         f"{DOUBT}test_a_committer_that_nobody_listens_to_is_ended_and_gives_its_lock_back",
         Edit(
-            "steps/resolve.py",
+            "steps/attempt/resolve.py",
             "                with suppress(Unreachable):\n                    _end_committer(at.dsn, attempt)\n",
             "                pass\n",
         ),
@@ -200,7 +209,7 @@ MUTANTS = [
         "a doubt is always a yes",
         "what nobody committed would be told as committed",
         f"{DOUBT}test_a_committer_that_nobody_listens_to_is_ended_and_gives_its_lock_back",
-        Edit("steps/resolve.py", "    return witness is not None\n", "    return True\n"),
+        Edit("steps/attempt/resolve.py", "    return witness is not None\n", "    return True\n"),
         long=True,
     ),
 ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mutants.mutant import Drop, Edit, one
 
 OWNERS = "tests/ledger/test_owners.py::"
-MOVED = "tests/house/test_keys_that_moved.py::"
-FORGOTTEN = "tests/house/test_forgotten_deletions.py::"
+MOVED = "tests/simulation/test_keys_that_moved.py::"
+FORGOTTEN = "tests/simulation/test_forgotten_deletions.py::"
 HOW_FAR = f"{FORGOTTEN}test_how_far_deletions_may_be_forgotten"
 GIVEN = "tests/cli/test_hand_over.py::test_a_hand_over_that_makes_no_sense_is_refused_in_one_line"
 NULLS = "tests/ledger/test_null_keys.py::"
@@ -18,7 +18,9 @@ MUTANTS = [
         "a plan does not ask for the owner",
         "two pipelines would append to one table",
         f"{OWNERS}test_one_who_plans_a_table_of_another_pipeline_is_answered_blocked",
-        Edit("steps/plan.py", "if isinstance(decision, Start | Resume) else None", "if decision is None else None"),
+        Edit(
+            "steps/batch/plan.py", "if isinstance(decision, Start | Resume) else None", "if decision is None else None"
+        ),
         long=True,
     ),
     one(
@@ -54,7 +56,7 @@ MUTANTS = [
         "the other pipeline's author would not know of it",
         "tests/cli/test_hand_over.py::test_definitions_that_name_each_other_share_the_table",
         Edit(
-            "core/ownership.py",
+            "core/health/ownership.py",
             "owner.pipeline in shared_with and pipeline in owner.shared_with",
             "owner.pipeline in shared_with",
         ),
@@ -64,35 +66,35 @@ MUTANTS = [
         "of two writers of an older ledger the first to plan becomes the owner",
         "nobody would learn that its rows are doubled",
         f"{OWNERS}test_a_table_that_two_pipelines_have_written_is_told_and_neither_is_chosen",
-        Edit("core/ownership.py", "if not owners else []", "if owners else []"),
+        Edit("core/health/ownership.py", "if not owners else []", "if owners else []"),
         long=True,
     ),
     one(
         "a table is handed over while a batch would write it",
         "that batch would be refused at its commit, for ever",
         f"{OWNERS}test_a_table_is_not_handed_over_while_a_batch_would_write_it",
-        Edit("steps/hand_over.py", "        if unfinished:", "        if unfinished == [-1]:"),
+        Edit("steps/changes/hand_over.py", "        if unfinished:", "        if unfinished == [-1]:"),
         long=True,
     ),
     one(
         "a pipeline hands over what is not its own",
         "its owner would learn of it at the next commit",
         (f"{GIVEN}[a stranger]", f"{GIVEN}[the wrong way round]"),
-        Edit("steps/hand_over.py", "        _refuse_a_stranger(cur, its, giver, receiver, recorded)\n", ""),
+        Edit("steps/changes/hand_over.py", "        _refuse_a_stranger(cur, its, giver, receiver, recorded)\n", ""),
         long=True,
     ),
     one(
         "a pipeline hands a table over to itself",
         "the decision would say that something changed",
         (f"{GIVEN}[itself]",),
-        Edit("steps/hand_over.py", "if giver == receiver.name:", 'if giver == "":'),
+        Edit("steps/changes/hand_over.py", "if giver == receiver.name:", 'if giver == "":'),
         long=True,
     ),
     one(
         "a new owner begins where its definition says",
         "a renamed pipeline would read every record again",
         f"{OWNERS}test_the_new_owner_goes_on_where_the_old_one_stopped_and_no_record_comes_twice",
-        Edit("steps/hand_over.py", "positions = _begin_where_it_ended(cur, giver, receiver)", "positions = {}"),
+        Edit("steps/changes/hand_over.py", "positions = _begin_where_it_ended(cur, giver, receiver)", "positions = {}"),
         long=True,
     ),
     one(
@@ -167,7 +169,7 @@ MUTANTS = [
         "a deletion is forgotten although an older epoch can be read",
         "a replay of the older epoch would raise the dead",
         f"{FORGOTTEN}test_a_deletion_of_a_newer_epoch_is_remembered_as_long_as_an_older_epoch_can_be_read",
-        Edit("core/deletions.py", "_log_start(older, view) < older.position", "_log_start(older, view) < 0"),
+        Edit("core/planning/deletions.py", "_log_start(older, view) < older.position", "_log_start(older, view) < 0"),
         long=True,
     ),
     one(
@@ -175,7 +177,7 @@ MUTANTS = [
         "its offsets mean nothing here",
         (f"{HOW_FAR}[---another log than the pipeline's says nothing]",),
         Edit(
-            "core/deletions.py",
+            "core/planning/deletions.py",
             "    if any(not s.retired and not _is_of(s, view) for s in every):",
             "    if not every:",
         ),
@@ -185,14 +187,22 @@ MUTANTS = [
         "a partition that does not answer holds nothing",
         "an older record in it would raise the dead",
         (f"{HOW_FAR}[---a partition that does not answer may still hold a record]",),
-        Edit("core/deletions.py", "bounds.log_start if bounds else 0", "bounds.log_start if bounds else NEWEST_OFFSET"),
+        Edit(
+            "core/planning/deletions.py",
+            "bounds.log_start if bounds else 0",
+            "bounds.log_start if bounds else NEWEST_OFFSET",
+        ),
         long=True,
     ),
     one(
         "deletions are forgotten without the pipeline's lock",
         "a plan under way may claim an older record",
         f"{FORGOTTEN}test_a_pipeline_that_is_planned_meanwhile_is_left_for_the_next_time",
-        Edit("steps/forget_deletions.py", "            lock_pipeline(cur, row.pipeline)\n", ""),
+        Edit(
+            "steps/upkeep/forget_deletions.py",
+            "            lock_pipeline(cur, row.pipeline, even_forgotten=True)\n",
+            "",
+        ),
         long=True,
     ),
     one(
@@ -200,7 +210,9 @@ MUTANTS = [
         "a replay would raise the dead",
         f"{FORGOTTEN}test_a_replay_cannot_raise_the_dead_before_and_the_deletion_is_gone_after",
         Edit(
-            "core/deletions.py", "return bounds.log_start if bounds else 0", "return bounds.stable_end if bounds else 0"
+            "core/planning/deletions.py",
+            "return bounds.log_start if bounds else 0",
+            "return bounds.stable_end if bounds else 0",
         ),
         long=True,
     ),
@@ -209,7 +221,7 @@ MUTANTS = [
         "upkeep would stop at the first such deletion",
         f"{FORGOTTEN}test_a_deletion_is_remembered_while_a_batch_under_way_holds_an_older_record",
         Edit(
-            "ledger/upkeep.sql",
+            "ledger/admin/upkeep.sql",
             "        where s.pipeline = %(pipeline)s and (s.epoch",
             "        where false and (s.epoch",
         ),
@@ -227,7 +239,7 @@ MUTANTS = [
         "a share of a table is handed over to a stranger",
         "the others who share it never named it; with owned_once off, which hides it",
         f"{OWNERS}test_a_share_of_a_table_is_handed_over_to_nobody_but_those_who_share_it",
-        Edit("steps/hand_over.py", "            if shared:\n", "            if shared == [None]:\n"),
+        Edit("steps/changes/hand_over.py", "            if shared:\n", "            if shared == [None]:\n"),
         Drop("drop trigger owned_once on lockstep.target_owner"),
         long=True,
     ),
@@ -235,21 +247,21 @@ MUTANTS = [
         "a hand-over takes the lock of one pipeline alone",
         "a plan of the other one may be under way",
         (f"{OWNERS}test_a_table_is_not_handed_over_while_a_plan_of_either_pipeline_is_under_way[drill]",),
-        Edit("steps/hand_over.py", "        lock_pipeline(cur, second)\n", ""),
+        Edit("steps/changes/hand_over.py", "        lock_pipeline(cur, second)\n", ""),
         long=True,
     ),
     one(
         "a hand-over leaves a row with the giver alone",
         "the receiver's history would not say where its table came from",
         f"{OWNERS}test_the_new_owner_goes_on_where_the_old_one_stopped_and_no_record_comes_twice",
-        Edit("steps/hand_over.py", "for name in (giver, receiver.name):", "for name in (giver,):"),
+        Edit("steps/changes/hand_over.py", "for name in (giver, receiver.name):", "for name in (giver,):"),
         long=True,
     ),
     one(
         "a hand-over leaves a row with the receiver alone",
         "the giver's history would not say where its table went",
         f"{OWNERS}test_the_new_owner_goes_on_where_the_old_one_stopped_and_no_record_comes_twice",
-        Edit("steps/hand_over.py", "for name in (giver, receiver.name):", "for name in (receiver.name,):"),
+        Edit("steps/changes/hand_over.py", "for name in (giver, receiver.name):", "for name in (receiver.name,):"),
         long=True,
     ),
 ]

@@ -18,14 +18,14 @@ MUTANTS = [
     Mutant(
         "planned to the high watermark",
         "an open transaction is not there yet; what it holds may be aborted",
-        (Edit("adapters/kafka.py", "IsolationLevel.READ_COMMITTED", "IsolationLevel.READ_UNCOMMITTED"),),
+        (Edit("adapters/kafka/client.py", "IsolationLevel.READ_COMMITTED", "IsolationLevel.READ_UNCOMMITTED"),),
         ("tests/kafka/test_bounds.py::test_an_open_transaction_ends_the_log_for_whoever_plans",),
         long=True,
     ),
     Mutant(
         "failOnDataLoss=false",
         "Spark would go on with what is left",
-        (Edit("adapters/spark_source.py", '"failOnDataLoss": "true"', '"failOnDataLoss": "false"'),),
+        (Edit("engine/spark/source.py", '"failOnDataLoss": "true"', '"failOnDataLoss": "false"'),),
         (f"{SPARK}test_records_that_are_deleted_before_the_read_fail_it[long]",),
         (SPARK.removesuffix("::"),),
         long=True,
@@ -35,7 +35,7 @@ MUTANTS = [
         "a range ends where the next one begins",
         (
             Edit(
-                "adapters/spark_source.py",
+                "engine/spark/source.py",
                 "str(p): i.offsets.until_offset for",
                 "str(p): i.offsets.until_offset - 1 for",
             ),
@@ -47,7 +47,7 @@ MUTANTS = [
     Mutant(
         "a task goes on where the log begins now",
         "what was deleted would be skipped",
-        (Edit("adapters/kafka_ranges.py", '"auto.offset.reset": "error"', '"auto.offset.reset": "earliest"'),),
+        (Edit("engine/kafka_ranges.py", '"auto.offset.reset": "error"', '"auto.offset.reset": "earliest"'),),
         (f"{SPARK}test_records_that_are_deleted_before_the_read_fail_it[short]",),
         (SPARK.removesuffix("::"),),
         long=True,
@@ -55,7 +55,7 @@ MUTANTS = [
     Mutant(
         "a task stops one offset early",
         "a range ends where the next one begins",
-        (Edit("adapters/kafka_ranges.py", "item.offsets.until_offset\n", "item.offsets.until_offset - 1\n"),),
+        (Edit("engine/kafka_ranges.py", "item.offsets.until_offset\n", "item.offsets.until_offset - 1\n"),),
         (f"{SPARK}test_every_record_of_the_range_is_read_and_none_beside_it[short]",),
         (SPARK.removesuffix("::"),),
         long=True,
@@ -65,7 +65,7 @@ MUTANTS = [
         "the next range holds it, too",
         (
             Edit(
-                "adapters/kafka_ranges.py",
+                "engine/kafka_ranges.py",
                 "wanted = messages[: bisect_left(messages, until, key=Message.offset)]",
                 "wanted = messages",
             ),
@@ -77,7 +77,7 @@ MUTANTS = [
     Mutant(
         "a task reads what was aborted",
         "what was taken back never was",
-        (Edit("adapters/kafka_ranges.py", '"read_committed"', '"read_uncommitted"'),),
+        (Edit("engine/kafka_ranges.py", '"read_committed"', '"read_uncommitted"'),),
         (
             f"{READERS}test_they_give_the_same_records_of_any_range",
             f"{READERS}test_offsets_that_are_gone_or_not_there_yet_are_named_and_nothing_stands_for_them",
@@ -90,9 +90,9 @@ MUTANTS = [
         "what columns cannot take is a record all the same, or a reject",
         (
             Edit(
-                "staging/straight.py",
+                "engine/straight.py",
                 "            raise LeftToSpark\n        yield as_decoded(batch,",
-                "            pass\n        yield as_decoded(batch.take(pa.array(places)),",
+                "            pass\n        yield as_decoded(batch.take(places),",
             ),
         ),
         (
@@ -105,7 +105,7 @@ MUTANTS = [
     Mutant(
         "a task gives up where all that it fetches is aborted",
         "the batch would be stuck for good",
-        (Edit("adapters/kafka_ranges.py", " or fetched.has_moved():", ":"),),
+        (Edit("engine/kafka_ranges.py", " or fetched.has_moved():", ":"),),
         (
             f"{STRETCHES}test_a_reader_goes_on_through_a_stretch_that_takes_longer_than_its_patience[task]",
             f"{STRETCHES}test_a_range_that_ends_at_an_abort_marker_ends_there[task]",
@@ -117,7 +117,7 @@ MUTANTS = [
     Mutant(
         "a task goes on behind a batch that cannot be read",
         "it waits, or speaks of an offset that does not exist",
-        (Edit("adapters/kafka_ranges.py", "                refuse_malformed(all_[place], self.bootstrap)\n", ""),),
+        (Edit("engine/kafka_ranges.py", "                refuse_malformed(all_[place], self.bootstrap)\n", ""),),
         (f"{MALFORMED}test_a_malformed_batch_is_named_by_offset_by_every_reader_and_ends_none",),
         (MALFORMED.removesuffix("::"),),
         long=True,
@@ -125,7 +125,7 @@ MUTANTS = [
     Mutant(
         "verify reads without checksums",
         "the client aborts the process, or gives other bytes",
-        (Edit("adapters/kafka.py", '"check.crcs": True', '"check.crcs": False'),),
+        (Edit("adapters/kafka/client.py", '"check.crcs": True', '"check.crcs": False'),),
         (f"{MALFORMED}test_a_malformed_batch_is_named_by_offset_by_every_reader_and_ends_none",),
         (MALFORMED.removesuffix("::"),),
         long=True,
@@ -133,7 +133,7 @@ MUTANTS = [
     Mutant(
         "a read in the driver goes on when its batch was taken over",
         "nobody can stop it from outside, as Spark's jobs are stopped",
-        (Edit("adapters/kafka_ranges.py", "            go_on()\n", ""),),
+        (Edit("engine/kafka_ranges.py", "            go_on()\n", ""),),
         (f"{DRIVER}test_a_read_that_waits_for_the_log_ends_when_it_is_cancelled",),
         (DRIVER.removesuffix("::"),),
         long=True,
@@ -143,7 +143,7 @@ MUTANTS = [
         "records that are not decoded by columns would be missing",
         (
             Edit(
-                "adapters/spark_short.py",
+                "engine/spark/short.py",
                 "[part for number, part in enumerate(parts) if number in numbers]",
                 "()",
             ),

@@ -10,7 +10,7 @@ STALE, LOST = ("coverage_changes_owner_under_a_plan",), ("a_fill_takes_what_is_l
 BACK, HALF = ("a_replay_writes_positions",), ("half_a_batch_is_committed",)
 STAGED, TRIMMED = ("staged_rows_disappear",), ("records_are_trimmed_under_the_read",)
 KEPT_OUT = (
-    "tests/house/test_straight.py::test_a_row_of_another_record_is_kept_out_by_the_database_and_refuses_the_range"
+    "tests/simulation/test_straight.py::test_a_row_of_another_record_is_kept_out_by_the_database_and_refuses_the_range"
 )
 WITHIN = "\nwhere _stream = {stream_id} and _offset >= {from_offset} and _offset < {until_offset}"
 GUARDS = "ledger/migrations/0010_per_partition.sql"
@@ -22,15 +22,20 @@ MUTANTS = [
         "fence",
         ZOMBIE,
         "an older attempt is told by the token that it is superseded",
-        Edit("ledger/attempts.py", "if batch.token != attempt.token:", "if batch.token < 0:"),
-        Edit("ledger/attempts.py", "if nonce != attempt.nonce:", 'if nonce == "":'),
+        Edit("ledger/batch/attempts.py", "if batch.token != attempt.token:", "if batch.token < 0:"),
+        Edit("ledger/batch/attempts.py", "if nonce != attempt.nonce:", 'if nonce == "":'),
+        long=True,
     ),
     alone(
         "an attempt that was closed may commit",
         "older_closed",
         ZOMBIE,
         "opening an attempt closes the older ones, and commit looks at that",
-        Edit("ledger/commit.py", 'if row is None or row.state != "validated" or not row.success:', "if row is None:"),
+        Edit(
+            "ledger/batch/commit.py",
+            "if row is None or row.state != AttemptState.VALIDATED or not row.success:",
+            "if row is None:",
+        ),
         long=True,
     ),
     alone(
@@ -39,6 +44,7 @@ MUTANTS = [
         ZOMBIE,
         "the fence is a constraint, too",
         Drop("drop trigger newest_attempt on lockstep.commit"),
+        long=True,
     ),
     alone(
         "newest_attempt looks at the state alone",
@@ -54,7 +60,7 @@ MUTANTS = [
         "claimed_at_position",
         GAP,
         "a live batch is written down only where its streams stand",
-        Edit("ledger/plan.sql", "and s.position = lower(r.offsets) and s.retired_at", "and s.retired_at"),
+        Edit("ledger/batch/plan.sql", "and s.position = lower(r.offsets) and s.retired_at", "and s.retired_at"),
         long=True,
     ),
     alone(
@@ -62,14 +68,16 @@ MUTANTS = [
         "positions",
         MOVED,
         "a commit locks its streams and sees where they stand before it writes anything",
-        Edit("ledger/commit.py", "if row.retired or row.position != row.from_offset:", "if row.retired:"),
+        Edit("ledger/batch/commit.py", "if row.retired or row.position != row.from_offset:", "if row.retired:"),
+        long=True,
     ),
     alone(
         "no compare-and-set",
         "compare_and_set",
         MOVED,
         "a position moves only from where the batch begins",
-        Edit("ledger/commit.sql", " and s.position = lower(r.offsets)", ""),
+        Edit("ledger/batch/commit.sql", " and s.position = lower(r.offsets)", ""),
+        long=True,
     ),
     alone(
         "no_gap dropped from streams",
@@ -77,6 +85,7 @@ MUTANTS = [
         BACK,
         "a position moves forward, and only over what is covered",
         Drop("drop trigger no_gap on lockstep.stream"),
+        long=True,
     ),
     alone(
         "no_gap dropped from coverage",
@@ -101,13 +110,14 @@ MUTANTS = [
         CLAIMED,
         "over all lanes an offset has one unfinished batch",
         Drop("alter table lockstep.claim drop constraint claimed_once"),
+        long=True,
     ),
     alone(
         "others' claims are free",
         "taken",
         CLAIMED,
         "a request leaves to others what they work on",
-        Edit("core/lanes.py", "if not over:", "if True:"),
+        Edit("core/planning/lanes.py", "if not over:", "if True:"),
         long=True,
     ),
     alone(
@@ -115,7 +125,8 @@ MUTANTS = [
         "second_look",
         STALE,
         "what a plan has read may be stale before its claims stand",
-        Edit("ledger/plan.py", "return not every(cur)", "return True"),
+        Edit("ledger/batch/plan.py", "return not every(cur)", "return True"),
+        long=True,
     ),
     alone(
         "a replay replaces whoever owns the segment",
@@ -123,17 +134,18 @@ MUTANTS = [
         STALE,
         "only what plan has seen makes room",
         Edit(
-            "ledger/commit.sql",
+            "ledger/batch/commit.sql",
             "c.kind = k.expects and c.batch_id is not distinct from k.expects_batch",
             "c.kind = k.expects",
         ),
+        long=True,
     ),
     alone(
         "a fill reads what is lost",
         "free_offsets",
         LOST,
         "a loss was accepted: it is no hole",
-        Edit("ledger/requests.sql", "c.kind <> 'skipped'), '{}'", "c.kind = 'batch'), '{}'"),
+        Edit("ledger/changes/requests.sql", "c.kind <> 'skipped'), '{}'", "c.kind = 'batch'), '{}'"),
         long=True,
     ),
     alone(
@@ -141,7 +153,7 @@ MUTANTS = [
         "in_the_way",
         LOST,
         "nothing else may lie under a claim when it commits",
-        Edit("ledger/commit.py", "found.expected != gone or found.in_the_way", "found.expected != gone"),
+        Edit("ledger/batch/commit.py", "found.expected != gone or found.in_the_way", "found.expected != gone"),
         long=True,
     ),
     alone(
@@ -150,6 +162,7 @@ MUTANTS = [
         MOVED,
         "an offset has one owner",
         Drop("alter table lockstep.coverage drop constraint no_offset_twice"),
+        long=True,
     ),
     # Whole or not at all.
     alone(
@@ -157,7 +170,7 @@ MUTANTS = [
         "counts",
         STAGED,
         "what was validated is what is published",
-        Edit("ledger/contents.py", "if found != (row.rows, row.rejected):", "if not found:"),
+        Edit("ledger/staging/contents.py", "if found != (row.rows, row.rejected):", "if not found:"),
         long=True,
     ),
     alone(
@@ -205,7 +218,7 @@ MUTANTS = [
         ("the_log_is_another_one",),
         "a topic of the same name is another log",
         Edit(
-            "core/planning.py",
+            "core/planning/blocked.py",
             "was, found = (stream.cluster_id, stream.topic_id), (view.cluster_id, view.topic_id)",
             "was, found = (stream.cluster_id, ''), (view.cluster_id, '')",
         ),
@@ -215,7 +228,11 @@ MUTANTS = [
         "stage_looks_at_the_log",
         ("the_log_is_another_one",),
         "a topic may be made anew between plan and read",
-        Edit("steps/same_log.py", "planned_on != (view.cluster_id, view.topic_id) or bounds is None", "bounds is None"),
+        Edit(
+            "steps/batch/same_log.py",
+            "planned_on != (view.cluster_id, view.topic_id) or bounds is None",
+            "bounds is None",
+        ),
         long=True,
     ),
     alone(
@@ -223,7 +240,8 @@ MUTANTS = [
         "log_start_after",
         TRIMMED,
         "what was deleted under the read may not have been read",
-        Edit("steps/same_log.py", "if bounds.log_start > item.offsets.from_offset:", "if bounds.log_start < 0:"),
+        Edit("steps/batch/same_log.py", "if bounds.log_start > item.offsets.from_offset:", "if bounds.log_start < 0:"),
+        long=True,
     ),
     Mutant(
         "read_whole dropped",

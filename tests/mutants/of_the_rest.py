@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mutants.mutant import Drop, Edit, one
 
-STEPS = "tests/house/test_step_by_step.py::"
-KEYS = "tests/house/test_newest_of_a_key.py::"
+STEPS = "tests/simulation/test_step_by_step.py::"
+KEYS = "tests/simulation/test_newest_of_a_key.py::"
 PLANNING = "tests/core/test_planning.py::"
 HISTORY = "tests/kafka/test_history.py::"
 BY_BATCH = "tests/ledger/test_by_batch.py::"
@@ -22,6 +22,7 @@ MUTANTS = [
             "new.batch_id and r.preview)",
             "new.batch_id and not b.batch_id = b.batch_id)",
         ),
+        long=True,
     ),
     one(
         "quarantined_are_rejected dropped",
@@ -34,14 +35,16 @@ MUTANTS = [
         "a record that breaks an expectation is published all the same",
         "a verdict that passes would say nothing of its rows",
         ("tests/kafka/test_quarantine.py::test_records_that_break_it_are_put_aside_and_the_others_go_on[by default]",),
-        Edit("steps/validate.py", "if suite.violators and not refusals:", "if suite.violators and refusals:"),
+        Edit("steps/batch/validate.py", "if suite.violators and not refusals:", "if suite.violators and refusals:"),
         long=True,
     ),
     one(
         "a record is put aside without its other rows",
         "what was turned away would be there in part",
         "tests/spark/test_quarantine.py::test_a_record_of_several_rows_in_several_tasks_is_put_aside_whole",
-        Edit("ledger/quarantine.sql", "and t._task = w.task and", "and t._task = w.task and t._ordinal = 0 and"),
+        Edit(
+            "ledger/staging/quarantine.sql", "and t._task = w.task and", "and t._task = w.task and t._ordinal = 0 and"
+        ),
         long=True,
     ),
     one(
@@ -76,7 +79,7 @@ MUTANTS = [
         "a skip goes past the stable end",
         "what is not there yet cannot be left out",
         f"{STEPS}test_a_skip_past_the_stable_end_is_refused",
-        Edit("steps/skip.py", "if goal > bounds.stable_end:", "if goal < 0:"),
+        Edit("steps/changes/skip.py", "if goal > bounds.stable_end:", "if goal < 0:"),
         long=True,
     ),
     one(
@@ -137,34 +140,34 @@ MUTANTS = [
         "a range's end is in it",
         "half-open ranges tile, closed ones overlap",
         f"{PLANNING}test_a_batch_ends_where_the_log_does",
-        Edit("core/planning.py", "s.position, s.position + share)", "s.position, s.position + share + 1)"),
+        Edit("core/planning/live.py", "s.position, s.position + share)", "s.position, s.position + share + 1)"),
     ),
     one(
         "the first partition takes all",
         "one busy partition must not starve the others",
         f"{PLANNING}test_shares_are_whole_and_nobody_could_have_more_without_another_having_less",
-        Edit("core/planning.py", "-(-left // others)", "left"),
+        Edit("core/planning/live.py", "-(-left // others)", "left"),
         long=True,
     ),
     one(
         "a truncated log is taken for an idle one",
         "what stands there later is not what was read",
         (f"{PLANNING}test_decisions[the log was truncated]",),
-        Edit("core/planning.py", "bounds.stable_end < stream.position:", "bounds.stable_end < 0:"),
+        Edit("core/planning/blocked.py", "bounds.stable_end < stream.position:", "bounds.stable_end < 0:"),
         long=True,
     ),
     one(
         "retention is passed over in silence",
         "a loss is a person's to accept",
         (f"{PLANNING}test_decisions[retention has passed the position]",),
-        Edit("core/planning.py", "if bounds.log_start > stream.position:", "if bounds.log_start < 0:"),
+        Edit("core/planning/blocked.py", "if bounds.log_start > stream.position:", "if bounds.log_start < 0:"),
     ),
     one(
         "an unfinished batch is resumed on any log",
         "its offsets mean nothing there",
         (f"{PLANNING}test_decisions[recreated under an unfinished batch]",),
         Edit(
-            "core/planning.py",
+            "core/planning/blocked.py",
             "if batch.log and batch.log != (view.cluster_id, view.topic, view.topic_id):",
             "if not batch.batch_id:",
         ),
@@ -181,14 +184,21 @@ MUTANTS = [
         "an approval is not held against what was shown",
         "something else would be done than what somebody has approved",
         f"{HISTORY}test_what_has_changed_since_it_was_shown_is_not_taken_for_approved",
-        Edit("steps/history.py", "if since or shown.content_hash != folder.content_hash():", "if not shown.lane:"),
+        Edit(
+            "steps/requests/history.py",
+            "if since or shown.rehearsal.content_hash != folder.content_hash():",
+            "if not shown.lane:",
+        ),
+        long=True,
     ),
     one(
         "a run's request is not known by its key",
         "a task that is tried again would ask once more",
         f"{HISTORY}test_a_run_that_is_tried_again_goes_on_with_its_request_and_a_cleared_one_asks_anew",
         Edit(
-            "ledger/history.sql", "where k.pipeline = %(pipeline)s and k.key = %(key)s", "where k.key = %(key)s || 'x'"
+            "ledger/changes/history.sql",
+            "where k.pipeline = %(pipeline)s and k.key = %(key)s",
+            "where k.key = %(key)s || 'x'",
         ),
         long=True,
     ),

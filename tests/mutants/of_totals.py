@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mutants.mutant import Drop, Edit, one
 
-TOTALS = "tests/house/test_totals_of_a_key.py::"
-NEWEST = "tests/house/test_newest_of_a_key.py::"
+TOTALS = "tests/simulation/test_totals_of_a_key.py::"
+NEWEST = "tests/simulation/test_newest_of_a_key.py::"
 CONSTRAINT = "tests/ledger/test_constraints.py::test_a_constraint_refuses_by_itself"
 TAKEN_OUT = Edit(
     "targets/accumulate.sql",
@@ -43,6 +43,7 @@ MUTANTS = [
         "the least and the greatest may have been taken out",
         f"{TOTALS}test_the_least_and_the_greatest_are_taken_anew_from_what_is_left",
         Edit("targets/accumulate.sql", "and c.key = u.key group by", "and c.key = u.key and false group by"),
+        long=True,
     ),
     one(
         "a key that nothing is left of keeps its row",

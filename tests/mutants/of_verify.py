@@ -6,34 +6,37 @@ from mutants.mutant import Edit, one
 
 APPEND = "tests/kafka/test_verify.py::"
 KEYED = "tests/kafka/test_verify_keyed.py::"
+WINDOWS = "tests/windows/test_verify_deep.py::"
 
 MUTANTS = [
     one(
         "verify takes any definition",
         "promises would be proved over another, empty table",
         (f"{APPEND}test_a_definition_that_is_not_the_ledgers_is_refused[plain-another table]",),
-        Edit("steps/verify.py", "    if changed:\n", "    if changed and not pipeline.name:\n"),
+        Edit("steps/proof/verify.py", "    if changed:\n", "    if changed and not pipeline.name:\n"),
         long=True,
     ),
     one(
         "verify compares no values of appended rows",
         "a row that was changed in the target would pass",
         (f"{APPEND}test_deep_names_a_row_that_was_changed[a plain table]",),
-        Edit("targets/decoded.sql", "(e._became <> all(%(rows)s) or {is_different})", "e._became <> all(%(rows)s)"),
+        Edit(
+            "targets/proof/decoded.sql", "(e._became <> all(%(rows)s) or {is_different})", "e._became <> all(%(rows)s)"
+        ),
         long=True,
     ),
     one(
         "verify takes the second row of a record",
         "a doubled row would pass where no index keeps rows apart",
         (f"{APPEND}test_deep_names_a_row_that_is_doubled_where_no_index_keeps_rows_apart",),
-        Edit("steps/verify_append.py", "elif len(ordinals) > 1 and", "elif len(ordinals) > 2 and"),
+        Edit("steps/proof/verify_append.py", "elif len(ordinals) > 1 and", "elif len(ordinals) > 2 and"),
         long=True,
     ),
     one(
         "verify compares no values of upserted rows",
         "a row that was changed in the target would pass",
         (f"{KEYED}test_deep_names_a_row_that_was_changed",),
-        Edit("targets/decoded.sql", "not e._erased and {is_different}", "{is_different} and false"),
+        Edit("targets/proof/decoded.sql", "not e._erased and {is_different}", "{is_different} and false"),
         long=True,
     ),
     one(
@@ -41,9 +44,9 @@ MUTANTS = [
         "a deleted row of an upserted table would pass",
         (f"{KEYED}test_plain_verify_counts_keys_by_the_effects_of_commits",),
         Edit(
-            "ledger/verify.py",
-            "return Check(name, row.expected == row.found, detail",
-            "return Check(name, True, detail",
+            "ledger/proof/verify.py",
+            "return PromiseCheck(name, row.expected == row.found, detail",
+            "return PromiseCheck(name, True, detail",
         ),
         long=True,
     ),
@@ -52,13 +55,66 @@ MUTANTS = [
         "the last line would say more than was looked at",
         "tests/core/test_verification.py::test_a_check_that_says_nothing_of_what_it_proves_proves_nothing "
         "tests/core/test_verification.py::test_the_conclusion_names_every_target",
-        Edit("core/verification.py", '"ledger" if against else "no"', '"ledger"'),
+        Edit("core/proof/verification.py", '"ledger" if against else "no"', '"ledger"'),
     ),
     one(
         "verify looks past rows of no stream",
         "a row that was put in by hand would pass",
         (f"{APPEND}test_what_was_spoiled_is_found[a row is of no stream]",),
-        Edit("ledger/verify.sql", "(s.pipeline = %(pipeline)s or s.stream_id is null)", "s.pipeline = %(pipeline)s"),
+        Edit(
+            "ledger/proof/verify.sql", "(s.pipeline = %(pipeline)s or s.stream_id is null)", "s.pipeline = %(pipeline)s"
+        ),
+        long=True,
+    ),
+    one(
+        "verify judges windows by today's watermark",
+        "whatever was in time would be called a lost late row",
+        (f"{WINDOWS}test_windows_that_are_whole_are_compared_with_kafka",),
+        Edit(
+            "targets/proof/recount.sql",
+            "then b.watermark end as watermark",
+            "then (select e.watermark from lockstep.event_time e limit 1) end as watermark",
+        ),
+        Edit("targets/proof/recount.sql", "b.lane = 'live' and b.watermark > '-infinity' and not", "not"),
+    ),
+    one(
+        "verify takes every admission for replayed",
+        "late rows that wait for their replay would be called put in",
+        (f"{WINDOWS}test_what_is_admitted_is_late_until_its_replay_and_then_counts",),
+        Edit("targets/proof/recount.sql", "and o.token > (", "and 0 < ("),
+        long=True,
+    ),
+    one(
+        "verify compares no totals of windows",
+        "a total that was changed in the row and in the ledger alike would pass",
+        (f"{WINDOWS}test_what_is_forged_is_named[totals that are changed everywhere]",),
+        Edit(
+            "targets/proof/recount.sql",
+            "l._key is not null and k._key is not null and ({names_of_left}) is distinct from ({names_of_kept})",
+            "({names_of_left}, false) is distinct from ({names_of_left}, false)",
+        ),
+        long=True,
+    ),
+    one(
+        "verify looks at windows of which it read a part",
+        "what retention took would be called changed",
+        (f"{WINDOWS}test_what_the_log_no_longer_holds_is_said_and_the_rest_is_compared",),
+        Edit(
+            "targets/proof/recount.sql",
+            "where not exists (select from others o where o.key = coalesce(k._key, jsonb_build_array({target_keys}))) and case",
+            "where case",
+        ),
+        long=True,
+    ),
+    one(
+        "verify takes no lateness but today's",
+        "a lateness that was changed since would make a ledger wrong that is whole",
+        (f"{WINDOWS}test_a_segment_is_judged_by_the_lateness_of_its_own_definition",),
+        Edit(
+            "steps/proof/verify_windows.py",
+            'parse_duration(its, "target.lateness")',
+            'parse_duration(target.lateness, "lateness")',
+        ),
         long=True,
     ),
 ]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from house.test_guards_alone import DANGERS
 from mutants.catalogue import MUTANTS
 from mutants.mutant import ALONE
+from simulation.test_guards_alone import DANGERS
 
 if TYPE_CHECKING:
     from mutants.mutant import Mutant
@@ -23,7 +23,7 @@ tree (for a constraint, in a database of its own), runs those tests and the ones
 named ones red, each by an assertion. A mutant whose text is no longer there exactly once is an error, and so is one
 that only breaks the code. The tree as it is passes the same tests, run the same way.
 
-Guards hide one another, so most are tried *alone*: `tests/house/test_guards_alone.py` has a danger, the guards
+Guards hide one another, so most are tried *alone*: `tests/simulation/test_guards_alone.py` has a danger, the guards
 against it, and takes all but one out of play; with none, the danger is shown to be real. The others of the same
 danger are the masked ones.
 

@@ -47,6 +47,17 @@ def test_a_red_test_that_is_not_there_is_told(tmp_path, servers):
     assert "did not run" in judged(tmp_path, servers, HARMLESS, red=(f"{RANGE}[never]",), beside=(RANGE,))
 
 
+def test_every_mutant_applies_to_the_code_as_it_stands(tmp_path):
+    for mutant in MUTANTS:
+        for file in {change.file for change in mutant.changes if isinstance(change, Edit)}:
+            copy = tmp_path / "include" / "lockstep" / file
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes((ROOT / "include" / "lockstep" / file).read_bytes())
+        for change in mutant.changes:
+            if isinstance(change, Edit):
+                change.apply(tmp_path)
+
+
 def test_the_page_tells_every_mutant_as_it_is():
     assert (ROOT / "docs" / "mutants.md").read_text(encoding="utf-8") == page()
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 os.environ.setdefault("SPARK_MASTER", "local[2,2]")  # a task may be tried twice
 
@@ -13,22 +14,22 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from checker import check
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
-from lockstep.adapters.spark import SparkEngine
-from lockstep.cli.surroundings import registry
-from lockstep.core.decisions import Caller
+from lockstep.context.systems import configured_registry
+from lockstep.core.planning.decisions import Caller
+from lockstep.engine.spark.engine import SparkEngine
 from lockstep.ledger.migrate import migrate_target
-from lockstep.steps.run import run, until_idle
-from lockstep.steps.surroundings import Surroundings
+from lockstep.steps.batch.run import run, until_idle
+from lockstep.steps.context import Context
+from support.oracles.checker import check
 
 NUMBERS = itertools.count()
 EXAMPLES = Path(__file__).parents[2] / "include" / "pipelines"
-HEAD = """from lockstep.core.definition import (
-    Accumulate, Append, Avro, Count, Custom, Envelope, Json, Limits, Max, Min, PerPartition, Pipeline, Raw, RecordLimits,
-    Sum, Upsert)
+HEAD = """from lockstep.core.pipeline.definition import (
+    Accumulate, Append, Avro, Count, Custom, Debezium, Envelope, Json, Limits, Max, Min, PerPartition, Pipeline, Raw,
+    RecordLimits, Sum, Upsert)
 """
 COORDINATES = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 
@@ -41,12 +42,12 @@ class Loaded:
     dsn: str
     kafka: str
 
-    def run(self, engine=None, **caller: object):
+    def run(self, engine=None, **caller: Any):
         at, spark, folder = self.parts()
         return run(at, engine or spark, folder, Caller("test", **caller))
 
     def run_until_idle(self):
-        return list(until_idle(*self.parts(), Caller("test"), wait=1))
+        return list(until_idle(*self.parts(), Caller("test"), wait=1))  # type: ignore[call-arg, misc]
 
     def ask(self, query: str) -> list[tuple]:
         conn = psycopg2.connect(self.dsn)
@@ -61,8 +62,8 @@ class Loaded:
 
     def parts(self):
         folder = load(self.name)
-        engine = SparkEngine(folder, self.kafka, self.dsn, registry=registry())
-        return Surroundings(self.dsn, Broker(self.kafka)), engine, folder
+        engine = SparkEngine(folder, self.kafka, self.dsn, registry=configured_registry())
+        return Context(self.dsn, Broker(self.kafka)), engine, folder
 
 
 @pytest.fixture
@@ -109,14 +110,20 @@ def pipeline(database, kafka, tmp_path, monkeypatch):
 
 @pytest.fixture
 def example(database, kafka, topic, tmp_path, monkeypatch):
-    """Returns `example(name)`, which takes an example unchanged, on a separate topic, and makes its target."""
+    """Returns `example(name)`, which takes an example unchanged, on a separate topic, and makes its target.
 
-    def take(name: str) -> tuple[Loaded, str]:
+    `topics` are those of its feeds, by the name that the example gives them.
+    """
+
+    def take(name: str, **topics: str) -> tuple[Loaded, str]:
         source = topic(partitions=2)
         folder = tmp_path / "pipelines" / name
         shutil.copytree(EXAMPLES / name, folder, ignore=shutil.ignore_patterns("__pycache__"))
         init = folder / "__init__.py"
-        init.write_text(init.read_text().replace(f'topic="{load(name).pipeline.topic}"', f'topic="{source}"'))
+        text = init.read_text().replace(f'topic="{load(name).pipeline.topic}"', f'topic="{source}"')
+        for said, own in topics.items():
+            text = text.replace(f'Topic("{said}"', f'Topic("{own}"')
+        init.write_text(text)
         monkeypatch.setenv("LOCKSTEP_PIPELINES", str(folder.parent))
         conn = connect(database)
         migrate_target(conn, load(name))

@@ -19,18 +19,18 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from canary import CommandLines, Environments, files_holding, tables_holding
 from lockstep.cli.exits import Exit
+from support.oracles.canary import CommandLines, Environments, files_holding, tables_holding
 
 DOOR = str(Path(sys.executable).with_name("lockstep"))
 ROLES = "lockstep_owner, lockstep_planner, lockstep_stager, lockstep_committer, lockstep_partition, lockstep_reader"
 STORED = """
-from lockstep.core.definition import AtLeastOnce, Append, Json, Pipeline, Postgres
+from lockstep.core.pipeline.definition import AtLeastOnce, Append, Json, Pipeline, Postgres
 P = Pipeline(name="stored", topic="{topic}", format=Json("id string, n int"), target=Append("public.stored"),
     guarantee=AtLeastOnce(Postgres("WAREHOUSE")))
 """
 READ = """
-from lockstep.core.definition import Append, Avro, Pipeline
+from lockstep.core.pipeline.definition import Append, Avro, Pipeline
 P = Pipeline(name="read", topic="{topic}", format=Avro("id string, n int"), target=Append("public.drill"))
 """
 BROKEN = "def transform(r):\n    return r.selectExpr('_stream', '_offset', 'id', 'cast(raise_error(id) as int) as n')\n"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
-from lockstep.adapters import spark_short
 from lockstep.adapters.folders import load
-from lockstep.adapters.spark import SparkEngine
+from lockstep.core.engine import Staging
 from lockstep.core.errors import Refusal, Superseded
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.staging import StageWork
+from lockstep.engine.spark import short as spark_short
+from lockstep.engine.spark.engine import SparkEngine
 
 ID, DDL = "id string, n int", "id text, n int"
 
@@ -35,22 +37,22 @@ def work(engine):
 def test_a_read_that_was_cancelled_before_it_began_does_not_begin(engine, work):
     engine.cancel()
     with pytest.raises(Superseded, match="taken over"):
-        engine.read(work)
+        engine.read(work, Staging())
 
 
 def test_a_read_that_is_cancelled_before_its_first_job_ends(engine, work, monkeypatch):
-    staged = spark_short.staged
+    written = spark_short.written
 
-    def cancelled_meanwhile(*given: object):
+    def cancelled_meanwhile(*given: Any):
         thread = threading.Thread(target=engine.cancel)
         thread.start()
         thread.join()
         time.sleep(0.2)
-        return staged(*given)
+        return written(*given)
 
-    monkeypatch.setattr(spark_short, "staged", cancelled_meanwhile)
+    monkeypatch.setattr(spark_short, "written", cancelled_meanwhile)
     with pytest.raises(Superseded, match="taken over") as refused:
-        engine.read(work)
+        engine.read(work, Staging())
     assert "cancelled" in str(refused.value.__cause__)
 
 
@@ -58,5 +60,5 @@ def test_the_next_attempt_is_not_cancelled_with_the_last(engine, work):
     engine.cancel()
     engine.columns()
     with pytest.raises(Refusal) as refused:  # there is no staging table, so this far it comes
-        engine.read(work)
+        engine.read(work, Staging())
     assert not isinstance(refused.value, Superseded)

@@ -14,17 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.adapters import kafka_ranges
-from lockstep.adapters.driver import Driver
-from lockstep.adapters.driver_first import OFFSETS, DriverFirst
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka_ranges import KafkaRanges
-from lockstep.adapters.spark import SparkEngine
-from lockstep.cli.surroundings import engine_for
+from lockstep.context.systems import engine_for
+from lockstep.core.engine import Staging
 from lockstep.core.errors import BadData, Refusal, Superseded, Unreachable
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.planning.routes import MAX_OFFSETS_IN_PROCESS
 from lockstep.core.staging import StageWork
+from lockstep.engine import kafka_ranges
+from lockstep.engine.driver_first import Driver, DriverFirst
+from lockstep.engine.kafka_ranges import KafkaRanges
+from lockstep.engine.spark.engine import SparkEngine
 
 COLUMNS = "id string, n int, amount decimal(12,2), at timestamp"
 DDL = "id text, n int, amount numeric(12,2), at timestamptz"
@@ -42,7 +43,7 @@ def no_spark():
     raise AssertionError("Spark was asked for")
 
 
-def driver_first(loaded, spark=no_spark, offsets: int = OFFSETS, dsn: str | None = None) -> DriverFirst:
+def driver_first(loaded, spark=no_spark, offsets: int = MAX_OFFSETS_IN_PROCESS, dsn: str | None = None) -> DriverFirst:
     folder, reader = load(loaded.name), KafkaRanges(loaded.kafka, KafkaOptions())
     return DriverFirst(folder, lambda: Driver(folder, reader, dsn or loaded.dsn), spark, offsets)
 
@@ -82,8 +83,8 @@ def test_the_driver_makes_of_a_batch_what_spark_makes_of_it(pipeline, odd, more)
     assert len(told) == 4
     assert told[:2] == told[2:]
     assert [row[0] for row in told] == [300] * 4
-    assert by_driver.ask("select spark_application_id is null from lockstep.attempt order by batch_id") == [
-        (True,), (False,),
+    assert by_driver.ask("select spark_application_id is null, route ->> 'way' from lockstep.attempt order by batch_id") == [
+        (True, "process"), (False, "tasks"),
     ]  # fmt: skip
     assert by_driver.violations() == by_spark.violations() == []
 
@@ -101,6 +102,8 @@ def test_a_record_that_only_spark_can_judge_hands_the_whole_batch_over_and_those
     assert made.ask("select count(distinct task), sum(rows) from lockstep.manifest") == [(1, 300)]
     produce(name, map(record, range(5)))
     made.run(engine)
+    left = "a record of this run does not decode by columns, and Spark's decoder judges it"
+    assert made.ask("select route from lockstep.attempt") == [({"way": "tasks", "because": left},)] * 2
     assert made.ask("select count(*) from lockstep.attempt where spark_application_id is null") == [(0,)]
     assert made.violations() == []
 
@@ -113,13 +116,13 @@ def test_ranges_that_the_driver_has_committed_are_found_by_spark(pipeline, topic
     made = pipeline(name, COLUMNS, DDL, guarantee="PerPartition()")
     before = []
     spark = spark_of(made)()
-    commit_ranges = spark.commit_ranges
+    read = spark.read
 
-    def watched(work, task):
+    def watched(work, sink):
         before.extend(made.ask("select partition from lockstep.commit join lockstep.stream using (stream_id)"))
-        return commit_ranges(work, task)
+        return read(work, sink)
 
-    monkeypatch.setattr(spark, "commit_ranges", watched)
+    monkeypatch.setattr(spark, "read", watched)
     made.run(driver_first(made, lambda: spark))
 
     assert sorted(before) == [(0,)]  # the second would have been committed when the third began
@@ -133,6 +136,18 @@ def test_a_batch_of_more_offsets_and_one_with_a_transform_are_spark_s(pipeline, 
     transformed = pipeline(odd, COLUMNS, DDL, transform="def transform(records):\n    return records\n")
     transformed.run(driver_first(transformed, spark_of(transformed)))
     assert made.ask("select count(*) from lockstep.attempt where spark_application_id is not null") == [(2,)]
+    assert made.ask("select route ->> 'way' from lockstep.attempt order by batch_id") == [("tasks",), ("spark",)]
+
+
+def test_a_definition_that_asks_for_spark_is_read_by_it_however_small(pipeline, topic, produce):
+    name = topic(partitions=1)
+    produce(name, map(record, range(5)))
+    made = pipeline(name, COLUMNS, DDL, read='"spark"')
+    made.run(driver_first(made, spark_of(made)))
+    asked = {"way": "spark", "because": 'the definition asks for it: read="spark"'}
+    assert made.ask("select route from lockstep.attempt") == [(asked,)]
+    assert made.ask("select written from lockstep.result") == [(5,)]
+    assert made.violations() == []
 
 
 def test_bytes_are_kept_where_an_expectation_may_put_a_record_aside(pipeline, topic, produce):
@@ -165,10 +180,10 @@ def test_a_read_that_was_cancelled_before_it_began_does_not_begin_and_the_next_a
     engine, work = a_read(made)
     engine.cancel()
     with pytest.raises(Superseded, match="batch 1 was taken over"):
-        engine.read(work)
+        engine.read(work, Staging())
     engine.columns()
     with pytest.raises(BadData, match=r"could not be staged: .*attempt_1_1"):  # this far it comes
-        engine.read(work)
+        engine.read(work, Staging())
 
 
 def test_a_read_that_waits_for_the_log_ends_when_it_is_cancelled(made, monkeypatch):
@@ -182,7 +197,7 @@ def test_a_read_that_waits_for_the_log_ends_when_it_is_cancelled(made, monkeypat
 
     monkeypatch.setattr(kafka_ranges.KafkaRanges, "_taken", cancelled_meanwhile)
     with pytest.raises(Refusal) as ended:
-        engine.read(work)
+        engine.read(work, Staging())
     assert isinstance(ended.value, Superseded)
     assert time.monotonic() - begun < 10
 
@@ -192,20 +207,20 @@ def test_spark_is_not_begun_for_a_batch_that_was_cancelled_before(made):
     _, work = a_read(made)
     engine.cancel()
     with pytest.raises(Superseded, match="taken over"):
-        engine.read(work)
+        engine.read(work, Staging())
 
 
 def test_a_database_that_is_away_is_said_in_one_line(made):
     engine, work = a_read(made, dsn="postgresql://nobody@127.0.0.1:1/nothing")
     with pytest.raises(Unreachable, match=rf"^{made.name}: batch 1 could not be read: ") as refused:
-        engine.read(work)
+        engine.read(work, Staging())
     assert "\n" not in str(refused.value)
 
 
 def test_offsets_that_are_not_in_the_log_are_never_replaced_by_others(made):
     engine, work = a_read(made, 500, 1_000)
     with pytest.raises(Unreachable, match=r"500"):
-        engine.read(work)
+        engine.read(work, Staging())
 
 
 def test_the_setting_is_a_number(made, monkeypatch):

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
-from lockstep.adapters.spark import SparkEngine
-from lockstep.adapters.spark_jobs import jobs
-from lockstep.core.decisions import Caller
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.core.errors import Refusal
-from lockstep.steps.plan import plan
-from lockstep.steps.stage import stage
-from lockstep.steps.surroundings import Surroundings
+from lockstep.core.planning.decisions import Caller
+from lockstep.engine.spark.engine import SparkEngine
+from lockstep.engine.spark.jobs import jobs
+from lockstep.steps.batch.plan import plan
+from lockstep.steps.batch.stage import stage
+from lockstep.steps.context import Context
 
 
 @pytest.fixture(params=["short", "long"])
@@ -36,16 +37,16 @@ def test_every_record_of_the_range_is_read_and_none_beside_it(loaded):
 
 def test_records_that_are_deleted_before_the_read_fail_it(loaded, monkeypatch):
     folder = load(loaded.name)
-    at, engine = Surroundings(loaded.dsn, Broker(loaded.kafka)), SparkEngine(folder, loaded.kafka, loaded.dsn)
+    at, engine = Context(loaded.dsn, Broker(loaded.kafka)), SparkEngine(folder, loaded.kafka, loaded.dsn)
     where = TopicPartition(folder.pipeline.topic, 0, 7)
-    begun = jobs().application_id()
+    begun = jobs().application()
     admin = AdminClient({"bootstrap.servers": loaded.kafka})
 
-    def trims_before_the_read(_work: object) -> str | None:
+    def trims_before_the_read(_work: Any) -> Any:
         admin.delete_records([where])[where].result(20)
         return begun
 
-    monkeypatch.setattr(engine, "application_id", trims_before_the_read)
+    monkeypatch.setattr(engine, "application", trims_before_the_read)
     batch = plan(at.conn, at.broker, folder, Caller("me"), datetime.now(UTC)).batch_id
     with pytest.raises(Refusal, match="could not be read"):
         stage(at, engine, folder, batch, Caller("me"))

@@ -5,25 +5,25 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset as ds
 import pytest
 
-from checker import at_end
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
-from lockstep.adapters.spark import SparkEngine
-from lockstep.core.decisions import Caller, Idle
-from lockstep.core.guarantees import Delivered
-from lockstep.dev.samples import SAMPLES
+from lockstep.core.pipeline.guarantees import Delivered
+from lockstep.core.planning.decisions import Caller, Idle
+from lockstep.dev.catalogue import SAMPLES
+from lockstep.engine.spark.engine import SparkEngine
 from lockstep.ledger.migrate import migrate_target
-from lockstep.steps.check import faults
-from lockstep.steps.run import until_idle
-from lockstep.steps.surroundings import Surroundings
-from lockstep.steps.verify import verify
-from lockstep.targets.stores import results_of
+from lockstep.steps.batch.run import until_idle
+from lockstep.steps.context import Context
+from lockstep.steps.inspect.check import faults
+from lockstep.steps.proof.verify import verify
+from lockstep.targets.stores.stores import results_of
+from support.oracles.checker import at_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Example:
     rejects: int = 0
 
 
-def plain(number: int, **fields: object) -> tuple[str, str]:
+def plain(number: int, **fields: Any) -> tuple[str, str]:
     return str(number), json.dumps(fields | {"at": AT})
 
 
@@ -85,7 +85,7 @@ EXAMPLES = {
     ),
     "spend": Example([each for each in ORDERS if each[1]], rows=(len({order["customer"] for order in PAID}),)),
 }
-APART = {"payments": "test_formats.py"}  # it takes a registry
+APART = {"payments": "test_formats.py", "sales": "test_windows.py"}  # a registry, and a topic to send to
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +115,7 @@ def test_an_example_does_what_it_says(database, kafka, topic, produce, tmp_path,
     pipeline, stores, conn = folder.pipeline, {"FILES": str(tmp_path)}, connect(database)
     apart = results_of(pipeline, database, stores) if isinstance(pipeline.guarantee, Delivered) else None
     apart.make(folder) if pipeline.store else migrate_target(conn, folder)
-    at = Surroundings(database, Broker(kafka), stores)
+    at = Context(database, Broker(kafka), stores)
     engine = SparkEngine(folder, kafka, database)
 
     list(until_idle(at, engine, folder, Caller("test"), wait=1))  # a pipeline that begins at the latest has begun

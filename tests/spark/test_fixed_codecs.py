@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer
 
 from lockstep.adapters.connector import class_path
-from lockstep.adapters.spark_session import session
-from lockstep.dev import jars
+from lockstep.dev.setup import jars
+from lockstep.engine.spark.session import session
 
 CODECS = {
     "net.jpountz.lz4.LZ4Factory": "ahead/lz4-java-1.11.2.jar",
@@ -23,9 +23,9 @@ CODECS = {
 RECORDS = 400
 SHUFFLE = """
 import os
-from lockstep.adapters import jvm
-jvm.SETTINGS["spark.io.compression.codec"] = os.environ["CODEC"]
-from lockstep.adapters.spark_session import session
+from lockstep.engine.spark import jvm
+jvm.JVM_SETTINGS["spark.io.compression.codec"] = os.environ["CODEC"]
+from lockstep.engine.spark.session import session
 print(session().sparkContext.getConf().get("spark.io.compression.codec"))
 rows = session().range(20000).repartition(5).selectExpr("id % 7 as k", "id").repartition(3, "k")
 for row in rows.groupBy("k").agg({"id": "sum", "*": "count"}).orderBy("k").collect():

@@ -6,6 +6,7 @@ import json
 from base64 import b64encode
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,16 +14,16 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
-from lockstep.adapters.spark_session import session
 from lockstep.cli.app import app
-from lockstep.core.definition import Append, Avro, Custom, Envelope, Json, Pipeline, Raw, Upsert
 from lockstep.core.errors import BadData, BadDefinition, Unreachable
+from lockstep.core.pipeline.definition import Append, Avro, Custom, Envelope, Json, Pipeline, Raw, Upsert
 from lockstep.core.registry import registry as registry_of
+from lockstep.engine.spark.session import session
 from lockstep.formats import decoded
-from lockstep.steps.verify import verify
-from registry import a_record, a_registry
+from lockstep.steps.proof.verify import verify
+from support.fakes.registry import a_record, a_registry
 
 RAW = "_offset bigint, _timestamp timestamp, _key binary, _value binary, _headers string, _bytes int, _partition int"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -56,7 +57,7 @@ def registry(monkeypatch):
         yield made
 
 
-def decode(format_, *records: object, envelope=None, target=None, headers=None, **more: object):
+def decode(format_, *records: Any, envelope=None, target=None, headers=None, **more: Any):
     """Decodes records. Each is a value, or a key and a value."""
     pairs = [record if isinstance(record, tuple) else (None, record) for record in records]
     rows = [(i, AT, key, value, headers, 1, 3) for i, (key, value) in enumerate(pairs)]
@@ -245,7 +246,7 @@ def test_payments_of_two_writers_reconcile_in_one_batch_and_an_unknown_schema_co
     old = registry.register("payments.v1-value", a_record(*fields))
     new = registry.register("payments.v1-value", a_record(*fields, ("method", ["null", "string"]), ("fee", amount)))
 
-    def payment(i: int, **more: object) -> dict:
+    def payment(i: int, **more: Any) -> dict:
         return {"payment_id": f"p{i}", "order_id": "o", "currency": "EUR", "amount": Decimal(i), "paid_at": AT} | more
 
     values = [registry.encode(old, payment(i)) for i in range(400)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockstep.adapters.spark_ranges import groups
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.engine.spark.ranges import groups
 
 SPANS = st.lists(st.integers(1, 10**9), min_size=1, max_size=40)
 

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 import pytest
 from confluent_kafka import Producer
 
-import hostile
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
-from lockstep.cli.surroundings import registry
-from lockstep.steps.verify import verify
-from plain_decoders import DOUBT, REJECT, avro_row, json_row
-from registry import a_registry
+from lockstep.context.systems import configured_registry
+from lockstep.steps.proof.verify import verify
+from support.fakes.registry import a_registry
+from support.inputs import hostile
+from support.oracles.plain_decoders import DOUBT, REJECT, avro_row, json_row
 
 DECODE = """
 import json
@@ -64,7 +64,9 @@ def accounted(loaded, kafka: str, name: str, records: list[hostile.Record]) -> d
 
 
 def complaints(loaded) -> list:
-    checks = verify(connect(loaded.dsn), Broker(loaded.kafka), load(loaded.name), deep=True, registry=registry())
+    checks = verify(
+        connect(loaded.dsn), Broker(loaded.kafka), load(loaded.name), deep=True, registry=configured_registry()
+    )
     return [check for check in checks if not check.ok]
 
 

@@ -13,12 +13,13 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
 from lockstep.cli.app import app
 from lockstep.core.errors import BadData
-from lockstep.dev import jars, spark_connect
-from lockstep.steps.verify import verify
+from lockstep.dev.servers import spark_connect
+from lockstep.dev.setup import jars
+from lockstep.steps.proof.verify import verify
 
 ENDED = "the reader's process ended, twice, when it read this record alone"
 DECODE = """
@@ -76,7 +77,7 @@ def fill(kafka: str, topic: str, killers: set[tuple[int, int]]) -> list[tuple[st
             if not harm:
                 good.append((made["id"], made["n"]))
     assert producer.flush(60) == 0
-    return sorted(good)
+    return sorted(good)  # type: ignore[arg-type]
 
 
 def rejects(loaded) -> list[tuple]:
@@ -153,7 +154,7 @@ def test_a_machine_that_ends_readers_for_a_while_costs_no_record(pipeline, topic
 def test_more_of_them_than_a_batch_may_have_are_named_with_the_next_command(
     pipeline, topic, kafka, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("lockstep.adapters.spark_isolation.MOST_FATAL", 1)
+    monkeypatch.setattr("lockstep.engine.spark.isolation.MOST_FATAL", 1)
     name = topic(partitions=2)
     fill(kafka, name, {(0, 7), (0, 9)})
     loaded = pipeline(name, "", "id text, n int", form='Custom("id string, n int")')

@@ -10,8 +10,8 @@ from decimal import Decimal
 
 import pytest
 
-from lockstep.adapters.spark_session import session
-from lockstep.core.definition import Append, Json, Pipeline, Upsert
+from lockstep.core.pipeline.definition import Append, Json, Pipeline, Upsert
+from lockstep.engine.spark.session import session
 from lockstep.formats import decoded
 
 COLUMNS = "id string, amount decimal(12,2), n int, big bigint, at timestamp, share double, yes boolean"
@@ -71,6 +71,8 @@ TAKEN = [
     (b'{"at":"0001-01-01T00:00:00Z"}', {"at": datetime(1, 1, 1, tzinfo=UTC)}),
     (b"{}", {}),
     (b'{"id":null,"unknown":1}', {}),
+    (b'{"id":{"name":"b","of":[1,2]}}', {"id": '{"name":"b","of":[1,2]}'}),
+    (b'{"id":[{"a":1},null]}', {"id": '[{"a":1},null]'}),
 ]
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from lockstep.adapters.folders import load
-from lockstep.core.bounds import AtOffsets
-from lockstep.core.decisions import Caller, Idle
-from lockstep.core.person import Person
-from lockstep.steps import requests
-from lockstep.steps.preview import preview
-from lockstep.steps.run import until_idle
-from lockstep.steps.skip import skip
+from lockstep.core.changes.person import Person
+from lockstep.core.planning.bounds import AtOffsets
+from lockstep.core.planning.decisions import Caller, Idle
+from lockstep.core.states import Lane
+from lockstep.steps.batch.run import until_idle
+from lockstep.steps.changes.skip import skip
+from lockstep.steps.requests import requests
+from lockstep.steps.requests.preview import preview
 
 ME = Person("me", "a test")
 CODE = (
@@ -34,10 +36,11 @@ def records(begin: int, n: int) -> list[tuple[str, str]]:
     return [(f"k{i}", json.dumps({"id": f"r{i}", "n": i})) for i in range(begin, begin + n)]
 
 
-def ask(loaded, lane: str, begin: dict[int, int] | None = None, until: dict[int, int] | None = None, **more: object):
+def ask(loaded, lane: str, begin: dict[int, int] | None = None, until: dict[int, int] | None = None, **more: Any):
     at, _, folder = loaded.parts()
-    bounds = [None if b is None else AtOffsets(b) for b in (begin, until)]
-    return requests.ask(at.conn, at.broker, folder, requests.Wanted(lane, *bounds, **more), ME, datetime.now(UTC))
+    first, last = (None if b is None else AtOffsets(b) for b in (begin, until))
+    wanted = requests.NewRequest(Lane(lane), first, last, **more)
+    return requests.open_request(at.conn, at.broker, folder, wanted, ME, datetime.now(UTC))
 
 
 def work(loaded, asked):

@@ -10,18 +10,18 @@ from datetime import UTC, datetime
 import pytest
 from confluent_kafka import Producer
 
-from checker import check
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
-from lockstep.core.bounds import parse_bound
-from lockstep.core.decisions import Blocked, Caller, Idle
+from lockstep.core.changes.person import Person
 from lockstep.core.errors import BadData
-from lockstep.core.person import Person
-from lockstep.steps.plan import plan
-from lockstep.steps.skip import skip
-from odd_logs import COMPACTED, compact, delete_records, offsets_in, records, stable_end
-from servers import make_topic
+from lockstep.core.planning.bounds import parse_bound
+from lockstep.core.planning.decisions import Blocked, Caller, Idle
+from lockstep.steps.batch.plan import plan
+from lockstep.steps.changes.skip import skip
+from support.oracles.checker import check
+from support.scenes.odd_logs import COMPACTED, compact, delete_records, offsets_in, records, stable_end
+from support.servers.servers import make_topic
 
 ID = "id string, n int"
 DDL = "id text, n int"

@@ -6,17 +6,20 @@ A transform that would shuffle is refused.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from pyspark.sql import functions
 
-from lockstep.adapters import spark, spark_short
 from lockstep.core.errors import BadData, BadDefinition
+from lockstep.core.planning.routes import Route, Way
+from lockstep.engine.spark import engine as spark
+from lockstep.engine.spark import short as spark_short
 
 COLUMNS = "id string, n int, amount decimal(12,2), at timestamp"
 DDL = "id text, n int, amount numeric(12,2), at timestamptz"
 PIECE = "spark.sql.execution.arrow.maxRecordsPerBatch"
-PER_PARTITION = {"guarantee": "PerPartition()"}
+PER_PARTITION: dict[str, Any] = {"guarantee": "PerPartition()"}
 
 
 def record(i: int) -> tuple[str, str]:
@@ -97,7 +100,7 @@ def test_a_shuffle_that_the_check_is_not_shown_is_refused_in_the_plan_that_would
     name = topic(partitions=2)
     produce(name, map(record, range(10)))
     made = pipeline(name, COLUMNS, DDL, transform=transform(SHUFFLES["a grouping"]), **PER_PARTITION)
-    monkeypatch.setattr("lockstep.adapters.spark.require_no_shuffle", lambda *_: None)
+    monkeypatch.setattr("lockstep.engine.spark.engine.require_no_shuffle", lambda *_: None)
 
     with pytest.raises(BadDefinition, match=r"transform.py shuffles"):
         made.run()
@@ -155,17 +158,17 @@ def test_a_task_that_fails_in_the_middle_of_a_range_commits_nothing_of_it(pipeli
     if way == "long":
         read, bad = spark.records_of, "cast(if(_offset = 35, raise_error('no'), _offset) as bigint)"
         monkeypatch.setattr(spark, "records_of", lambda *given: read(*given).withColumn("_offset", functions.expr(bad)))
-        monkeypatch.setattr(spark_short, "straight_columns", lambda _: None)
+        monkeypatch.setattr(spark, "route", lambda *_, **__: Route(Way.SPARK, "a test"))
     if way == "straight":
-        straight = spark_short.committed
-        monkeypatch.setattr(
-            spark_short, "committed", lambda *given: straight(*given[:2], in_pieces(given[2]), given[3])
-        )
+        straight = spark_short.written
+        monkeypatch.setattr(spark_short, "written", lambda *given: straight(*given[:2], in_pieces(given[2]), given[3]))  # type: ignore[call-arg]
     if way == "short":
         short = spark_short.shortened
-        monkeypatch.setattr(spark_short, "committed", lambda parts, *_: ((), parts))
+        monkeypatch.setattr(spark_short, "written", lambda parts, *_: ((), parts))
         monkeypatch.setattr(
-            spark_short, "shortened", lambda *given, **more: short(*given[:2], in_pieces(given[2]), **more)
+            spark_short,
+            "shortened",
+            lambda *given, **more: short(*given[:2], in_pieces(given[2]), **more),  # type: ignore[call-arg]
         )
 
     with pytest.raises(BadData):

@@ -6,17 +6,18 @@ They can come back.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
-from lockstep.core.decisions import Caller, Idle
-from lockstep.core.person import Person
-from lockstep.steps.redrive import Held, redrive
-from lockstep.steps.run import until_idle
-from lockstep.steps.verify import verify
+from lockstep.core.changes.person import Person
+from lockstep.core.planning.decisions import Caller, Idle
+from lockstep.steps.batch.run import until_idle
+from lockstep.steps.proof.verify import verify
+from lockstep.steps.requests.redrive import Held, redrive
 
 ME = Person("me", "a test")
 ID = "id string, n int, amount decimal(9,2)"
@@ -26,10 +27,10 @@ SAME = "def transform(r):\n    return r.select('_stream', '_offset', 'id', 'n', 
 RECORDS = 1_000
 GARBAGE, VIOLATIONS = range(0, RECORDS, 50), range(1, RECORDS, 100)  # 2 %, 1 %
 HEADERS = '[{"key":"trace","value":"AP8="}]'
-QUARANTINE = {"on_violation": "'quarantine'"}
+QUARANTINE: dict[str, Any] = {"on_violation": "'quarantine'"}
 
 
-def expectation(kind: str, column: str | None = None, **more: object) -> dict:
+def expectation(kind: str, column: str | None = None, **more: Any) -> dict:
     meta, severity = more.pop("meta", {}), more.pop("severity", "critical")
     kwargs = more | ({"column": column} if column else {})
     return {"type": f"expect_{kind}", "kwargs": kwargs, "meta": meta, "severity": severity}

@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from lockstep.core.decisions import Blocked, Idle, Start
 from lockstep.core.errors import BadData, Refusal
-from odd_logs import marked
+from lockstep.core.planning.decisions import Blocked, Idle, Start
+from support.scenes.odd_logs import marked
 
 ID = "id string, n int"
 DDL = "id text, n int"

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from crash.per_partition import by_partition, committed_ranges, states
-from drill import said, stopped_below
+from support.scenes.drill import said, stopped_below
 
 
 @pytest.mark.parametrize(

@@ -10,29 +10,31 @@ from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import psycopg2
 import pytest
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import READER, connect, transaction
-from lockstep.core.decisions import Caller
+from lockstep.core.changes.person import Person
 from lockstep.core.errors import BadData, BadDefinition
-from lockstep.core.person import Person
-from lockstep.ledger import tracing
+from lockstep.core.planning.decisions import Caller
+from lockstep.core.states import Lane
 from lockstep.ledger.migrate import migrate_target
-from lockstep.steps import requests
-from lockstep.steps.preview import preview
-from lockstep.steps.run import run, until_idle
-from lockstep.steps.surroundings import Surroundings
-from lockstep.steps.verify import verify
+from lockstep.ledger.views import tracing
+from lockstep.steps.batch.run import run, until_idle
+from lockstep.steps.context import Context
+from lockstep.steps.proof.verify import verify
+from lockstep.steps.requests import requests
+from lockstep.steps.requests.preview import preview
 
 ME = Person("me", "a test")
 EXAMPLE = Path(__file__).parents[2] / "include" / "pipelines" / "baskets"
 COORDINATES = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 UNIQUE = "primary key (_stream, _offset, _ordinal)"
-DEFINITION = """from lockstep.core.definition import Append, Json, Pipeline, Upsert
+DEFINITION = """from lockstep.core.pipeline.definition import Append, Json, Pipeline, Upsert
 P = Pipeline(
     name="baskets",
     topic="{topic}",
@@ -67,7 +69,7 @@ class Baskets:
 
     def __init__(self, dsn: str, kafka: str, topic: str, home) -> None:
         self.dsn, self.topic = dsn, topic
-        self.at = Surroundings(dsn, Broker(kafka))
+        self.at = Context(dsn, Broker(kafka))
         self.kafka = kafka
         self.path = home / "pipelines" / "baskets"
         self.path.mkdir(parents=True)
@@ -84,16 +86,16 @@ class Baskets:
 
     @property
     def engine(self):
-        from lockstep.adapters.spark import SparkEngine  # noqa: PLC0415 - after SPARK_MASTER is set
+        from lockstep.engine.spark.engine import SparkEngine  # noqa: PLC0415 - after SPARK_MASTER is set
 
         return SparkEngine(self.folder, self.kafka, self.dsn)
 
-    def run(self, **caller: object):
+    def run(self, **caller: Any):
         return run(self.at, self.engine, self.folder, Caller("test", **caller))
 
-    def asked(self, **how: object):
-        wanted = requests.Wanted("replay", None, None, **how)
-        return requests.ask(self.at.conn, self.at.broker, self.folder, wanted, ME, datetime.now(UTC))
+    def asked(self, **how: Any):
+        wanted = requests.NewRequest(Lane.REPLAY, None, None, **how)
+        return requests.open_request(self.at.conn, self.at.broker, self.folder, wanted, ME, datetime.now(UTC))
 
     def ask(self, query: str) -> list[tuple]:
         with closing(psycopg2.connect(self.dsn)) as conn, conn, conn.cursor() as cur:
@@ -147,7 +149,7 @@ def test_each_target_has_its_rows_and_each_record_is_counted_once(baskets):
         ((partition, offset),) = baskets.ask(
             "select partition, _offset from seen join lockstep.stream on stream_id = _stream where id = 'o2'"
         )
-        rows = tracing.lineage(cur, baskets.folder.pipeline, partition, offset)["rows"]
+        rows = tracing.outcome_of_record(cur, baskets.folder.pipeline, partition, offset)["rows"]
     assert [row["_target"] for row in rows] == ["public.seen", "public.heads", "public.lines", "public.lines"]
 
 

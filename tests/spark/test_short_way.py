@@ -9,16 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lockstep.adapters.spark_session import session
-from lockstep.adapters.spark_short import shortened
-from lockstep.adapters.spark_source import RAW
-from lockstep.core.definition import Append, Json, Pipeline, Upsert
-from lockstep.core.folder import PipelineFolder
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
-from lockstep.formats import decoded, json_columns
-from lockstep.formats.json_columns import columnar
-from lockstep.staging.short_way import joined
-from nasty_json import COLUMNS, EACH, NAMES, NASTY, gathered, good, values
+from lockstep.core.pipeline.definition import Append, Json, Pipeline, Upsert
+from lockstep.core.pipeline.folder import PipelineFolder
+from lockstep.engine.short_way import RAW_SCHEMA, join_decoded
+from lockstep.engine.spark.rows import in_spark
+from lockstep.engine.spark.session import session
+from lockstep.engine.spark.short import shortened
+from lockstep.formats import decoded
+from lockstep.formats.json import columns as json_columns
+from lockstep.formats.json.columns import columnar
+from support.inputs.nasty_json import COLUMNS, EACH, NAMES, NASTY, gathered, good, values
 
 PIPELINE = Pipeline("p", "t", Json(", ".join(map(" ".join, COLUMNS.items()))), Append("public.p"))
 KEYED = Pipeline("p", "t", Json("id string, n int", key="id"), Upsert("public.p", key=("id",)))
@@ -38,7 +39,7 @@ def frame(records: list[bytes | None], keys: list[bytes | None] | None = None, s
         "_bytes": pa.array([1] * rows, pa.int32()),
         "_partition": pa.array([0] * rows, pa.int32()),
     }
-    return session().createDataFrame(pa.table(columns), RAW).coalesce(1)
+    return session().createDataFrame(pa.table(columns), in_spark(RAW_SCHEMA)).coalesce(1)
 
 
 def by_the_long_way(records: list[bytes | None]) -> list[dict]:
@@ -79,7 +80,7 @@ def test_whatever_is_taken_by_columns_alone_is_what_it_is_to_spark(judged):
 
 @pytest.mark.parametrize("size", [5, 1000])
 def test_who_a_records_neighbours_are_makes_no_difference(judged, size, monkeypatch):
-    monkeypatch.setattr(json_columns, "FEW", 1)
+    monkeypatch.setattr(json_columns, "FEW_RECORDS", 1)
     monkeypatch.setattr(json_columns, "SEARCHES", 10_000)
     mixed = random.Random(size).sample(judged, len(judged))  # noqa: S311 - no secret
     assert differences(mixed, size) == []
@@ -117,7 +118,7 @@ def test_both_ways_give_the_same_rows_rejects_and_reasons(pipeline, judged):
             yield from log.filter(pc.equal(log["_stream"], item.stream_id)).to_batches(700)
 
     ranges = [StreamRange(n, OffsetRange(TopicPartition("t", n), 0, 1000)) for n in range(3)]
-    short = decoded(shortened([ranges[:2], ranges[2:]], folder, read), pipeline).mapInArrow(joined, schema)
+    short = decoded(shortened([ranges[:2], ranges[2:]], folder, read), pipeline).mapInArrow(join_decoded, schema)  # type: ignore[list-item]
 
     found, expected = sorted_rows(short), sorted_rows(long)
     kept = ("_key", "_value", "_headers")

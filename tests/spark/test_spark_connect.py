@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from checker import check
 from lockstep.adapters.folders import load
-from lockstep.adapters.spark_connect import shared
 from lockstep.cli.exits import Exit
-from lockstep.dev import jars, spark_connect
+from lockstep.dev.servers import spark_connect
+from lockstep.dev.setup import jars
+from lockstep.engine.spark.connect import shared
+from support.oracles.checker import check
 
 TESTS = Path(__file__).parent.parent
 ID, DDL = "id string, n int", "id text, n int"
@@ -90,8 +91,8 @@ def test_runs_of_one_code_share_a_session_for_an_hour(address):
 
 
 MEET = """
-from lockstep.adapters import jvm, spark_connect
-session = spark_connect.connected(jvm.SETTINGS)
+from lockstep.engine.spark import connect, jvm
+session = connect.connected(jvm.JVM_SETTINGS)
 print(session.session_id, session.range(3).count())
 """
 CLOSE = f"{MEET}session.stop()"
@@ -116,6 +117,7 @@ def test_a_batch_is_staged_on_the_server_and_committed_here(pipeline, source, se
     assert (code, said["rows_written"], said["rows_rejected"]) == (0, 60, 1), err
     assert loaded.violations() == []
     assert loaded.ask("select spark_application_id is not null from lockstep.attempt") == [(True,)]
+    assert loaded.ask("select place, stages, gc_seconds from lockstep.spark_run") == [("server", None, None)]
 
 
 def test_each_partition_commits_in_its_own_task_there(pipeline, source, server):

@@ -7,9 +7,9 @@ import signal
 import psutil
 import pytest
 
-from drill import said, stopped_below
-from here import into_two
-from lockstep.steps.verify import verify
+from lockstep.steps.proof.verify import verify
+from support.scenes.drill import said, stopped_below
+from support.scenes.here import into_two
 
 
 @pytest.mark.parametrize(

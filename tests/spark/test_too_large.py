@@ -7,10 +7,10 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-from lockstep.adapters.kafka import Broker
-from lockstep.adapters.kafka_ranges import KafkaRanges
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.engine.kafka_ranges import KafkaRanges
 
 MEGABYTE = 2**20
 BOMB = 250 * MEGABYTE

@@ -9,15 +9,15 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka import Broker
+from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
-from lockstep.adapters.spark_session import session
-from lockstep.core.decisions import Caller
 from lockstep.core.errors import BadData, BadDefinition
-from lockstep.staging.plans import cuts, reads, shuffles, unrepeatable
-from lockstep.steps.plan import plan
-from lockstep.steps.stage import stage
-from lockstep.steps.verify import verify
+from lockstep.core.planning.decisions import Caller
+from lockstep.engine.plans import cuts, reads, shuffles, unrepeatable
+from lockstep.engine.spark.session import session
+from lockstep.steps.batch.plan import plan
+from lockstep.steps.batch.stage import stage
+from lockstep.steps.proof.verify import verify
 
 ID = "id string, n int"
 DDL = "id text, n int"

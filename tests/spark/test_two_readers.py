@@ -12,15 +12,15 @@ import random
 import pytest
 from confluent_kafka import Producer
 
-from lockstep.adapters import kafka_ranges
-from lockstep.adapters.kafka_ranges import KafkaRanges
-from lockstep.adapters.spark_source import records_of
 from lockstep.core.errors import Unreachable
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
-from lockstep.core.record_limits import RecordLimits
+from lockstep.core.pipeline.limits import RecordLimits
 from lockstep.core.staging import StageWork
-from odd_logs import COMPACTED, compact, delete_records, high_end, log_start, records, stable_end
+from lockstep.engine import kafka_ranges
+from lockstep.engine.kafka_ranges import KafkaRanges
+from lockstep.engine.spark.source import records_of
+from support.scenes.odd_logs import COMPACTED, compact, delete_records, high_end, log_start, records, stable_end
 
 NO_END = 2**63 - 1
 BOTH = COMPACTED | {"cleanup_policy": "compact,delete"}  # records of a log that is only compacted cannot be deleted
@@ -74,7 +74,7 @@ def rows(batches) -> list[dict]:
 def test_they_give_the_same_records_of_any_range(odd, monkeypatch):
     kafka, topic = odd
     for seed, together in enumerate([1, 1, 40, 40, 1000, 1000] * 2):
-        monkeypatch.setattr(kafka_ranges, "FEW", together)
+        monkeypatch.setattr(kafka_ranges, "OFFSETS_READ_TOGETHER", together)
         ranges = cut(kafka, topic, seed)
         here = list(KafkaRanges(kafka, KafkaOptions()).records(ranges))
         there = records_of(StageWork("p", 1, 1, tuple(ranges), ()), kafka, {}, RecordLimits().bytes).toArrow()
@@ -90,7 +90,7 @@ def place(row: dict) -> tuple[int, int]:
 
 
 def test_offsets_that_are_gone_or_not_there_yet_are_named_and_nothing_stands_for_them(odd, monkeypatch):
-    monkeypatch.setattr(kafka_ranges, "PATIENCE", 2.0)
+    monkeypatch.setattr(kafka_ranges, "FETCH_PATIENCE", 2.0)
     kafka, topic = odd
     read = KafkaRanges(kafka, KafkaOptions()).records
     for begin, until in [(0, 6), (3, 4), (10, stable_end(kafka, topic, 3) + 1), (5_000, 5_001)]:
@@ -100,7 +100,7 @@ def test_offsets_that_are_gone_or_not_there_yet_are_named_and_nothing_stands_for
 
 
 def test_a_broker_that_is_away_is_waited_for_and_then_told(monkeypatch):
-    monkeypatch.setattr(kafka_ranges, "PATIENCE", 1.0)
+    monkeypatch.setattr(kafka_ranges, "FETCH_PATIENCE", 1.0)
     nobody = StreamRange(1, OffsetRange(TopicPartition("t", 0), 0, 5))
     usual = gc.get_threshold()
     with pytest.raises(Unreachable, match=r"t-0 \[0, 5\) could not be read from Kafka at 127.0.0.1:1: nothing came"):

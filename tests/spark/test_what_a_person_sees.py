@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from psycopg2.extensions import parse_dsn
 
 from lockstep.adapters.connector import connector_jars
 from lockstep.adapters.folders import load
 
 TESTS = Path(__file__).parent.parent
-QUIET = TESTS.parent / "include" / "lockstep" / "adapters" / "spark.log4j2.properties"
+QUIET = TESTS.parent / "include" / "lockstep" / "engine" / "spark" / "spark.log4j2.properties"
 ID, DDL = "id string, n int", "id text, n int"
 BOOM = """
 from pyspark.sql import functions as F
@@ -53,8 +56,18 @@ def test_a_task_that_fails_is_one_line_and_the_rest_is_where_it_was_asked_for(br
     assert done.stderr == f"{broken.name}: batch 1 could not be staged: ValueError: no such customer\n"
     assert done.stdout == ""
 
-    lockstep(broken, LOCKSTEP_SPARK_LOG=str(tmp_path / "spark.log"))
+    events = tmp_path / "events"
+    more = {"LOCKSTEP_SPARK_EVENTS": str(events), "LOCKSTEP_SPARK_UI": "0"}
+    lockstep(broken, LOCKSTEP_SPARK_LOG=str(tmp_path / "spark.log"), **more)
     assert "TaskSetManager: Lost task" in (tmp_path / "spark.log").read_text()
+
+    kept = broken.ask("select spark_ui, spark_event_log from lockstep.attempt order by token")
+    assert kept[0] == (None, None), "nobody asked for them"
+    assert re.fullmatch(r"http://(localhost|127\.0\.0\.1):\d+", kept[1][0])
+    assert Path(kept[1][1]).parent == events
+    said = "".join(pa.input_stream(str(log), compression="zstd").read().decode() for log in events.glob("*/*.zstd"))
+    assert "SparkListenerTaskEnd" in said
+    assert parse_dsn(broken.dsn)["password"] not in said
 
 
 def test_a_transform_that_names_no_column_is_one_line(broken):

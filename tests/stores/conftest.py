@@ -9,29 +9,30 @@ import re
 from collections import Counter
 from contextlib import closing
 from functools import partial
+from typing import Any
 
 import psycopg2
 import pyarrow.dataset as ds
 import pytest
 
-from drill import Drill
-from here import Here
-from house.child import Child
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
 from lockstep.adapters.processes import this_owner
-from lockstep.cli.surroundings import dsn, results_elsewhere, stores
-from lockstep.core.decisions import Caller
+from lockstep.context.systems import dsn, results_elsewhere, stores
+from lockstep.core.planning.decisions import Caller
 from lockstep.ledger.migrate import migrate_target
-from lockstep.steps.run import run
-from lockstep.steps.run import until_idle as run_until_idle
-from lockstep.steps.verify import verify
-from lockstep.targets.stores import results_of
-from stores_facts import APPEND, UPSERT
+from lockstep.steps.batch.run import run
+from lockstep.steps.batch.run import until_idle as run_until_idle
+from lockstep.steps.proof.verify import verify
+from lockstep.targets.stores.stores import results_of
+from simulation.child import Child
+from support.scenes.drill import Drill
+from support.scenes.here import Here
+from support.scenes.stores_facts import APPEND, UPSERT
 
 NUMBERS = itertools.count()
 DEFINITION = """
-from lockstep.core.definition import *
+from lockstep.core.pipeline.definition import *
 P = Pipeline(
     name="drill", topic="{topic}", format=Json("id string, n int", key="id"), target={target},
     limits=Limits(records=200), guarantee={guarantee}, store={store},
@@ -47,7 +48,7 @@ RECORDS = 150
 class Delivered(Drill):
     """A drill with its own guarantee, run by forked processes, and a look at its results in any store."""
 
-    def fork(self, fault: str | None = None, *, until_idle: bool = False, **caller: object) -> Child:
+    def fork(self, fault: str | None = None, *, until_idle: bool = False, **caller: Any) -> Child:
         """Forks a process that runs one batch, or all of them. It may be struck on its way."""
         return Child.fork(
             self.home / f"armed-{next(NUMBERS)}", fault, lambda: self._run(until_idle=until_idle, **caller)
@@ -63,7 +64,7 @@ class Delivered(Drill):
         assert outcome.told.get("decision") == "Idle", outcome
         return outcome.told["committed"]
 
-    def _run(self, *, until_idle: bool, **caller: object) -> dict:
+    def _run(self, *, until_idle: bool, **caller: Any) -> dict:
         here, who = Here(self), Caller(this_owner(), **caller)
         go = partial(run_until_idle, wait=20) if until_idle else lambda *given: [run(*given)]
         reports = list(go(here.at, here.engine, here.folder, who))
@@ -152,7 +153,7 @@ def delivered(database, kafka, topic, produce, tmp_path, monkeypatch, warehouse)
         given = [(f"k{i}", json.dumps({"id": f"r{i}", "n": i})) for i in range(RECORDS)] if records is None else records
         produce(name, given)
         made.append(Delivered(database, kafka, name, home))
-        return made[-1]
+        return made[-1]  # type: ignore[return-value]
 
     yield make
     for drill in made:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from here import Here
+from support.scenes.here import Here
 
 ALL = ["Idempotent()", "AtLeastOnce()", "AtMostOnce()"]
 

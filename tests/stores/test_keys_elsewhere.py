@@ -8,10 +8,10 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from here import Here
-from lockstep.cli.surroundings import stores
+from lockstep.context.systems import stores
 from lockstep.core.errors import BadData, Refusal
-from stores_facts import UPSERT
+from support.scenes.here import Here
+from support.scenes.stores_facts import UPSERT
 
 ORDERED = 'Upsert("public.drill", key=("id",), order_by="n")'
 

@@ -11,13 +11,13 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from command_line import CommandLine, assert_refused
-from here import Here
-from lockstep.cli.surroundings import results_elsewhere, stores
+from lockstep.context.systems import results_elsewhere, stores
 from lockstep.core.errors import BadData, Refusal, Unreachable
-from lockstep.steps.verify import verify
-from lockstep.steps.verify_results import VALUES
-from stores_facts import UPSERT
+from lockstep.steps.proof.verify import verify
+from lockstep.steps.proof.verify_results import VALUES
+from support.scenes.command_line import CommandLine, assert_refused
+from support.scenes.here import Here
+from support.scenes.stores_facts import UPSERT
 
 
 def in_the_warehouse(statement: str) -> None:
@@ -184,7 +184,7 @@ def test_verify_finds_a_row_that_somebody_took_out_and_one_that_he_moved(deliver
     drill = delivered("Idempotent()", store)
     Here(drill).drain()
     results = results_elsewhere(Here(drill).folder.pipeline)
-    with results.reading() as cur:
+    with results.reading() as cur:  # type: ignore[attr-defined]
         cur.execute(
             "update public.drill set _offset = _offset + 1000 where _offset = (select max(_offset) from public.drill)"
         )

@@ -8,12 +8,12 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from here import ME, Here
-from lockstep.cli.surroundings import stores
+from lockstep.context.systems import stores
 from lockstep.core.errors import Refusal
 from lockstep.faults import InjectedFault
-from lockstep.steps.decisions import abandon
-from stores_facts import UPSERT
+from lockstep.steps.changes.decisions import abandon
+from support.scenes.here import ME, Here
+from support.scenes.stores_facts import UPSERT
 
 
 def value(key: str, n: int) -> tuple[str, str]:

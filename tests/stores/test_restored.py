@@ -7,12 +7,12 @@ from collections import Counter
 
 import pytest
 
-from here import ME, Here
 from lockstep.adapters.folders import load
-from lockstep.cli.surroundings import results_elsewhere
+from lockstep.context.systems import results_elsewhere
 from lockstep.core.errors import BadData, Refusal
-from lockstep.steps.restored import restored
-from timelines import Timelines, copied
+from lockstep.steps.changes.restored import restored
+from support.scenes.here import ME, Here
+from support.servers.timelines import Timelines, copied
 
 FIRST = [(f"k{i}", json.dumps({"id": f"r{i}", "n": i})) for i in range(100)]
 LATER = [(f"k{i}", json.dumps({"id": f"r{i}", "n": i})) for i in range(100, 150)]
@@ -65,7 +65,7 @@ def say(both: Timelines):
 
 
 def stored(both: Timelines) -> Counter:
-    return Counter(n for (n,) in both.survivor.drill.rows("n"))
+    return Counter(n for (n,) in both.survivor.drill.rows("n"))  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("store", ["warehouse", "files"])

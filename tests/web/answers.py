@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 
 def guards(served) -> list:
@@ -18,3 +19,20 @@ def said(answer, status: int = 200) -> str:
     assert answer.status_code == status, answer.text[:300]
     body = answer.text.partition("<body>")[2]
     return " ".join(re.sub(r"<(script|style).*?</\1>|<[^>]+>", " ", body, flags=re.DOTALL).split())
+
+
+def utc(moment: datetime) -> str:
+    """Returns a moment as a page writes it for a reader without a zone."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def rows(text: str, table: str) -> list[list[str]]:
+    """Returns the words of each cell of a table, row by row."""
+    body = re.search(rf'<table class="data" id="{table}">.*?<tbody>(.*?)</tbody>', text, re.DOTALL)[1]
+    return [
+        [
+            re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", cell)).strip()
+            for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)
+        ]
+        for row in re.findall(r"<tr>.*?</tr>", body, re.DOTALL)
+    ]

@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from types import SimpleNamespace
 
 import psycopg2
 import pytest
 from fastapi.testclient import TestClient
 
-from dated import on_a_new_topic, send
 from lockstep.adapters.postgres import OWNER, READER, transaction
-from lockstep.ledger import times
-from lockstep.ledger.picture import MOST_SEGMENTS, PLACES, Block
-from lockstep.ledger.times import Span, Timed, _merged
+from lockstep.ledger.views import times
+from lockstep.ledger.views.picture import PLACES_PER_PICTURE
+from lockstep.ledger.views.times import Span
 from lockstep.web import place
-from lockstep.web.app import app
-from lockstep.web.clock import FIRST, LAST, Clock
+from lockstep.web.app import pages_app
+from lockstep.web.pictures.clock import CALENDAR_BEGIN, CALENDAR_END, Clock
+from support.fakes.dated import on_a_new_topic, send
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -33,8 +34,8 @@ def shown(here, topic, monkeypatch):
     on_a_new_topic(here, topic, 2)
     monkeypatch.setenv("LOCKSTEP_DSN", here.drill.dsn)
     monkeypatch.setenv("LOCKSTEP_KAFKA", here.drill.kafka)
-    monkeypatch.setattr(place, "KNOWN", place.Remembered(seconds=0.1))
-    served = app()
+    monkeypatch.setattr(place, "REMEMBERED", place.Remembered(seconds=0.1))
+    served = pages_app()
     for route in served.routes:
         for guard in route.dependant.dependencies if hasattr(route, "dependant") else []:
             served.dependency_overrides[guard.call] = lambda: SimpleNamespace(value={"drill"})
@@ -81,6 +82,21 @@ def test_what_was_skipped_lies_between_its_neighbours_and_a_reject_where_it_was_
     assert "1 skipped stretch" in text
 
 
+def test_two_batches_with_records_of_the_same_time_lie_on_two_tracks(here, shown):
+    for _ in range(2):
+        send(here, 0, [minute(0), minute(60)])
+        here.run()
+
+    text = shown().text
+
+    drawn = re.findall(
+        r'<rect class="live[^"]*" x="([\d.]+)" width="([\d.]+)"(?: y="([\d.]+)")? height="([\d.]+)"', text
+    )
+    assert {(x, width) for x, width, *_ in drawn} == {("0.0", "1000.0")}
+    assert len({y for *_, y, _ in drawn}) == 2, "one of them is moved down"
+    assert len({height for *_, height in drawn}) == 1
+
+
 def test_the_end_of_the_newest_complete_hour_is_drawn_among_the_marks_of_hours(here, shown):
     send(here, 0, [minute(0), minute(120)])
     here.drain()
@@ -93,6 +109,29 @@ def test_the_end_of_the_newest_complete_hour_is_drawn_among_the_marks_of_hours(h
     assert re.findall(r'<line class="through" x1="([\d.]+)"', text) == ["500.0", "8"], "and in the legend"
     assert "Complete through 2026-05-01 13:00 UTC" in text
     assert len(re.findall(r'<line class="hour"', text)) == 3
+    assert "revision" not in text
+
+
+def test_hours_that_changed_after_they_were_told_are_named_with_their_revision(here, shown):
+    send(here, 0, [minute(0), minute(120)])
+    here.drain()
+    telling = "insert into lockstep.hour_told (pipeline, until, revision, told_by) values ('drill', %s, %s, 'me')"
+    for n in (60, 120):
+        with transaction(here.at.conn, OWNER) as cur:
+            cur.execute("insert into lockstep.complete_hour values ('drill', %s, '{}')", (minute(n),))
+            cur.execute(
+                "insert into lockstep.hour_offsets select 'drill', %s, stream_id, 0, 0 from lockstep.stream",
+                (minute(n),),
+            )
+            cur.execute(telling, (minute(n), 1))
+            cur.execute("insert into lockstep.hour_changed values ('drill', %s, 1, 1)", (minute(n),))
+    assert (
+        "Changed after they were told: the hour until 2026-05-01 14:00 UTC, revision 1, which is told again;"
+        in shown().text
+    )
+    with transaction(here.at.conn, OWNER) as cur:
+        cur.execute(telling, (minute(60), 2))
+    assert "the hour until 2026-05-01 13:00 UTC, revision 2." in shown().text
 
 
 @pytest.mark.parametrize(
@@ -107,7 +146,7 @@ def test_a_view_that_cannot_be_shown_is_refused_in_one_line(here, shown, query, 
     send(here, 0, [minute(0)])
     here.drain()
     answer = shown(query)
-    assert answer.status_code == 422
+    assert answer.status_code == 400
     assert said in answer.text
 
 
@@ -132,6 +171,8 @@ select i, i, 1, 10, 10, 0, 0, 10, 10, '{noon}'::timestamptz + (i - 1) * interval
     '{noon}'::timestamptz + i * interval '1 min' - interval '1 s', 0, 0, 0, 0, 0, 0 from generate_series(1, {n}) i;
 insert into lockstep.commit (batch_id, stream_id, token, definition_hash) select i, 1, i, 'd1' from generate_series(1, {n}) i;
 insert into lockstep.coverage select 1, int8range(10 * i - 10, 10 * i), 'batch', i from generate_series(1, {n}) i;
+insert into lockstep.request (pipeline, lane, token, who, why) values ('drill', 'replay', 1, 'me', 'a part of it');
+update lockstep.batch set lane = 'replay', request_id = 1 where batch_id between {n} / 5 * 2 + 1 and {n} / 5 * 3;
 """
 
 
@@ -142,25 +183,21 @@ def test_many_segments_are_looked_at_in_places_and_found_one_by_one_from_near(he
     whole, part = Span(minute(0), minute(5_000)), Span(minute(901), minute(902.9))
     with transaction(here.at.conn, READER) as cur:
         known = times.extents(cur, [1])
-        far = times.blocks(cur, times.within(cur, known, whole), whole)
-        near = times.blocks(cur, times.within(cur, known, part), part)
+        seen = times.glances(cur, known)
+        far = times.blocks_by_time(cur, times.within(cur, known, seen, whole), whole)
+        near = times.blocks_by_time(cur, times.within(cur, known, seen, part), part)
 
     assert shown().status_code == 200
-    assert len(far) < MOST_SEGMENTS
     assert all(timed.block.dense for timed in far)
+    assert PLACES_PER_PICTURE <= len(far) <= PLACES_PER_PICTURE + 2, "a part in which the lane changes is two blocks"
     assert [timed.block.from_offset for timed in far[1:]] == [timed.block.until_offset for timed in far[:-1]]
+    assert [timed.since for timed in far[1:]] == [timed.until for timed in far[:-1]]
+    assert (far[0].since, far[-1].until) == (minute(0), minute(5_000) - timedelta(seconds=1))
+    assert [lane for lane, _ in groupby(timed.block.lane for timed in far)] == ["live", "replay", "live"]
+    replays = [timed for timed in far if timed.block.lane == "replay"]
+    assert abs(replays[0].since - minute(2_000)) <= whole.step
+    assert abs(replays[-1].until - minute(3_000)) <= whole.step
     assert [(timed.block.batch_id, timed.since) for timed in near] == [(902, minute(901)), (903, minute(902))]
-
-
-def test_neighbouring_looks_are_one_block_no_wider_than_a_part_of_the_span():
-    looks = [
-        Timed(Block(1, 10 * n, 10 * n + 10, "batch", n, "live", NOON, dense=True), minute(n), minute(n + 1))
-        for n in range(PLACES)
-    ]
-    drawn = _merged(looks, Span(minute(0), minute(PLACES)))
-    assert (drawn[0].since, drawn[-1].until) == (minute(0), minute(PLACES))
-    assert [each.since for each in drawn[1:]] == [each.until for each in drawn[:-1]]
-    assert len(drawn) < PLACES / 4
 
 
 @pytest.mark.parametrize("seconds", [0.001, 1, 59, 3_600, 86_400 * 3, 86_400 * 400, 86_400 * 365 * 50])
@@ -173,6 +210,6 @@ def test_the_axis_is_marked_at_round_times_within_it(seconds):
 
 
 def test_a_view_of_all_times_can_be_left_in_any_direction():
-    assert Clock(FIRST, LAST).zooms()["out"] == (FIRST, LAST)
-    assert Clock(FIRST, LAST).ticks()
-    assert Clock(FIRST, LAST).hours() == []
+    assert Clock(CALENDAR_BEGIN, CALENDAR_END).zooms()["out"] == (CALENDAR_BEGIN, CALENDAR_END)
+    assert Clock(CALENDAR_BEGIN, CALENDAR_END).ticks()
+    assert Clock(CALENDAR_BEGIN, CALENDAR_END).hours() == []

@@ -11,13 +11,21 @@ import pytest
 from confluent_kafka import Producer
 
 PLACES = ("record?partition=0&offset={}", "record?partition={}&offset=0", "record?key={}", "coverage?from={}")
-PLACES += (
+PLACES += (  # type: ignore[assignment]
     "coverage?until={}&along=time",
     "batches?before={}",
     "batches?run={}",
     "batches/{}",
     "runs/{}",
     "coverage?first={}",
+    "feed?target={}",
+    "feed?before={}",
+    "feed/{}",
+    "feed/1?from={}",
+    "time?target={}",
+    "time?last={}&first=0",
+    "late?before={}",
+    "late?partition={}",
 )
 PAYLOADS = (
     "<script>alert(1)</script>",
@@ -51,7 +59,7 @@ def test_no_address_is_answered_with_a_fault(pages, along):
         assert "<script>alert(1)" not in answer.text
         assert "set-cookie" not in answer.headers
         assert answer.headers.get("location", "/lockstep/").startswith("/lockstep/")
-    assert pages("/dags/drill/record?key=%00").status_code == 422
+    assert pages("/dags/drill/record?key=%00").status_code == 400
 
 
 def deep(depth: int, pad: int) -> bytes:

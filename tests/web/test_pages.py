@@ -9,24 +9,31 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.ledger.picture import PLACES, Block, View, _merged
-from lockstep.web.app import app
-from lockstep.web.drawing import Scale
+from lockstep.ledger.views.picture import PLACES, Block, View, _merged
+from lockstep.steps.changes.forget import forget
+from lockstep.web.app import pages_app
+from lockstep.web.pictures.drawing import Scale
+from support.scenes.here import ME
 from web.answers import guards, said
 
 PLUGIN = Path(__file__).parents[2] / "plugins" / "lockstep_plugin.py"
 PATHS = (
     "/",
+    "/metrics",
     "/dags/drill/coverage",
     "/dags/drill/batches",
     "/dags/drill/batches/1",
     "/dags/drill/record",
+    "/dags/drill/feed",
+    "/dags/drill/feed/1",
+    "/dags/drill/time",
+    "/dags/drill/late",
     "/dags/drill/runs/r1",
 )
 
 
 def test_every_route_is_guarded_by_airflows_own_permission():
-    served = app()
+    served = pages_app()
     routes = [route for route in served.routes if hasattr(route, "dependant")]
     assert len(routes) == len(PATHS)
     assert all(route.dependant.dependencies for route in routes)
@@ -39,14 +46,15 @@ def test_each_tab_has_a_route_of_its_own_for_airflow_leaves_out_the_second_of_a_
     assert len({view["url_route"] for view in views}) == len(views)
 
 
-def test_a_pipeline_that_never_ran_has_pages_that_say_so(pages):
+def test_a_pipeline_that_never_ran_has_pages_that_say_so(pages, dags):
+    dags(drill=False, drill_history=False)
     assert "drill no stream yet" in said(pages("/"))
     assert "No offset is covered yet" in said(pages("/dags/drill/coverage"))
     assert "No batch was planned yet" in said(pages("/dags/drill/batches"))
     assert "has planned no batch" in said(pages("/dags/drill/runs/r1"))
-    assert "nothing was planned yet" in said(
-        pages("/dags/drill/record?partition=0&offset=0")
-    ) or "has no stream" in said(pages("/dags/drill/record?partition=0&offset=0"))
+    assert "This run has changed nothing" in said(pages("/dags/drill_history/runs/r1"))
+    assert "nothing was planned yet" in said(pages("/dags/drill/record?partition=0&offset=0"), 404)
+    assert "nothing was planned yet" in said(pages("/dags/drill/record"))
 
 
 def test_the_coverage_shows_each_segment_hole_skip_and_reject(pages, here, produce):
@@ -74,7 +82,7 @@ def test_the_coverage_shows_each_segment_hole_skip_and_reject(pages, here, produ
 def test_a_view_that_ends_before_it_begins_is_refused_with_its_offsets(pages, here):
     here.drain()
     answer = pages("/dags/drill/coverage?from=9&until=3")
-    assert answer.status_code == 422
+    assert answer.status_code == 400
     assert "[9, 3)" in answer.text
 
 
@@ -89,10 +97,42 @@ def test_all_pipelines_at_one_glance(pages, here, produce):
     assert "never_run" not in words
 
 
+def test_the_newest_batches_are_bars_with_their_records_and_a_head_says_so(pages, here, produce):
+    here.run()
+    produce(here.drill.topic, [("k", '{"id": "late", "n": 1}')] * 7, partition=1)
+    here.run()
+
+    text = pages("/").text
+
+    assert re.findall(r"<title>(batch \d+: \d+ records)</title>", text) == [
+        "batch 1: 150 records",
+        "batch 2: 7 records",
+    ]
+    assert 'title="records written by each of the newest batches, the newest at the right">newest batches</th>' in text
+
+
+def test_a_pipeline_without_a_complete_hour_names_the_command_that_says_why(pages, here):
+    here.drain()
+    assert 'title="no hour is complete yet: lockstep hours drill says why">' in pages("/").text
+    assert "No hour is complete yet: lockstep hours drill says why" in said(pages("/dags/drill/coverage"))
+
+
+def test_a_forgotten_pipeline_is_not_among_all_pipelines(pages, here):
+    here.drain()
+    assert "/lockstep/dags/drill/coverage" in pages("/").text
+    forget(here.at.conn, "drill", ME)
+    said = pages("/")
+    assert said.status_code == 200
+    assert "/lockstep/dags/drill/coverage" not in said.text
+    batches = pages("/dags/drill/batches")
+    assert batches.status_code == 200
+    assert "/lockstep/dags/drill/batches/1" in batches.text
+
+
 def test_a_broker_that_is_away_is_said_and_the_rest_is_shown(pages, here, monkeypatch):
     here.drain()
     monkeypatch.setenv("LOCKSTEP_KAFKA", "127.0.0.1:1")
-    monkeypatch.setattr("lockstep.adapters.kafka.SECONDS", 1.0)
+    monkeypatch.setattr("lockstep.adapters.kafka.client.ANSWER_SECONDS", 1.0)
 
     assert "unknown" in said(pages("/"))
     words = said(pages("/dags/drill/coverage"))
@@ -133,15 +173,13 @@ def test_a_record_is_followed_from_its_offset_to_its_row_and_its_bytes(pages, he
     assert "offset 3 → batch 1 → attempt" in words
     assert "1 row" in words
     assert "&#34;id&#34;: &#34;r" in words, "the message as Kafka has it"
-    assert "no stream" in said(pages("/dags/drill/record?partition=7&offset=3"))
+    assert "no stream" in said(pages("/dags/drill/record?partition=7&offset=3"), 404)
 
 
 def test_the_tab_of_a_run_leads_to_its_batch(pages, here):
     here.run(key="manual__1")
     answer = pages("/dags/drill/runs/manual__1", follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (307, "/lockstep/dags/drill/batches/1")
-    history = pages("/dags/drill_history/runs/manual__1", follow_redirects=False)
-    assert history.headers["location"] == "/lockstep/dags/drill_history/batches/1"
 
 
 def test_what_a_page_shows_cannot_speak_to_the_browser(pages, here, produce):

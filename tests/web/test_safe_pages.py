@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,18 @@ PATHS = (
     "/dags/drill/record?partition=0&offset=3",
     "/dags/drill/record?key=r1",
     "/dags/drill/runs/r1",
+    "/dags/drill/feed",
+    "/dags/drill/time",
+    "/dags/drill/late",
     "/dags/drill_history/record?partition=0&offset=3",
 )
-REFUSED = ("/dags/drill/batches/99", "/dags/drill/coverage?from=9&until=3", "/nowhere", "/dags/drill/record?offset=x")
+REFUSED = (
+    "/dags/drill/batches/99",
+    "/dags/drill/coverage?from=9&until=3",
+    "/nowhere",
+    "/dags/drill/record?offset=x",
+    "/dags/drill/feed/1",
+)
 SCRIPT = re.compile(r"<script([^>]*)>")
 
 
@@ -45,7 +55,7 @@ def test_a_page_needs_no_folder_of_pipelines(pages, here, monkeypatch, tmp_path)
     (tmp_path / "nothing").mkdir()
     monkeypatch.setenv("LOCKSTEP_PIPELINES", str(tmp_path / "nothing"))
 
-    assert "well 0 0.0 s" in said(pages("/"))
+    assert "well 0 0 s" in said(pages("/"))
     assert "1 row" in said(pages("/dags/drill/record?partition=0&offset=3"))
 
 
@@ -70,7 +80,7 @@ def test_every_answer_guards_itself(pages, here, path):
 
 
 def test_the_page_of_a_fault_guards_itself_too(pages, monkeypatch):
-    def broken(*_: object):
+    def broken(*_: Any):
         raise RuntimeError("a secret of the code")
 
     monkeypatch.setattr("lockstep.web.app.record_page", broken)

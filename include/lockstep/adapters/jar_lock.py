@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-CONNECTOR, AHEAD, BROKER = "connector", "ahead", "broker"
-NAME = "jars.json"
+CONNECTOR_JARS, AHEAD_JARS, BROKER_JARS = "connector", "ahead", "broker"
+JAR_LOCK_NAME = "jars.json"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,7 +29,7 @@ class LockedJar:
 
 def read_lock() -> list[LockedJar]:
     """Returns every locked jar, as `make lock-jars` wrote it."""
-    entries = json.loads(files("lockstep.adapters").joinpath(NAME).read_text())
+    entries = json.loads(files("lockstep.adapters").joinpath(JAR_LOCK_NAME).read_text())
     return [LockedJar(path, **facts) for path, facts in entries.items()]
 
 
@@ -62,6 +62,6 @@ def _flaws(folder: Path, configuration: str) -> Iterator[str]:
         if path not in found:
             yield f"{path} is missing in {folder}."
         elif path not in locked:
-            yield f"{path} in {folder} is not among the jars that {NAME} locks."
+            yield f"{path} in {folder} is not among the jars that {JAR_LOCK_NAME} locks."
         elif (digest := sha256(found[path])) != locked[path]:
-            yield f"{path} in {folder} has the SHA-256 {digest}, and {NAME} locks {locked[path]}."
+            yield f"{path} in {folder} has the SHA-256 {digest}, and {JAR_LOCK_NAME} locks {locked[path]}."

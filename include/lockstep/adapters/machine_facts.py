@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from lockstep.adapters import java
 from lockstep.adapters.connector import connector_jars
 from lockstep.core.errors import Refusal
-from lockstep.core.machine_findings import CLIENT, FITTING, MachineFacts
+from lockstep.core.health.machine_findings import CLIENT, FITTING, MachineFacts
+from lockstep.core.settings import ENVIRONMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ _UNITS = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}  # without 
 _CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 
-def machine_facts(environ: Mapping[str, str] = os.environ) -> MachineFacts:
+def machine_facts(environ: Mapping[str, str] = ENVIRONMENT) -> MachineFacts:
     """Returns the machine's facts for a run. Omits cores and memory of a Spark cluster, which are not visible here."""
     local = _LOCAL.match(environ.get("SPARK_MASTER", "local[*]"))
     return MachineFacts(
@@ -44,7 +45,7 @@ def _version(distribution: str) -> str | None:
 
 def _flaw_of_java(environ: Mapping[str, str]) -> str | None:
     try:
-        java.find(environ)
+        java.find_java(environ)
     except Refusal as refusal:
         return refusal.message
     return None

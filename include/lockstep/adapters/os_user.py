@@ -7,7 +7,7 @@ import pwd
 import socket
 from functools import cache
 
-SETTING = "lockstep.os_user"  # each session states it, and the ledger keeps it with each decision
+OS_USER_SETTING = "lockstep.os_user"  # each session states it, and the ledger keeps it with each decision
 
 
 @cache

@@ -11,11 +11,10 @@ from psycopg2 import errors, sql
 from psycopg2.extensions import ISOLATION_LEVEL_REPEATABLE_READ, TransactionRollbackError, make_dsn, parse_dsn
 from psycopg2.extras import NamedTupleCursor
 
-from lockstep.adapters.os_user import SETTING as OS_USER
-from lockstep.adapters.os_user import os_user
+from lockstep.adapters.os_user import OS_USER_SETTING, os_user
 from lockstep.adapters.postgres_words import first_line, last_line, without_secrets
 from lockstep.core.errors import LockTimeout, Refusal, Unreachable
-from lockstep.ledger_version import SETTING, ledger_version
+from lockstep.ledger_version import LEDGER_VERSION_SETTING, ledger_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,17 +24,16 @@ if TYPE_CHECKING:
 PLANNER = "lockstep_planner"
 STAGER = "lockstep_stager"
 COMMITTER = "lockstep_committer"
-PARTITION = "lockstep_partition"
+PARTITION_ROLE = "lockstep_partition"
 READER = "lockstep_reader"
 OWNER = "lockstep_owner"
-TARGETS = "lockstep_targets"
-LOCK_SECONDS = 10.0
+TARGETS_ROLE = "lockstep_targets"
+DEFAULT_LOCK_SECONDS = 10.0
 STAGING_SECONDS = 600
 CONNECT_SECONDS = 10
 IDLE_SECONDS = 5.0  # a session that idles in a transaction for so long loses the transaction and its locks
 HARMLESS = ("NOTICE", "INFO", "LOG", "DEBUG")  # a trigger may say these at COMMIT. A warning is the server's own.
-# Lockstep bounds waits for locks instead.
-UNBOUNDED = ("statement_timeout", "transaction_timeout", "idle_session_timeout")
+UNBOUNDED = ("statement_timeout", "transaction_timeout", "idle_session_timeout")  # waits for locks are bounded instead
 SILENT_SECONDS = 30  # sent data is acknowledged by then, or the connection counts as dead
 
 
@@ -48,10 +46,10 @@ class Place:
     next_command: str = "look at LOCKSTEP_DSN; for the embedded database: lockstep dev status"
 
 
-LEDGER = Place()
+LEDGER_PLACE = Place()
 
 
-def connect(dsn: str, *, name: str = "lockstep", place: Place = LEDGER) -> connection:
+def connect(dsn: str, *, name: str = "lockstep", place: Place = LEDGER_PLACE) -> connection:
     """Opens a direct connection with durable commits and read committed isolation.
 
     Raises `Unreachable` if Postgres is away, and `Refusal` if it could lose commits or read old rows.
@@ -68,7 +66,7 @@ def connect(dsn: str, *, name: str = "lockstep", place: Place = LEDGER) -> conne
     return conn
 
 
-def connect_as_is(dsn: str, *, name: str = "lockstep", place: Place = LEDGER) -> connection:
+def connect_as_is(dsn: str, *, name: str = "lockstep", place: Place = LEDGER_PLACE) -> connection:
     """Opens a direct connection without checking its settings, to inspect them. Work needs `connect`.
 
     Raises `Unreachable` if Postgres is away, and `Refusal` if the DSN cannot be read. Neither repeats a secret.
@@ -106,7 +104,7 @@ def become(cur: psycopg2.extensions.cursor, role: str) -> None:
 
 @contextmanager
 def transaction(
-    conn: connection, role: str | None, *, lock_seconds: float = LOCK_SECONDS, place: Place = LEDGER
+    conn: connection, role: str | None, *, lock_seconds: float = DEFAULT_LOCK_SECONDS, place: Place = LEDGER_PLACE
 ) -> Iterator[Any]:
     """Runs one transaction under one role: commits at the end of the block, rolls back if it raises.
 
@@ -177,6 +175,11 @@ def ensure_database(dsn: str, name: str, **settings: str) -> None:
         conn.close()
 
 
+def parameters_of(dsn: str) -> dict[str, str]:
+    """Returns the parameters of a DSN by libpq's names."""
+    return dict(parse_dsn(dsn))
+
+
 def way_to(dsn: str) -> tuple[list[str], str]:
     """Returns the hosts that a DSN names, without sockets, and its sslmode. Both are empty if it names none."""
     parts = parse_dsn(dsn)
@@ -216,7 +219,9 @@ def _assert_promises(conn: connection) -> None:
         # A server knows only some of these, by its version. A login's own limit would cancel each long commit again.
         unbounded = "select set_config(name, '0', false) from pg_settings where name = any(%s)"
         cur.execute(unbounded, (list(UNBOUNDED),))
-        for name, value in (_patience("tcp_keepalives_") | {SETTING: ledger_version(), OS_USER: os_user()}).items():
+        for name, value in (
+            _patience("tcp_keepalives_") | {LEDGER_VERSION_SETTING: ledger_version(), OS_USER_SETTING: os_user()}
+        ).items():
             cur.execute("select set_config(%s, %s, false)", (name, str(value)))
         cur.execute(
             "select current_setting('synchronous_commit') as durable,"

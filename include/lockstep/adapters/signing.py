@@ -43,7 +43,7 @@ def public_key(path: str) -> Ed25519PublicKey:
     return key
 
 
-def name_of(key: Ed25519PublicKey) -> str:
+def key_name(key: Ed25519PublicKey) -> str:
     """Returns the name that a certificate gives its key: the SHA-256 of the public key in DER, hexadecimal."""
     return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 

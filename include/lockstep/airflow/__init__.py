@@ -1,7 +1,8 @@
 """Turns pipelines into DAGs. Only this package and `web` know Airflow."""
 
+from lockstep.airflow.bundle import pipeline_beside
 from lockstep.airflow.dag import asset_of, assets_of, dag_for
-from lockstep.airflow.history import dags_for, history_for
+from lockstep.airflow.history.dag import dags_for, history_for
 from lockstep.airflow.hours import hours_of
 
-__all__ = ["asset_of", "assets_of", "dag_for", "dags_for", "history_for", "hours_of"]
+__all__ = ["asset_of", "assets_of", "dag_for", "dags_for", "history_for", "hours_of", "pipeline_beside"]

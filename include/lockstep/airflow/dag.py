@@ -5,40 +5,30 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, Asset, Param, task
+from airflow.sdk import DAG, Asset, task
 
 from lockstep.airflow import steps, submit
 from lockstep.airflow.door import Door
+from lockstep.airflow.history.form import retry, take_over_field
 from lockstep.airflow.hours import hours_of, tell_hours
 from lockstep.airflow.link import BatchLink
-from lockstep.core.formats import Avro
-from lockstep.core.guarantees import AtLeastOnce, AtMostOnce, Idempotent
+from lockstep.airflow.relay import send_behind
+from lockstep.core.pipeline.formats import avro_of
+from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Idempotent
+from lockstep.core.pipeline.targets import topics_of
 
 if TYPE_CHECKING:
-    from lockstep.core.definition import Pipeline
+    from lockstep.core.pipeline.definition import Pipeline
 
-ABOUT = """Each run moves one batch from Kafka topic `{topic}` to `{table}`: {how}.
+LIVE_DAG_ABOUT = """Each run moves one batch from Kafka topic `{topic}` to `{table}`: {how}.
 
 Behind it, `hours` says which hours are complete: every record of them is in the table.
 
 **Skipped** means that there was nothing to do, that another run does it, or that this run's batch is already committed.
 **Failed without a retry** means that a person must decide; the task's log ends with the command to type.
 """
-EPOCH = datetime(2024, 1, 1, tzinfo=UTC)  # a schedule needs a beginning. Missed runs are not made up for.
-PARAMS = {
-    "retry": Param(
-        default=False,
-        type="boolean",
-        title="Retry",
-        description="Try a batch again that failed three times by data or code.",
-    ),
-    "take_over": Param(
-        default=False,
-        type="boolean",
-        title="Take over",
-        description="Resume an unfinished batch although its holder seems alive.",
-    ),
-}
+SCHEDULE_BEGIN = datetime(2024, 1, 1, tzinfo=UTC)  # a schedule needs a beginning. Missed runs are not made up for.
+PARAMS = {"retry": retry(), "take_over": take_over_field()}
 
 
 def asset_of(pipeline: Pipeline) -> Asset:
@@ -64,8 +54,9 @@ def _how(pipeline: Pipeline) -> str:
 
 
 def door_of(pipeline: Pipeline, postgres_conn_id: str, kafka_conn_id: str, registry_conn_id: str) -> Door:
-    """Returns the connections of a pipeline. Only an Avro pipeline has the registry's connection."""
-    registered = registry_conn_id if isinstance(pipeline.format, Avro) else None
+    """Returns the connections of a pipeline. Only one that reads or sends Avro has the registry's connection."""
+    sends_avro = any(topic.value for _, topic in topics_of(pipeline.targets))
+    registered = registry_conn_id if avro_of(pipeline.format) or sends_avro else None
     return Door(pipeline.name, postgres_conn_id, kafka_conn_id, registered, pipeline.store)
 
 
@@ -73,7 +64,7 @@ def both(pipeline: Pipeline, default_args: dict[str, Any] | None) -> dict[str, A
     """Returns the defaults that the live DAG and the history DAG share."""
     known = {"owner": pipeline.owner or "lockstep", "retries": 2, "retry_delay": timedelta(seconds=30)}
     return {
-        "start_date": EPOCH,
+        "start_date": SCHEDULE_BEGIN,
         "catchup": False,
         "user_defined_macros": submit.MACROS,
         "default_args": known | (default_args or {}),
@@ -99,9 +90,11 @@ def dag_for(
     tables = " and ".join(target.table for target in pipeline.targets)
     ours: dict[str, Any] = both(pipeline, default_args) | {
         "max_active_runs": 1,
-        "tags": ["lockstep", pipeline.topic],
+        "tags": ["lockstep", "live", pipeline.topic],
         "description": f"Kafka topic {pipeline.topic} to {tables}, one gap-checked batch a run",
-        "doc_md": ABOUT.format(topic=pipeline.topic, table=tables.replace(" and ", "` and `"), how=_how(pipeline)),
+        "doc_md": LIVE_DAG_ABOUT.format(
+            topic=pipeline.topic, table=tables.replace(" and ", "` and `"), how=_how(pipeline)
+        ),
         "params": PARAMS,
     }
     with DAG(pipeline.name, schedule=settings.pop("schedule", pipeline.schedule), **(ours | settings)) as dag:
@@ -109,7 +102,7 @@ def dag_for(
         @task
         def plan() -> int:
             """Plans the next batch, or says why there is none."""
-            return steps.plan(door)
+            return steps.plan_batch(door)
 
         stage = submit.submitted(
             door,
@@ -125,23 +118,24 @@ def dag_for(
         @task
         def validate(batch_id: int) -> str | int:
             """Checks the staged rows and records the verdict. Returns the attempt that may be committed."""
-            return steps.validate(door, batch_id)
+            return steps.validate_batch(door, batch_id)
 
         @task
         def commit(batch_id: int, fence: str | int) -> None:
             """Commits results and offsets together, in one transaction."""
-            steps.commit(door, batch_id, fence)
+            steps.commit_validated_batch(door, batch_id, fence)
 
         @task(outlets=assets_of(pipeline))
         def announce(batch_id: int, fence: str | int) -> None:
             """Announces the commit: asset event, lineage, metrics, consumer group."""
-            steps.announce(door, assets_of(pipeline), batch_id, fence)
+            steps.announce_batch(door, assets_of(pipeline), batch_id, fence)
 
         batch_id = plan()
         fence = validate(batch_id)  # type: ignore[arg-type]  # TaskFlow hands the value over at run time
         announced = announce(batch_id, fence)  # type: ignore[arg-type]
         batch_id >> stage >> fence >> commit(batch_id, fence) >> announced  # type: ignore[arg-type]
         tell_hours(door, hours_of(pipeline), announced)
+        send_behind(door, pipeline, announced)
         for each in dag.tasks:
             each.operator_extra_links = (BatchLink(),)
     return dag

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,16 +12,21 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.sdk.observability import stats
 
-from lockstep.airflow.connections import environment
-from lockstep.core.decisions import Caller, TaskRun
+from lockstep.adapters.airflow_connections import connection_environment
+from lockstep.adapters.folders import PIPELINES_VARIABLE
+from lockstep.airflow.bundle import root_beside
+from lockstep.context.environment import environment_set
 from lockstep.core.errors import BadData, BadDefinition, DefinitionChanged, Refusal, Superseded
+from lockstep.core.planning.decisions import Caller, TaskRun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from lockstep.core.folder import PipelineFolder
-    from lockstep.core.stores import Store
-    from lockstep.steps.surroundings import Surroundings
+    from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.pipeline.stores import Store
+    from lockstep.steps.context import Context
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +40,29 @@ class Door:
     store: Store | None = None
 
     def environment(self) -> dict[str, str]:
-        """Returns the variables that lead a process to the servers.
+        """Returns the variables that lead a process to the servers, and to the pipelines beside the run's DAG file.
 
-        A variable that is already set overrides a connection.
+        A variable that is already set overrides a connection, and the folder.
         """
-        return environment(
+        root = root_beside(get_current_context()["dag"].fileloc, self.pipeline)
+        return connection_environment(
             self.postgres_conn_id, self.kafka_conn_id, registry_conn_id=self.registry_conn_id, store=self.store
-        )
+        ) | ({PIPELINES_VARIABLE: str(root)} if root else {})
 
     def folder(self) -> PipelineFolder:
-        """Loads the pipeline from disk now."""
+        """Loads the pipeline from disk now, within the block of `opened`."""
         from lockstep.adapters.folders import load
 
         return load(self.pipeline)
 
     @contextmanager
-    def opened(self, step: str | None = None) -> Iterator[Surroundings]:
+    def opened(self, step: str | None = None) -> Iterator[Context]:
         """Opens the servers for the block. Converts refusals to Airflow's errors, and measures the step's seconds."""
-        from lockstep.cli.surroundings import surroundings
+        from lockstep.context.systems import open_context
 
         began = time.perf_counter()
-        with told(), led(self.environment()):
-            at = surroundings()
+        with as_airflow_errors(), environment_set(self.environment()):
+            at = open_context()
             try:
                 yield at
             finally:
@@ -66,7 +72,7 @@ class Door:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def as_airflow_errors() -> Iterator[None]:
     """Converts refusals to Airflow's errors.
 
     A superseded attempt is skipped. A fault of data or code fails without a retry. Anything else fails with a retry.
@@ -81,7 +87,29 @@ def told() -> Iterator[None]:
         raise AirflowException(str(refusal)) from None
 
 
-def caller() -> Caller:
+class RunRefused(SystemExit):
+    """The refusal of a run that contradicts itself. Airflow logs no frames for the end of a process."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(1)
+        self.message = message
+
+    def __str__(self) -> str:
+        """Returns the refusal, for a callback."""
+        return self.message
+
+
+@contextmanager
+def refused_at_once() -> Iterator[None]:
+    """Converts a refusal to one line of the log, and ends the task."""
+    try:
+        yield
+    except BadDefinition as refusal:
+        log.error("%s", refusal)  # noqa: TRY400 - the line says all, and frames of ours would hide it
+        raise RunRefused(str(refusal)) from None
+
+
+def task_caller() -> Caller:
     """Returns this task's run for the ledger. The run id is the key, so that a cleared run finds its batch again."""
     context = get_current_context()
     ti, params = context["ti"], context.get("params") or {}
@@ -105,18 +133,3 @@ def push(**values: Any) -> None:
 def measure_seconds(pipeline: str, step: str, seconds: float) -> None:
     """Measures the duration of a step, without Airflow's overhead."""
     stats.timing("lockstep.step", seconds * 1000, tags={"pipeline": pipeline, "step": step})
-
-
-@contextmanager
-def led(environ: Mapping[str, str]) -> Iterator[None]:
-    """Sets these variables for the block only, because `dag.test()` runs the tasks of many pipelines in one process."""
-    before = {name: os.environ.get(name) for name in environ}
-    os.environ.update(environ)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

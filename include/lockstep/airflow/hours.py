@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from airflow.sdk import Asset, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from lockstep.airflow.door import caller
-from lockstep.core.hours import key_of
+from lockstep.airflow.door import task_caller
+from lockstep.core.planning.hours import key_of
 
 if TYPE_CHECKING:
     from airflow.sdk import XComArg
 
     from lockstep.airflow.door import Door
-    from lockstep.core.definition import Pipeline
+    from lockstep.core.pipeline.definition import Pipeline
 
 
 def hours_of(pipeline: Pipeline) -> Asset:
@@ -35,30 +35,33 @@ def tell_hours(door: Door, asset: Asset, behind: XComArg) -> None:
 
     @task(trigger_rule="none_failed")
     def hours() -> list[str]:
-        """Records the hours that are complete by now. Returns those that are not announced yet."""
-        return find(door)
+        """Records the hours that are complete by now. Returns those to announce: new ones, then changed ones."""
+        return find_hours(door)
 
     @task(outlets=[asset], max_active_tis_per_dagrun=1, map_index_template="{{ hour }}")
     def say_hour(until: str) -> None:
         """Announces one complete hour, with the offsets and the batches that prove it."""
-        say(door, asset, datetime.fromisoformat(until))
+        emit_hour(door, asset, datetime.fromisoformat(until))
 
     found = hours()
     behind >> found
     say_hour.expand(until=found)
 
 
-def find(door: Door) -> list[str]:
-    """Records complete hours and returns the ends of those to announce, the oldest first.
+def find_hours(door: Door) -> list[str]:
+    """Records complete hours and returns the ends of those to announce: new ones, then those that have changed.
 
     Skips the task if there are none.
     """
     from lockstep.adapters.postgres import READER, transaction
-    from lockstep.ledger.hours import to_tell
-    from lockstep.steps.hours import keep_hours
+    from lockstep.airflow import logs
+    from lockstep.ledger.views.hours import to_tell
+    from lockstep.steps.batch.hours import keep_hours
+    from lockstep.steps.windows.emit import emit
 
     with door.opened("hours") as at:
         pipeline = door.folder().pipeline
+        emit(at.conn, at.broker, pipeline)  # here too, a run that had nothing to do lets event time go on
         found = keep_hours(at.conn, at.broker, pipeline, datetime.now(UTC))
         with transaction(at.conn, READER) as cur:
             untold = to_tell(cur, pipeline.name, _teller())
@@ -69,25 +72,46 @@ def find(door: Door) -> list[str]:
             if waits
             else "no other hour is over"
         )
-    return [until.isoformat() for until in untold]
+    ends = [until.isoformat() for until in untold]
+    logs.log_facts(
+        "hours", [f"to tell: the hour until {end}" for end in ends], {"pipeline": door.pipeline, "hours": ends}
+    )
+    return ends
 
 
-def say(door: Door, asset: Asset, until: datetime) -> None:
-    """Emits the asset event of one hour. A repeated or cleared task emits the same event again."""
+def emit_hour(door: Door, asset: Asset, until: datetime) -> None:
+    """Emits the asset event of one hour, with its revision. A repeated or cleared task emits the same event again."""
     from lockstep.adapters.postgres import COMMITTER, transaction
-    from lockstep.ledger.hours import hour, insert_told
+    from lockstep.airflow import logs
+    from lockstep.ledger.views.hours import hour, owners_of_hour, tell
+    from lockstep.steps.inspect.lines import format_offsets
 
     with door.opened() as at, transaction(at.conn, COMMITTER) as cur:
+        revision = tell(cur, door.pipeline, until, _teller())
         told = hour(cur, door.pipeline, until)
-        if told is None:
-            raise AirflowSkipException(f"the hour until {until} is not complete")
-        insert_told(cur, door.pipeline, until, _teller())
+        batches = owners_of_hour(cur, door.pipeline, until)
+    if told is None:
+        raise AirflowSkipException(f"the hour until {until} is not complete")
+    if revision is None:
+        raise AirflowSkipException(f"another run has announced the hour until {until}")
+    extra = {
+        "from": told["from"].isoformat(),
+        "until": told["until"].isoformat(),
+        "revision": revision,
+        "batches": batches,
+        "offsets": told["offsets"],
+        "losses": told["losses"],
+    }
     context = get_current_context()
     event = context["outlet_events"][asset]
     event.add_partitions(key_of(until))
-    event.extra = told | {"from": told["from"].isoformat(), "until": told["until"].isoformat()}
+    event.extra = extra
+    offsets = [f"  {part['topic']}-{part['partition']}  {format_offsets(part)}" for part in told["offsets"]]
+    again = f", revision {revision}" if revision > 1 else ""
+    head = f"the hour {key_of(until)} is complete{again}: batches {', '.join(map(str, batches))}"
+    logs.log_facts("say_hour", [head, *offsets], {"pipeline": door.pipeline, "hour": key_of(until)} | extra)
     context["hour"] = key_of(until)  # type: ignore[typeddict-unknown-key]  # the task's name in its row of the grid
 
 
 def _teller() -> str:
-    return caller().owner
+    return task_caller().owner

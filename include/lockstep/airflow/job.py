@@ -12,6 +12,7 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException
 
 from lockstep.adapters.withheld import withheld
+from lockstep.core.settings import REMOTE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -33,7 +34,7 @@ class SparkJobOperator(SparkSubmitOperator):
                 super().execute(context)
             return
         self._runs_here = True
-        os.environ["SPARK_REMOTE"] = SparkConnectHook(self._conn_id).get_connection_url()
+        os.environ[REMOTE] = SparkConnectHook(self._conn_id).get_connection_url()
         job = runpy.run_path(self.application, run_name="job")
         if job["main"](*(self.application_args or ())) != 0:
             raise AirflowException(f"{self.task_id}: the line above says why")
@@ -43,7 +44,7 @@ class SparkJobOperator(SparkSubmitOperator):
         if not self._runs_here:
             super().on_kill()
             return
-        from lockstep.adapters.spark_jobs import jobs
+        from lockstep.engine.spark.jobs import jobs
 
         if jobs.cache_info().currsize:  # else nothing was begun
             jobs().cancel_all()

@@ -33,6 +33,16 @@ class HistoryLink(BaseOperatorLink):
         return _page(ti_key, "work", "batch")
 
 
+class DifferenceLink(BaseOperatorLink):
+    """The link to what a preview of the run has found."""
+
+    name = "Difference"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's signature
+        """Returns the run's page, below Airflow's own address."""
+        return f"/lockstep/dags/{quote(ti_key.dag_id)}/runs/{quote(ti_key.run_id, safe='')}"
+
+
 def _page(ti_key: TaskInstanceKey, task_id: str, key: str) -> str:
     """Returns the page of the batch that a task of the same run has stored under a key."""
     batch_id = BaseXCom.get_one(key=key, dag_id=ti_key.dag_id, task_id=task_id, run_id=ti_key.run_id)

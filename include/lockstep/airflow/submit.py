@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Connection
 
-from lockstep.airflow.door import caller, measure_seconds, push, told
+from lockstep.adapters.folders import PIPELINES_VARIABLE
+from lockstep.airflow.bundle import root_beside
+from lockstep.airflow.door import as_airflow_errors, measure_seconds, push, task_caller
 from lockstep.airflow.job import SparkJobOperator, is_warm
-from lockstep.cli import driver
+from lockstep.context.environment import environment_set
+from lockstep.context.submitted import HOLDER, RETRY, TAKE_OVER, TASK_INSTANCE
 from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
@@ -31,44 +34,47 @@ def job(name: str) -> str:
     raise Refusal(f"{name} is neither at {places[0]} nor at {places[1]}", next_command="pip install lockstep")
 
 
-def jars() -> str:
+def jars_argument() -> str:
     """Returns Spark's Kafka connector, as `--jars` takes it."""
     from lockstep.adapters.connector import connector_jars
 
-    with told():
+    with as_airflow_errors():
         return ",".join(connector_jars())
 
 
-def class_path() -> str:
+def codec_class_path() -> str:
     """Returns the class path of the fixed codecs, which precede pyspark's own jars."""
     from lockstep.adapters.connector import class_path as settings
 
-    with told():
+    with as_airflow_errors():
         return settings()["spark.driver.extraClassPath"]
 
 
-def archive(spark_conn_id: str) -> str:
-    """Returns the engine as a zip for executors on other machines, or an empty string if none is needed."""
-    from lockstep.adapters import shipping
+def code_archive(spark_conn_id: str, dag_file: str, pipeline: str) -> str:
+    """Returns engine and pipelines as a zip for executors on other machines, or an empty string if none is needed."""
+    from lockstep.engine import shipping
 
     connection = Connection.get(spark_conn_id)
-    local = (connection.host or "").startswith("local")
-    return "" if local or is_warm(connection) else shipping.archive()
+    if (connection.host or "").startswith("local") or is_warm(connection):
+        return ""
+    root = root_beside(dag_file, pipeline)
+    with environment_set({PIPELINES_VARIABLE: str(root)} if root else {}):
+        return shipping.archive()
 
 
-def driver_options() -> str:
+def driver_jvm_options() -> str:
     """Returns the options of the driver's JVM."""
-    from lockstep.adapters import jvm
+    from lockstep.engine.spark import jvm
 
     return jvm.driver_options()
 
 
 MACROS = {
     "lockstep_job": job,
-    "lockstep_jars": jars,
-    "lockstep_class_path": class_path,
-    "lockstep_archive": archive,
-    "lockstep_driver_options": driver_options,
+    "lockstep_jars": jars_argument,
+    "lockstep_class_path": codec_class_path,
+    "lockstep_archive": code_archive,
+    "lockstep_driver_options": driver_jvm_options,
 }
 
 
@@ -80,7 +86,7 @@ def submitted(door: Door, spark_conn_id: str, job: str, arguments: Sequence[str]
         application=f"{{{{ lockstep_job('{job}') }}}}",
         application_args=[door.pipeline, *arguments],
         jars="{{ lockstep_jars() }}",
-        py_files=f"{{{{ lockstep_archive('{spark_conn_id}') }}}}",
+        py_files=f"{{{{ lockstep_archive('{spark_conn_id}', dag.fileloc, '{door.pipeline}') }}}}",
         conf={
             "spark.driver.extraJavaOptions": "{{ lockstep_driver_options() }}",
             "spark.driver.extraClassPath": "{{ lockstep_class_path() }}",
@@ -97,7 +103,7 @@ def lead_to(door: Door) -> Callable[[Mapping[str, Any]], None]:
     """
 
     def before(context: Mapping[str, Any]) -> None:
-        from lockstep.steps.pick_up import require_planned
+        from lockstep.steps.attempt.pick_up import require_planned
 
         with door.opened() as at:
             require_planned(at.conn, _batch_of(context))
@@ -110,11 +116,11 @@ def tell_driver(door: Door, **more: str) -> None:
     """Sets the driver's environment, which spark-submit inherits from this process: servers, task, permissions."""
     from lockstep.adapters.processes import this_owner
 
-    who = caller()
+    who = task_caller()
     os.environ.update(door.environment())
-    os.environ[driver.HOLDER] = this_owner()
-    os.environ[driver.TASK_INSTANCE] = who.task_run.task_instance_id or ""
-    os.environ[driver.TAKE_OVER], os.environ[driver.RETRY] = str(int(who.take_over)), str(int(who.retry))
+    os.environ[HOLDER] = this_owner()
+    os.environ[TASK_INSTANCE] = who.task_run.task_instance_id or ""
+    os.environ[TAKE_OVER], os.environ[RETRY] = str(int(who.take_over)), str(int(who.retry))
     os.environ.update(more)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
@@ -124,13 +130,15 @@ def look_after(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
 
     def after(context: Mapping[str, Any], _result: Any) -> None:
         from lockstep.adapters.postgres import READER, transaction
-        from lockstep.ledger.attempts import seconds_staging
-        from lockstep.steps.pick_up import pick_up
+        from lockstep.airflow import logs
+        from lockstep.ledger.batch.attempts import seconds_staging
+        from lockstep.steps.attempt.pick_up import pick_up
 
         with door.opened() as at:
-            found = pick_up(at.conn, _batch_of(context), caller().task_run)
+            found = pick_up(at.conn, _batch_of(context), task_caller().task_run)
             with transaction(at.conn, READER) as cur:
                 seconds = seconds_staging(cur, found.attempt)
+            logs.say_staged(at, found.attempt)
         push(attempt=found.attempt.token)
         measure_seconds(door.pipeline, "stage", seconds)
 

@@ -9,23 +9,24 @@ from airflow.sdk import get_current_context
 from airflow.sdk.observability import stats
 from openlineage.client.facet_v2 import RunFacet
 
-from lockstep.core.stores import Files, Postgres
+from lockstep.core.pipeline.stores import Files, Postgres
+from lockstep.core.states import Lane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from airflow.sdk import Asset
 
-    from lockstep.core.definition import Pipeline, Target
-    from lockstep.steps.surroundings import Surroundings
+    from lockstep.core.pipeline.definition import Pipeline, Target
+    from lockstep.steps.context import Context
 
-GAUGES: dict[str, Callable[[Any], float]] = {
+STATSD_GAUGES: dict[str, Callable[[Any], float]] = {
     "lag_records": sum,
     "lag_seconds": max,
     "headroom_records": min,
     "headroom_seconds": min,
 }
-COUNTS = ("delivered", "written", "filtered", "rejected")
+EVENT_COUNTS = ("delivered", "written", "filtered", "rejected")
 
 
 @attrs.define
@@ -43,43 +44,50 @@ class OffsetsRunFacet(RunFacet):
         return "urn:lockstep:openlineage:OffsetsRunFacet:1-0-0"
 
 
-def counts(ranges: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def batch_counts(ranges: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Adds up a batch's counts over all its ranges."""
-    return {name: sum(row[name] or 0 for row in ranges) for name in COUNTS}
+    return {name: sum(row[name] or 0 for row in ranges) for name in EVENT_COUNTS}
 
 
 def say_to_consumers(asset: Asset, batch_id: int, token: int, ranges: Sequence[Mapping[str, Any]], **more: Any) -> None:
     """Emits the asset event. It tells consumers of the table the new batch, its ranges and its counts."""
-    news: dict[str, Any] = {"batch": batch_id, "attempt": token, "ranges": _plain(ranges), **counts(ranges), **more}
+    news: dict[str, Any] = {
+        "batch": batch_id,
+        "attempt": token,
+        "ranges": _plain(ranges),
+        **batch_counts(ranges),
+        **more,
+    }
     get_current_context()["outlet_events"][asset].extra = news
 
 
 def measure(pipeline: str, ranges: Sequence[Mapping[str, Any]], streams: Sequence[Mapping[str, Any]]) -> None:
     """Emits rows, rejects, lag and headroom through Airflow's own metrics."""
-    tags, sums = {"pipeline": pipeline}, counts(ranges)
+    tags, sums = {"pipeline": pipeline}, batch_counts(ranges)
     stats.incr("lockstep.rows", sums["written"], tags=tags)
     stats.incr("lockstep.rejects", sums["rejected"], tags=tags)
-    for name, worst in GAUGES.items():
-        known = [stream[name] for stream in streams if stream[name] is not None]
-        if known:
-            stats.gauge(f"lockstep.{name}", worst(known), tags=tags)
+    for name, value in worst_lag(streams).items():
+        stats.gauge(f"lockstep.{name}", value, tags=tags)
 
 
-def trace(at: Surroundings, pipeline: Pipeline, batch_id: int, token: int, ranges: Sequence[Mapping[str, Any]]) -> None:
-    """Emits an OpenLineage event from the topic to the tables. Does nothing if OpenLineage is off."""
-    from airflow.providers.openlineage.api import emit_dataset_lineage
+def trace(at: Context, pipeline: Pipeline, batch_id: int, token: int, ranges: Sequence[Mapping[str, Any]]) -> bool:
+    """Emits an OpenLineage event from the topic to the tables. Returns False if OpenLineage is off."""
+    from airflow.providers.openlineage.api import emit_dataset_lineage, is_openlineage_active
     from openlineage.client.event_v2 import Dataset
 
-    lane = ranges[0]["lane"] if ranges else "live"
+    if not is_openlineage_active():
+        return False
+    lane = ranges[0]["lane"] if ranges else Lane.LIVE.value
     facet = OffsetsRunFacet(pipeline.name, batch_id, token, lane, _plain(ranges))
     emit_dataset_lineage(
         inputs=[Dataset(namespace=f"kafka://{at.broker.bootstrap.split(',')[0]}", name=pipeline.topic)],
         outputs=[Dataset(*_table(at, pipeline, target)) for target in pipeline.targets],
         additional_run_facets={"lockstep_offsets": facet},
     )
+    return True
 
 
-def _table(at: Surroundings, pipeline: Pipeline, target: Target) -> tuple[str, str]:
+def _table(at: Context, pipeline: Pipeline, target: Target) -> tuple[str, str]:
     """Returns the table's name for OpenLineage, with the server's address from the connection itself.
 
     Another store has its name only, and no address.
@@ -91,6 +99,16 @@ def _table(at: Surroundings, pipeline: Pipeline, target: Target) -> tuple[str, s
             return "file", f"{path}/{pipeline.name}"
     known = at.conn.info
     return f"postgres://{known.host}:{known.port}", f"{known.dbname}.{target.table}"
+
+
+def worst_lag(streams: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Returns lag and headroom over all streams, as far as they are known."""
+    found = {}
+    for name, of_all in STATSD_GAUGES.items():
+        known = [stream[name] for stream in streams if stream[name] is not None]
+        if known:
+            found[name] = of_all(known)
+    return found
 
 
 def _plain(ranges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -12,30 +12,43 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 from typer.exceptions import TyperException
+from typer.main import get_command
 
-from lockstep.cli import (
+from lockstep.cli.batches import admitting, deciding, erasing, rejecting, relaying, replaying, restoring, running
+from lockstep.cli.dev import dev_app
+from lockstep.cli.examples import example_of
+from lockstep.cli.exits import Exit, exit_of
+from lockstep.cli.looks import (
+    batches,
     certifying,
-    deciding,
-    defining,
     doctoring,
-    erasing,
+    following,
     holes,
-    migrating,
-    owning,
-    reading,
-    rejecting,
-    replaying,
-    restoring,
-    running,
+    metering,
+    status,
     telling,
     tracing,
+    verify,
     watching,
+    windowing,
 )
-from lockstep.cli.dev import dev_app
-from lockstep.cli.exits import Exit, exit_of
-from lockstep.cli.output import print_json, printable
+from lockstep.cli.output import print_json
+from lockstep.cli.pipelines import (
+    canarying,
+    checking,
+    cloning,
+    defining,
+    forgetting,
+    migrating,
+    owning,
+    promoting,
+    renaming,
+    trying,
+)
 from lockstep.core.errors import Refusal
+from lockstep.core.text import printable_line
 
 app = typer.Typer(
     name="lockstep",
@@ -67,37 +80,49 @@ def _lockstep(
 
 app.add_typer(dev_app, name="dev")
 for command in (
-    migrating.migrate,
-    defining.new,
-    defining.check,
-    running.plan,
-    running.run,
-    replaying.replay,
-    replaying.fill,
-    reading.status,
-    watching.watch,
-    reading.batches,
-    reading.batch,
-    telling.hours,
-    tracing.lineage,
-    tracing.blame,
-    holes.holes,
-    rejecting.rejects,
-    deciding.skip,
-    deciding.accept_loss,
-    deciding.retire,
-    owning.hand_over,
-    erasing.erase,
-    restoring.restored,
-    deciding.pause,
-    deciding.unpause,
-    deciding.abandon,
-    doctoring.doctor,
-    reading.verify,
-    certifying.certificate,
-    deciding.reap,
+    migrating.migrate_command,
+    defining.new_command,
+    checking.check_command,
+    trying.try_command,
+    canarying.canary_command,
+    promoting.promote_command,
+    running.plan_command,
+    running.run_command,
+    replaying.replay_command,
+    replaying.fill_command,
+    status.status_command,
+    watching.watch_command,
+    metering.metrics_command,
+    batches.batches_command,
+    batches.batch_command,
+    telling.hours_command,
+    tracing.lineage_command,
+    tracing.blame_command,
+    windowing.windows_command,
+    admitting.late_command,
+    following.changes_command,
+    relaying.relay_command,
+    holes.holes_command,
+    rejecting.rejects_command,
+    deciding.skip_command,
+    deciding.accept_loss_command,
+    deciding.retire_command,
+    owning.hand_over_command,
+    erasing.erase_command,
+    restoring.restored_command,
+    deciding.pause_command,
+    deciding.unpause_command,
+    deciding.abandon_command,
+    forgetting.forget_command,
+    renaming.rename_command,
+    cloning.clone_command,
+    doctoring.doctor_command,
+    verify.verify_command,
+    certifying.certificate_command,
+    deciding.reap_command,
 ):
-    app.command()(command)
+    name = command.__name__.removesuffix("_command").replace("_", "-")
+    app.command(name, epilog=example_of(name))(command)
 
 
 def main() -> None:
@@ -133,11 +158,21 @@ def _refuse_call(error: TyperException) -> Exit:
     if "\n" in message:
         typer.echo(message, err=True)
         return Exit.USAGE
-    return _refuse(message, f"{context.command_path} --help" if context else "lockstep --help", Exit.USAGE)
+    return _refuse(message, f"{context.command_path if context else _called(sys.argv[1:])} --help", Exit.USAGE)
+
+
+def _called(words: list[str]) -> str:
+    """Returns the command that was called, as far as it exists, for an error that does not name it."""
+    path, found = ["lockstep"], get_command(app)
+    for word in words:
+        if not isinstance(found, TyperGroup) or word not in found.commands:
+            break
+        path, found = [*path, word], found.commands[word]
+    return " ".join(path)
 
 
 def _refuse(message: str, next_command: str | None, code: Exit) -> Exit:
-    line = printable(" ".join(str(Refusal(message, next_command=next_command)).split("\n")))
+    line = printable_line(" ".join(str(Refusal(message, next_command=next_command)).split("\n")))
     sys.stderr.write(f"{line}\n")
     if "--json" in sys.argv:
         print_json({"error": message, "next": next_command})
@@ -145,7 +180,7 @@ def _refuse(message: str, next_command: str | None, code: Exit) -> Exit:
 
 
 def _keep_traceback() -> Path:
-    from lockstep.dev.stack import home_of
+    from lockstep.dev.servers.stack import home_of
 
     home = home_of(Path.cwd())
     folder = home / "errors" if home and home.is_dir() else None

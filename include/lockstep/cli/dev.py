@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lockstep.cli import feeding, surroundings
+from lockstep.cli import feeding
+from lockstep.cli.examples import example_of
 from lockstep.cli.output import AsJson, say, say_table, show
+from lockstep.context import systems
 from lockstep.core.errors import Refusal
-from lockstep.dev import ports, stack
+from lockstep.core.settings import ENVIRONMENT
+from lockstep.dev.servers import ports, stack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lockstep.dev.stack import Part, Stack
+    from lockstep.dev.servers.stack import ServerState, Stack
 
 VARIABLES = {
     "dsn": "LOCKSTEP_DSN",
@@ -32,8 +32,8 @@ VARIABLES = {
 dev_app = typer.Typer(no_args_is_help=True, help="The embedded stack: Postgres, Kafka, Airflow, topics and records.")
 
 
-@dev_app.command("up")
-def up(
+@dev_app.command("up", epilog=example_of("dev up"))
+def up_command(
     airflow: Annotated[bool, typer.Option("--airflow", help="Airflow too, with the DAGs of this project.")] = False,
     spark_connect: Annotated[
         bool, typer.Option("--spark-connect", help="A warm Spark too: no run starts a JVM.")
@@ -41,25 +41,25 @@ def up(
     as_json: AsJson = False,
 ) -> None:
     """Start the servers that are not running. Leave the others alone."""
-    from lockstep.dev import switch
+    from lockstep.dev.servers import switch
 
-    running = switch.up(_home(), _progress, with_airflow=airflow, with_spark=spark_connect)
+    running = switch.start_servers(_home(), _progress, with_airflow=airflow, with_spark=spark_connect)
     show(_described(running), as_json, lambda: say("\n".join(["the stack is up", *_pages(running)])))
 
 
-@dev_app.command("down")
-def down(
+@dev_app.command("down", epilog=example_of("dev down"))
+def down_command(
     airflow: Annotated[bool, typer.Option("--airflow", help="Airflow alone.")] = False, as_json: AsJson = False
 ) -> None:
     """Stop the servers that were started here. Their data stay."""
-    from lockstep.dev import switch
+    from lockstep.dev.servers import switch
 
-    stopped = switch.down(_home(), _progress, only_airflow=airflow)
+    stopped = switch.stop_servers(_home(), _progress, only_airflow=airflow)
     show(_described(stopped), as_json, lambda: say(f"{'Airflow' if airflow else 'the stack'} is down"))
 
 
-@dev_app.command("status")
-def status(
+@dev_app.command("status", epilog=example_of("dev status"))
+def dev_status_command(
     password: Annotated[bool, typer.Option("--password", help="Show the password of Airflow's pages, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -79,36 +79,34 @@ def status(
     show(described, as_json, for_people)
 
 
-@dev_app.command("env")
-def env(as_json: AsJson = False) -> None:
+@dev_app.command("env", epilog=example_of("dev env"))
+def env_command(as_json: AsJson = False) -> None:
     """Print the exports that lead to the stack."""
-    known = stack.find()
+    known = stack.find_stack()
     for part, given in ((known.postgres, "LOCKSTEP_DSN"), (known.broker, "LOCKSTEP_KAFKA")) if known else ():
-        if not os.environ.get(given) and not (part and part.lives):
+        if not ENVIRONMENT.get(given) and not (part and part.lives):
             raise Refusal("the stack is down.", next_command=stack.UP)
-    document = {"dsn": surroundings.dsn(), "kafka": surroundings.kafka()}
-    if address := os.environ.get("LOCKSTEP_REGISTRY"):
+    document = {"dsn": systems.dsn(), "kafka": systems.kafka()}
+    if address := ENVIRONMENT.get("LOCKSTEP_REGISTRY"):
         document["registry"] = address
-    if remote := surroundings.spark_remote():
+    if remote := systems.spark_remote():
         document["spark_remote"] = remote
     login = _login(known) if known else {}
     document |= {f"airflow_{name}": value for name, value in login.items()}
-    show(document, as_json, lambda: say("\n".join(_exports(document))))
+    commands = _for_airflow_commands(known) if known and login else {}
+    exports = {VARIABLES[name]: value for name, value in document.items()} | commands
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in exports.items()]
+    show(document | ({"airflow_cli": commands} if commands else {}), as_json, lambda: say("\n".join(lines)))
 
 
-dev_app.command("topic")(feeding.topic)
-dev_app.command("produce")(feeding.produce)
+dev_app.command("topic", epilog=example_of("dev topic"))(feeding.topic_command)
+dev_app.command("produce", epilog=example_of("dev produce"))(feeding.produce_command)
 
 
 def _home() -> Path:
     if home := stack.home_of(Path.cwd()):
         return home
     raise Refusal(f"no project in or above {Path.cwd()}.", next_command="cd to a clone, or export LOCKSTEP_HOME=FOLDER")
-
-
-def _exports(document: dict[str, str]) -> Iterator[str]:
-    for name, value in document.items():
-        yield f"export {VARIABLES[name]}={shlex.quote(value)}"
 
 
 def _described(known: Stack, *, with_password: bool = False) -> dict[str, Any]:
@@ -131,10 +129,18 @@ def _login(known: Stack) -> dict[str, str]:
     """Returns where Airflow's pages are, and who may log in. Empty while it does not run."""
     if not (known.airflow and known.airflow.lives):
         return {}
-    from lockstep.dev.airflow_settings import USER, secrets_of
+    from lockstep.dev.servers.airflow_settings import USER, secrets_of
 
     password = secrets_of(known.home / "airflow").password
     return {"url": f"http://127.0.0.1:{known.airflow.port}", "user": USER, "password": password}
+
+
+def _for_airflow_commands(known: Stack) -> dict[str, str]:
+    """Returns what leads the command `airflow` to the running Airflow."""
+    from lockstep.dev.servers.airflow_settings import for_commands
+    from lockstep.dev.setup.jars import CHECKOUT
+
+    return for_commands((known.home / "airflow").resolve(), CHECKOUT / "dags", CHECKOUT / "plugins")
 
 
 def _pages(known: Stack, *, with_password: bool = False) -> list[str]:
@@ -145,8 +151,8 @@ def _pages(known: Stack, *, with_password: bool = False) -> list[str]:
     return [f"Airflow's pages: {login['url']}  user {login['user']}  password {password}"]
 
 
-def _part(part: Part | None, variable: str) -> dict[str, Any]:
-    if os.environ.get(variable):
+def _part(part: ServerState | None, variable: str) -> dict[str, Any]:
+    if ENVIRONMENT.get(variable):
         return {"state": f"given by {variable}", "address": None, "pid": None}
     if part is None or part.process is None or not part.lives:
         return {"state": "down", "address": None, "pid": None}

@@ -8,27 +8,28 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lockstep.adapters import folders
-from lockstep.cli import surroundings
 from lockstep.cli.output import AsJson, say, say_table, say_warnings, show
-from lockstep.cli.sharing import definitions
-from lockstep.core.definition import TOPIC
+from lockstep.cli.pipelines.sharing import definitions_on_disk
+from lockstep.context import systems
 from lockstep.core.errors import Refusal, quoted
+from lockstep.core.offsets import is_topic_name
+from lockstep.core.pipeline.formats import key_columns
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from lockstep.core.definition import Pipeline
+    from lockstep.core.pipeline.definition import Pipeline
 
 MOST_PARTITIONS = 1_000
-RECORDS = 1_000
+DEFAULT_RECORDS = 1_000
 
-Subject = Annotated[
+SubjectOption = Annotated[
     str, typer.Argument(help="A pipeline, for its topic; or a topic.", metavar="NAME", show_default=False)
 ]
 
 
-def topic(
-    name: Subject,
+def topic_command(
+    name: SubjectOption,
     partitions: Annotated[
         int | None,
         typer.Option("--partitions", help="How many.", min=1, max=MOST_PARTITIONS, show_default="4"),
@@ -36,10 +37,10 @@ def topic(
     as_json: AsJson = False,
 ) -> None:
     """Make a topic. Leave an existing one alone."""
-    from lockstep.dev.topics import make_topic
+    from lockstep.dev.records.topics import make_topic
 
     pipeline, topic_name = _subject(name)
-    bootstrap = surroundings.kafka()
+    bootstrap = systems.kafka()
     made = make_topic(bootstrap, topic_name, partitions)
     document = {
         "topic": made.name,
@@ -53,8 +54,8 @@ def topic(
     show(document, as_json, lambda: say(f"topic {made.name}: {how}, {_many(made.partitions, 'partition')}{stray}"))
 
 
-def produce(
-    name: Subject,
+def produce_command(
+    name: SubjectOption,
     source: Annotated[
         str | None,
         typer.Option(
@@ -75,11 +76,11 @@ def produce(
     up_to: Annotated[bool, typer.Option("--up-to", help="Only until the topic holds that many.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put a file's lines on a topic, or sample data for orders and clicks."""
+    """Put a file's lines on a topic, or sample data of a shipped pipeline."""
     if source is None:
         if key is not None:
             raise typer.BadParameter("sample data have keys of their own; --key goes with --from", param_hint="--key")
-        _produce_sample(name, RECORDS if records is None else records, seed or 0, rate, up_to, as_json)
+        _produce_sample(name, DEFAULT_RECORDS if records is None else records, seed or 0, rate, up_to, as_json)
         return
     for option, given in (("--records", records), ("--seed", seed), ("--up-to", up_to or None)):
         if given is not None:
@@ -88,10 +89,10 @@ def produce(
 
 
 def _produce_sample(name: str, records: int, seed: int, rate: float | None, up_to: bool, as_json: bool) -> None:
-    from lockstep.dev.produce import Errand, produce, sample_named
+    from lockstep.dev.records.produce import Errand, produce, sample_named
 
     errand = Errand(sample_named(name), records, seed, rate, up_to)
-    bootstrap, began = surroundings.kafka(), time.monotonic()
+    bootstrap, began = systems.kafka(), time.monotonic()
     with _progress() as bar:
         task = bar.add_task(errand.sample.topic, total=records)
         produced = produce(bootstrap, errand, lambda count: bar.advance(task, count))
@@ -101,16 +102,16 @@ def _produce_sample(name: str, records: int, seed: int, rate: float | None, up_t
 
 
 def _produce_lines(name: str, source: str, key: str | None, rate: float | None, as_json: bool) -> None:
-    from lockstep.dev.lines import opened
-    from lockstep.dev.sending import send
-    from lockstep.dev.topics import require_topic
+    from lockstep.dev.records.lines import open_lines
+    from lockstep.dev.records.sending import send
+    from lockstep.dev.records.topics import require_topic
 
     pipeline, topic_name = _subject(name)
-    bootstrap, began = surroundings.kafka(), time.monotonic()
+    bootstrap, began = systems.kafka(), time.monotonic()
     require_topic(bootstrap, topic_name)
     with _progress() as bar:
         looking = bar.add_task(f"reading {source}", total=None)
-        with opened(source, key, lambda count: bar.advance(looking, count)) as lines:
+        with open_lines(source, key, lambda count: bar.advance(looking, count)) as lines:
             bar.remove_task(looking)
             sending = bar.add_task(topic_name, total=lines.count)
             sent = send(
@@ -124,8 +125,8 @@ def _produce_lines(name: str, source: str, key: str | None, rate: float | None, 
         "partitions": sent,
         "seconds": seconds,
     }
-    if pipeline and pipeline.format.key and key is None:
-        say_warnings([_without_keys(pipeline, pipeline.format.key)])
+    if pipeline and key is None and len(columns := key_columns(pipeline.format)) == 1:
+        say_warnings([_without_keys(pipeline, columns[0])])
 
     def for_people() -> None:
         say(f"{_many(produced, 'record')} onto {topic_name} in {seconds:.1f} s")
@@ -152,10 +153,10 @@ def _progress() -> Progress:
 
 def _subject(name: str) -> tuple[Pipeline | None, str]:
     """Returns the pipeline of that name with its topic, or the topic itself. Refuses a broken definition."""
-    if name in folders.names():
+    if name in folders.pipeline_names():
         pipeline = folders.load(name).pipeline
         return pipeline, pipeline.topic
-    if not TOPIC.match(name) or name in {".", ".."}:
+    if not is_topic_name(name):
         raise Refusal(
             f"{quoted(name)} is neither a pipeline nor a legal topic name: letters, digits, '.', '_' and '-'",
             next_command="lockstep dev topic orders.v1",
@@ -166,7 +167,7 @@ def _subject(name: str) -> tuple[Pipeline | None, str]:
 
 
 def _read_by_any(topic_name: str, pipeline: Pipeline | None) -> bool:
-    return pipeline is not None or any(each.topic == topic_name for each in definitions())
+    return pipeline is not None or any(each.topic == topic_name for each in definitions_on_disk())
 
 
 def _many(count: int, what: str) -> str:

@@ -9,9 +9,9 @@ import typer
 from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
-    from lockstep.core.bounds import Bound
+    from lockstep.core.planning.bounds import Bound
 
-PARTITIONS, OFFSETS = 2**31 - 1, 2**63 - 1
+LAST_PARTITION, LAST_OFFSET = 2**31 - 1, 2**63 - 1
 
 
 def _not_blank(reason: str | None) -> str | None:
@@ -25,12 +25,12 @@ OneName = Annotated[
     str | None, typer.Argument(help="The pipeline; all of them without it.", metavar="NAME", show_default=False)
 ]
 BatchId = Annotated[
-    int, typer.Argument(help="The batch's number.", metavar="BATCH", min=1, max=OFFSETS, show_default=False)
+    int, typer.Argument(help="The batch's number.", metavar="BATCH", min=1, max=LAST_OFFSET, show_default=False)
 ]
-Partition = Annotated[int, typer.Option(help="The partition's number.", min=0, max=PARTITIONS, show_default=False)]
+Partition = Annotated[int, typer.Option(help="The partition's number.", min=0, max=LAST_PARTITION, show_default=False)]
 OnePartition = Annotated[
     int | None,
-    typer.Option("--partition", help="Only this partition.", min=0, max=PARTITIONS, show_default=False),
+    typer.Option("--partition", help="Only this partition.", min=0, max=LAST_PARTITION, show_default=False),
 ]
 Reason = Annotated[str, typer.Option(help="Why; the ledger keeps it.", callback=_not_blank, show_default=False)]
 MaybeReason = Annotated[
@@ -48,10 +48,11 @@ Until = Annotated[
 ]
 BatchOption = Annotated[
     int | None,
-    typer.Option("--batch", help="What this batch read, and nothing else.", min=1, max=OFFSETS, show_default=False),
+    typer.Option("--batch", help="What this batch read, and nothing else.", min=1, max=LAST_OFFSET, show_default=False),
 ]
-Request = Annotated[
-    int | None, typer.Option("--request", help="Go on with this request.", min=1, max=OFFSETS, show_default=False)
+RequestOption = Annotated[
+    int | None,
+    typer.Option("--request", help="Go on with this request.", min=1, max=LAST_OFFSET, show_default=False),
 ]
 Preview = Annotated[bool, typer.Option("--preview", help="Show the row difference; change nothing.")]
 Wait = Annotated[float, typer.Option(help="Seconds to wait while somebody else works on these offsets.", min=0)]
@@ -59,9 +60,9 @@ Wait = Annotated[float, typer.Option(help="Seconds to wait while somebody else w
 
 def bound(text: str, option: str) -> Bound:
     """Returns the bound that a text names: where something begins or ends. Any other text is a wrong call."""
-    from lockstep.core.bounds import parse_bound
+    from lockstep.core.planning.bounds import parse_bound
 
     try:
         return parse_bound(text, option)
     except Refusal as refusal:
-        raise typer.BadParameter(str(refusal), param_hint=option) from None
+        raise typer.BadParameter(refusal.message, param_hint=option) from None

@@ -16,6 +16,7 @@ AWAY = (
     "TimeoutException",
 )
 
+MIGRATE = "lockstep migrate"
 QUOTED = 100  # letters that a message repeats of what it was given
 
 

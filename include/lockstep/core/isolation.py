@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Ranges = tuple[StreamRange, ...]
     Dies = Callable[[Ranges, Ranges], bool]
 
-FATAL = "the reader's process ended, twice, when it read this record alone"
+READER_ENDED_TWICE = "the reader's process ended, twice, when it read this record alone"
 MOST_FATAL = 10  # fatal records of one batch, at most
 
 

@@ -37,12 +37,12 @@ SAME = {
 }
 OF_JAVA = {java: ours for ours, java in SAME.items()}
 LOGIN = ("sasl.username", "sasl.password")  # one option in Java
-WORDS = {
+KAFKA_WORD_OPTIONS = {
     "security.protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     "sasl.mechanism": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
     "ssl.endpoint.identification.algorithm": ("none", "https"),  # none is empty in Java
 }
-FILES = {
+KAFKA_FILE_OPTIONS = {
     "ssl.ca.location": "ssl.ca.pem",
     "ssl.certificate.location": "ssl.certificate.pem",
     "ssl.key.location": "ssl.key.pem",
@@ -50,22 +50,28 @@ FILES = {
 ALIASES = {"sasl.mechanisms": "sasl.mechanism", "ssl.truststore.location": "ssl.ca.location"}
 SECRET = frozenset({"sasl.password", "ssl.key.pem", "ssl.key.password"})
 OURS = {
+    "acks": "a relay waits for all replicas in sync",
     "allow.auto.create.topics": "a topic that is gone must not come back empty",
     "auto.offset.reset": "offsets come from the ledger",
     "bootstrap.servers": "it stands in LOCKSTEP_KAFKA, or in the connection's extra",
     "enable.auto.commit": "offsets are committed in Postgres",
     "group.id": "offsets are assigned, no group hands them out",
     "group.instance.id": "offsets are assigned, no group hands them out",
+    "heartbeat.interval.ms": "offsets are assigned, no group hands them out",
     "interceptor.classes": "nothing may change records on their way",
     "isolation.level": "only what was committed is read",
     "key.deserializer": "decoding is the pipeline's format",
-    "transactional.id": "nothing is produced",
+    "max.poll.interval.ms": "offsets are assigned, no group hands them out",
+    "session.timeout.ms": "offsets are assigned, no group hands them out",
+    "transactional.id": "a relay has one of its own",
     "value.deserializer": "decoding is the pipeline's format",
 }
-# Options for Airflow's own consumers in a connection. They make no difference to us.
-FOR_CONSUMERS = frozenset(
-    {"auto.offset.reset", "enable.auto.commit", "group.id", "group.instance.id", "isolation.level"}
+# Options in a connection for Airflow's own consumers and producers. They make no difference to us.
+FOR_OTHERS = frozenset(
+    {"acks", "auto.offset.reset", "enable.auto.commit", "group.id", "group.instance.id", "heartbeat.interval.ms"}
+    | {"isolation.level", "max.poll.interval.ms", "session.timeout.ms"}
 )
+LOGINS_PAGE = "docs/airflow.md says which logins there are"
 MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM": "scram.ScramLoginModule"}
 _OPTION = r'(username|password)="((?:[^"\\]|\\.)*)"'
 _JAAS = re.compile(
@@ -94,7 +100,7 @@ class KafkaOptions:
         Raises `BadDefinition` for a file that was not read.
         """
         ours = dict(self.values)
-        for name in FILES.keys() & ours.keys():
+        for name in KAFKA_FILE_OPTIONS.keys() & ours.keys():
             raise BadDefinition(f"Kafka option {name}: its file was not read")
         java = {SAME[name]: value for name, value in ours.items() if name in SAME}
         if "sasl.username" in ours:
@@ -111,7 +117,12 @@ class KafkaOptions:
     def inlined(self, read: Callable[[str], str]) -> KafkaOptions:
         """Returns the options with each file's content in place of its path. Their receiver then needs no file."""
         return KafkaOptions(
-            tuple(sorted((FILES[name], read(value)) if name in FILES else (name, value) for name, value in self.values))
+            tuple(
+                sorted(
+                    (KAFKA_FILE_OPTIONS[name], read(value)) if name in KAFKA_FILE_OPTIONS else (name, value)
+                    for name, value in self.values
+                )
+            )
         )
 
 
@@ -133,14 +144,14 @@ def kafka_options(given: Mapping[str, Any]) -> KafkaOptions:
 def from_extra(extra: Mapping[str, Any]) -> tuple[str, dict[str, Any], tuple[str, ...]]:
     """Splits an Airflow connection's extra into bootstrap servers, our options, and names that it leaves out.
 
-    Those names are options for Airflow's own consumers alone.
+    Those names are options for Airflow's own consumers and producers alone.
     """
     options = dict(extra)
     bootstrap = options.pop("bootstrap.servers", None)
     if not bootstrap:
         raise BadDefinition("the Kafka connection's extra has no bootstrap.servers")
-    left_out = tuple(sorted(options.keys() & FOR_CONSUMERS))
-    return str(bootstrap), {name: value for name, value in options.items() if name not in FOR_CONSUMERS}, left_out
+    left_out = tuple(sorted(options.keys() & FOR_OTHERS))
+    return str(bootstrap), {name: value for name, value in options.items() if name not in FOR_OTHERS}, left_out
 
 
 def _translated(name: str, value: str) -> dict[str, str]:
@@ -149,9 +160,9 @@ def _translated(name: str, value: str) -> dict[str, str]:
         raise BadDefinition(f"Kafka option {name} is not yours to set: {OURS[name]}")
     if name in JAVAS_OWN:
         return JAVAS_OWN[name](name, value)
-    if name in WORDS:
-        return {name: _one_of(name, value, WORDS[name])}
-    if name in SAME or name in FILES or name in LOGIN:
+    if name in KAFKA_WORD_OPTIONS:
+        return {name: _one_of(name, value, KAFKA_WORD_OPTIONS[name], LOGINS_PAGE if name == "sasl.mechanism" else "")}
+    if name in SAME or name in KAFKA_FILE_OPTIONS or name in LOGIN:
         return {name: value}
     if name in OF_JAVA:
         return {OF_JAVA[name]: value}
@@ -159,21 +170,23 @@ def _translated(name: str, value: str) -> dict[str, str]:
 
 
 def _unknown(name: str) -> BadDefinition:
-    known = [*SAME, *OF_JAVA, *WORDS, *LOGIN, *FILES, *ALIASES, *JAVAS_OWN]
+    known = [*SAME, *OF_JAVA, *KAFKA_WORD_OPTIONS, *LOGIN, *KAFKA_FILE_OPTIONS, *ALIASES, *JAVAS_OWN]
     near = get_close_matches(name, known, 1)
     return BadDefinition(f"Kafka option {name} is not on the list" + (f"; did you mean {near[0]}?" if near else ""))
 
 
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+def _one_of(name: str, value: str, allowed: tuple[str, ...], more: str) -> str:
     said = value or "none"
     for word in allowed:
         if word.lower() == said.lower():
             return word
-    raise BadDefinition(f"Kafka option {name}: {value} is not one of {', '.join(allowed)}")
+    raise BadDefinition(
+        f"Kafka option {name}: {value} is not one of {', '.join(allowed)}" + (f"; {more}" if more else "")
+    )
 
 
 def _require_whole(found: Mapping[str, str]) -> None:
-    for file, text in FILES.items():
+    for file, text in KAFKA_FILE_OPTIONS.items():
         if file in found and text in found:
             raise BadDefinition(f"Kafka options {file} and {text} say the same thing twice")
     chain, key = ({"ssl.certificate.pem", "ssl.certificate.location"}, {"ssl.key.pem", "ssl.key.location"})

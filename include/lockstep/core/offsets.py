@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+
+TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
+
+
+def is_topic_name(name: object) -> bool:
+    """Returns True for a name that Kafka takes."""
+    return isinstance(name, str) and TOPIC.match(name) is not None and name not in {".", ".."}
 
 
 @dataclass(frozen=True, slots=True, order=True)

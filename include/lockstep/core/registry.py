@@ -12,6 +12,7 @@ from lockstep.core.errors import BadDefinition
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+NAME_REGISTRY = "export LOCKSTEP_REGISTRY=http://HOST:PORT"  # what to type where it is missing or wrong
 TEXTS = frozenset(
     {
         "basic.auth.user.info",
@@ -27,11 +28,11 @@ TEXTS = frozenset(
         "ssl.key.password",
     }
 )
-FILES = frozenset({"ssl.ca.location", "ssl.certificate.location", "ssl.key.location"})
-NUMBERS = frozenset({"timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms"})
-KNOWN = sorted(TEXTS | FILES | NUMBERS)
+REGISTRY_FILE_OPTIONS = frozenset({"ssl.ca.location", "ssl.certificate.location", "ssl.key.location"})
+REGISTRY_NUMBER_OPTIONS = frozenset({"timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms"})
+KNOWN_REGISTRY_OPTIONS = sorted(TEXTS | REGISTRY_FILE_OPTIONS | REGISTRY_NUMBER_OPTIONS)
 # The client's own wait has no end, and a task that waits holds its batch.
-PATIENCE = {"timeout": 10, "max.retries": 3, "retries.wait.ms": 300, "retries.max.wait.ms": 2_000}
+REGISTRY_PATIENCE = {"timeout": 10, "max.retries": 3, "retries.wait.ms": 300, "retries.max.wait.ms": 2_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +60,17 @@ def registry(url: str, given: Mapping[str, Any], read: Callable[[str], str]) -> 
     """
     for each in url.split(","):
         _require_legal(each.strip())
-    options: dict[str, Any] = dict(PATIENCE)
+    options: dict[str, Any] = dict(REGISTRY_PATIENCE)
     files: dict[str, str] = {}
     for name, value in given.items():
-        if name in FILES:
+        if name in REGISTRY_FILE_OPTIONS:
             files[name] = read(str(value))
-        elif name in NUMBERS:
+        elif name in REGISTRY_NUMBER_OPTIONS:
             options[name] = _number(name, value)
         elif name in TEXTS:
             options[name] = str(value)
         else:
-            near = get_close_matches(name, KNOWN, 1)
+            near = get_close_matches(name, KNOWN_REGISTRY_OPTIONS, 1)
             raise BadDefinition(
                 f"Registry option {name} is not on the list" + (f"; did you mean {near[0]}?" if near else "")
             )
@@ -84,7 +85,10 @@ def _require_legal(url: str) -> None:
     except ValueError:
         whole = False
     if not whole:
-        raise BadDefinition("LOCKSTEP_REGISTRY is no address such as http://host:8081")
+        raise BadDefinition(
+            "LOCKSTEP_REGISTRY is no address such as http://host:8081",
+            next_command=NAME_REGISTRY,
+        )
 
 
 def _number(name: str, value: Any) -> float:

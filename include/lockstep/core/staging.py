@@ -5,46 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from contextlib import AbstractContextManager
-    from typing import BinaryIO
-
-    from lockstep.core.accounting import ManifestLine
-    from lockstep.core.columns import Column
     from lockstep.core.offsets import StreamRange
-
-    Pieces = Callable[[], Iterable[BinaryIO]]
+    from lockstep.core.pipeline.columns import Column
 
 STAGING_SCHEMA = "lockstep_staging"
 COPY_SIZE = 2**20  # bytes that COPY gets at a time
 NO_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)  # for no batch, as on the empty frame of `check`
-
-# Every staging table begins with these columns, and the decoded ones follow. `_task` is Spark's task attempt id.
-# Rows of tasks that are in no kept manifest are never published. The last four are filled for rejects only.
-# The bytes are filled for every record if an expectation may yet quarantine it.
-RESERVED_COLUMNS = (
-    ("_stream", "integer"),
-    ("_offset", "bigint"),
-    ("_ordinal", "integer"),
-    ("_task", "bigint"),
-    ("_timestamp", "timestamptz"),
-    ("_deleted", "boolean"),
-    ("_reason", "text"),
-    ("_key", "bytea"),
-    ("_value", "bytea"),
-    ("_headers", "text"),
-)
-
-# Columns that a transform does not pass on. They are kept beside it if an expectation may quarantine a record.
-RAW_COLUMNS = tuple(
-    (name, type_)
-    for name, type_ in RESERVED_COLUMNS
-    if name in {"_stream", "_offset", "_task", "_timestamp", "_key", "_value", "_headers"}
-)
-
 
 NONCE_DIGITS = 12  # of the nonce in a table's name, which may have 63 characters
 _TABLE = re.compile(rf"attempt_(\d+)_(\d+)(?:_([0-9a-f]{{{NONCE_DIGITS}}}))?(?:_(?:\d+|raw))?")
@@ -174,78 +143,3 @@ class StageWork:
     def raw_table(self) -> str:
         """Returns the name of the table for the bytes of a transform's input."""
         return self.attempt.raw_table
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class RangeOutcome:
-    """The outcome of one range in its task: `committed`, `found`, `refused` or `moved`.
-
-    `found` was committed before. `refused` and `moved` have a reason.
-    """
-
-    stream_id: int
-    what: str
-    reason: str | None = None
-
-
-class RangeSession(Protocol):
-    """One task's connection to the ledger.
-
-    It takes a range's rows piece by piece, and commits them with the range's offsets.
-    """
-
-    @property
-    def straight(self) -> tuple[str, ...]:
-        """Returns the columns of rows that may come with the commit. Returns none if all are copied before."""
-
-    def reads_on(self) -> None:
-        """Forgets what the log was like, because more has been read since."""
-
-    def is_committed(self, stream_id: int) -> bool:
-        """Returns True if the range's commit row is there. The acknowledgement of its COMMIT may be lost."""
-
-    def copy(self, stream_id: int, names: Sequence[str], rows: BinaryIO) -> None:
-        """Copies rows of the range, in COPY's binary format, with these columns. No other session sees them."""
-
-    def commit(self, line: ManifestLine, rows: Pieces | None = None) -> RangeOutcome:
-        """Commits the range that the line is about, read to its end, with all of its copied rows.
-
-        `rows` returns those that go straight, in COPY's binary format. It is called again if the commit is tried again.
-        """
-
-
-class RangeTask(Protocol):
-    """All that a task needs to commit ranges. Executors get it by value."""
-
-    @property
-    def attempt(self) -> AttemptId:
-        """Returns the attempt that the ranges belong to."""
-
-    def session(self) -> AbstractContextManager[RangeSession]:
-        """Connects, and records the connection so that a newer attempt can end it."""
-
-
-class LeftToSpark(Exception):  # noqa: N818 - an answer, and nobody's fault
-    """A record that cannot be decoded by columns. Spark must decode it, or say why it is a reject."""
-
-
-class Engine(Protocol):
-    """A reader of ranges that stages their rows: Spark in the product, plain Python in tests of what surrounds it."""
-
-    def application_id(self, work: StageWork) -> str | None:
-        """Returns the name of the coming run on the engine's own pages, or None if it has none."""
-
-    def columns(self, place: int = 0) -> tuple[Column, ...]:
-        """Returns the columns that reach the target at this place of the definition, found on an empty frame."""
-
-    def read(self, work: StageWork) -> tuple[ManifestLine, ...]:
-        """Reads every visible record of the ranges and returns the lines of the tasks that won."""
-
-    def commit_ranges(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
-        """Reads every visible record in tasks that commit each range by themselves. Returns the outcome of each.
-
-        A range that delivered nothing is not among them. Returns only when every task came to the end of its input.
-        """
-
-    def cancel(self) -> None:
-        """Stops a read that is under way. The lease's thread calls it."""

@@ -6,15 +6,20 @@ import json
 import subprocess
 import sys
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from lockstep.adapters.folders import load
 from lockstep.core.errors import Refusal
-from lockstep.dev import airflow, stack
 from lockstep.dev.drain import drain
+from lockstep.dev.records.folding import fold_topic, same_rows
+from lockstep.dev.servers import airflow, stack
 
 PIPELINES = ("orders", "clicks")
-RECORDS = 50_000
+DEMO_RECORDS = 50_000
+WINDOWED = "sales"
+SALES = 4_000  # eleven hours of them
 INTERRUPTED = 130
 NEXT = """
 The stack is still up, and its scheduler goes on: new records are committed within five minutes.
@@ -28,7 +33,8 @@ What to try next:
   lockstep status clicks
   lockstep blame orders --key o-000003001
   lockstep dev status --password          # Airflow's address, user and password again
-  eval "$(lockstep dev env)" && psql "$LOCKSTEP_DSN"    # public.orders, public.clicks, lockstep.*
+  lockstep late sales --admit --reason "the shop was offline"    # what came too late counts after all
+  eval "$(lockstep dev env)" && psql "$LOCKSTEP_DSN"    # public.orders, public.clicks, public.sales_by_hour, lockstep.*
   make down                               # the data stay
 
 README.md shows the commands for a pipeline of your own.
@@ -44,13 +50,13 @@ class CommandFailed(Exception):  # noqa: N818 - the command has said why already
 
 
 def demo() -> airflow.Airflow:
-    """Starts the stack, lets the scheduler load both pipelines, and shows the results and their proof."""
+    """Starts the stack, loads two pipelines by its scheduler and one with windows, and shows results and proof."""
     _type("dev", "up", "--airflow")
     _type("migrate")
-    for name in PIPELINES:
+    for name in (*PIPELINES, WINDOWED):
         _type("migrate", name)
     for name in PIPELINES:
-        _type("dev", "produce", name, "--records", str(RECORDS), "--up-to")
+        _type("dev", "produce", name, "--records", str(DEMO_RECORDS), "--up-to")
     scheduled = _scheduled()
     _drain(scheduled)
     for name in PIPELINES:
@@ -60,7 +66,38 @@ def demo() -> airflow.Airflow:
     _type("lineage", "clicks", "--partition", str(first["partition"]), "--offset", str(first["from_offset"]))
     for name in PIPELINES:
         _type("verify", name, "--deep")
+    _show_windows()
     return scheduled
+
+
+def _show_windows() -> None:
+    """Shows windows that time passes and late records correct, and a topic that folds to their table."""
+    for records in (SALES, 2 * SALES):
+        _type("dev", "produce", WINDOWED, "--records", str(records), "--up-to")
+        _type("run", WINDOWED, "--until-idle")
+    _type("windows", WINDOWED, "--last", "6")
+    _type("late", WINDOWED, "--last", "4")
+    _type("verify", WINDOWED, "--deep")
+    _print("\na consumer that knows nothing of Lockstep reads the topic of the windows")
+    began = time.monotonic()
+    _print(f"  {_compare_topic(_kafka())}")
+    _time(time.monotonic() - began)
+
+
+def _compare_topic(bootstrap: str) -> str:
+    """Says to which rows the topic of the windows folds. Raises `Refusal` if they are not the table's."""
+    (target,) = load(WINDOWED).pipeline.targets
+    if target.feed is None or target.feed.to is None:
+        raise Refusal(f"{WINDOWED} sends no feed", next_command=f"lockstep check {WINDOWED}")
+    topic = target.feed.to.name
+    folded = fold_topic(bootstrap, topic)
+    rows = _answer("changes", WINDOWED, "--snapshot")["rows"]
+    if not same_rows(folded.rows.values(), rows):
+        raise Refusal(
+            f"{topic} folds to {len(folded.rows)} rows that are not the {len(rows)} of {target.table}",
+            next_command=f"lockstep verify {WINDOWED} --deep",
+        )
+    return f"{topic}: {folded.records} records fold to {len(rows)} rows, and these are those of {target.table}"
 
 
 def _drain(scheduled: airflow.Airflow) -> None:
@@ -71,8 +108,15 @@ def _drain(scheduled: airflow.Airflow) -> None:
     _time(time.monotonic() - began)
 
 
+def _kafka() -> str:
+    known = stack.find_stack()
+    if known is None or known.kafka is None:
+        raise Refusal("Kafka is not running any more.", next_command=stack.UP)
+    return known.kafka
+
+
 def _scheduled() -> airflow.Airflow:
-    known = stack.find()
+    known = stack.find_stack()
     running = airflow.running(known.home) if known else None
     if running is None:
         raise Refusal("Airflow is not running any more.", next_command=f"{stack.UP} --airflow")
@@ -90,12 +134,18 @@ def _type(*command: str) -> None:
 
 
 def _newest(name: str) -> dict[str, Any]:
-    """Returns the newest batch of a pipeline, by `batches --json`."""
-    answer = subprocess.run([_door(), "batches", name, "--json"], check=False, stdout=subprocess.PIPE)
-    if answer.returncode != 0:
-        raise CommandFailed(answer.returncode)
-    newest: dict[str, Any] = json.loads(answer.stdout)["batches"][-1]
+    """Returns the newest batch of a pipeline."""
+    newest: dict[str, Any] = _answer("batches", name)["batches"][-1]
     return newest
+
+
+def _answer(*command: str) -> dict[str, Any]:
+    """Returns the JSON of one command."""
+    done = subprocess.run([_door(), *command, "--json"], check=False, stdout=subprocess.PIPE)
+    if done.returncode != 0:
+        raise CommandFailed(done.returncode)
+    answer: dict[str, Any] = json.loads(done.stdout, parse_float=Decimal)
+    return answer
 
 
 def _door() -> str:

@@ -16,15 +16,15 @@ from lockstep.core.errors import Refusal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lockstep.dev.airflow_api import AirflowApi
+    from lockstep.dev.servers.airflow_api import AirflowApi
 
-SECONDS = 480.0
-SECONDS_BETWEEN_LOOKS = 1.0
+DRAIN_SECONDS = 480.0
+SECONDS_BETWEEN_POLLS = 1.0
 LAST_LINES = 12
-STEPS = ("plan", "stage", "validate", "commit", "announce")
+TIMED_STEPS = ("plan", "stage", "validate", "commit", "announce")
 
 
-def drain(api: AirflowApi, names: Sequence[str], seconds: float = SECONDS) -> dict[str, list[str]]:
+def drain(api: AirflowApi, names: Sequence[str], seconds: float = DRAIN_SECONDS) -> dict[str, list[str]]:
     """Lets the scheduler run these pipelines' DAGs until nothing is left to commit. Returns the runs that committed.
 
     Raises `Refusal` with the failing task's last lines, or with the remaining lag when time is up.
@@ -42,7 +42,7 @@ def drain(api: AirflowApi, names: Sequence[str], seconds: float = SECONDS) -> di
             line.update(
                 f"{time.monotonic() - began:.0f} s  {'   '.join(_told(api, name, lag[name]) for name in names)}"
             )
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+            time.sleep(SECONDS_BETWEEN_POLLS)
     return {name: list(_committed(api, name, before[name])) for name in names}
 
 
@@ -53,7 +53,7 @@ def _wait_until_parsed(api: AirflowApi, names: Sequence[str], seconds: float = 6
             raise Refusal(f"a DAG file does not parse: {errors[0].strip().splitlines()[-1]}")
         if time.monotonic() > until:
             raise Refusal(f"Airflow does not see the DAGs {', '.join(missing)}", next_command="ls dags")
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        time.sleep(SECONDS_BETWEEN_POLLS)
 
 
 def _lag(name: str) -> int:
@@ -75,7 +75,9 @@ def _at_work(api: AirflowApi, names: Sequence[str]) -> bool:
 def _told(api: AirflowApi, name: str, lag: int) -> str:
     runs = api.runs(name)
     tasks = api.tasks(name, runs[-1]["dag_run_id"]) if runs else {}
-    now = next((f"{step} {tasks[step]['state'] or 'waits'}" for step in STEPS if _goes_on(tasks.get(step))), "idle")
+    now = next(
+        (f"{step} {tasks[step]['state'] or 'waits'}" for step in TIMED_STEPS if _goes_on(tasks.get(step))), "idle"
+    )
     return f"{name}: {now}, {lag} to go"
 
 

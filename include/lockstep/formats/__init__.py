@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockstep.core.formats import Avro, Custom, Json, Raw
+from lockstep.core.capture.debezium import Debezium
+from lockstep.core.pipeline.formats import Avro, Custom, Json, Raw
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lockstep.core.definition import Pipeline
+    from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.registry import Registry
 
 
@@ -29,11 +30,11 @@ def decoded(
 def _of_format(records: DataFrame, pipeline: Pipeline, decode: str | None, registry: Registry | None) -> DataFrame:
     match pipeline.format:
         case Json() as format_:
-            from lockstep.formats import json_format
+            from lockstep.formats.json import format as json_format
 
             return json_format.decoded(records, pipeline, format_)
         case Avro() as format_:
-            from lockstep.formats import avro_format
+            from lockstep.formats.avro import format as avro_format
 
             return avro_format.decoded(records, pipeline, format_, registry)
         case Raw() as format_:
@@ -44,3 +45,7 @@ def _of_format(records: DataFrame, pipeline: Pipeline, decode: str | None, regis
             from lockstep.formats import custom_format
 
             return custom_format.decoded(records, pipeline, format_, decode)
+        case Debezium() as format_:
+            from lockstep.formats.debezium import format as debezium_format
+
+            return debezium_format.decoded(records, pipeline, format_, registry)

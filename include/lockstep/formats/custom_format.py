@@ -13,8 +13,8 @@ from lockstep.formats.rows import decoded_in_python
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lockstep.core.definition import Pipeline
-    from lockstep.core.formats import Custom
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.formats import Custom
 
 
 def decoded(records: DataFrame, pipeline: Pipeline, format_: Custom, source: str | None) -> DataFrame:

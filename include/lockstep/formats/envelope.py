@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
-from lockstep.core.columns import NUL, NUL_REASON
-from lockstep.core.targets import needed_columns
+from lockstep.core.pipeline.columns import NUL, NUL_REASON
+from lockstep.core.pipeline.formats import marked_columns
+from lockstep.core.pipeline.targets import needed_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lockstep.core.definition import Pipeline
-    from lockstep.core.formats import Envelope
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.formats import Envelope
 
 HEADERS = "array<struct<key string, value string>>"
 
@@ -31,7 +32,7 @@ def finished(records: DataFrame, pipeline: Pipeline) -> DataFrame:
             reason = reason.when(bad, F.lit(why))
         frame = frame.withColumn("_reason", reason)
     taken = F.col("_reason").isNull()
-    values = {column.name: F.when(taken, F.col(column.name)) for column in pipeline.format.columns if faults}
+    values = {column.name: F.when(taken, F.col(column.name)) for column in marked_columns(pipeline.format) if faults}
     for column in pipeline.envelope.columns if pipeline.envelope else ():
         values[column.name] = F.when(taken & ~F.col("_deleted"), F.col(column.name))
     return (frame.withColumns(values) if values else frame).drop("_partition")
@@ -82,5 +83,5 @@ def _faults(envelope: Envelope) -> list[tuple[Column, str]]:
 
 def _nulls(pipeline: Pipeline) -> list[tuple[Column, str]]:
     declared = {column.name for column in pipeline.columns}
-    needed = [name for name in needed_columns(pipeline.targets) if name in declared]
+    needed = [name for name in needed_columns(pipeline.targets, pipeline.event_time) if name in declared]
     return [(F.col(n).isNull(), f"column {n}: null, and the target's key or order needs it") for n in needed]

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpar
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lockstep.core.formats import Raw
+    from lockstep.core.pipeline.formats import Raw
 
 
 def decoded(records: DataFrame, format_: Raw) -> DataFrame:

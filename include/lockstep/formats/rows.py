@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from lockstep.core.errors import BadData
+from lockstep.core.records import MARK_COLUMNS
 from lockstep.formats.values import arrow_type
 
 if TYPE_CHECKING:
@@ -15,30 +17,33 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from lockstep.core.columns import Column
+    from lockstep.core.pipeline.columns import Column
 
     Headers = list[tuple[str, bytes | None]]
 
-MARKS = "_deleted boolean, _reason string, _filtered boolean"
 REASON_LENGTH = 500
 
 
-class Outcome(NamedTuple):
-    """The outcome of one record: its values by column name, or the reason why it is a reject."""
+class RecordOutcome(NamedTuple):
+    """The outcome of one record: its values by column name, or the reason why it is a reject.
+
+    A `refusal` says why its whole batch must not be committed.
+    """
 
     values: dict[str, Any] = {}  # noqa: RUF012 - nobody writes to it
     reason: str | None = None
     deleted: bool = False
     filtered: bool = False
+    refusal: str | None = None
 
 
-TOO_LARGE = Outcome(reason="is larger than the limit (record_limits.bytes)")
+TOO_LARGE = RecordOutcome(reason="is larger than the limit (record_limits.bytes)")
 
 
 def decoded_in_python(
     records: DataFrame,
     columns: Sequence[Column],
-    decoder: Callable[[], Callable[[bytes | None, bytes | None, str | None], Outcome]],
+    decoder: Callable[[], Callable[[bytes | None, bytes | None, str | None], RecordOutcome]],
     most: int,
 ) -> DataFrame:
     """Adds `_deleted`, `_reason`, `_filtered` and the columns. `decoder` makes the judge of records once per task.
@@ -46,8 +51,9 @@ def decoded_in_python(
     The judge takes key, value and headers, the latter as the JSON text that rejects keep. It sees only records of up to
     `most` bytes.
     """
-    names = ", ".join(f"`{column.name}` {column.type}" for column in columns)
-    added = records.sparkSession.createDataFrame([], f"{MARKS}, {names}").schema
+    declared = [*MARK_COLUMNS, *((f"`{column.name}`", column.type) for column in columns)]
+    names = ", ".join(f"{name} {type_}" for name, type_ in declared)
+    added = records.sparkSession.createDataFrame([], names).schema
     schema = type(added)([*records.schema.fields, *added.fields])
 
     def decoded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -59,12 +65,25 @@ def decoded_in_python(
                 judge(*record) if size is None or 0 <= size <= most else TOO_LARGE
                 for *record, size in zip(*raw, strict=True)
             ]
+            _require_accepted(batch, outcomes)
             yield _with_outcomes(batch, columns, outcomes)
 
     return records.mapInArrow(decoded, schema)
 
 
-def text_of(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
+def _require_accepted(batch: pa.RecordBatch, outcomes: Sequence[RecordOutcome]) -> None:
+    """Raises `BadData`, with partition and offset, for the first record that must not be committed over."""
+    for place, outcome in enumerate(outcomes):
+        if outcome.refusal is not None:
+            partition, offset = (batch.column(name)[place].as_py() for name in ("_partition", "_offset"))
+            pipeline = outcome.refusal.partition(":")[0]
+            raise BadData(
+                f"{outcome.refusal}: partition {partition} offset {offset}",
+                next_command=f"lockstep skip {pipeline} --to {partition}:{offset + 1} --reason ...",
+            )
+
+
+def headers_json(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
     """Returns headers as the JSON text that Spark's source makes and rejects keep: objects without nulls."""
     if not headers:
         return None
@@ -82,7 +101,9 @@ def headers_of(text: str | None) -> Headers:
     ]
 
 
-def _with_outcomes(batch: pa.RecordBatch, columns: Sequence[Column], outcomes: Sequence[Outcome]) -> pa.RecordBatch:
+def _with_outcomes(
+    batch: pa.RecordBatch, columns: Sequence[Column], outcomes: Sequence[RecordOutcome]
+) -> pa.RecordBatch:
     arrays = {name: batch.column(name) for name in batch.schema.names}
     arrays["_deleted"] = pa.array([outcome.deleted for outcome in outcomes], pa.bool_())
     arrays["_reason"] = pa.array([_short(outcome.reason) for outcome in outcomes], pa.string())

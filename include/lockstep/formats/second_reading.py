@@ -12,35 +12,38 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lockstep.core.columns import NUL
-from lockstep.core.formats import Avro, Custom, Json, Raw
-from lockstep.core.targets import needed_columns
-from lockstep.formats.avro_decoder import Decoder
-from lockstep.formats.json_alone import UNSURE, JsonAlone, Unsure, tombstone
-from lockstep.formats.json_columns import JsonColumns, columnar
+from lockstep.core.capture.debezium import Debezium
+from lockstep.core.pipeline.columns import NUL
+from lockstep.core.pipeline.formats import Avro, Custom, Json, Raw, avro_of
+from lockstep.core.pipeline.targets import needed_columns
+from lockstep.core.records import LAST_STAMP
+from lockstep.formats.avro.decoder import Decoder
+from lockstep.formats.avro.schemas import schemas
+from lockstep.formats.debezium.documents import change_decoder
+from lockstep.formats.debezium.reread import reread
+from lockstep.formats.json.alone import UNSURE, JsonAlone, Unsure, tombstone
+from lockstep.formats.json.columns import JsonColumns, columnar
 from lockstep.formats.own_decoder import OwnDecoder
-from lockstep.formats.rows import Outcome, text_of
-from lockstep.formats.schemas import schemas
+from lockstep.formats.rows import RecordOutcome, headers_json
 from lockstep.formats.values import arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lockstep.core.columns import Column
-    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.pipeline.columns import Column
+    from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.registry import Registry
 
-    Judge = Callable[[bytes | None, bytes | None, str | None], Outcome]
+    Judge = Callable[[bytes | None, bytes | None, str | None], RecordOutcome]
 
-ROW, DELETED, REJECT, FILTERED, UNKNOWN = "row", "deleted", "reject", "filtered", "unknown"
-MARKS = (("_offset", "bigint"), ("_became", "text"), ("_unsure", "text"))
+ROW, DELETED, REJECTED, FILTERED, UNKNOWN = "row", "deleted", "reject", "filtered", "unknown"
+REREAD_COLUMNS = (("_offset", "bigint"), ("_became", "text"), ("_unsure", "text"))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LAST_STAMP = 253_402_214_400_000  # in milliseconds: what lies past Python's calendar is its last day
 EVERY = 2**31
 ESCAPE = re.compile(r"\\(?:u00(..)|.)")
 
 
-class Record(NamedTuple):
+class RereadRecord(NamedTuple):
     """One record as Kafka has it. `stamp` is in milliseconds, below 0 if there is none.
 
     A record that is `withheld` comes without its bytes. It is too large, or killed its reader, and is a reject.
@@ -54,7 +57,7 @@ class Record(NamedTuple):
     stamp: int
     withheld: bool = False
 
-    def without_bytes(self) -> Record:
+    def without_bytes(self) -> RereadRecord:
         """Returns the record without its bytes, so that nobody decodes it."""
         return self._replace(key=None, value=None, headers=None, withheld=True)
 
@@ -63,7 +66,7 @@ def undecodable(folder: PipelineFolder, registry: Registry | None) -> str | None
     """Says why the folder's target cannot be decoded a second time, or returns None if it can."""
     if folder.transform is not None:
         return "transform.py makes the rows"
-    if isinstance(folder.pipeline.format, Avro) and registry is None:
+    if avro_of(folder.pipeline.format) and registry is None:
         return "LOCKSTEP_REGISTRY is not set"
     return None
 
@@ -87,7 +90,7 @@ class SecondReading:
         self._by_columns = columnar(self.folder.pipeline)
         self._judge = _judge(self.folder, self.registry)
 
-    def __call__(self, records: Sequence[Record]) -> pa.RecordBatch:
+    def __call__(self, records: Sequence[RereadRecord]) -> pa.RecordBatch:
         """Returns one row per record: `_offset`, `_became`, `_unsure` (`,a,b,`, or null) and the pipeline's columns."""
         left, parts = records, []
         if self._by_columns is not None and records:
@@ -109,7 +112,7 @@ class SecondReading:
         marks = [("_offset", pa.int64()), ("_became", pa.string()), ("_unsure", pa.string())]
         return pa.schema([*marks, *((column.name, arrow_type(column)) for column in self.columns)])
 
-    def _alone(self, records: Sequence[Record]) -> pa.RecordBatch:
+    def _alone(self, records: Sequence[RereadRecord]) -> pa.RecordBatch:
         judged = [self._judged(record) for record in records]
         arrays: dict[str, Any] = {
             "_offset": pa.array([record.offset for record in records], pa.int64()),
@@ -120,18 +123,20 @@ class SecondReading:
             arrays[column.name] = pa.array([values.get(column.name) for _, values, _ in judged], arrow_type(column))
         return pa.RecordBatch.from_pydict(arrays, schema=self._schema)
 
-    def _judged(self, record: Record) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+    def _judged(self, record: RereadRecord) -> tuple[str, dict[str, Any], tuple[str, ...]]:
         names = tuple(column.name for column in self.columns)
         if record.withheld:
-            return REJECT, {}, ()
+            return REJECTED, {}, ()
         try:
-            outcome = self._judge(record.key, record.value, text_of(record.headers))
+            outcome = self._judge(record.key, record.value, headers_json(record.headers))
             if not (outcome.reason or outcome.filtered or outcome.deleted):
                 outcome = self._finished(record, outcome)
         except Unsure:
             return UNKNOWN, {}, names
+        if outcome.refusal is not None:
+            return UNKNOWN, {}, names
         if outcome.reason is not None:
-            return REJECT, {}, ()
+            return REJECTED, {}, ()
         if outcome.filtered:
             return FILTERED, {}, ()
         unsure = tuple(name for name in names if outcome.values.get(name) is UNSURE)
@@ -139,16 +144,17 @@ class SecondReading:
         became = DELETED if outcome.deleted else UNKNOWN if unsure else ROW
         return became, values, unsure
 
-    def _finished(self, record: Record, outcome: Outcome) -> Outcome:
+    def _finished(self, record: RereadRecord, outcome: RecordOutcome) -> RecordOutcome:
         """Adds the envelope's columns. A record without a column that its target needs is a reject."""
         values = outcome.values | self._envelope(record)
         declared = {column.name for column in self.columns}
-        for name in needed_columns(self.folder.pipeline.targets):
+        pipeline = self.folder.pipeline
+        for name in needed_columns(pipeline.targets, pipeline.event_time):
             if name in declared and values.get(name) is None:
-                return Outcome(reason=f"column {name}: null, and the target's key or order needs it")
-        return Outcome(values, reason=self._misfit(record))
+                return RecordOutcome(reason=f"column {name}: null, and the target's key or order needs it")
+        return RecordOutcome(values, reason=self._misfit(record))
 
-    def _misfit(self, record: Record) -> str | None:
+    def _misfit(self, record: RereadRecord) -> str | None:
         """Says why the envelope rejects the record, or returns None."""
         envelope = self.folder.pipeline.envelope
         if envelope is None:
@@ -159,7 +165,7 @@ class SecondReading:
         is_text = column is not None and column.type == "string"
         return "the key is no text" if is_text and record.key is not None and _text(record.key) is None else None
 
-    def _envelope(self, record: Record) -> dict[str, Any]:
+    def _envelope(self, record: RereadRecord) -> dict[str, Any]:
         envelope = self.folder.pipeline.envelope
         if envelope is None:
             return {}
@@ -202,17 +208,19 @@ def _judge(folder: PipelineFolder, registry: Registry | None) -> Judge:
             return _avro(folder, format_, registry)
         case Raw() as format_:
             name = format_.column
-            return lambda _key, value, _headers: Outcome({name: value})
+            return lambda _key, value, _headers: RecordOutcome({name: value})
         case Custom() as format_:
             own = OwnDecoder(format_, folder.decode)
 
-            def judged(key: bytes | None, value: bytes | None, headers: str | None) -> Outcome:
+            def judged(key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:
                 try:
                     return own(key, value, headers)
                 except Exception:  # noqa: BLE001 - whatever the pipeline's own code raises ends its task
                     raise Unsure from None
 
             return judged
+        case Debezium() as format_:
+            return reread(change_decoder(pipeline, format_, registry))
 
 
 def _avro(folder: PipelineFolder, format_: Avro, registry: Registry | None) -> Judge:
@@ -223,7 +231,7 @@ def _avro(folder: PipelineFolder, format_: Avro, registry: Registry | None) -> J
     decoder = Decoder(replace(folder.pipeline, record_limits=limits), format_, schemas(registry))
     column = next((column for column in format_.columns if column.name == format_.key), None)
 
-    def judged(key: bytes | None, value: bytes | None, headers: str | None) -> Outcome:
+    def judged(key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:
         outcome = decoder(key, value, headers)
         if outcome.deleted and outcome.reason is None and format_.key is not None and not outcome.values:
             return tombstone(key, column)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
-from lockstep.core.columns import NUL
+from lockstep.core.pipeline.columns import NUL
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from lockstep.core.definition import Pipeline
+    from lockstep.core.pipeline.definition import Pipeline
 
 
 def key_as(type_: str) -> Column:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
-from lockstep.core.isolation import FATAL
+from lockstep.core.isolation import READER_ENDED_TWICE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lockstep.core.definition import Pipeline
+    from lockstep.core.pipeline.definition import Pipeline
 
 
 def refused(records: DataFrame, pipeline: Pipeline) -> DataFrame:
@@ -22,6 +22,6 @@ def refused(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     if "_filtered" in records.columns:
         marks["_filtered"] = fits & F.col("_filtered")
     reason = F.format_string(f"is %d bytes after decompression; the limit is {most} (record_limits.bytes)", "_bytes")
-    reason = F.when(F.col("_bytes") < 0, F.lit(FATAL)).otherwise(reason)
-    values = {column.name: F.when(fits, F.col(column.name)) for column in pipeline.columns}
+    reason = F.when(F.col("_bytes") < 0, F.lit(READER_ENDED_TWICE)).otherwise(reason)
+    values = {column.name: F.when(fits, F.col(column.name)) for column in pipeline.staged_columns}
     return records.withColumns({**marks, "_reason": F.when(fits, F.col("_reason")).otherwise(reason), **values})

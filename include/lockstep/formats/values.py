@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lockstep.core.columns import MAX_PRECISION, NUL, NUL_REASON, digits
+from lockstep.core.pipeline.columns import MAX_PRECISION, NUL, NUL_REASON, digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lockstep.core.columns import Column
+    from lockstep.core.pipeline.columns import Column
 
 BITS = {"smallint": 16, "int": 32, "bigint": 64}
 PLAIN = {

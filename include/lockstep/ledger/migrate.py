@@ -12,23 +12,30 @@ from psycopg2 import errors, sql
 
 from lockstep.adapters.postgres import OWNER, READER, transaction
 from lockstep.adapters.postgres_words import last_line
-from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.core.guarantees import EACH_STREAM, commit_unit
-from lockstep.ledger.author import run_as_author, take_over, written_by_runs
-from lockstep.ledger.owners import register
+from lockstep.core.errors import MIGRATE, BadDefinition, Refusal
+from lockstep.core.pipeline.guarantees import commit_unit
+from lockstep.core.pipeline.targets import Send
+from lockstep.core.states import CommitUnit
+from lockstep.ledger.admin.author import run_as_author, take_over_table, written_by_runs
+from lockstep.ledger.changes.owners import register
+from lockstep.ledger.feed.make import make_feeds
+from lockstep.ledger.feed.sends import tables_of_sends
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import one
-from lockstep.ledger.version import MIGRATE, require_version
+from lockstep.ledger.version import require_version
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from psycopg2.extensions import connection
 
-    from lockstep.core.folder import PipelineFolder
+    from lockstep.core.pipeline.columns import Column
+    from lockstep.core.pipeline.folder import PipelineFolder
 
 Q = queries("lockstep.ledger", "roles")
-LOCK_SECONDS = 60
-ROLES = (
+MIGRATION_LOCK_SECONDS = 60
+LEDGER_ROLES = (
     "lockstep_owner",
     "lockstep_targets",
     "lockstep_planner",
@@ -53,7 +60,7 @@ class Migration:
         return hashlib.sha256(self.statements.encode()).hexdigest()
 
 
-def known() -> list[Migration]:
+def known_migrations() -> list[Migration]:
     """Returns the migrations of this code, in order."""
     folder = files("lockstep.ledger").joinpath("migrations")
     return sorted(
@@ -87,41 +94,51 @@ def require_migrated(conn: connection) -> None:
     require_version(found)
 
 
-def migrate_target(conn: connection, folder: PipelineFolder, own_login: str | None = None) -> None:
+def migrate_target(
+    conn: connection,
+    folder: PipelineFolder,
+    own_login: str | None = None,
+    columns: Sequence[Sequence[Column]] | None = None,
+) -> list[str]:
     """Runs the pipeline's target.sql as the targets' owner, and grants the committer what publishing takes.
 
-    `own_login` is the DSN that target.sql runs over. Without one, a login is made for it.
+    Returns the tables with rows whose feed begins now.
+
+    `own_login` is the DSN that target.sql runs over. Without one, a login is made for it. `columns` are those that reach
+    each target, if a transform gives others than are decoded.
     """
     pipeline = folder.pipeline
-    if folder.target_sql is None:
+    if folder.target_sql is None and not all(isinstance(target, Send) for target in pipeline.targets):
         raise BadDefinition(f"{pipeline.name}: {folder.path.name}/target.sql is missing")
     require_migrated(conn)
     tables = [target.table for target in pipeline.targets]
     with transaction(conn, OWNER) as cur:
         register(cur, pipeline)
         for table in tables:
-            take_over(cur, pipeline.name, table)
+            take_over_table(cur, pipeline.name, table)
         written = sorted(written_by_runs(cur) | set(tables))
-    run_as_author(conn, pipeline.name, folder.target_sql, written, own_login)
+        ddl = tables_of_sends(cur, pipeline, columns or [pipeline.columns for _ in tables])
+    run_as_author(conn, pipeline.name, ddl + (folder.target_sql or ""), written, own_login)
     table = tables[0]
     with transaction(conn, OWNER) as cur:
         try:
             for table in tables:
                 identifier = table_name(table)
                 cur.execute(sql.SQL(Q["grant_target"]).format(target=identifier))
-                if commit_unit(pipeline.guarantee) == EACH_STREAM:
+                if commit_unit(pipeline.guarantee) == CommitUnit.STREAM:
                     cur.execute(sql.SQL(Q["grant_target_to_tasks"]).format(target=identifier))
         except psycopg2.ProgrammingError as error:
             raise BadDefinition(
                 f"{pipeline.name}: target.sql does not give a table {table}: {str(error).splitlines()[0]}",
                 next_command=f"{MIGRATE} {pipeline.name}",
             ) from None
+        return make_feeds(cur, pipeline)
 
 
 def _migrate(conn: connection) -> list[Migration]:
-    with transaction(conn, None, lock_seconds=LOCK_SECONDS) as cur:
+    with transaction(conn, None, lock_seconds=MIGRATION_LOCK_SECONDS) as cur:
         cur.execute(Q["lock_migrations"])
-        for role in ROLES:
+        for role in LEDGER_ROLES:
             cur.execute(sql.SQL(Q["create_role"]).format(role=sql.Identifier(role)))
             cur.execute(sql.SQL(Q["join_role"]).format(role=sql.Identifier(role)))
         cur.execute(Q["hold_deciders"])
@@ -129,7 +146,7 @@ def _migrate(conn: connection) -> list[Migration]:
         cur.execute(Q["applied"])
         applied = {row.version: row for row in cur.fetchall()}
         pending = []
-        for migration in known():
+        for migration in known_migrations():
             row = applied.get(migration.version)
             if row is None:
                 pending.append(migration)

@@ -20,6 +20,13 @@ grant usage, create on schema lockstep_staging to lockstep_owner;
 grant lockstep_stager to lockstep_owner;
 -- Targets have an owner of their own, which owns nothing of the ledger.
 grant lockstep_targets to lockstep_owner;
+-- Images of the rows that commits change.
+create schema if not exists lockstep_feed authorization lockstep_owner;
+grant usage on schema lockstep_feed to lockstep_reader;
+-- Rows that are sent and have no table of an author's.
+create schema if not exists lockstep_send authorization lockstep_owner;
+grant usage on schema lockstep_send to lockstep_planner, lockstep_stager, lockstep_committer, lockstep_reader;
+grant usage, create on schema lockstep_send to lockstep_targets;
 alter default privileges for role lockstep_stager in schema lockstep_staging
     grant select on tables to lockstep_committer, lockstep_reader;
 grant create on schema public to lockstep_owner, lockstep_targets;

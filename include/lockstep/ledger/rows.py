@@ -1,11 +1,15 @@
-"""Fetches named rows from a cursor. The names are the query's."""
+"""Fetches named rows from a cursor. The names are the query's. A row that steps decide about gets a type of its own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from psycopg2.extensions import cursor
+
+_Row = TypeVar("_Row")
 
 
 def one(cur: cursor) -> Any:
@@ -24,3 +28,11 @@ def maybe(cur: cursor) -> Any:
 def every(cur: cursor) -> list[Any]:
     """Returns all rows."""
     return cur.fetchall()
+
+
+def as_type(kind: Callable[..., _Row], row: Any, **convert: Callable[[Any], Any]) -> _Row:
+    """Returns the row as a value of its type. Raises `TypeError` if query and type name other columns.
+
+    `convert` makes a value of a column's text or number, such as a state.
+    """
+    return kind(**{name: convert[name](value) if name in convert else value for name, value in row._asdict().items()})

@@ -16,6 +16,9 @@ create table migration (
 create table pipeline (
     name text not null,
     paused boolean not null default false,
+    -- Null: the pipeline goes on. Else the decision that ended it, which the trigger looks for: decisions refer to pipelines,
+    -- too.
+    forgotten_by bigint,
     constraint pipeline_pkey primary key (name),
     constraint name_is_identifier check (name ~ '^[a-z_][a-z0-9_]{0,62}$')
 );
@@ -27,7 +30,7 @@ create table definition (
     code_version text not null,
     at timestamptz not null default clock_timestamp(),
     constraint definition_pkey primary key (definition_hash),
-    constraint definition_pipeline_fkey foreign key (pipeline) references pipeline(name)
+    constraint definition_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
 
 create table stream (
@@ -53,7 +56,7 @@ create table stream (
     constraint stream_leader_epoch_check check (leader_epoch >= 0),
     constraint stream_partition_check check (partition >= 0),
     constraint stream_start_offset_check check (start_offset >= 0),
-    constraint stream_pipeline_fkey foreign key (pipeline) references pipeline(name)
+    constraint stream_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 ) with (fillfactor=70);
 create unique index one_open_stream on stream (pipeline, topic, partition) where retired_at is null;
 
@@ -73,7 +76,7 @@ create table request (
     os_user text,
     constraint request_pkey primary key (request_id),
     constraint request_lane_check check (lane in ('fill', 'replay')),
-    constraint request_pipeline_fkey foreign key (pipeline) references pipeline(name)
+    constraint request_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
 
 create table request_window (
@@ -101,12 +104,14 @@ create table batch (
     planned_at timestamptz not null default clock_timestamp(),
     closed_at timestamptz,
     nonce uuid,  -- The fence is both: the number that orders attempts, and the id that no other timeline can have drawn.
+    watermark timestamptz,  -- A live batch is judged by the watermark that was written down with its plan, whenever it commits.
     constraint batch_pkey primary key (batch_id),
     constraint batch_lane_check check (lane in ('live', 'fill', 'replay')),
     constraint batch_state_check check (state in ('planned', 'committed', 'abandoned')),
     constraint closed_has_a_time check ((state = 'planned') = (closed_at is null)),
     constraint live_has_no_request check ((lane = 'live') = (request_id is null)),
-    constraint batch_pipeline_fkey foreign key (pipeline) references pipeline(name),
+    constraint watermark_of_live check (watermark is null or lane = 'live'),
+    constraint batch_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade,
     constraint batch_request_id_fkey foreign key (request_id) references request(request_id)
 ) with (fillfactor=80);
 create unique index one_unfinished_live_batch on batch (pipeline) where lane = 'live' and state = 'planned';
@@ -132,7 +137,7 @@ create table call (
     at timestamptz not null default clock_timestamp(),
     constraint call_pkey primary key (pipeline, key, batch_id),
     constraint call_batch_id_fkey foreign key (batch_id) references batch(batch_id),
-    constraint call_pipeline_fkey foreign key (pipeline) references pipeline(name)
+    constraint call_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
 create index call_of_batch on call (batch_id);
 
@@ -168,9 +173,16 @@ create table decision (
     constraint alter_is_told check (kind <> 'alter' or coalesce((detail ->> 'digest') ~ '^[0-9a-f]{16}$', false)
         and coalesce(jsonb_path_exists(detail, '$."statements"[*]?(@.type() == "string" && @ != "")'::jsonpath), false)),
     constraint decision_kind_check check (kind in ('pause', 'unpause', 'skip', 'accept-loss', 'abandon', 'retire',
-        'approve', 'refuse-approval', 'grow', 'restored', 'hand-over', 'alter', 'erase')),
-    constraint decision_pipeline_fkey foreign key (pipeline) references pipeline(name)
+        'approve', 'refuse-approval', 'grow', 'restored', 'hand-over', 'admit-late', 'restart-relay', 'manual-change',
+        'promote', 'withdraw', 'rename', 'forget', 'remember', 'alter', 'erase')),
+    constraint forget_is_told check (kind <> 'forget' or coalesce(jsonb_typeof(detail -> 'tables') = 'array', false)
+        and not jsonb_path_exists(detail,
+        '$."tables"[*]?(!(@."store".type() == "string" && @."target".type() == "string"))'::jsonpath)),
+    constraint promote_is_told check (kind <> 'promote' or coalesce((detail ->> 'transform') ~ '^[0-9a-f]{64}$', false)
+        and coalesce(jsonb_path_exists(detail, '$."from"[*]."offset"?(@.type() == "number")'::jsonpath), false)),
+    constraint decision_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
+create index promotion_of_pipeline on decision (pipeline, decision_id) where kind in ('promote', 'withdraw');
 
 create table attempt (
     batch_id bigint not null,
@@ -196,6 +208,9 @@ create table attempt (
     effect jsonb,
     unit text not null default 'batch',  -- What one commit of an attempt moves: the whole batch, or one stream of it.
     nonce uuid,  -- Drawn by the client when an attempt is opened. Null: opened by code from before migration 0018.
+    spark_ui text,  -- A page leads there, so no other scheme is taken.
+    spark_event_log text,
+    route jsonb,  -- Each attempt says which way its records took, and why.
     constraint attempt_pkey primary key (batch_id, token),
     constraint one_definition unique (batch_id, token, definition_hash),
     constraint token_once unique (token),
@@ -204,6 +219,9 @@ create table attempt (
         'abandoned')),
     constraint attempt_unit_check check (unit in ('batch', 'stream')),
     constraint closed_attempt_has_a_time check ((state in ('open', 'staged', 'validated')) = (closed_at is null)),
+    constraint route_says_why check (route is null or coalesce(((route ->> 'way') in ('process', 'tasks', 'spark'))
+        and (route ->> 'because') <> '', false)),
+    constraint spark_ui_is_web check (spark_ui ~ '^https?://'),
     constraint attempt_batch_id_fkey foreign key (batch_id) references batch(batch_id),
     constraint attempt_definition_hash_fkey foreign key (definition_hash) references definition(definition_hash)
 ) with (fillfactor=50);
@@ -398,8 +416,10 @@ create table contribution (
     "offset" bigint not null,  -- of the newest record that counts, with its last row
     ordinal integer not null,
     totals jsonb not null,
+    -- A contribution has records of its own segment, and has taken in those of others. Without any it has given up all of them.
+    folded bigint not null default 0,
     constraint contributes_once primary key (batch_id, stream_id, target, key),
-    constraint contribution_records_check check (records > 0),
+    constraint contribution_records_check check (folded >= 0 and (records > folded or records = 0 and folded = 0)),
     constraint key_is_whole check (not key @> '[null]'::jsonb)
 );
 create index contribution_of_key on contribution (target, key);
@@ -465,7 +485,7 @@ create table request_call (
     request_id bigint not null,
     at timestamptz not null default clock_timestamp(),
     constraint request_call_pkey primary key (pipeline, key, request_id),
-    constraint request_call_pipeline_fkey foreign key (pipeline) references pipeline(name),
+    constraint request_call_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade,
     constraint request_call_request_id_fkey foreign key (request_id) references request(request_id)
 );
 create index request_call_of_request on request_call (request_id);
@@ -488,7 +508,7 @@ create table complete_hour (
     constraint complete_hour_pkey primary key (pipeline, until),
     constraint hour_is_over check (until <= at),
     constraint whole_hour check (date_trunc('hour', (until at time zone 'UTC')) = (until at time zone 'UTC')),
-    constraint complete_hour_pipeline_fkey foreign key (pipeline) references pipeline(name)
+    constraint complete_hour_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
 
 -- A row for each stream that was open, also where nothing came in that hour: the next hour goes on from there.
@@ -500,18 +520,22 @@ create table hour_offsets (
     until_offset bigint not null,
     constraint hour_offsets_pkey primary key (stream_id, until),
     constraint half_open check (0 <= from_offset and from_offset <= until_offset),
-    constraint hour_offsets_pipeline_until_fkey foreign key (pipeline, until) references complete_hour(pipeline, until),
+    constraint hour_offsets_pipeline_until_fkey foreign key (pipeline, until)
+        references complete_hour(pipeline, until) on update cascade,
     constraint hour_offsets_stream_id_fkey foreign key (stream_id) references stream(stream_id)
 );
 create index offsets_of_hour on hour_offsets (pipeline, until);
+create index hours_by_offset on hour_offsets (stream_id, until_offset);
 
 create table hour_told (
     pipeline text not null,
     until timestamptz not null,
     told_by text not null,
     at timestamptz not null default clock_timestamp(),
-    constraint hour_told_pkey primary key (pipeline, until, told_by),
-    constraint hour_told_pipeline_until_fkey foreign key (pipeline, until) references complete_hour(pipeline, until)
+    revision integer not null,
+    constraint hour_told_pkey primary key (pipeline, until, revision),
+    constraint hour_told_pipeline_until_fkey foreign key (pipeline, until)
+        references complete_hour(pipeline, until) on update cascade
 );
 
 -- The columns of an appended target that digests cover, as [name, type] in the order of hashing.
@@ -550,7 +574,7 @@ create table target_owner (
     constraint target_owner_pkey primary key (store, target, pipeline),
     constraint shares_with_others check (pipeline <> all (shared_with)),
     constraint target_is_qualified check (target ~ '^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$'),
-    constraint target_owner_pipeline_fkey foreign key (pipeline) references pipeline(name)
+    constraint target_owner_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
 create unique index one_owner on target_owner (store, target) where shared_with = '{}'::text[];
 
@@ -569,7 +593,7 @@ create table link (
     constraint one_record check (num_nonnulls(batch_id, stream_id) = case when decision_id is null then 2 else 0 end),
     constraint link_batch_id_stream_id_fkey foreign key (batch_id, stream_id) references commit(batch_id, stream_id),
     constraint link_decision_id_fkey foreign key (decision_id) references decision(decision_id),
-    constraint link_pipeline_fkey foreign key (pipeline) references pipeline(name)
+    constraint link_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
 
 -- What the next seal links.
@@ -578,7 +602,7 @@ create table unsealed (
     batch_id bigint,
     stream_id integer,
     decision_id bigint,
-    constraint unsealed_pipeline_fkey foreign key (pipeline) references pipeline(name)
+    constraint unsealed_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
 create index unsealed_of_pipeline on unsealed (pipeline);
 
@@ -588,7 +612,7 @@ create table erasure_salt (
     salt bytea not null default sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8'::name)),
     constraint erasure_salt_pkey primary key (pipeline),
     constraint erasure_salt_salt_check check (length(salt) = 32),
-    constraint erasure_salt_pipeline_fkey foreign key (pipeline) references pipeline(name)
+    constraint erasure_salt_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
 
 -- One key that was erased: in which column it stood, and its digest. Attempts that were opened before cannot commit.
@@ -602,7 +626,7 @@ create table erasure (
     at timestamptz not null default clock_timestamp(),
     constraint erasure_pkey primary key (erasure_id),
     constraint erasure_keeps_no_key check (digest ~ '^[0-9a-f]{64}$'),
-    constraint erasure_pipeline_fkey foreign key (pipeline) references erasure_salt(pipeline)
+    constraint erasure_pipeline_fkey foreign key (pipeline) references erasure_salt(pipeline) on update cascade
 );
 create index erasure_of_key on erasure (pipeline, column_name, digest);
 
@@ -634,6 +658,245 @@ create table erased (
 );
 create index erased_of_batch on erased (batch_id, stream_id);
 create index erased_of_record on erased (stream_id, "offset");
+
+-- The former names of a pipeline, each with the last batch that was planned under it.
+create table renaming (
+    decision_id bigint not null,
+    pipeline text not null,
+    former text not null,
+    last_batch bigint not null,
+    constraint renaming_pkey primary key (decision_id),
+    constraint renaming_decision_id_fkey foreign key (decision_id) references decision(decision_id),
+    constraint renaming_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
+);
+create index renaming_of_pipeline on renaming (pipeline, last_batch);
+create index renaming_of_name on renaming (former, decision_id);
+
+-- `stages` counts all that ran, also those that are not kept. Null: Spark does not say. `server`: a Spark Connect server, which
+-- tells its clients neither.
+create table spark_run (
+    batch_id bigint not null,
+    token bigint not null,
+    place text not null,
+    stages integer,
+    heap_peak_bytes bigint,
+    heap_limit_bytes bigint,
+    gc_seconds double precision,
+    constraint spark_run_pkey primary key (batch_id, token),
+    constraint server_says_nothing check (place <>
+        'server' or num_nonnulls(stages, heap_peak_bytes, heap_limit_bytes, gc_seconds) = 0),
+    constraint spark_run_place_check check (place in ('local', 'cluster', 'server')),
+    constraint spark_run_stages_check check (stages >= 0),
+    constraint spark_run_batch_id_token_fkey foreign key (batch_id, token) references attempt(batch_id, token)
+);
+
+-- Median and longest are those of the tasks that succeeded.
+create table spark_stage (
+    batch_id bigint not null,
+    token bigint not null,
+    stage integer not null,
+    try_number integer not null,
+    name text not null,
+    state text not null,
+    began_at timestamptz,
+    seconds double precision,
+    tasks integer not null,
+    failed_tasks integer not null,
+    median_seconds double precision,
+    longest_seconds double precision,
+    gc_seconds double precision not null,
+    input_records bigint not null,
+    input_bytes bigint not null,
+    shuffle_bytes bigint not null,
+    spilled_bytes bigint not null,
+    peak_memory_bytes bigint not null,
+    constraint spark_stage_pkey primary key (batch_id, token, stage, try_number),
+    constraint spark_stage_batch_id_token_fkey foreign key (batch_id, token) references spark_run(batch_id, token)
+);
+
+-- Rows of the hour were replaced or erased after this revision was told. The first such change stands here for all.
+create table hour_changed (
+    pipeline text not null,
+    until timestamptz not null,
+    revision integer not null,
+    batch_id bigint,
+    erasure_id bigint,
+    at timestamptz not null default clock_timestamp(),
+    constraint hour_changed_pkey primary key (pipeline, until, revision),
+    constraint one_change check (num_nonnulls(batch_id, erasure_id) = 1),
+    constraint hour_changed_batch_id_fkey foreign key (batch_id) references batch(batch_id),
+    constraint hour_changed_erasure_id_fkey foreign key (erasure_id) references erasure(erasure_id),
+    constraint hour_changed_pipeline_until_revision_fkey foreign key (pipeline, until, revision)
+        references hour_told(pipeline, until, revision) on update cascade
+);
+
+-- One row for each table with a feed. Its lock is the last one that a commit takes: who numbers later commits later.
+create table feed (
+    target text not null,  -- schema.table, in lower case
+    name text not null,  -- of the table with the images, in schema lockstep_feed
+    key text[] not null,
+    keep interval not null,
+    last_seq bigint not null default 0,
+    next_number bigint not null default 0,
+    kept_from bigint not null default 0,  -- the images of older changes are trimmed
+    began_empty boolean not null,  -- false: rows that the table had at first were never announced
+    opened_at timestamptz not null default clock_timestamp(),
+    sends boolean not null default false,
+    constraint feed_pkey primary key (target),
+    constraint one_name unique (name),
+    constraint feed_forward check (0 <= kept_from and kept_from <= next_number and 0 <= last_seq),
+    constraint keeps_something check (keep > '00:00:00'::interval)
+) with (fillfactor=50);
+
+-- What one commit did to one target: so many changes from `first_number` on, as the `seq`-th set. Number and seq have no gap.
+create table change_set (
+    change_set_id bigint not null generated always as identity,
+    target text not null,
+    kind text not null,
+    batch_id bigint,
+    stream_id integer,  -- null: all ranges of the batch
+    why text,
+    at timestamptz not null default clock_timestamp(),
+    xid xid8 not null default pg_current_xact_id(),
+    seq bigint,
+    first_number bigint,
+    changes bigint,
+    constraint change_set_pkey primary key (change_set_id),
+    constraint seq_once unique (target, seq),
+    constraint change_set_changes_check check (changes >= 0),
+    constraint change_set_kind_check check (kind in ('batch', 'manual', 'emission')),
+    constraint kind_says_whose check ((kind = 'batch') = (batch_id is not null) and (kind = 'manual') = (why is not null)
+        and (stream_id is null or kind = 'batch')),
+    constraint numbered_whole check (num_nulls(seq, first_number, changes) = any (array[0, 3])),
+    constraint change_set_batch_id_fkey foreign key (batch_id) references batch(batch_id),
+    constraint change_set_stream_id_fkey foreign key (stream_id) references stream(stream_id),
+    constraint change_set_target_fkey foreign key (target) references feed(target)
+) with (fillfactor=70);
+create unique index one_set_a_commit on change_set (target, batch_id, coalesce(stream_id, '-1'::integer)) where batch_id is not null;
+create unique index number_once on change_set (target, first_number) where changes > 0;
+create unique index one_open_set on change_set (xid, target) where seq is null;
+create index change_set_of_batch on change_set (batch_id);
+
+create table relay (
+    target text not null,
+    topic text not null,
+    cluster_id text,  -- null, as the next two: no relay has looked at the topic yet
+    topic_id text,
+    partitions integer,
+    transactional_id text not null,
+    token bigint not null default 0,  -- of the relay that came last
+    held_by text,
+    held_until timestamptz not null default '-infinity'::timestamptz,
+    began_at bigint not null,  -- the first number that is sent
+    confirmed bigint not null,  -- the changes below it are in Kafka
+    intent bigint,  -- the end of the transaction under way
+    restarted_by bigint,
+    moved_at timestamptz not null default clock_timestamp(),
+    constraint relay_pkey primary key (target),
+    constraint one_feed_a_topic unique (cluster_id, topic),
+    constraint one_writer unique (transactional_id),
+    constraint intent_ahead check (began_at >= 0 and confirmed >= began_at and intent > confirmed),
+    constraint known_whole check (num_nulls(cluster_id, topic_id, partitions) = any (array[0, 3])),
+    constraint relay_partitions_check check (partitions > 0),
+    constraint relay_restarted_by_fkey foreign key (restarted_by) references decision(decision_id),
+    constraint relay_target_fkey foreign key (target) references feed(target)
+) with (fillfactor=50);
+
+-- Of each stream, the offsets of batches whose sent rows are trimmed. Nobody can compare what was sent of them any more.
+create table trimmed (
+    target text not null,
+    stream_id integer not null,
+    offsets int8multirange not null,
+    constraint trimmed_pkey primary key (target, stream_id),
+    constraint trimmed_stream_id_fkey foreign key (stream_id) references stream(stream_id),
+    constraint trimmed_target_fkey foreign key (target) references feed(target)
+) with (fillfactor=70);
+
+-- How far the event time of a pipeline has come: no record with an older event is expected. It never goes back.
+create table event_time (
+    pipeline text not null,
+    watermark timestamptz not null default '-infinity'::timestamptz,
+    moved_at timestamptz not null default clock_timestamp(),
+    constraint event_time_pkey primary key (pipeline),
+    constraint event_time_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
+) with (fillfactor=50);
+
+-- How far the event time of a stream has come, by what was committed of it.
+create table stream_time (
+    stream_id integer not null,
+    opened_with timestamptz not null default '-infinity'::timestamptz,  -- the pipeline's watermark when the stream was opened
+    seen timestamptz,  -- the newest event of a live batch that had happened when the batch was planned
+    idle_at timestamptz,  -- a moment at which the log had nothing behind the position
+    constraint stream_time_pkey primary key (stream_id),
+    constraint stream_time_stream_id_fkey foreign key (stream_id) references stream(stream_id)
+) with (fillfactor=50);
+
+-- The watermark that decided what of these offsets is late. Every replay judges by it again.
+create table judged (
+    stream_id integer not null,
+    offsets int8range not null,
+    watermark timestamptz not null,
+    admitted_by bigint,  -- since this decision nothing of them is late
+    constraint judged_once exclude using gist (int4range(stream_id, stream_id, '[]') with &&, offsets with &&),
+    constraint judged_half_open check (not isempty(offsets) and lower_inc(offsets) and not upper_inc(offsets)
+        and lower(offsets) >= 0 and upper(offsets) is not null),
+    constraint judged_admitted_by_fkey foreign key (admitted_by) references decision(decision_id),
+    constraint judged_stream_id_fkey foreign key (stream_id) references stream(stream_id)
+);
+create index judged_order on judged (stream_id, lower(offsets));
+
+-- The windows of a target. The key is that of their contributions: the window's start, then the key.
+create table window_state (
+    target text not null,
+    key jsonb not null,
+    ends timestamptz not null,
+    revision integer not null default 0,  -- 0: not shown yet
+    constraint one_state_a_window primary key (target, key),
+    constraint window_state_revision_check check (revision >= 0)
+) with (fillfactor=70);
+create index window_due on window_state (target, ends) where revision = 0;
+
+-- Records that came for a window after it was closed, with the row that does not count there.
+create table late (
+    target text not null,
+    stream_id integer not null,
+    "offset" bigint not null,
+    ordinal integer not null,
+    window_start timestamptz not null,
+    window_end timestamptz not null,
+    key jsonb not null,
+    event_time timestamptz not null,
+    watermark timestamptz not null,  -- that it was judged by
+    batch_id bigint not null,
+    "row" jsonb not null,
+    constraint late_once primary key (target, stream_id, "offset", ordinal, window_start),
+    constraint late_batch_id_fkey foreign key (batch_id) references batch(batch_id),
+    constraint late_stream_id_fkey foreign key (stream_id) references stream(stream_id)
+);
+create index late_of_window on late (target, window_start);
+create index late_of_batch on late (batch_id);
+
+-- The changes that an erasure took a row out of. They are part of what its decision says, and so of the chain.
+create table blank_change (
+    erasure_id bigint not null,
+    change_set_id bigint not null,
+    ordinal bigint not null,
+    constraint blank_change_pkey primary key (change_set_id, ordinal, erasure_id),
+    constraint blank_change_ordinal_check check (ordinal >= 0),
+    constraint blank_change_change_set_id_fkey foreign key (change_set_id) references change_set(change_set_id),
+    constraint blank_change_erasure_id_fkey foreign key (erasure_id) references erasure(erasure_id)
+);
+create index blank_change_of_erasure on blank_change (erasure_id);
+
+-- How many records of a segment count in the contributions of other segments.
+create table folded (
+    target text not null,
+    batch_id bigint not null,
+    stream_id integer not null,
+    records bigint not null,
+    constraint folded_once primary key (target, batch_id, stream_id),
+    constraint folded_records_check check (records > 0)
+);
 
 -- From a target row's _stream to where it was read.
 create view origin as
@@ -692,6 +955,10 @@ create constraint trigger no_gap after insert or delete or update on coverage
 
 create function guard_stream() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
+    if current_user = 'lockstep_owner' and old.pipeline <> new.pipeline
+            and to_jsonb(old) - 'pipeline' = to_jsonb(new) - 'pipeline' then
+        return new;
+    end if;
     if (old.epoch, old.incarnation, old.start_offset, old.partition, old.topic, old.topic_id, old.cluster_id, old.pipeline)
         is distinct from
        (new.epoch, new.incarnation, new.start_offset, new.partition, new.topic, new.topic_id, new.cluster_id, new.pipeline) then
@@ -707,8 +974,13 @@ end $$;
 create trigger closed_once before update on stream
     for each row execute function guard_stream();
 
+-- Closed rows stay as they are, but for the name, which the owner's rename alone writes.
 create function guard_batch() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
+    if current_user = 'lockstep_owner' and old.pipeline <> new.pipeline
+            and to_jsonb(old) - 'pipeline' = to_jsonb(new) - 'pipeline' then
+        return new;
+    end if;
     if old.state <> 'planned' then
         raise exception 'closed_once: batch % is %', old.batch_id, old.state
             using errcode = '23514', constraint = 'closed_once';
@@ -797,7 +1069,8 @@ create trigger newest_attempt before insert on commit
 
 create function guard_request() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-    if old.closed_at is not null then
+    if old.closed_at is not null and (current_user <> 'lockstep_owner' or old.pipeline = new.pipeline
+            or to_jsonb(old) - 'pipeline' <> to_jsonb(new) - 'pipeline') then
         raise exception 'closed_once: request % is closed', old.request_id using errcode = '23514', constraint = 'closed_once';
     end if;
     return new;
@@ -837,7 +1110,7 @@ from (select r.stream_id, r.offsets, m.batch_id, m.token, max(upper(r.offsets)) 
       from lockstep.batch_range r join lockstep.commit m using (batch_id, stream_id)) committed
 where reached is null or reached < upper(offsets);
 
--- Only a batch under way contributes, and only from the streams it reads. Asked once per statement: there may be a row per key.
+-- A plan's segments contribute, and nothing is put in place of what was folded: it can never be read again as a whole.
 create function guard_contribution() returns trigger
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
@@ -849,6 +1122,18 @@ begin
     if found then
         raise exception 'contributes_what_it_claims: batch % claims nothing of stream %', stray.batch_id, stray.stream_id
             using errcode = '23514', constraint = 'contributes_what_it_claims';
+    end if;
+    select a.batch_id into stray from added a where a.records = 0 or a.folded <> 0 limit 1;
+    if found then
+        raise exception 'folded_by_update: batch % would contribute records of others', stray.batch_id
+            using errcode = '23514', constraint = 'folded_by_update';
+    end if;
+    select a.batch_id, f.batch_id as before into stray from (select distinct target, batch_id from added) a
+    join lockstep.claim k on k.batch_id = a.batch_id
+    join lockstep.folded f on f.target = a.target and f.batch_id = k.expects_batch and f.stream_id = k.stream_id limit 1;
+    if found then
+        raise exception 'folded_stays: batch % would take the place of batch %, whose records are folded', stray.batch_id, stray.before
+            using errcode = '23514', constraint = 'folded_stays';
     end if;
     return null;
 end $$;
@@ -1375,7 +1660,7 @@ end $$;
 create trigger contents_unchanged after insert on commit referencing new table as added
     for each statement execute function guard_contents();
 
--- Owners of one table name one another. Registrations of one table wait for each other.
+-- Owners of one table name one another. Registrations of one table wait for each other. A rename leaves the owner the same.
 create function guard_owner() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     other record;
@@ -1383,6 +1668,7 @@ begin
     perform pg_advisory_xact_lock(hashtextextended('lockstep.owner ' || new.store || ' ' || new.target, 0));
     select o.pipeline into other from lockstep.target_owner o
     where o.store = new.store and o.target = new.target and o.pipeline <> new.pipeline
+      and (tg_op = 'INSERT' or o.pipeline <> old.pipeline)
       and not (o.pipeline = any(new.shared_with) and new.pipeline = any(o.shared_with)) limit 1;
     if found then
         raise exception 'owned_once: % belongs to %, and % and % do not both say that they share it',
@@ -1426,12 +1712,13 @@ end $$;
 create trigger commit_by_owner after insert on commit referencing new table as added
     for each statement execute function guard_owned_commit();
 
--- Who has committed into a table, by the definitions of what was committed: what a ledger knows that is older than this.
+-- Who has committed into a table, as a ledger knows it that is older than the owners. A pipeline that has ended writes no more.
 create view target_writer as
 select distinct w.store, w.target, d.pipeline
 from lockstep.definition d cross join lateral lockstep.written_tables(d.document) w
 where exists (
-    select 1 from lockstep.attempt a join lockstep.commit c using (batch_id, token) where a.definition_hash = d.definition_hash);
+    select 1 from lockstep.attempt a join lockstep.commit c using (batch_id, token) where a.definition_hash = d.definition_hash)
+  and not exists (select 1 from lockstep.pipeline p where p.name = d.pipeline and p.forgotten_by is not null);
 
 -- A deletion is not forgotten while an unfinished batch holds older records that it alone keeps dead. A replay of the deletion
 -- itself takes it out and puts it back.
@@ -1510,11 +1797,13 @@ create trigger recorded_session before insert on decision
 create trigger recorded_session before insert on request
     for each row execute function record_session();
 
--- The record of a commit: what it read, what it wrote, with which code and verdict. Its text is what a link digests, and what a
--- certificate shows. Large numbers are text: not every reader of JSON keeps their digits.
+-- The record of a commit bears the name that its batch was planned under. Else the chain would not fit its records any more.
 create view committed_record as
 select c.batch_id, c.stream_id, b.pipeline, b.state, c.at, jsonb_build_object(
-    'record', 'commit', 'pipeline', b.pipeline, 'batch', b.batch_id, 'lane', b.lane,
+    'record', 'commit', 'pipeline', coalesce((
+        select n.former from lockstep.renaming n
+        where n.pipeline = b.pipeline and n.last_batch >= b.batch_id order by n.last_batch, n.decision_id limit 1), b.pipeline),
+    'batch', b.batch_id, 'lane', b.lane,
     'cluster_id', s.cluster_id, 'topic', s.topic, 'topic_id', s.topic_id, 'partition', s.partition,
     'stream', s.stream_id, 'from_offset', lower(r.offsets), 'until_offset', upper(r.offsets),
     'attempt', c.token, 'nonce', c.nonce, 'definition', c.definition_hash,
@@ -1539,7 +1828,10 @@ left join lateral (
 
 create view decided_record as
 select d.decision_id, d.pipeline, d.at, jsonb_build_object(
-    'record', 'decision', 'pipeline', d.pipeline, 'decision', d.decision_id, 'kind', d.kind, 'who', d.who, 'why', d.why,
+    'record', 'decision', 'pipeline', coalesce((
+        select n.former from lockstep.renaming n
+        where n.pipeline = d.pipeline and n.decision_id > d.decision_id order by n.decision_id limit 1), d.pipeline),
+    'decision', d.decision_id, 'kind', d.kind, 'who', d.who, 'why', d.why,
     'login', d.login, 'client', d.client, 'program', d.program, 'os_user', d.os_user, 'detail', d.detail, 'at', to_char(d.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text as record
 from decision d;
 
@@ -1605,26 +1897,19 @@ begin
     return links;
 end $$;
 
--- A pipeline and those that have handed a table over to it: their rows are its own now, and so are their erasures.
-create function line_of(of_pipeline text) returns text[] language sql stable set search_path = pg_catalog, pg_temp as $$
-    with recursive line (name) as (
-        select of_pipeline union
-        select d.detail ->> 'from' from line l join lockstep.decision d
-            on d.pipeline = l.name and d.kind = 'hand-over' and d.detail ->> 'to' = l.name)
-    select array_agg(name) from line
-$$;
-
 create function key_digest(salt bytea, key bytea) returns text
     language sql immutable
     set search_path = pg_catalog, pg_temp as $$
     select encode(sha256(salt || key), 'hex')
 $$;
 
--- All that an erasure took out, as one number: the decision holds it, and the chain holds the decision.
+-- As before, with the changes that lost a row. An erasure without such changes keeps its digest.
 create function erased_digest(of_erasure bigint) returns text language sql stable set search_path = pg_catalog, pg_temp as $$
     select encode(sha256(convert_to(coalesce(string_agg(concat_ws(' ', x.relation, x.target, x.batch_id, x.stream_id, x."offset",
         x.rows, coalesce(x.digest::text, '-')), e'\n'
-        order by x.relation collate "C", x.target collate "C", x.batch_id, x.stream_id, x."offset"), ''), 'UTF8')), 'hex')
+        order by x.relation collate "C", x.target collate "C", x.batch_id, x.stream_id, x."offset"), '')
+        || (select coalesce(string_agg(e'\n' || b.change_set_id || ' ' || b.ordinal, '' order by b.change_set_id, b.ordinal), '')
+            from lockstep.blank_change b where b.erasure_id = of_erasure), 'UTF8')), 'hex')
     from lockstep.erased x where x.erasure_id = of_erasure
 $$;
 
@@ -1670,6 +1955,8 @@ end $$;
 create trigger erased_once after insert on erased referencing new table as added
     for each statement execute function guard_erased();
 create trigger erased_once after insert on erasure_bound referencing new table as added
+    for each statement execute function guard_erased();
+create trigger erased_once after insert on blank_change referencing new table as added
     for each statement execute function guard_erased();
 
 -- An attempt that was opened before an erasure may have staged what was erased.
@@ -1778,3 +2065,1011 @@ begin
     get diagnostics verdicts = row_count;
     return errors + verdicts;
 end $$;
+
+-- No pipeline ends, or goes on again, without its newest decision about that. One that ends has nothing under way.
+create function guard_forgetting() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    newest record;
+    kept text;
+begin
+    if new.forgotten_by is not distinct from old.forgotten_by then
+        return new;
+    end if;
+    select d.decision_id, d.kind into newest from lockstep.decision d
+    where d.pipeline = new.name and d.kind in ('forget', 'remember') order by d.decision_id desc limit 1;
+    if not coalesce(case when new.forgotten_by is null then newest.kind = 'remember'
+            else old.forgotten_by is null and newest.kind = 'forget' and newest.decision_id = new.forgotten_by end, false) then
+        raise exception 'forgotten_is_decided: no decision says that % ends, or that it goes on', new.name
+            using errcode = '23514', constraint = 'forgotten_is_decided';
+    end if;
+    kept := case when new.forgotten_by is null then null
+        when exists (select from lockstep.batch b where b.pipeline = new.name and b.state = 'planned') then 'a batch under way'
+        when exists (select from lockstep.request r where r.pipeline = new.name and r.closed_at is null) then 'an open request'
+        when exists (select from lockstep.target_owner o where o.pipeline = new.name) then 'a table' end;
+    if kept is not null then
+        raise exception 'forgotten_is_idle: % has % and cannot be forgotten', new.name, kept
+            using errcode = '23514', constraint = 'forgotten_is_idle';
+    end if;
+    return new;
+end $$;
+create trigger forgotten_is_decided before insert or update of forgotten_by on pipeline
+    for each row execute function guard_forgetting();
+
+-- Nothing begins under the name of a pipeline that has ended. Its row is shared until the COMMIT, so it does not end meanwhile.
+create function guard_forgotten() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    each record;
+begin
+    for each in
+        select p.name, p.forgotten_by from lockstep.pipeline p
+        where p.name in (select a.pipeline from added a) order by p.name for share
+    loop
+        if each.forgotten_by is not null then
+            raise exception 'forgotten_rests: % was forgotten by decision %', each.name, each.forgotten_by
+                using errcode = '23514', constraint = 'forgotten_rests';
+        end if;
+    end loop;
+    return null;
+end $$;
+create trigger forgotten_rests after insert on batch referencing new table as added
+    for each statement execute function guard_forgotten();
+create trigger forgotten_rests after insert on request referencing new table as added
+    for each statement execute function guard_forgotten();
+create trigger forgotten_rests after insert on stream referencing new table as added
+    for each statement execute function guard_forgotten();
+create trigger forgotten_rests after insert on target_owner referencing new table as added
+    for each statement execute function guard_forgotten();
+
+-- What a pipeline is called now that had this name when a decision was made.
+create function name_now(name_then text, of_decision bigint) returns text
+    language sql stable
+    set search_path = pg_catalog, pg_temp as $$
+    select coalesce((
+        select r.pipeline from lockstep.renaming r
+        where r.former = name_then and r.decision_id > of_decision order by r.decision_id limit 1), name_then)
+$$;
+
+-- A name that a pipeline once had leads to that pipeline, and to no other one. Looked at behind the insert, which may have
+-- waited for the rename.
+create function guard_former_name() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    its text;
+begin
+    select r.pipeline into its from lockstep.renaming r
+    where r.former = new.name and r.pipeline <> new.name and (tg_op = 'INSERT' or r.pipeline <> old.name)
+    order by r.decision_id desc limit 1;
+    if its is not null then
+        raise exception 'former_name_rests: % is a former name of %', new.name, its
+            using errcode = '23514', constraint = 'former_name_rests';
+    end if;
+    return null;
+end $$;
+create trigger former_name_rests after insert or update of name on pipeline
+    for each row execute function guard_former_name();
+
+-- The one way to another name: no role may write it. Whoever has planned, or commits, under the old name is waited for.
+create function rename_pipeline(old_name text, new_name text, who text, why text, more jsonb) returns bigint
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    decided bigint;
+    kept text;
+begin
+    perform from lockstep.pipeline p where p.name = old_name for update;
+    kept := case when exists (select from lockstep.batch b where b.pipeline = old_name and b.state = 'planned') then 'a batch under way'
+        when exists (select from lockstep.target_owner o where o.pipeline = old_name and o.shared_with <> '{}') then 'a shared table' end;
+    if kept is not null then
+        raise exception 'renamed_is_idle: % has % and cannot be renamed', old_name, kept
+            using errcode = '23514', constraint = 'renamed_is_idle';
+    end if;
+    update lockstep.pipeline set name = new_name where name = old_name;
+    insert into lockstep.decision (pipeline, kind, who, why, detail)
+    values (new_name, 'rename', who, why, more || jsonb_build_object('from', old_name, 'to', new_name))
+    returning decision_id into decided;
+    insert into lockstep.renaming (decision_id, pipeline, former, last_batch)
+    select decided, new_name, old_name, coalesce(max(b.batch_id), 0) from lockstep.batch b where b.pipeline = new_name;
+    return decided;
+end $$;
+
+-- A pipeline, those that have handed a table over to it, and those that gave one of its tables free: their rows are its own
+-- now, and so are their erasures.
+create function line_of(of_pipeline text) returns text[] language sql stable set search_path = pg_catalog, pg_temp as $$
+    with recursive gave (giver, receiver) as not materialized (
+        select d.pipeline, lockstep.name_now(d.detail ->> 'to', d.decision_id) from lockstep.decision d
+        where d.kind = 'hand-over' and d.pipeline <> lockstep.name_now(d.detail ->> 'to', d.decision_id)
+        union all
+        select d.pipeline, o.pipeline from lockstep.decision d
+        cross join lateral jsonb_to_recordset(d.detail -> 'tables') t (store text, target text)
+        join lockstep.target_owner o using (store, target)
+        where d.kind = 'forget' and d.pipeline <> o.pipeline),
+    line (name) as (select of_pipeline union select g.giver from line l join gave g on g.receiver = l.name)
+    select array_agg(name) from line
+$$;
+
+-- An hour is told once, and again for a change only, so revisions have no gap. A change under way is waited for: what it has
+-- not found told is told behind it.
+create function guard_telling() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    perform pg_advisory_xact_lock(hashtextextended('lockstep.hours ' || new.pipeline, 0));
+    if new.revision <> 1 and not exists (
+            select from lockstep.hour_changed c
+            where c.pipeline = new.pipeline and c.until = new.until and c.revision = new.revision - 1) then
+        raise exception 'told_for_a_change: nothing has changed in the hour until % of % after revision %',
+            new.until, new.pipeline, new.revision - 1 using errcode = '23514', constraint = 'told_for_a_change';
+    end if;
+    return new;
+end $$;
+create trigger told_for_a_change before insert on hour_told
+    for each row execute function guard_telling();
+
+-- Notes the hours whose offsets changed, where they were told. Whoever is telling one is waited for.
+create function note_change(streams integer[], ranges int8range[], of_batch bigint, of_erasure bigint) returns void
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+begin
+    perform pg_advisory_xact_lock_shared(hashtextextended('lockstep.hours ' || p.pipeline, 0)) from (
+        select distinct s.pipeline from lockstep.stream s where s.stream_id = any(streams) order by 1) p;
+    insert into lockstep.hour_changed (pipeline, until, revision, batch_id, erasure_id)
+    select o.pipeline, o.until, max(t.revision), of_batch, of_erasure
+    from unnest(streams, ranges) as w (stream_id, offsets)
+    cross join lateral (  -- hours tile: behind the first that reaches the end there is nothing to look for
+        select min(l.until_offset) as last from lockstep.hour_offsets l
+        where l.stream_id = w.stream_id and l.until_offset >= upper(w.offsets)) e
+    join lockstep.hour_offsets o on o.stream_id = w.stream_id and o.from_offset < o.until_offset
+        and o.from_offset < upper(w.offsets) and o.until_offset > lower(w.offsets)
+        and o.until_offset <= coalesce(e.last, upper(w.offsets))
+    join lockstep.hour_told t on t.pipeline = o.pipeline and t.until = o.until
+    group by o.pipeline, o.until order by o.pipeline, o.until
+    on conflict do nothing;
+end $$;
+
+create function note_replaced() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    perform lockstep.note_change(array_agg(r.stream_id), array_agg(r.offsets), r.batch_id, null)
+    from added a join lockstep.batch b using (batch_id) join lockstep.batch_range r using (batch_id, stream_id)
+    where b.lane <> 'live' group by r.batch_id order by r.batch_id;
+    return null;
+end $$;
+create trigger change_is_noted after insert on commit referencing new table as added
+    for each statement execute function note_replaced();
+
+-- A reject that loses its bytes is no row of an hour.
+create function note_erased() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    perform lockstep.note_change(array_agg(a.stream_id), array_agg(int8range(a."offset", a."offset" + 1)), null, a.erasure_id)
+    from (
+        select distinct x.erasure_id, x.stream_id, x."offset" from added x where x.relation <> 'lockstep.reject') a
+    group by a.erasure_id order by a.erasure_id;
+    return null;
+end $$;
+create trigger change_is_noted after insert on erased referencing new table as added
+    for each statement execute function note_erased();
+
+-- The ledger itself writes the offsets down: where the open streams stand. A commit under way is waited for, and no plan begins
+-- meanwhile. Locks are taken in the one order: pipeline, batches, streams.
+create function begin_promotion() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    stands jsonb;
+    newest record;
+begin
+    perform from lockstep.pipeline p where p.name = new.pipeline for no key update;
+    perform from lockstep.batch b where b.pipeline = new.pipeline and b.state = 'planned' order by b.batch_id for no key update;
+    select coalesce(jsonb_agg(jsonb_build_object(
+        'topic', s.topic, 'partition', s.partition, 'stream', s.stream_id, 'offset', s.position) order by s.stream_id), '[]')
+    into stands from (
+        select t.topic, t.partition, t.stream_id, t.position from lockstep.stream t
+        where t.pipeline = new.pipeline and t.retired_at is null order by t.stream_id for no key update) s;
+    new.detail := new.detail || jsonb_build_object('from', stands);
+    if new.kind = 'withdraw' then
+        select d.decision_id, d.kind into newest from lockstep.decision d
+        where d.pipeline = new.pipeline and d.kind in ('promote', 'withdraw') order by d.decision_id desc limit 1;
+        if newest.kind is distinct from 'promote' then
+            raise exception 'withdrawn_is_promoted: no transform of % is promoted', new.pipeline
+                using errcode = '23514', constraint = 'withdrawn_is_promoted';
+        end if;
+        new.detail := new.detail || jsonb_build_object('promotion', newest.decision_id);
+    end if;
+    return new;
+end $$;
+create trigger withdrawn_is_promoted before insert on decision
+    for each row when (new.kind in ('promote', 'withdraw')) execute function begin_promotion();
+
+-- While a transform is promoted, no other one commits, whatever the lane. A commit and a promotion wait for each other at the
+-- batch's row.
+create function guard_promoted() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    other record;
+begin
+    select a.batch_id, n.decision_id into other
+    from (select distinct batch_id, definition_hash from added) a
+    join lockstep.batch b using (batch_id) join lockstep.definition f using (definition_hash)
+    cross join lateral (
+        select d.decision_id, d.kind, d.detail ->> 'transform' as transform from lockstep.decision d
+        where d.pipeline = b.pipeline and d.kind in ('promote', 'withdraw') order by d.decision_id desc limit 1) n
+    where n.kind = 'promote'
+      and n.transform is distinct from encode(sha256(convert_to(f.document ->> 'transform', 'UTF8')), 'hex') limit 1;
+    if found then
+        raise exception 'promoted_alone: batch % is not made by the transform that decision % promotes',
+            other.batch_id, other.decision_id using errcode = '23514', constraint = 'promoted_alone';
+    end if;
+    return null;
+end $$;
+create trigger promoted_alone after insert on commit referencing new table as added
+    for each statement execute function guard_promoted();
+
+-- A feed sends for good, or never.
+create function guard_feed() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if (new.target, new.name, new.key, new.began_empty, new.sends) is distinct from (old.target, old.name, old.key, old.began_empty, old.sends)
+            or new.kept_from < old.kept_from
+            or (new.last_seq, new.next_number) is distinct from (old.last_seq, old.next_number) and not exists (
+                select 1 from lockstep.change_set c where c.target = new.target and c.seq = new.last_seq
+                  and c.seq = old.last_seq + 1 and c.first_number = old.next_number
+                  and c.first_number + c.changes = new.next_number and c.xid = pg_current_xact_id()) then
+        raise exception 'feed_by_one: the feed of % goes from seq % to %, from number % to %',
+            new.target, old.last_seq, new.last_seq, old.next_number, new.next_number
+            using errcode = '23514', constraint = 'feed_by_one';
+    end if;
+    return new;
+end $$;
+create trigger feed_by_one before update on feed
+    for each row execute function guard_feed();
+
+-- A set is numbered as before. What was sent stays: nothing that commits takes it back.
+create function guard_numbering() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    of_feed lockstep.feed;
+    counted record;
+    taken_back record;
+begin
+    if tg_op = 'INSERT' then
+        if new.seq is null and new.xid = pg_current_xact_id() then
+            return new;
+        end if;
+    else
+        select * into of_feed from lockstep.feed f where f.target = new.target;
+        if old.seq is null and old.xid = pg_current_xact_id()
+                and (new.seq, new.first_number) = (of_feed.last_seq + 1, of_feed.next_number)
+                and (new.change_set_id, new.target, new.kind, new.batch_id, new.stream_id, new.why, new.at, new.xid)
+                    is not distinct from
+                    (old.change_set_id, old.target, old.kind, old.batch_id, old.stream_id, old.why, old.at, old.xid) then
+            execute format('select count(*) filter (where _change <> ''before'') as changes, max(_ordinal_in_set) as last
+                from lockstep_feed.%I where _change_set = $1', of_feed.name) into counted using new.change_set_id;
+            if counted.changes <> new.changes or coalesce(counted.last + 1, 0) <> new.changes then
+                raise exception 'changes_counted: % changes of % are there, % were told',
+                    counted.changes, new.target, new.changes using errcode = '23514', constraint = 'changes_counted';
+            end if;
+            select * into taken_back from lockstep.unsaid(new.change_set_id) where of_feed.sends;
+            if taken_back.changed + taken_back.gone + taken_back.again > 0 or of_feed.sends and new.kind <> 'batch' then
+                raise exception 'sent_stays: what was sent of % stays: % rows would be others, % would be gone, % would be sent again',
+                    new.target, taken_back.changed, taken_back.gone, taken_back.again
+                    using errcode = '23514', constraint = 'sent_stays';
+            end if;
+            return new;
+        end if;
+    end if;
+    raise exception 'numbered_once: set % of % is not numbered by its own transaction, once and in turn',
+        new.change_set_id, new.target using errcode = '23514', constraint = 'numbered_once';
+end $$;
+create trigger numbered_once before insert or update on change_set
+    for each row execute function guard_numbering();
+
+-- What a replay or a person did to each key, in one change: the first image before and the last one after. A key whose values
+-- came back as they were has not changed.
+create function net_set(of_set bigint) returns void
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    of_feed lockstep.feed;
+    names text;
+    keys text;
+    was text;
+    is_now text;
+begin
+    select f.* into of_feed from lockstep.feed f join lockstep.change_set c using (target)
+    where c.change_set_id = of_set and c.seq is null and c.xid = pg_current_xact_id();
+    if not found then
+        return;
+    end if;
+    select string_agg(format('%I', k), ', ' order by ordinality) into keys
+    from unnest(of_feed.key) with ordinality u (k, ordinality);
+    select string_agg(format('%I', attname), ', ' order by attnum),
+        string_agg(format('(b."Row").%I', attname), ', ' order by attnum) filter (where not is_origin),
+        string_agg(format('(a."Row").%I', attname), ', ' order by attnum) filter (where not is_origin)
+    into names, was, is_now
+    from (
+        select attname, attnum, attname in ('_stream', '_offset', '_ordinal', '_batch') as is_origin from pg_attribute
+        where attrelid = format('lockstep_feed.%I', of_feed.name)::regclass and attnum > 0 and not attisdropped
+          and attname not in ('_change', '_change_set', '_ordinal_in_set')) c;
+    -- Names in capitals are none of a key's columns.
+    execute format($sql$
+        with gone as (
+            delete from lockstep_feed.%1$I t where _change_set = $1
+            returning %2$s, t as "Row", _change as "Change", _ordinal_in_set as "Place"),
+        image as (
+            select gone.*,
+                row_number() over (partition by %2$s order by "Place", "Change" = 'after') as "Up",
+                row_number() over (partition by %2$s order by "Place" desc, "Change" = 'after' desc) as "Down"
+            from gone),
+        net as (
+            select row_number() over (order by %2$s) - 1 as "Place", b."Row" as "Before", a."Row" as "After",
+                b."Up" is not null as "Was", a."Up" is not null as "Is"
+            from (select * from image where "Up" = 1 and "Change" in ('before', 'delete')) b
+            full join (select * from image where "Down" = 1 and "Change" in ('after', 'insert')) a using (%2$s)
+            where b."Up" is null or a."Up" is null or not row(%3$s)::record *= row(%4$s)::record),
+        told ("Row", "Change", "Place") as (
+            select "Before", case when "Is" then 'before' else 'delete' end, "Place" from net where "Was"
+            union all
+            select "After", case when "Was" then 'after' else 'insert' end, "Place" from net where "Is")
+        insert into lockstep_feed.%1$I (%5$s, _change, _change_set, _ordinal_in_set)
+        select %6$s, "Change", $1, "Place" from told$sql$,
+        of_feed.name, keys, was, is_now, names,
+        (select string_agg(format('("Row").%s', n), ', ' order by ordinality)
+         from unnest(string_to_array(names, ', ')) with ordinality u (n, ordinality))) using of_set;
+end $$;
+
+-- Gives a set the feed's next numbers. From here on the feed is this transaction's, until its COMMIT.
+create function number_set(of_set bigint) returns void
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    of_feed lockstep.feed;
+    told bigint;
+begin
+    select f.* into of_feed from lockstep.feed f
+    where f.target = (select c.target from lockstep.change_set c where c.change_set_id = of_set) for no key update;
+    execute format('select coalesce(max(_ordinal_in_set) + 1, 0) from lockstep_feed.%I where _change_set = $1', of_feed.name)
+        into told using of_set;
+    update lockstep.change_set set seq = of_feed.last_seq + 1, first_number = of_feed.next_number, changes = told
+    where change_set_id = of_set;
+    update lockstep.feed set last_seq = of_feed.last_seq + 1, next_number = of_feed.next_number + told
+    where target = of_feed.target;
+end $$;
+
+-- No set is committed without its number. A person's is numbered here, at the COMMIT.
+create function guard_numbered() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    of_set lockstep.change_set;
+    of_feed lockstep.feed;
+begin
+    select * into of_set from lockstep.change_set c where c.change_set_id = new.change_set_id;
+    if of_set.kind = 'manual' and of_set.seq is null then
+        perform lockstep.net_set(new.change_set_id);
+        perform lockstep.number_set(new.change_set_id);
+        return null;
+    end if;
+    select * into of_feed from lockstep.feed f where f.target = new.target;
+    if of_set.seq is null or of_feed.last_seq < of_set.seq
+            or of_feed.next_number < of_set.first_number + of_set.changes then
+        raise exception 'change_set_is_numbered: set % of % has no number of the feed''s', new.change_set_id, new.target
+            using errcode = '23514', constraint = 'change_set_is_numbered';
+    end if;
+    return null;
+end $$;
+create constraint trigger change_set_is_numbered after insert on change_set
+    deferrable initially deferred for each row execute function guard_numbered();
+
+-- A commit tells each feed of its pipeline's tables what it did, were it nothing, in its own transaction.
+create function guard_told() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    untold record;
+begin
+    select a.batch_id, f.target into untold
+    from added a join lockstep.batch b using (batch_id)
+    join lockstep.target_owner o on o.pipeline = b.pipeline and o.store = ''
+    join lockstep.feed f on f.target = o.target
+    where not exists (
+        select 1 from lockstep.change_set c where c.target = f.target and c.batch_id = a.batch_id
+          and (c.stream_id is null or c.stream_id = a.stream_id) and c.xid = pg_current_xact_id())
+    limit 1;
+    if found then
+        raise exception 'commit_is_told: batch % has not told the feed of % what it did', untold.batch_id, untold.target
+            using errcode = '23514', constraint = 'commit_is_told';
+    end if;
+    return null;
+end $$;
+create trigger commit_is_told after insert on commit referencing new table as added
+    for each statement execute function guard_told();
+
+-- Images as before. Upkeep alone takes rows away that were sent.
+create function capture() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    of_feed lockstep.feed;
+    of_set lockstep.change_set;
+    base bigint;
+    names text;
+    keys text;
+    moved boolean;
+begin
+    select * into of_feed from lockstep.feed f where f.target = tg_argv[0];
+    select * into of_set from lockstep.change_set c
+    where c.target = tg_argv[0] and c.xid = pg_current_xact_id() and c.seq is null;
+    if of_set.change_set_id is null and tg_op = 'DELETE' and exists (
+            select from lockstep.trimmed t where t.target = tg_argv[0] and t.xmin = pg_current_xact_id()::xid) then
+        return null;  -- upkeep trims rows with the images of their changes
+    end if;
+    if of_set.change_set_id is null or tg_op = 'TRUNCATE' then
+        raise exception 'only_by_commit: % has a feed, and % is no change that it is told of', tg_argv[0], lower(tg_op)
+            using errcode = '23514', constraint = 'only_by_commit',
+            hint = format('select lockstep.manual_change(%L, ''why'')', tg_argv[0]);
+    end if;
+    select string_agg(format('%I', attname), ', ' order by attnum) into names
+    from pg_attribute where attrelid = tg_relid and attnum > 0 and not attisdropped;
+    select string_agg(format('%I', k), ', ' order by ordinality) into keys
+    from unnest(of_feed.key) with ordinality u (k, ordinality);
+    execute format('select coalesce(max(_ordinal_in_set) + 1, 0) from lockstep_feed.%I where _change_set = $1', of_feed.name)
+        into base using of_set.change_set_id;
+    if tg_op = 'UPDATE' and of_set.kind = 'manual' then
+        execute format('select exists (select %1$s from old_rows except select %1$s from new_rows)', keys) into moved;
+        if moved then
+            raise exception 'key_stays: a row of % gets another key (%); delete it and insert another', tg_argv[0], keys
+                using errcode = '23514', constraint = 'key_stays';
+        end if;
+    end if;
+    if tg_op in ('DELETE', 'UPDATE') then
+        execute format('insert into lockstep_feed.%1$I (%2$s, _change, _change_set, _ordinal_in_set)
+            select %2$s, $1, $2, $3 + row_number() over (order by %3$s) - 1 from old_rows', of_feed.name, names, keys)
+            using case tg_op when 'DELETE' then 'delete' else 'before' end, of_set.change_set_id, base;
+    end if;
+    if tg_op in ('INSERT', 'UPDATE') then
+        execute format('insert into lockstep_feed.%1$I (%2$s, _change, _change_set, _ordinal_in_set)
+            select %2$s, $1, $2, $3 + row_number() over (order by %3$s) - 1 from new_rows', of_feed.name, names, keys)
+            using case tg_op when 'INSERT' then 'insert' else 'after' end, of_set.change_set_id, base;
+    end if;
+    return null;
+end $$;
+
+-- What keeps a table from being followed, in words; null: nothing. Images need the table's columns, and its four triggers.
+create function feed_misses(of_target text) returns text
+    language sql stable security definer
+    set search_path = pg_catalog, pg_temp as $$
+    select case
+        when f.target is null then 'it has no feed yet'
+        when to_regclass(of_target) is null then 'it is not there'
+        when (select count(*) from pg_trigger t where t.tgrelid = to_regclass(of_target) and t.tgfoid = 'lockstep.capture'::regproc
+              and t.tgenabled in ('O', 'A') and t.tgargs = convert_to(of_target, 'UTF8') || '\x00'::bytea) <> 4
+            then 'its changes are not caught: a trigger is gone or disabled'
+        else (
+            select 'its column ' || a.attname || ' is not that of the feed' from pg_attribute a
+            where a.attrelid = to_regclass(of_target) and a.attnum > 0 and not a.attisdropped and not exists (
+                select from pg_attribute i
+                where i.attrelid = to_regclass(format('lockstep_feed.%I', f.name)) and not i.attisdropped
+                  and (i.attname, i.atttypid, i.atttypmod) = (a.attname, a.atttypid, a.atttypmod))
+            union all
+            select 'it has lost the column ' || i.attname || ', which its feed tells of' from pg_attribute i
+            where i.attrelid = to_regclass(format('lockstep_feed.%I', f.name)) and i.attnum > 0 and not i.attisdropped
+              and i.attname not in ('_change', '_change_set', '_ordinal_in_set') and not exists (
+                select from pg_attribute a
+                where a.attrelid = to_regclass(of_target) and not a.attisdropped and a.attname = i.attname)
+            limit 1) end
+    from (select of_target as wanted) w left join lockstep.feed f on f.target = w.wanted
+$$;
+
+-- Opens the set of a commit for one target, before its first row is written. Under commits by range it is a range's.
+create function open_changes(of_target text, of_batch bigint, of_stream integer) returns text
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    misses text := lockstep.feed_misses(of_target);
+begin
+    if misses is null then
+        insert into lockstep.change_set (target, kind, batch_id, stream_id) values (of_target, 'batch', of_batch, of_stream);
+    end if;
+    return misses;
+end $$;
+
+-- Replaces what this transaction's open sets caught by its net effect.
+create function net_changes() returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    perform lockstep.net_set(c.change_set_id) from lockstep.change_set c where c.xid = pg_current_xact_id() and c.seq is null;
+end $$;
+
+-- The last statement of a commit: numbers this transaction's open sets, in the one order of the targets' names.
+create function number_changes() returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    each record;
+begin
+    for each in
+        select c.change_set_id from lockstep.change_set c where c.xid = pg_current_xact_id() and c.seq is null
+        order by c.target collate "C"
+    loop
+        perform lockstep.number_set(each.change_set_id);
+    end loop;
+end $$;
+
+-- Opens a set for a person's own statements in this transaction. The decision says who and why.
+create function manual_change(of_target text, why text) returns bigint
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    misses text := lockstep.feed_misses(of_target);
+    owner text := (select min(o.pipeline) from lockstep.target_owner o where o.store = '' and o.target = of_target);
+    opened bigint;
+    stated text := current_setting('lockstep.ledger_version', true);
+begin
+    if misses is not null or owner is null then
+        raise exception 'no_feed: %: %', of_target, coalesce(misses, 'no pipeline owns it') using errcode = '23514', constraint = 'no_feed';
+    end if;
+    perform pg_advisory_xact_lock(hashtextextended('lockstep.target ' || of_target, 0));
+    insert into lockstep.change_set (target, kind, why) values (of_target, 'manual', why) returning change_set_id into opened;
+    -- A person's session states no version of a code: this one is the ledger's own.
+    perform set_config('lockstep.ledger_version', (select max(m.version) from lockstep.migration m)::text, true);
+    insert into lockstep.decision (pipeline, kind, who, why, detail)
+    values (owner, 'manual-change', session_user, why, jsonb_build_object('target', of_target, 'change_set', opened));
+    perform set_config('lockstep.ledger_version', coalesce(stated, ''), true);
+    return opened;
+end $$;
+
+-- Trims as before. Rows that were sent go with their images, and their offsets are written down first.
+create function trim_feed(of_target text, most bigint) returns bigint
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    of_feed lockstep.feed;
+    sent bigint := (select r.confirmed from lockstep.relay r where r.target = of_target);
+    until bigint;
+begin
+    if not pg_try_advisory_xact_lock(hashtextextended('lockstep.trim ' || of_target, 0)) then
+        return 0;
+    end if;
+    select * into of_feed from lockstep.feed f where f.target = of_target;
+    select max(s.ends) into until from (
+        select c.first_number + c.changes as ends, row_number() over (order by c.first_number) as place,
+            bool_and(c.at < clock_timestamp() - of_feed.keep and c.first_number + c.changes <= coalesce(sent, of_feed.next_number))
+                over (order by c.first_number) as is_old
+        from lockstep.change_set c
+        where c.target = of_target and c.changes > 0 and c.first_number >= of_feed.kept_from
+          and c.first_number < of_feed.kept_from + most) s
+    where s.is_old and (s.place = 1 or s.ends <= of_feed.kept_from + most);
+    if until is null then
+        return 0;
+    end if;
+    if of_feed.sends then
+        insert into lockstep.trimmed as t (target, stream_id, offsets)
+        select of_target, r.stream_id, range_agg(r.offsets) from lockstep.change_set c join lockstep.batch_range r using (batch_id)
+        where c.target = of_target and c.changes > 0 and c.first_number >= of_feed.kept_from and c.first_number < until
+        group by r.stream_id
+        on conflict (target, stream_id) do update set offsets = t.offsets + excluded.offsets;
+        execute format('delete from %s t using lockstep_feed.%I i, lockstep.change_set c
+            where c.target = $1 and c.changes > 0 and c.first_number >= $2 and c.first_number < $3
+              and i._change_set = c.change_set_id and (t._stream, t._offset, t._ordinal) = (i._stream, i._offset, i._ordinal)',
+            of_target::regclass, of_feed.name) using of_target, of_feed.kept_from, until;
+    end if;
+    execute format('delete from lockstep_feed.%I i using lockstep.change_set c
+        where c.target = $1 and c.changes > 0 and c.first_number >= $2 and c.first_number < $3
+          and i._change_set = c.change_set_id', of_feed.name) using of_target, of_feed.kept_from, until;
+    update lockstep.feed set kept_from = until where target = of_target;
+    return until - of_feed.kept_from;
+end $$;
+
+-- What is confirmed stays so, of the same log. A person's decision alone begins anew elsewhere.
+create function guard_relay() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    of_feed lockstep.feed;
+begin
+    select * into of_feed from lockstep.feed f where f.target = new.target;
+    if tg_op = 'INSERT' then
+        if (new.began_at, new.confirmed, new.token) = (of_feed.kept_from, of_feed.kept_from, 0) and new.intent is null then
+            return new;
+        end if;
+    elsif (new.target, new.transactional_id) = (old.target, old.transactional_id) and new.token >= old.token
+            and new.confirmed <= of_feed.next_number and (new.intent is null or new.intent <= of_feed.next_number) then
+        if new.restarted_by is distinct from old.restarted_by then
+            if new.began_at = new.confirmed and new.confirmed >= of_feed.kept_from and new.intent is null and exists (
+                    select from lockstep.decision d where d.decision_id = new.restarted_by and d.kind = 'restart-relay'
+                      and d.detail ->> 'target' = new.target and (d.detail ->> 'number')::bigint = new.confirmed) then
+                return new;
+            end if;
+        elsif new.confirmed >= old.confirmed and (new.topic, new.began_at) = (old.topic, old.began_at)
+                and (old.topic_id is null or (new.cluster_id, new.topic_id, new.partitions)
+                    is not distinct from (old.cluster_id, old.topic_id, old.partitions)) then
+            return new;
+        end if;
+    end if;
+    raise exception 'confirmed_rises: the relay of % goes from % (number %) to % (number %) without a decision',
+        new.target, old.topic, old.confirmed, new.topic, new.confirmed
+        using errcode = '23514', constraint = 'confirmed_rises';
+end $$;
+create trigger confirmed_rises before insert or update on relay
+    for each row execute function guard_relay();
+
+-- What the relay has not sent is not trimmed.
+create function guard_trimmed() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if exists (select from lockstep.relay r where r.target = new.target and r.confirmed < new.kept_from) then
+        raise exception 'told_before_trimmed: changes of % below number % are trimmed, and not all of them are sent',
+            new.target, new.kept_from using errcode = '23514', constraint = 'told_before_trimmed';
+    end if;
+    return new;
+end $$;
+create trigger told_before_trimmed before update of kept_from on feed
+    for each row execute function guard_trimmed();
+
+-- What was trimmed once is never known again.
+create function guard_trimmed_offsets() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+begin
+    if tg_op = 'UPDATE' and (new.target, new.stream_id) = (old.target, old.stream_id) and new.offsets @> old.offsets then
+        return new;
+    end if;
+    raise exception 'trimmed_stays: the offsets % of stream % of % are trimmed', old.offsets, old.stream_id, old.target
+        using errcode = '23514', constraint = 'trimmed_stays';
+end $$;
+create trigger trimmed_stays before delete or update on trimmed
+    for each row execute function guard_trimmed_offsets();
+
+-- What a set would take back of rows that were sent: how many would be others, be gone, or be sent again. A replay may send
+-- records of which nothing was sent, and only those: trimmed ones cannot be compared, and a record is sent whole.
+create function unsaid(of_set bigint, out changed bigint, out gone bigint, out again bigint) returns record
+    language plpgsql stable security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    of_feed lockstep.feed;
+    lane text;
+begin
+    select f.* into of_feed from lockstep.feed f join lockstep.change_set c using (target) where c.change_set_id = of_set;
+    select b.lane into lane from lockstep.change_set c join lockstep.batch b using (batch_id) where c.change_set_id = of_set;
+    execute format('select count(*) filter (where _change = ''after''), count(*) filter (where _change = ''delete'')
+        from lockstep_feed.%I where _change_set = $1', of_feed.name) into changed, gone using of_set;
+    again := 0;
+    if lane = 'replay' then
+        execute format('with new as (
+                select _stream, _offset, count(*) as rows from lockstep_feed.%1$I
+                where _change_set = $1 and _change = ''insert'' group by 1, 2)
+            select coalesce(sum(rows), 0) from new
+            where rows <> (select count(*) from %2$s t where t._stream = new._stream and t._offset = new._offset)
+              or exists (select from lockstep.trimmed x
+                  where x.target = $2 and x.stream_id = new._stream and x.offsets @> new._offset)',
+            of_feed.name, of_feed.target::regclass) into again using of_set, of_feed.target;
+    end if;
+end $$;
+
+-- Time rises, and no further than what the open streams have seen.
+create function guard_watermark() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    allowed timestamptz;
+begin
+    if tg_op = 'UPDATE' and new.watermark < old.watermark then
+        raise exception 'watermark_rises: that of % would go back from % to %', new.pipeline, old.watermark, new.watermark
+            using errcode = '23514', constraint = 'watermark_rises';
+    end if;
+    if new.watermark > '-infinity' and (tg_op = 'INSERT' or new.watermark > old.watermark) then
+        select min(greatest(coalesce(t.opened_with, '-infinity'), t.seen, t.idle_at)) into allowed
+        from lockstep.stream s left join lockstep.stream_time t using (stream_id)
+        where s.pipeline = new.pipeline and s.retired_at is null;
+        if allowed is null or new.watermark > allowed then
+            raise exception 'watermark_by_streams: that of % would be %, and its streams have come to %',
+                new.pipeline, new.watermark, coalesce(allowed::text, 'nothing')
+                using errcode = '23514', constraint = 'watermark_by_streams';
+        end if;
+    end if;
+    return new;
+end $$;
+create trigger watermark_rises before insert or update of watermark on event_time
+    for each row execute function guard_watermark();
+
+create function guard_stream_time() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+begin
+    if tg_op = 'UPDATE' and ((new.stream_id, new.opened_with) is distinct from (old.stream_id, old.opened_with)
+            or coalesce(new.seen, '-infinity') < coalesce(old.seen, '-infinity')
+            or coalesce(new.idle_at, '-infinity') < coalesce(old.idle_at, '-infinity')) then
+        raise exception 'time_rises: that of stream % would go back', new.stream_id
+            using errcode = '23514', constraint = 'time_rises';
+    end if;
+    if greatest(new.seen, new.idle_at) > clock_timestamp() then
+        raise exception 'not_ahead_of_clock: stream % would have come to %', new.stream_id, greatest(new.seen, new.idle_at)
+            using errcode = '23514', constraint = 'not_ahead_of_clock';
+    end if;
+    return new;
+end $$;
+create trigger time_rises before insert or update on stream_time
+    for each row execute function guard_stream_time();
+
+-- A plan writes down the watermark of its moment, or a lower one that has risen meanwhile, and nobody changes it.
+create function guard_batch_watermark() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    of_pipeline timestamptz := (select e.watermark from lockstep.event_time e where e.pipeline = new.pipeline and new.lane = 'live');
+begin
+    if (case when tg_op = 'UPDATE' then new.watermark is distinct from old.watermark
+            when of_pipeline is null then new.watermark is not null
+            else new.watermark is null or new.watermark > of_pipeline end) then
+        raise exception 'watermark_of_plan: batch % is not judged by the watermark of its plan', new.batch_id
+            using errcode = '23514', constraint = 'watermark_of_plan';
+    end if;
+    return new;
+end $$;
+create trigger watermark_of_plan before insert or update of watermark on batch
+    for each row execute function guard_batch_watermark();
+
+-- Offsets are judged by the batch that claims them for the first time: a live one by its plan's watermark, a fill by none.
+create function guard_judging() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if tg_op <> 'INSERT' then
+        if tg_op = 'UPDATE' and old.admitted_by is null and new.admitted_by is not null
+                and (old.stream_id, old.offsets, old.watermark) = (new.stream_id, new.offsets, new.watermark)
+                and exists (select from lockstep.decision d join lockstep.stream s using (pipeline)
+                    where d.decision_id = new.admitted_by and d.kind = 'admit-late' and s.stream_id = new.stream_id) then
+            return new;
+        end if;
+        raise exception 'judged_stays: % of stream % is judged', old.offsets, old.stream_id
+            using errcode = '23514', constraint = 'judged_stays';
+    end if;
+    if new.admitted_by is not null or not exists (
+            select from lockstep.claim k join lockstep.batch b using (batch_id)
+            where k.stream_id = new.stream_id and k.offsets @> new.offsets
+              and new.watermark = case b.lane when 'live' then coalesce(b.watermark, '-infinity') when 'fill' then '-infinity' end) then
+        raise exception 'judged_by_plan: % of stream % is not judged by the watermark of a plan that claims it',
+            new.offsets, new.stream_id using errcode = '23514', constraint = 'judged_by_plan';
+    end if;
+    return new;
+end $$;
+create trigger judged_stays before insert or delete or update on judged
+    for each row execute function guard_judging();
+
+-- A window is shown once the watermark has passed it. Then each change is one revision more, and none is used twice.
+create function guard_window() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if tg_op = 'DELETE' then
+        raise exception 'window_stays: % of %', old.key, old.target using errcode = '23514', constraint = 'window_stays';
+    end if;
+    if (case tg_op when 'INSERT' then new.revision <> 0 else new.revision not in (old.revision, old.revision + 1)
+            or (new.target, new.key, new.ends) is distinct from (old.target, old.key, old.ends) end) then
+        raise exception 'revision_by_one: window % of % would have revision %', new.key, new.target, new.revision
+            using errcode = '23514', constraint = 'revision_by_one';
+    end if;
+    if new.revision = 1 and old.revision = 0 and not exists (
+            select from lockstep.event_time e join lockstep.target_owner o using (pipeline)
+            where o.store = '' and o.target = new.target and e.watermark >= new.ends) then
+        raise exception 'shown_when_passed: window % of % ends at %, which the watermark has not passed', new.key, new.target, new.ends
+            using errcode = '23514', constraint = 'shown_when_passed';
+    end if;
+    return new;
+end $$;
+create trigger revision_by_one before insert or delete or update on window_state
+    for each row execute function guard_window();
+
+-- Only what was judged is late, and it is late by that judgement.
+create function guard_late() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    stray record;
+begin
+    select a.* into stray from added a left join lateral (
+        select j.* from lockstep.judged j where j.stream_id = a.stream_id and lower(j.offsets) <= a."offset"
+        order by lower(j.offsets) desc limit 1) j on true
+    where not coalesce(j.offsets @> a."offset" and j.watermark = a.watermark and j.admitted_by is null
+        and a.window_end <= j.watermark, false) limit 1;
+    if found then
+        raise exception 'late_by_judgement: offset % of stream % was not judged late for the window until %',
+            stray."offset", stray.stream_id, stray.window_end using errcode = '23514', constraint = 'late_by_judgement';
+    end if;
+    return null;
+end $$;
+create trigger late_by_judgement after insert on late referencing new table as added
+    for each statement execute function guard_late();
+
+-- A late record stays, until a replay judges its segment again.
+create function guard_late_gone() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    stray record;
+begin
+    select g.* into stray from gone g where tg_op = 'UPDATE' or not exists (
+        select from lockstep.claim k
+        where k.stream_id = g.stream_id and k.offsets @> g."offset" and k.expects = 'batch') limit 1;
+    if found then
+        raise exception '%: offset % of stream %', tg_name, stray."offset", stray.stream_id
+            using errcode = '23514', constraint = tg_name;
+    end if;
+    return null;
+end $$;
+create trigger late_stays after delete on late referencing old table as gone
+    for each statement execute function guard_late_gone();
+create trigger late_is_not_changed after update on late referencing old table as gone
+    for each statement execute function guard_late_gone();
+
+-- The moment at which the wall clock of a zone shows a reading: the first of two, or the moment of the change that leaves it
+-- out.
+create function first_moment(reading timestamp without time zone, zone text) returns timestamptz
+    language sql immutable
+    set search_path = pg_catalog, pg_temp as $$
+    select case when earlier.moment at time zone zone = reading then least(earlier.moment, usual.moment) else usual.moment end
+    from (select reading at time zone zone as moment) usual
+    cross join lateral (
+        select (reading - ((usual.moment - interval '3 hours') at time zone zone
+            - (usual.moment - interval '3 hours') at time zone 'UTC')) at time zone 'UTC' as moment) earlier
+$$;
+
+create function open_emission(of_target text) returns text
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    misses text := lockstep.feed_misses(of_target);
+begin
+    if misses is null then
+        insert into lockstep.change_set (target, kind) values (of_target, 'emission');
+    end if;
+    return misses;
+end $$;
+
+-- How the row of this name writes the key of a column, as SQL: a uuid without its hyphens.
+create function key_text(of_row text, of_column text, as_uuid boolean) returns text
+    language sql immutable
+    set search_path = pg_catalog, pg_temp as $$
+    select format(case when as_uuid then 'lower(translate(%I.%I::text, ''{}-'', ''''))' else '%I.%I::text' end, of_row, of_column)
+$$;
+
+-- An image stays as it was caught. Only an erasure makes it blank, while it is not decided: of a change that it names and that
+-- is sent, and if the image holds the key, by its digest. The other image of such an update becomes a change of its own.
+create function guard_image() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    its record;
+    same record;
+    holder text;
+    holds boolean := false;
+begin
+    select e.column_name, e.as_uuid, e.digest, z.salt into its
+    from lockstep.blank_change b join lockstep.change_set s using (change_set_id) join lockstep.feed f using (target)
+    join lockstep.erasure e using (erasure_id) join lockstep.erasure_salt z using (pipeline)
+    join lockstep.target_owner o on o.store = '' and o.target = s.target and o.pipeline = e.pipeline
+    left join lockstep.relay r on r.target = s.target
+    where (b.change_set_id, b.ordinal) = (old._change_set, old._ordinal_in_set) and f.name = tg_table_name
+      and lockstep.erasure_decision(e.erasure_id) is null
+      and s.first_number + b.ordinal < coalesce(r.confirmed, f.next_number)
+    order by e.erasure_id desc limit 1;
+    if found then
+        same := new;
+        same._change := old._change;
+        if (new._change_set, new._ordinal_in_set, new._change) = (old._change_set, old._ordinal_in_set, 'erased')
+                and jsonb_strip_nulls(to_jsonb(new) - array['_change', '_change_set', '_ordinal_in_set']) = '{}' then
+            holder := old._change;
+        elsif same *= old and (old._change, new._change) in (('before', 'delete'), ('after', 'insert')) then
+            holder := case old._change when 'before' then 'after' else 'before' end;
+        end if;
+        execute format('select exists (
+                select from lockstep_feed.%I i where (i._change_set, i._ordinal_in_set, i._change) = ($1, $2, $3)
+                  and lockstep.key_digest($4, convert_to(%s, ''UTF8'')) = $5)',
+                tg_table_name, lockstep.key_text('i', its.column_name, its.as_uuid))
+            into holds using old._change_set, old._ordinal_in_set, holder, its.salt, its.digest;
+    end if;
+    if not holds then
+        raise exception 'image_stays: change % of set % of % stays as it was caught',
+            old._ordinal_in_set, old._change_set, tg_table_name using errcode = '23514', constraint = 'image_stays';
+    end if;
+    return new;
+end $$;
+
+-- Takes one key out of a feed, as if its rows had never been in the table: an update that loses one of its rows inserts or
+-- deletes the other one. Changes of a row wait while one of them is not sent, and stay while another pipeline's row has the
+-- key. So the table is its feed folded, at any time. Returns how many changes lost a row, and how many wait.
+create function blank_images(of_erasure bigint, of_target text, key text, out changes bigint, out waiting bigint) returns record
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    its lockstep.erasure;
+    of_feed lockstep.feed;
+    sent bigint;
+    holds text;
+    blank text;
+begin
+    perform lockstep.guard_undecided(of_erasure);
+    select * into its from lockstep.erasure e where e.erasure_id = of_erasure;
+    select * into of_feed from lockstep.feed f where f.target = of_target for no key update;
+    select r.confirmed into sent from lockstep.relay r where r.target = of_target for share;  -- nobody begins anew meanwhile
+    holds := lockstep.key_text('i', its.column_name, its.as_uuid);
+    execute format($sql$
+        with held as (
+            select i._change_set, i._ordinal_in_set, exists (select from %2$s t where (%4$s) = (%3$s) and %6$s = $2) as stands,
+                bool_or(s.first_number + i._ordinal_in_set >= $3) over (partition by %3$s) as waits
+            from lockstep_feed.%1$I i join lockstep.change_set s on s.change_set_id = i._change_set and s.seq is not null
+            where %5$s = $2),
+        named as (
+            insert into lockstep.blank_change (erasure_id, change_set_id, ordinal)
+            select distinct $1, h._change_set, h._ordinal_in_set from held h where not h.waits and not h.stands
+            returning 1)
+        select (select count(*) from named),
+            (select count(distinct (h._change_set, h._ordinal_in_set)) from held h where h.waits and not h.stands)$sql$,
+        of_feed.name, of_target::regclass,
+        (select string_agg(format('i.%I', k), ', ' order by ordinality) from unnest(of_feed.key) with ordinality u (k, ordinality)),
+        (select string_agg(format('t.%I', k), ', ' order by ordinality) from unnest(of_feed.key) with ordinality u (k, ordinality)),
+        holds, lockstep.key_text('t', its.column_name, its.as_uuid))
+        into changes, waiting using of_erasure, key, coalesce(sent, of_feed.next_number);
+    execute format('update lockstep_feed.%1$I i set _change = case i._change when ''before'' then ''delete'' else ''insert'' end
+        from lockstep.blank_change b
+        where b.erasure_id = $1 and (b.change_set_id, b.ordinal) = (i._change_set, i._ordinal_in_set)
+          and i._change in (''before'', ''after'') and %2$s is distinct from $2', of_feed.name, holds) using of_erasure, key;
+    -- One image is left of each change: where both hold the key the one after, where one does the other.
+    execute format('delete from lockstep_feed.%1$I i using lockstep.blank_change b
+        where b.erasure_id = $1 and (b.change_set_id, b.ordinal) = (i._change_set, i._ordinal_in_set) and %2$s = $2
+          and (i._change = ''before'' or i._change = ''after'' and exists (
+            select from lockstep_feed.%1$I o where (o._change_set, o._ordinal_in_set) = (i._change_set, i._ordinal_in_set)
+              and o._change = ''delete''))', of_feed.name, holds) using of_erasure, key;
+    select string_agg(format('%I = null', attname), ', ') into blank from pg_attribute
+    where attrelid = format('lockstep_feed.%I', of_feed.name)::regclass and attnum > 0 and not attisdropped
+      and attname not in ('_change', '_change_set', '_ordinal_in_set');
+    execute format('update lockstep_feed.%1$I i set %3$s, _change = ''erased'' from lockstep.blank_change b
+        where b.erasure_id = $1 and (b.change_set_id, b.ordinal) = (i._change_set, i._ordinal_in_set) and %2$s = $2',
+        of_feed.name, holds, blank) using of_erasure, key;
+end $$;
+
+-- A window's records stay as many. What is folded can never be read again: it ends at or before a log start that a committed
+-- batch has seen, nobody claims it, and the window is over.
+create function guard_folding() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    stray record;
+begin
+    select coalesce(w.target, b.target) as target, coalesce(w.key, b.key) as key into stray
+    from was w full join becomes b using (batch_id, stream_id, target, key)
+    where not coalesce((b."offset", b.ordinal) = (w."offset", w.ordinal) and (
+        (b.records = 0 and b.totals = '{}')
+        or (b.records - b.folded = w.records - w.folded
+            and (b.folded > w.folded or (b.folded = w.folded and b.totals = w.totals)))), false) limit 1;
+    if not found then
+        select m.target, m.key into stray from (
+            select target, key, records from was union all select target, key, -records from becomes) m
+        group by m.target, m.key having sum(m.records) <> 0 limit 1;
+    end if;
+    if found then
+        raise exception 'folded_whole: window % of % would have other records', stray.key, stray.target
+            using errcode = '23514', constraint = 'folded_whole';
+    end if;
+    select w.batch_id, w.stream_id into stray from (select distinct batch_id, stream_id from was) w
+    left join lockstep.batch_range r on r.batch_id = w.batch_id and r.stream_id = w.stream_id
+    where (upper(r.offsets) <= (
+        select u.log_start_after from lockstep.coverage c join lockstep.commit m using (batch_id, stream_id)
+        join lockstep.result u using (batch_id, token, stream_id)
+        where c.stream_id = w.stream_id and c.kind = 'batch' order by lower(c.offsets) desc limit 1)) is not true limit 1;
+    if found then
+        raise exception 'folded_below_log_start: batch % of stream % can be read again', stray.batch_id, stray.stream_id
+            using errcode = '23514', constraint = 'folded_below_log_start';
+    end if;
+    select w.batch_id, w.stream_id into stray from (select distinct batch_id, stream_id from was) w
+    join lockstep.batch_range r on r.batch_id = w.batch_id and r.stream_id = w.stream_id
+    join lockstep.claim k on k.stream_id = r.stream_id and k.offsets && r.offsets limit 1;
+    if found then
+        raise exception 'folded_unclaimed: batch % of stream % is claimed', stray.batch_id, stray.stream_id
+            using errcode = '23514', constraint = 'folded_unclaimed';
+    end if;
+    select w.target, w.key into stray from (select distinct target, key from was) w
+    where not exists (
+        select from lockstep.window_state s join lockstep.target_owner o on o.store = '' and o.target = s.target
+        join lockstep.event_time e using (pipeline)
+        where s.target = w.target and s.key = w.key and e.watermark >= s.ends) limit 1;
+    if found then
+        raise exception 'folded_when_passed: window % of % is not over', stray.key, stray.target
+            using errcode = '23514', constraint = 'folded_when_passed';
+    end if;
+    insert into lockstep.folded as f (target, batch_id, stream_id, records)
+    select w.target, w.batch_id, w.stream_id, sum(w.records - w.folded)
+    from was w join becomes b using (batch_id, stream_id, target, key)
+    where b.records = 0 and w.records > 0 group by w.target, w.batch_id, w.stream_id
+    on conflict on constraint folded_once do update set records = f.records + excluded.records;
+    return null;
+end $$;
+create trigger folded_whole after update on contribution referencing old table as was new table as becomes
+    for each statement execute function guard_folding();
+
+-- What counts in a window goes with a claim on its segment, or when it has given up its records. What took in others' stays.
+create function guard_contribution_gone() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    stray record;
+begin
+    select g.batch_id, g.stream_id, g.key into stray from gone g
+    where g.records > 0 and exists (select from lockstep.window_state s where s.target = g.target and s.key = g.key)
+      and (g.folded > 0 or not exists (
+        select from lockstep.claim k where k.stream_id = g.stream_id and k.expects_batch = g.batch_id)) limit 1;
+    if found then
+        raise exception 'contribution_stays: batch % counts in window %', stray.batch_id, stray.key
+            using errcode = '23514', constraint = 'contribution_stays';
+    end if;
+    return null;
+end $$;
+create trigger contribution_stays after delete on contribution referencing old table as gone
+    for each statement execute function guard_contribution_gone();

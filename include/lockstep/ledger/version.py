@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from lockstep.core.errors import WrongVersion
+from lockstep.core.errors import MIGRATE, WrongVersion
 from lockstep.ledger_version import ledger_version
-
-MIGRATE = "lockstep migrate"
 
 
 def require_version(found: int) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockstep.core.definition import Accumulate, Append, Upsert
-from lockstep.targets import accumulate, append, upsert
+from lockstep.core.pipeline.definition import Accumulate, Append, Upsert, Windows
+from lockstep.targets import accumulate, append, upsert, windows
 from lockstep.targets.by_batch import attached
 
 if TYPE_CHECKING:
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
-    from lockstep.core.columns import Column
-    from lockstep.core.definition import Target
     from lockstep.core.offsets import StreamRange
+    from lockstep.core.pipeline.columns import Column
+    from lockstep.core.pipeline.definition import EventTime, Target
     from lockstep.targets.rows import Rows
 
 
-def publish(cur: cursor, target: Target, rows: Rows) -> dict[str, int]:
-    """Publishes the rows. Returns what the target did, counted apart from records."""
+def publish(cur: cursor, target: Target, rows: Rows, event_time: EventTime | None = None) -> dict[str, int]:
+    """Publishes the rows. Returns what the target did, counted apart from records. Windows need an `event_time`."""
     match target:
         case Append():
             return append.publish(cur, target, rows)
@@ -29,16 +29,20 @@ def publish(cur: cursor, target: Target, rows: Rows) -> dict[str, int]:
             return upsert.publish(cur, target, rows)
         case Accumulate():
             return accumulate.publish(cur, target, rows)
+        case Windows():
+            if event_time is None:
+                raise TypeError(f"{target.table} has windows and needs an event time")
+            return windows.publish(cur, target, rows, event_time)
 
 
-def publish_staged(cur: cursor, target: Target, rows: Rows) -> dict[str, int]:
+def publish_staged(cur: cursor, target: Target, rows: Rows, event_time: EventTime | None = None) -> dict[str, int]:
     """Publishes the rows that an attempt has staged, or attaches them if the table allows it.
 
     Returns the same as `publish`.
     """
     if isinstance(target, Append) and attached(cur, target.table, rows):
         return {"inserted": rows.count}
-    return publish(cur, target, rows)
+    return publish(cur, target, rows, event_time)
 
 
 def straight(cur: cursor, target: Target, columns: Sequence[Column]) -> tuple[str, ...]:
@@ -46,28 +50,33 @@ def straight(cur: cursor, target: Target, columns: Sequence[Column]) -> tuple[st
 
     Returns none if rows must wait in a table.
     """
-    return append.straight(cur, target, columns) if isinstance(target, Append) else ()
+    return append.straight_columns(cur, target, columns) if isinstance(target, Append) else ()
 
 
 def copy(cur: cursor, target: Target, names: Sequence[str], item: StreamRange, rows: BinaryIO) -> int:
     """Copies rows of the range straight into a target that accepts them. Returns their number."""
     if not isinstance(target, Append):
         raise TypeError(f"{target.table} takes no copies")
-    return append.copy(cur, target, names, item, rows)
+    return append.copy_appended(cur, target, names, item, rows)
 
 
-def withdraw(cur: cursor, target: Target, batch_id: int, stream_id: int | None = None) -> dict[str, int]:
+def withdraw(
+    cur: cursor, target: Target, batch_id: int, stream_id: int | None = None, *, keeps: bool = False
+) -> dict[str, int]:
     """Removes everything from the target that the replaced segments have left there.
 
-    With a `stream_id` it removes only the rows of that stream.
+    With a `stream_id` it removes only the rows of that stream. With `keeps`, `publish` takes from them what records leave
+    open.
     """
     match target:
         case Append():
             return append.withdraw(cur, target, batch_id, stream_id)
         case Upsert():
-            return upsert.withdraw(cur, target, batch_id, stream_id)
+            return upsert.withdraw(cur, target, batch_id, stream_id, keeps=keeps)
         case Accumulate():
             return accumulate.withdraw(cur, target, batch_id)
+        case Windows():
+            return windows.withdraw(cur, target, batch_id)
 
 
 FILL_MEANS = "records that were never read are read now, each as if it had come in its time"
@@ -77,8 +86,10 @@ def replay_means(target: Target) -> str:
     """Says, before a replay is done, what it does to rows that are already written."""
     match target:
         case Append():
-            return append.REPLAY
+            return append.REPLAYED_ROWS
         case Upsert():
-            return upsert.REPLAY
+            return upsert.REPLAYED_KEYS
         case Accumulate():
-            return accumulate.REPLAY
+            return accumulate.REPLAYED_TOTALS
+        case Windows():
+            return windows.REPLAYED_WINDOWS

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from psycopg2 import sql
 
 from lockstep.core.errors import BadData
+from lockstep.core.records import TARGET_COORDINATES
 from lockstep.core.staging import COPY_SIZE
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import one
-from lockstep.targets.fit import COORDINATES, columns_of, written_alike
+from lockstep.targets.fit import types_of_target, written_alike
 from lockstep.targets.payload import payload
 
 if TYPE_CHECKING:
@@ -20,13 +21,16 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
-    from lockstep.core.columns import Column
-    from lockstep.core.definition import Append
     from lockstep.core.offsets import StreamRange
+    from lockstep.core.pipeline.columns import Column
+    from lockstep.core.pipeline.definition import Append
     from lockstep.targets.rows import Rows
 
 Q = queries("lockstep.targets", "append")
-REPLAY = "the rows of the replayed offsets are deleted, and what today's code makes of their records is inserted in their place"
+REPLAYED_ROWS = (
+    "the rows of the replayed offsets are deleted, "
+    "and what today's code makes of their records is inserted in their place"
+)
 
 
 def publish(cur: cursor, target: Append, rows: Rows) -> dict[str, int]:
@@ -44,19 +48,19 @@ def publish(cur: cursor, target: Append, rows: Rows) -> dict[str, int]:
     return {"inserted": rows.count}
 
 
-def straight(cur: cursor, target: Append, columns: Sequence[Column]) -> tuple[str, ...]:
+def straight_columns(cur: cursor, target: Append, columns: Sequence[Column]) -> tuple[str, ...]:
     """Returns the columns, in the order of their values, of rows that may be copied without a cast.
 
     Returns none if the table or a column's type needs another way.
     """
-    types = columns_of(cur, target.table)
+    types = types_of_target(cur, target.table)
     cur.execute(Q["takes_copies"], {"table": target.table})
     if not one(cur).does or any(types[column.name] != written_alike(column.postgres_type) for column in columns):
         return ()
-    return (*COORDINATES, *(column.name for column in columns))
+    return (*TARGET_COORDINATES, *(column.name for column in columns))
 
 
-def copy(cur: cursor, target: Append, names: Sequence[str], item: StreamRange, rows: BinaryIO) -> int:
+def copy_appended(cur: cursor, target: Append, names: Sequence[str], item: StreamRange, rows: BinaryIO) -> int:
     """Copies rows of the range, in COPY's binary format, into the table. Returns their number."""
     offsets = item.offsets
     statement = sql.SQL(Q["copy_rows"]).format(

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 from psycopg2 import errors, sql
 
-from lockstep.adapters.postgres import PLANNER, TARGETS, become
+from lockstep.adapters.postgres import PLANNER, TARGETS_ROLE, become
 from lockstep.adapters.postgres_words import first_line
-from lockstep.core.definition import Accumulate, Upsert
+from lockstep.core.changes.evolution import Change, Proposal, Unsafe, rewrites, wider
 from lockstep.core.errors import Refusal
-from lockstep.core.evolution import Change, Proposal, Unsafe, rewrites, wider
-from lockstep.core.guarantees import Delivered
-from lockstep.ledger.author import foreign_code
+from lockstep.core.pipeline.definition import Upsert
+from lockstep.core.pipeline.guarantees import Delivered
+from lockstep.core.pipeline.targets import WithTotals
+from lockstep.core.records import TARGET_COLUMNS, TARGET_COORDINATES
+from lockstep.ledger.admin.author import foreign_code
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import maybe
@@ -25,13 +27,13 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
-    from lockstep.core.columns import Column
-    from lockstep.core.definition import Pipeline
+    from lockstep.core.pipeline.columns import Column
+    from lockstep.core.pipeline.definition import Pipeline
 
 Q = queries("lockstep.targets", "evolution")
 
 
-def propose(cur: cursor, pipeline: Pipeline, columns: Sequence[Sequence[Column]]) -> Proposal:
+def find_differences(cur: cursor, pipeline: Pipeline, columns: Sequence[Sequence[Column]]) -> Proposal:
     """Returns every difference between the definition and its tables.
 
     `columns` are those that reach each target. Raises `Refusal` if a table is missing, or lies in another store.
@@ -51,7 +53,7 @@ def propose(cur: cursor, pipeline: Pipeline, columns: Sequence[Sequence[Column]]
                 f"{pipeline.name}: target {table} is not there", next_command=f"lockstep migrate {pipeline.name}"
             )
         held[table] = [[row.name, row.type] for row in rows.values()]
-        found += _of_totals(cur, one, its) if isinstance(one.first, Accumulate) else _of_rows(cur, one, its, rows)
+        found += _of_totals(cur, one, its) if isinstance(one.first, WithTotals) else _of_rows(cur, one, its, rows)
     return Proposal(
         pipeline.name,
         tuple(each for each in found if isinstance(each, Change)),
@@ -69,7 +71,7 @@ def alter(cur: cursor, name: str, changes: Sequence[Change]) -> None:
 
     Raises `Refusal` if the owner may not, or if an author's code would run.
     """
-    _become(cur, TARGETS)
+    _become(cur, TARGETS_ROLE)
     again = f"lockstep migrate {name} --propose"
     try:
         for change in changes:
@@ -89,9 +91,9 @@ def alter(cur: cursor, name: str, changes: Sequence[Change]) -> None:
     _become(cur, PLANNER)
 
 
-def lock(cur: cursor, name: str, tables: Sequence[str]) -> None:
+def lock_tables(cur: cursor, name: str, tables: Sequence[str]) -> None:
     """Locks these tables against everyone else, in one order, and returns to the planner's role."""
-    _become(cur, TARGETS)
+    _become(cur, TARGETS_ROLE)
     for table in sorted(tables):
         try:
             cur.execute(sql.SQL(Q["lock_target"]).format(table=table_name(table)))
@@ -102,8 +104,8 @@ def lock(cur: cursor, name: str, tables: Sequence[str]) -> None:
 
 def _not_ours(name: str, table: str, error: psycopg2.Error) -> Refusal:
     return Refusal(
-        f"{name}: {TARGETS} may not alter {table}: {first_line(error)}",
-        next_command=f"alter table {table} owner to {TARGETS}, then lockstep migrate {name} --propose",
+        f"{name}: {TARGETS_ROLE} may not alter {table}: {first_line(error)}",
+        next_command=f"alter table {table} owner to {TARGETS_ROLE}, then lockstep migrate {name} --propose",
     )
 
 
@@ -114,7 +116,7 @@ def _become(cur: cursor, role: str) -> None:
     except errors.InsufficientPrivilege as error:
         raise Refusal(
             f"this login may not alter targets: {first_line(error)}",
-            next_command=f"the same as the login that ran lockstep migrate, or grant {TARGETS} to this one",
+            next_command=f"the same as the login that ran lockstep migrate, or grant {TARGETS_ROLE} to this one",
         ) from None
 
 
@@ -130,7 +132,7 @@ def _of_totals(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> It
         fit.require_columns(cur, pipeline, columns)
         fit.require_key(cur, pipeline)
     except Refusal as refusal:
-        recipe = "totals begin at the log's start: lockstep new ANOTHER_NAME with another table"
+        recipe = "totals begin at the log's start: lockstep new ANOTHER_NAME --topic TOPIC, with another table"
         yield Unsafe(pipeline.first.table, None, _without_name(refusal), recipe, blocks=True)
 
 
@@ -140,17 +142,19 @@ def _of_rows(
     table, target = pipeline.first.table, pipeline.first
     key = target.key if isinstance(target, Upsert) else ()
     order = target.order_by if isinstance(target, Upsert) else None
-    for name, type_ in fit.COORDINATES.items():
+    for name, type_ in TARGET_COLUMNS:
         if name not in rows or rows[name].type != type_:
             found = f"{table} needs a column {name} of type {type_}"
-            recipe = "coordinates of old rows cannot be made up: lockstep new ANOTHER_NAME with another table"
+            recipe = (
+                "coordinates of old rows cannot be made up: lockstep new ANOTHER_NAME --topic TOPIC, with another table"
+            )
             yield Unsafe(table, name, found, recipe, blocks=True)
     for column in columns:
         row = rows.get(column.name)
         if row is None and (column.name in key or column.name == order):
             what = "a key" if column.name in key else "order_by"
             found = f"{table} has no column {column.name}, which is {what}; old rows have no value there"
-            recipe = "lockstep new ANOTHER_NAME with another table, then read the log from its start"
+            recipe = "lockstep new ANOTHER_NAME --topic TOPIC, with another table, then read the log from its start"
             yield Unsafe(table, column.name, found, recipe, blocks=True)
         elif row is None:
             yield _added(cur, table, column)
@@ -167,7 +171,7 @@ def _of_rows(
 def _kept_columns(table: str, decoded: set[str], rows: Mapping[str, Any]) -> Iterator[Unsafe]:
     missing = sorted(decoded - rows.keys())
     for name, row in rows.items():
-        if name in decoded or name in fit.COORDINATES:
+        if name in decoded or name in TARGET_COORDINATES:
             continue
         if row.must_be_given:
             found = f"{table}.{name} is not null, and the definition does not decode it"

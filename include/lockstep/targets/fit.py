@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.definition import Accumulate, Append, PerPartition, Upsert
+from lockstep.core.capture.debezium import without_mark
 from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.core.guarantees import EACH_STREAM, Delivered, commit_unit
-from lockstep.core.totals import Count, Sum, misfits
+from lockstep.core.pipeline.definition import Append, PerPartition, Upsert, Windows
+from lockstep.core.pipeline.guarantees import Delivered, commit_unit
+from lockstep.core.pipeline.targets import WithTotals, message_key, row_key
+from lockstep.core.pipeline.totals import Count, Sum, misfits
+from lockstep.core.records import COORDINATES, TARGET_COLUMNS, TARGET_COORDINATES
+from lockstep.core.states import CommitUnit
+from lockstep.core.windows.event_time import event_time_fault
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
 from lockstep.targets.by_batch import is_by_batch
@@ -18,11 +23,10 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
-    from lockstep.core.columns import Column
-    from lockstep.core.definition import Pipeline
+    from lockstep.core.pipeline.columns import Column
+    from lockstep.core.pipeline.definition import Pipeline
 
 Q = queries("lockstep.targets", "fit")
-COORDINATES = {"_stream": "integer", "_offset": "bigint", "_ordinal": "integer", "_batch": "bigint"}
 READ_FROM_TEXT = frozenset({"uuid", "json", "jsonb"})
 # Types that hold every value of a type as it is, beside the type itself.
 WIDER = {
@@ -40,7 +44,7 @@ def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> N
     """Refuses a target that is missing, lacks a column, holds another type, or does not keep its key unique."""
     require_columns(cur, pipeline, columns)
     require_key(cur, pipeline)
-    tasks = ("lockstep_partition",) if commit_unit(pipeline.guarantee) == EACH_STREAM else ()
+    tasks = ("lockstep_partition",) if commit_unit(pipeline.guarantee) == CommitUnit.STREAM else ()
     for role in ("lockstep_committer", *tasks):
         cur.execute(Q["may_publish"], {"table": pipeline.first.table, "role": role})
         if not one(cur).granted:
@@ -52,20 +56,21 @@ def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> N
 
 def require_columns(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> None:
     """Refuses a table that is missing, lacks a column, or holds another type."""
+    columns = without_mark(columns)
     table, name = pipeline.first.table, pipeline.name
     found = {row.name: row for row in target_columns(cur, table)}
     migrate = f"lockstep migrate {name}"
     propose = f"{migrate} --propose" if pipeline.store is None else migrate
     if not found:
         raise Refusal(f"{name}: target {table} is not there", next_command=migrate)
-    for coordinate, type_ in COORDINATES.items():
+    for coordinate, type_ in TARGET_COLUMNS:
         if coordinate not in found or found[coordinate].type != type_:
             raise Refusal(f"{name}: target {table} needs a column {coordinate} of type {type_}", next_command=migrate)
-    if isinstance(pipeline.first, Accumulate):
-        given = _require_totals(pipeline.name, pipeline.first, columns, found) | COORDINATES.keys()
+    if isinstance(pipeline.first, WithTotals):
+        given = _require_totals(pipeline, pipeline.first, columns, found) | {*TARGET_COORDINATES}
         columns = ()
     else:
-        given = {column.name for column in columns} | COORDINATES.keys()
+        given = {column.name for column in columns} | {*TARGET_COORDINATES}
     for column in columns:
         if column.name not in found:
             raise Refusal(
@@ -88,7 +93,7 @@ def require_key(cur: cursor, pipeline: Pipeline) -> None:
     """Refuses a table that does not keep the target's key unique."""
     target, name = pipeline.first, pipeline.name
     table = target.table
-    key = {"_stream", "_offset", "_ordinal"} if isinstance(target, Append) else set(target.key)
+    key = {*COORDINATES} if isinstance(target, Append) else set(row_key(target))
     if isinstance(target, Append) and not isinstance(pipeline.guarantee, Delivered) and is_by_batch(cur, table):
         key.add("_batch")  # Postgres keeps it unique within a partition, and the ledger gives no offset to two batches
         if isinstance(pipeline.guarantee, PerPartition):
@@ -104,6 +109,12 @@ def require_key(cur: cursor, pipeline: Pipeline) -> None:
         )
     if isinstance(target, Upsert):
         _refuse_nullable_key(cur, name, target)
+    missing = sorted(set(message_key(target)) - {row.name for row in target_columns(cur, table)})
+    if missing:
+        raise Refusal(
+            f"{name}: target.key: {table} has no column {missing[0]}, which the sent records' key is made of",
+            next_command=f"change the definition, then lockstep migrate {name}",
+        )
 
 
 def refuse_key(cur: cursor, pipeline: Pipeline) -> None:
@@ -135,15 +146,22 @@ def _refuse_nullable_key(cur: cursor, name: str, target: Upsert) -> None:
         )
 
 
-def _require_totals(name: str, target: Accumulate, columns: Sequence[Column], found: Mapping[str, Any]) -> set[str]:
+def _require_totals(
+    pipeline: Pipeline, target: WithTotals, columns: Sequence[Column], found: Mapping[str, Any]
+) -> set[str]:
     """Refuses a total that cannot be exact, and a column that does not hold it to the digit.
 
     Returns the columns that it fills.
     """
+    name = pipeline.name
+    if isinstance(target, Windows) and (fault := event_time_fault(pipeline.event_time, columns)):
+        raise BadDefinition(f"{name}: {fault}")
     for fault in misfits(target.key, target.totals, {column.name: column.type for column in columns}):
         raise BadDefinition(f"{name}: {fault}")
     types = {column.name: column.postgres_type for column in columns}
     wanted = {key: types[key] for key in target.key}
+    if isinstance(target, Windows):
+        wanted |= {"window_start": "timestamptz", "window_end": "timestamptz", "_revision": "integer"}
     for total in target.totals:
         if total.of is None or isinstance(total, Count):
             wanted[total.name] = "bigint"
@@ -177,7 +195,7 @@ def holds_exactly(held: str, wanted: str, *, is_key: bool) -> bool:
     return int(room[2]) >= scale and int(room[1]) - int(room[2]) >= digits - scale
 
 
-def columns_of(cur: cursor, table: str) -> dict[str, str]:
+def types_of_target(cur: cursor, table: str) -> dict[str, str]:
     """Returns the target's columns, with their types as Postgres writes them."""
     return {row.name: row.type for row in target_columns(cur, table)}
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from psycopg2 import sql
 
-from lockstep.core.columns import TEXT
 from lockstep.core.errors import BadData
-from lockstep.core.staging import RESERVED_COLUMNS
+from lockstep.core.pipeline.columns import TEXT
+from lockstep.core.records import RESERVED_COLUMNS, UNAVAILABLE
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
-from lockstep.targets.fit import READ_FROM_TEXT, columns_of, holds_exactly
+from lockstep.targets.fit import READ_FROM_TEXT, holds_exactly, types_of_target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,10 +27,14 @@ Q = queries("lockstep.targets", "payload")
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """The columns to publish: their names, and the target's types that the staged values are cast to."""
+    """The columns to publish: their names, and the target's types that the staged values are cast to.
+
+    `is_marked` says that each row names its unavailable values, in a column that is not published.
+    """
 
     names: tuple[str, ...]
     types: tuple[str, ...]
+    is_marked: bool = False
 
     @property
     def columns(self) -> Composable:
@@ -52,14 +56,16 @@ def payload(cur: cursor, table: str, rows: Rows) -> Payload:
     Raises `BadData` for a value that its column cannot hold as it is. Casts cut texts and round numbers without an
     error.
     """
-    held = columns_of(cur, table)
+    held = types_of_target(cur, table)
     reserved = [name for name, _ in RESERVED_COLUMNS]
     cur.execute(Q["staged_columns"], {"table": rows.table, "reserved": reserved})
-    staged = tuple((row.name, row.type) for row in every(cur))
+    found = [(row.name, row.type) for row in every(cur)]
+    staged = tuple((name, type_) for name, type_ in found if name != UNAVAILABLE)
     odd = {name: (type_, held[name]) for name, type_ in staged if not is_kept(type_, held[name])}
     if odd:
         _require_whole(cur, table, rows, odd)
-    return Payload(tuple(name for name, _ in staged), tuple(held[name] for name, _ in staged))
+    names, types = tuple(name for name, _ in staged), tuple(held[name] for name, _ in staged)
+    return Payload(names, types, is_marked=len(staged) < len(found))
 
 
 def is_kept(staged: str, held: str) -> bool:

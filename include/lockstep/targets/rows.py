@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from psycopg2 import sql
 
 from lockstep.core.staging import STAGING_SCHEMA
+from lockstep.ledger.batch.ranges import rows_of
 from lockstep.ledger.queries import queries
-from lockstep.ledger.ranges import rows_of
-from lockstep.ledger.staged import staging
+from lockstep.ledger.staging.staged import staging
 
 if TYPE_CHECKING:
     from psycopg2.sql import Composable

@@ -10,20 +10,21 @@ from lockstep.core.errors import BadData
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import maybe, one
-from lockstep.ledger.staged import analyze
+from lockstep.ledger.staging.staged import analyze
 from lockstep.targets.payload import Payload, payload
+from lockstep.targets.unavailable import OpenValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from psycopg2.extensions import cursor
 
-    from lockstep.core.definition import Upsert
+    from lockstep.core.pipeline.definition import Upsert
     from lockstep.targets.rows import Rows
 
 Q = queries("lockstep.targets", "upsert")
 EFFECTS = ("inserted", "updated", "deleted", "superseded")
-REPLAY = (
+REPLAYED_KEYS = (
     "the replayed records are applied again, each where nothing newer of its key is there; a row whose newest record is "
     "among them and which today's code no longer yields is deleted; earlier versions are not brought back"
 )
@@ -34,7 +35,8 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
 
     Counts older records as superseded.
     """
-    parts = _parts(cur, target, rows)
+    columns = payload(cur, target.table, rows)
+    parts = _parts(target, rows, columns)
     values = {"batch_id": rows.batch_id, "target": target.table, "table": target.table}
 
     def run(name: str) -> int:
@@ -46,8 +48,10 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         return one(cur)
 
     newest = run("keep_newest")
+    left_open = OpenValues(cur, columns, parts, values)
     if newest == 0:
         run("forget_newest")
+        left_open.forget_rows()
         return dict.fromkeys(EFFECTS, 0)
     values["pipeline"] = told("owner_of_rows").pipeline
     values["peers"] = [values["pipeline"], *target.shared_with]
@@ -60,6 +64,7 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     elif newest < rows.count and not rows.of_one_stream:  # some key came more than once
         run("moved_within")
         _refuse_moved_key(cur, target)
+    left_open.fill_from_batch()
     run("lock_target")  # not earlier: no other session uses the staged rows, and sorting them takes time
     # Each step joins all keys, so those that would find nothing are left out.
     there, deletions = told("look_up"), told("deletions")
@@ -71,6 +76,7 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         run("moved_since_deleted")
         _refuse_moved_key(cur, target, was="was deleted in one partition and stands in another")
     dead = run("drop_dead") if deletions.earlier else 0
+    unavailable = left_open.fill_from_rows()
     deleted = 0
     if deletions.now:
         run("insert_tombstones")
@@ -78,8 +84,9 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     existing: int = told("count_existing").existing if dead else there.found - superseded - deleted
     written = run("upsert_rows") if there.found else inserted_new(cur, run)
     run("forget_newest")
+    left_open.forget_rows()
     done = (written - existing, existing, deleted, rows.count - newest + superseded + dead)
-    return dict(zip(EFFECTS, done, strict=True))
+    return dict(zip(EFFECTS, done, strict=True)) | unavailable
 
 
 def inserted_new(cur: cursor, run: Callable[[str], int]) -> int:
@@ -120,8 +127,7 @@ def _refuse_no_key(cur: cursor, target: Upsert) -> None:
         )
 
 
-def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
-    columns = payload(cur, target.table, rows)
+def _parts(target: Upsert, rows: Rows, columns: Payload) -> dict[str, Any]:
     types = dict(zip(columns.names, columns.types, strict=True))
     keys = [sql.Identifier(name) for name in target.key]
     order = [sql.Identifier(target.order_by)] if target.order_by else []
@@ -134,6 +140,7 @@ def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
         "rows": rows.source,
         "target": table_name(target.table),
         "columns": columns.columns,
+        "marks": sql.SQL(Q["marks"] if columns.is_marked else ""),
         "staged": columns.staged,
         "keys": each("{}", keys),
         "newest_keys": each("n.{}", keys),
@@ -157,15 +164,21 @@ def _parts(cur: cursor, target: Upsert, rows: Rows) -> dict[str, Any]:
     }
 
 
-def withdraw(cur: cursor, target: Upsert, batch_id: int, stream_id: int | None = None) -> dict[str, int]:
+def withdraw(
+    cur: cursor, target: Upsert, batch_id: int, stream_id: int | None = None, *, keeps: bool = False
+) -> dict[str, int]:
     """Deletes the rows, and forgets the deletions, that come from a replayed record.
 
-    Publishing does them again.
+    Publishing does them again. With `keeps`, it finds there what its records leave open.
     """
     table = table_name(target.table)
     cur.execute(Q["lock_target"], {"table": target.table})
     replaced = {"batch_id": batch_id, "stream_id": stream_id}
-    cur.execute(sql.SQL(Q["withdraw_rows"]).format(target=table), replaced)
+    withdraw_rows = sql.SQL(Q["withdraw_rows"]).format(target=table)
+    if keeps:
+        cur.execute(sql.SQL(Q["make_withdrawn"]).format(target=table))
+        withdraw_rows = sql.SQL(Q["keep_withdrawn"]).format(withdraw_rows=withdraw_rows)
+    cur.execute(withdraw_rows, replaced)
     withdrawn = cur.rowcount
     cur.execute(Q["withdraw_tombstones"], replaced | {"target": target.table})
     return {"withdrawn": withdrawn}

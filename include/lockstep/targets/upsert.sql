@@ -6,9 +6,13 @@ select pg_advisory_xact_lock(hashtextextended('lockstep.target ' || %(table)s, 0
 -- Of each key the newest staged record: by the target's order, then the stream's epoch, then the offset.
 create temp table newest on commit drop as
 select distinct on ({keys}) * from (
-    select {staged}, t._stream, t._offset, t._ordinal, coalesce(t._deleted, false) as _deleted, s.epoch as _epoch
+    select {staged}, t._stream, t._offset, t._ordinal, coalesce(t._deleted, false) as _deleted, s.epoch as _epoch{marks}
     from {rows} t join lockstep.stream s on s.stream_id = t._stream) staged
 order by {keys}, {order} _epoch desc, _offset desc, _stream desc, _ordinal desc
+
+-- name: marks
+-- The columns whose values a change record does not have.
+, string_to_array(t._unavailable, ',') as _unavailable
 
 -- name: without_order
 -- A record without a value to order it by: sorted first of its key, it would win within a batch and lose elsewhere.
@@ -116,6 +120,14 @@ drop table newest
 delete from {target} t using lockstep.claim k
 where k.batch_id = %(batch_id)s and k.expects = 'batch' and (%(stream_id)s is null or k.stream_id = %(stream_id)s)
   and t._stream = k.stream_id and t._offset >= lower(k.offsets) and t._offset < upper(k.offsets)
+
+-- name: make_withdrawn
+-- Room for the rows that a replay takes out. A record that leaves a value open finds it there.
+create temp table withdrawn (like {target}) on commit drop
+
+-- name: keep_withdrawn
+-- Takes the rows out and keeps them.
+with gone as ({withdraw_rows} returning t.*) insert into withdrawn select * from gone
 
 -- name: withdraw_tombstones
 -- Deletions by a replayed record.

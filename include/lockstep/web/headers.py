@@ -7,6 +7,9 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection
+
+from lockstep.web.zone import COOKIE, ZONE, zone_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -56,11 +59,12 @@ class Guarded:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request, with a nonce of its own."""
+        """Answers one request, with a nonce of its own, in the reader's time zone."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         NONCE.set(secrets.token_urlsafe(16))
+        ZONE.set(zone_of(HTTPConnection(scope).cookies.get(COOKIE)))
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":

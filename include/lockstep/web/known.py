@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 SECONDS_KEPT = 5.0
 OLD = 30.0  # seconds. An older answer is not shown any more.
-PATIENCE = 2.0  # seconds that a page waits for an answer if it has none to show
-AT_ONCE = 4  # questions on their way
+ANSWER_PATIENCE = 2.0  # seconds that a page waits for an answer if it has none to show
+MOST_OPEN_QUESTIONS = 4  # questions on their way
 RESTS = 10  # an answer is kept so many times as long as it took: watching takes a tenth of a server's time at most
 
 
@@ -28,7 +28,7 @@ class Answer:
     told: Any
 
 
-NEVER = Answer(-math.inf, 0.0, None)
+NEVER_ANSWERED = Answer(-math.inf, 0.0, None)
 
 
 @dataclass(slots=True)
@@ -39,13 +39,13 @@ class Remembered:
     _kept: dict[str, Answer] = field(default_factory=dict)
     _asked: dict[str, Future[Any]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _turn: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(AT_ONCE))
+    _turn: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MOST_OPEN_QUESTIONS))
 
-    def get(self, name: str, ask: Callable[[], Any], patience: float = PATIENCE) -> Any | None:
+    def get(self, name: str, ask: Callable[[], Any], patience: float = ANSWER_PATIENCE) -> Any | None:
         """Returns the answer of that name. Without one, waits at most `patience` seconds for it, then returns None."""
         return self.all({name: ask}, patience)[name]
 
-    def all(self, asks: dict[str, Callable[[], Any]], patience: float = PATIENCE) -> dict[str, Any | None]:
+    def all(self, asks: dict[str, Callable[[], Any]], patience: float = ANSWER_PATIENCE) -> dict[str, Any | None]:
         """Returns the answers of several questions, fetched side by side, with one patience for them all."""
         until = time.monotonic() + patience
         found = {name: self._start(name, ask) for name, ask in asks.items()}
@@ -56,7 +56,7 @@ class Remembered:
     def _start(self, name: str, ask: Callable[[], Any]) -> Any:
         """Returns the cached answer, or the future of one that is being fetched."""
         with self._lock:
-            asked, kept = self._asked.get(name), self._kept.get(name, NEVER)
+            asked, kept = self._asked.get(name), self._kept.get(name, NEVER_ANSWERED)
             age = time.monotonic() - kept.at
             if asked is None and age > max(self.seconds, RESTS * kept.took):
                 asked = self._asked[name] = Future()

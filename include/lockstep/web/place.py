@@ -8,100 +8,168 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fastapi import HTTPException
+
+from lockstep.adapters.airflow_connections import connection_dsn, connection_environment
 from lockstep.adapters.postgres import READER, connect, transaction
-from lockstep.airflow.connections import dsn, environment
-from lockstep.airflow.door import led
+from lockstep.context.environment import environment_set
 from lockstep.core.errors import Refusal
-from lockstep.core.names import SUFFIX
-from lockstep.core.recorded import recorded
-from lockstep.ledger import overview
+from lockstep.core.pipeline.names import SUFFIX
+from lockstep.core.pipeline.recorded import pipeline_of_document
+from lockstep.ledger.changes.forgotten import renamed
 from lockstep.ledger.migrate import require_migrated
+from lockstep.ledger.views import overview
+from lockstep.web.dags import known_dags
 from lockstep.web.known import Remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from psycopg2.extensions import cursor
+    from psycopg2.extensions import connection, cursor
 
-    from lockstep.adapters.kafka import Broker
-    from lockstep.core.definition import Pipeline
+    from lockstep.adapters.kafka.broker import Broker
+    from lockstep.adapters.kafka.facts import SurveyedBroker
     from lockstep.core.offsets import TopicView
-    from lockstep.ledger.reading import Document
-    from lockstep.targets.delivery import Results
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.ledger.views.reading import Document
+    from lockstep.targets.stores.delivery import Results
 
-POSTGRES, KAFKA = "postgres_default", "kafka_default"
+POSTGRES_CONNECTION, KAFKA_CONNECTION = "postgres_default", "kafka_default"
+PAGES = "lockstep pages"  # the name of their sessions in Postgres
 ASKING = "the broker is being asked"
-KNOWN = Remembered()
-SURROUNDINGS = threading.Lock()  # the environment is one for all threads
+REMEMBERED = Remembered()
+ENVIRONMENT_LOCK = threading.Lock()  # the environment is one for all threads
 LOOKED_AT: set[str] = set()  # ledgers that are of this code's version
 
 
+class LedgerAway(Refusal):
+    """The refusal of a page whose ledger is away, or of another version."""
+
+
 @contextmanager
-def ledger() -> Iterator[cursor]:
-    """Opens a reader's transaction on the ledger. Raises `Refusal` if it is away or of another version."""
-    where = dsn(POSTGRES)
-    with closing(connect(where, name="lockstep pages")) as conn:
-        if where not in LOOKED_AT:
-            require_migrated(conn)
-            LOOKED_AT.add(where)
-        with transaction(conn, READER) as cur:
-            yield cur
+def reading_ledger() -> Iterator[cursor]:
+    """Opens a reader's transaction on the ledger. Raises `LedgerAway` if it is away or of another version."""
+    with closing(_connected()) as conn, transaction(conn, READER) as cur:
+        yield cur
 
 
-def broker() -> Broker:
+def page_session() -> closing[connection]:
+    """Opens a session for what a page asks of steps. Raises `Refusal` if the ledger is away."""
+    return closing(connect(connection_dsn(POSTGRES_CONNECTION), name=PAGES))
+
+
+def _connected() -> connection:
+    try:
+        where = connection_dsn(POSTGRES_CONNECTION)
+        conn = connect(where, name=PAGES)
+        try:
+            if where not in LOOKED_AT:
+                require_migrated(conn)
+                LOOKED_AT.add(where)
+        except BaseException:
+            conn.close()
+            raise
+    except Refusal as refusal:
+        raise LedgerAway(refusal.message, next_command=refusal.next_command) from None
+    return conn
+
+
+def require_pipeline(name: str) -> None:
+    """Answers 404 unless the ledger knows the pipeline, or Airflow has a DAG of it."""
+    with reading_ledger() as cur:
+        if overview.is_recorded(cur, name):
+            return
+        now = renamed(cur, name)
+    if now is not None:
+        raise HTTPException(404, f"Pipeline {name} was renamed to {now.pipeline}.")
+    if not known_dags([name, f"{name}{SUFFIX}"]):
+        raise HTTPException(404, f"There is no pipeline {name}.")
+
+
+def connection_broker() -> Broker:
     """Returns the broker of Airflow's connection. Sends no request yet."""
-    from lockstep.cli import surroundings
+    from lockstep.context import systems
 
-    with SURROUNDINGS, led(environment(POSTGRES, KAFKA)):
-        return surroundings.broker()
+    with ENVIRONMENT_LOCK, environment_set(connection_environment(POSTGRES_CONNECTION, KAFKA_CONNECTION)):
+        return systems.broker()
+
+
+def surveyed_connection() -> SurveyedBroker:
+    """Returns the broker of Airflow's connection that also tells if it answers."""
+    from lockstep.context import systems
+
+    with ENVIRONMENT_LOCK, environment_set(connection_environment(POSTGRES_CONNECTION, KAFKA_CONNECTION)):
+        return systems.surveyed_broker()
 
 
 def recorded_pipeline(name: str) -> Pipeline:
     """Returns the pipeline as the ledger records it. Its author's code runs in tasks, never in this server."""
-    with ledger() as cur:
+    with reading_ledger() as cur:
         document = overview.newest_definition(cur, name)
     if document is None:
+        require_pipeline(name)
         raise Refusal(
             f"{name}: nothing was planned yet, and the ledger holds no definition of it",
             next_command=f"lockstep run {name}",
         )
-    return recorded(document)
+    return pipeline_of_document(document)
 
 
-def results_elsewhere(pipeline: Pipeline) -> Results | None:
+def connection_results_elsewhere(pipeline: Pipeline) -> Results | None:
     """Returns the store of results elsewhere, by Airflow's connection, or None if they are in the ledger's database."""
-    from lockstep.cli import surroundings
+    from lockstep.context import systems
 
-    with SURROUNDINGS, led(environment(POSTGRES, KAFKA, store=pipeline.store)):
-        return surroundings.results_elsewhere(pipeline)
+    with (
+        ENVIRONMENT_LOCK,
+        environment_set(connection_environment(POSTGRES_CONNECTION, KAFKA_CONNECTION, store=pipeline.store)),
+    ):
+        return systems.results_elsewhere(pipeline)
 
 
-def pipeline_of(dag_id: str) -> str:
+def pipeline_of_dag(dag_id: str) -> str:
     """Returns the pipeline of a DAG: the live DAG has its name, the history DAG its name and `_history`."""
     return dag_id.removesuffix(SUFFIX)
 
 
 def view_of(topic: str) -> tuple[TopicView | None, str | None]:
     """Returns a topic's bounds of some seconds ago, or the reason why they are unknown."""
-    found: tuple[TopicView | None, str | None] | None = KNOWN.get(f"topic {topic}", partial(_view, topic))
+    found: tuple[TopicView | None, str | None] | None = REMEMBERED.get(f"topic {topic}", partial(_view, topic))
     return found or (None, ASKING)
 
 
 def statuses(names: Iterable[str]) -> dict[str, tuple[Document | None, str | None]]:
     """Returns `lockstep status` of each pipeline of some seconds ago, or the reason why it fails."""
-    found = KNOWN.all({f"status {name}": partial(_status, name) for name in names})
+    found = REMEMBERED.all({f"status {name}": partial(_status, name) for name in names})
     return {name.removeprefix("status "): told or (None, ASKING) for name, told in found.items()}
 
 
-def count_rejects(names: Iterable[str]) -> dict[str, int | None]:
+def remembered_rejects(names: Iterable[str]) -> dict[str, int | None]:
     """Counts each pipeline's rejects, as of some seconds ago. None while the first count runs."""
-    found = KNOWN.all({f"rejects {name}": partial(_rejects, name) for name in names})
+    found = REMEMBERED.all({f"rejects {name}": partial(_rejects, name) for name in names})
     return {name.removeprefix("rejects "): count for name, count in found.items()}
+
+
+def remembered(question: str, ask: Callable[[], Any]) -> Any | None:
+    """Returns the answer of some seconds ago to a question of a page's own. None while it is asked for the first time."""
+    return REMEMBERED.get(question, ask)
+
+
+def waiting_since(name: str, topic: str, positions: Mapping[int, int]) -> dict[int, datetime]:
+    """Returns, per partition, the time of the first record that waits, of some seconds ago. Omits unknown ones."""
+    found = REMEMBERED.get(f"waiting {name}", partial(_first_times, topic, positions)) if positions else None
+    return found or {}
+
+
+def _first_times(topic: str, positions: Mapping[int, int]) -> dict[int, datetime]:
+    try:
+        return {p: at for p, at in connection_broker().first_times(topic, positions).items() if at is not None}
+    except Refusal:
+        return {}
 
 
 def _rejects(name: str) -> int | None:
     try:
-        with ledger() as cur:
+        with reading_ledger() as cur:
             return overview.count_rejects(cur, name)
     except Refusal:
         return None
@@ -109,18 +177,18 @@ def _rejects(name: str) -> int | None:
 
 def _view(topic: str) -> tuple[TopicView | None, str | None]:
     try:
-        return broker().view(topic), None
+        return connection_broker().view(topic), None
     except Refusal as refusal:
         return None, refusal.message
 
 
 def _status(name: str) -> tuple[Document | None, str | None]:
-    from lockstep.steps.status import status
+    from lockstep.steps.inspect.status import status
 
     try:
         pipeline = recorded_pipeline(name)
-        with closing(connect(dsn(POSTGRES), name="lockstep pages")) as conn:
-            return status(conn, broker(), pipeline, datetime.now(UTC)), None
+        with page_session() as conn:
+            return status(conn, connection_broker(), pipeline, datetime.now(UTC)), None
     except Refusal as refusal:
         return None, refusal.message
 

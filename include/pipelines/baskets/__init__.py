@@ -1,6 +1,6 @@
 """Splits each basket into its head, by the newest record, and the lines of all its versions, in one transaction."""
 
-from lockstep.core.definition import Append, Json, Limits, Pipeline, Upsert
+from lockstep import Append, Json, Limits, Pipeline, Upsert
 
 BASKETS = Pipeline(
     name="baskets",

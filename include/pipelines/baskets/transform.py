@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpar
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lockstep.core.staging import Run
+    from lockstep import Run
 
 LINES = "array<struct<sku: string, quantity: int, price: decimal(10,2)>>"
 

@@ -1,6 +1,6 @@
 """Appends every click as a row. Records that cannot be decoded become rejects."""
 
-from lockstep.core.definition import Append, Json, Limits, Pipeline
+from lockstep import Append, Json, Limits, Pipeline
 
 CLICKS = Pipeline(
     name="clicks",

@@ -3,7 +3,7 @@
 A late partition does not delay the others.
 """
 
-from lockstep.core.definition import Append, Json, Limits, PerPartition, Pipeline
+from lockstep import Append, Json, Limits, PerPartition, Pipeline
 
 EVENTS = Pipeline(
     name="events",

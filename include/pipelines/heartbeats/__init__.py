@@ -1,6 +1,6 @@
 """Appends heartbeats at most once: a late or doubled one is worse than a lost one. `lockstep verify` names losses."""
 
-from lockstep.core.definition import Append, AtMostOnce, Json, Limits, Pipeline
+from lockstep import Append, AtMostOnce, Json, Limits, Pipeline
 
 HEARTBEATS = Pipeline(
     name="heartbeats",

@@ -3,7 +3,7 @@
 The folder is in LOCKSTEP_STORE_FILES, or at the path of the Airflow connection lockstep_store_files.
 """
 
-from lockstep.core.definition import Append, Files, Idempotent, Json, Limits, Pipeline
+from lockstep import Append, Files, Idempotent, Json, Limits, Pipeline
 
 INVOICES = Pipeline(
     name="invoices",

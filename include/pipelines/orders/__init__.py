@@ -1,6 +1,6 @@
 """Keeps orders current: the newest record of an order is its row, and a tombstone deletes it."""
 
-from lockstep.core.definition import Json, Limits, Pipeline, Upsert
+from lockstep import Json, Limits, Pipeline, Upsert
 
 ORDERS = Pipeline(
     name="orders",

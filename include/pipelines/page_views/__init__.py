@@ -1,6 +1,6 @@
 """Appends page views at least once: none may be missing, and a crash may count some of them twice."""
 
-from lockstep.core.definition import Append, AtLeastOnce, Json, Limits, Pipeline
+from lockstep import Append, AtLeastOnce, Json, Limits, Pipeline
 
 PAGE_VIEWS = Pipeline(
     name="page_views",

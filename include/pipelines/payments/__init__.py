@@ -1,6 +1,6 @@
 """Appends every payment as a row, in Avro with the registry's schemas. `extra` keeps fields that are added later."""
 
-from lockstep.core.definition import Append, Avro, Envelope, Limits, Pipeline
+from lockstep import Append, Avro, Envelope, Limits, Pipeline
 
 PAYMENTS = Pipeline(
     name="payments",

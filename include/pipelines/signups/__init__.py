@@ -1,6 +1,6 @@
 """Appends signups. Filters those of load tests, and quarantines records that break an expectation."""
 
-from lockstep.core.definition import Append, Json, Limits, Pipeline
+from lockstep import Append, Json, Limits, Pipeline
 
 SIGNUPS = Pipeline(
     name="signups",

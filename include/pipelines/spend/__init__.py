@@ -1,6 +1,6 @@
 """Totals each customer's spending: an order counts once, when it is paid. A replay leaves totals exact."""
 
-from lockstep.core.definition import Accumulate, Count, Json, Limits, Max, Min, Pipeline, Sum
+from lockstep import Accumulate, Count, Json, Limits, Max, Min, Pipeline, Sum
 
 SPEND = Pipeline(
     name="spend",

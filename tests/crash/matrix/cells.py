@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from house.child import Child, Outcome
-    from house.world import World
+    from simulation.child import Child, Outcome
+    from simulation.world import World
 
 PRODUCT = Path(__file__).parents[3] / "include" / "lockstep"
 KINDS = ("raise", "kill", "term", "stop")
@@ -27,7 +27,7 @@ LANES = {
     "replay": (*TO_VALIDATE, *COMMIT, "replay.old_deleted"),
     "preview": (*TO_VALIDATE, "replay.old_deleted", "preview.compared"),
     "upkeep": ("upkeep.merged",),
-    "erase": ("erase.rows_gone", "erase.decided", "erase.committed"),
+    "erase": ("erase.rows_gone", "erase.images_blank", "erase.decided", "erase.committed"),
     "apart": ("deliver.taken", "deliver.written", "deliver.done"),  # the live lane of an idempotent pipeline
     "partition": (
         *PLAN,
@@ -50,11 +50,27 @@ LANES |= {
     "two_live": ("commit.published", "commit.between_targets"),  # of two targets
     "two_fill": ("commit.published", "commit.between_targets"),
     "two_replay": ("commit.published", "replay.old_deleted", "commit.between_targets"),
+    "told_live": ("changes.opened", "changes.numbered"),  # of a target with a feed
+    "told_fill": ("changes.opened", "changes.numbered"),
+    "told_replay": ("changes.opened", "changes.netted", "changes.numbered"),
+    "each_partition": ("changes.opened", "changes.numbered"),  # of such a target, per partition
 }
 NEW = ("partition_fill", "partition_replay", "apart_fill", "apart_replay", "least_live", "most_live")
-NEW += ("two_live", "two_fill", "two_replay")
+NEW += ("two_live", "two_fill", "two_replay", "told_fill", "each_partition")  # type: ignore[assignment]
 # Struck by a test of its own: rejects that are emptied are not what the oracle expects of them.
-ELSEWHERE = {"upkeep.rejects_emptied": "tests/ledger/test_reject_retention.py"}
+RELAY_POINTS = (
+    *("fenced", "cursor", "intent", "begun", "mid", "flushed", "offsets", "committed", "confirmed"),
+    *("restarted", "decided"),
+)
+EMIT_POINTS = ("read", "raised", "written", "numbered", "unacknowledged")
+ELSEWHERE = {
+    "upkeep.rejects_emptied": "tests/ledger/test_reject_retention.py",
+    "upkeep.feed_trimmed": "tests/feed/test_trimming.py",
+    "upkeep.folded": "tests/windows/test_folding.py",
+    "windows.judged": "tests/windows/test_judging.py",
+    **{f"emit.{point}": "tests/windows/test_emit.py" for point in EMIT_POINTS},
+    **{f"relay.{point}": "tests/feed/test_relay_crashes.py" for point in RELAY_POINTS},
+}
 AFTER_THE_COMMIT = {"commit.done_unacknowledged", "announce.before"}
 ENDS = {"raise": "InjectedFault", "kill": "SIGKILL", "term": "SIGTERM"}
 
@@ -71,7 +87,12 @@ def _in_ci(lane: str, point: str, kind: str) -> bool:
     if lane in NEW:  # the points that only this way has, each with one kind
         if (lane, point) == ("two_live", "commit.between_targets"):
             return True
-        return point.startswith(("range.", "deliver.", "commit.between", "replay.")) and m == (n + len(lane)) % 4
+        return (
+            point.startswith(("range.", "deliver.", "commit.between", "replay.", "changes."))
+            and m == (n + len(lane)) % 4
+        )
+    if lane.startswith("told_"):
+        return lane == ("told_replay" if point == "changes.netted" else "told_live")
     ways = [other for other in OTHERS if point in LANES[other]]
     return (
         lane == "live" or (point not in LANES["live"] and lane == ways[0]) or (lane, m) == (ways[n % len(ways)], n % 4)

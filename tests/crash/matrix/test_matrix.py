@@ -7,13 +7,19 @@ import os
 import pytest
 
 from crash.matrix.cells import CELLS, ELSEWHERE, KINDS, LANES, ONCE, PRODUCT, points_in, strike
-from house.world import World
 from lockstep.adapters import postgres
-from lockstep.core.definition import AtLeastOnce, AtMostOnce, Idempotent, PerBatch, PerPartition
+from lockstep.core.pipeline.definition import AtLeastOnce, AtMostOnce, Idempotent, PerBatch, PerPartition
+from simulation.world import Followed, World
 
 TIMES = 30
-GUARANTEES = {"apart": Idempotent(), "partition": PerPartition(), "least": AtLeastOnce(), "most": AtMostOnce()}
-ENGINE = PRODUCT.parents[1] / "tests" / "house" / "engine.py"
+GUARANTEES = {
+    "apart": Idempotent(),
+    "partition": PerPartition(),
+    "each": PerPartition(),
+    "least": AtLeastOnce(),
+    "most": AtMostOnce(),
+}
+ENGINE = PRODUCT.parents[1] / "tests" / "simulation" / "engine.py"
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +33,12 @@ def worlds(servers, tmp_path_factory, worker_id):
         def current(lane: str, *, anew: bool = False) -> World:
             way = lane.partition("_")[0]
             guarantee, kind = GUARANTEES.get(way, PerBatch()), "two" if way == "two" else "appended"
-            if anew or not made or (made[-1].pipeline.guarantee, made[-1].kind) != (guarantee, kind):
+            world = Followed if way in {"told", "each"} else World
+            found = (type(made[-1]), made[-1].pipeline.guarantee, made[-1].kind) if made else ()
+            if anew or found != (world, guarantee, kind):
                 if made:
                     made.pop().close()
-                made.append(World(dsn, tmp_path_factory.mktemp("matrix"), kind=kind, anew=True, guarantee=guarantee))
+                made.append(world(dsn, tmp_path_factory.mktemp("matrix"), kind=kind, anew=True, guarantee=guarantee))  # type: ignore[arg-type]
                 made[-1].run()  # its streams are open
             return made[-1]
 

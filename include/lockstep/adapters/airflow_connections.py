@@ -1,0 +1,109 @@
+"""Converts Airflow's connections to the environment variables of Lockstep."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from lockstep.core.errors import BadDefinition
+from lockstep.core.kafka_options import from_extra
+from lockstep.core.pipeline.stores import Files, connection_of
+from lockstep.core.settings import ENVIRONMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lockstep.core.pipeline.stores import Store
+
+log = logging.getLogger(__name__)
+# The keys of a connection's extra for libpq. The rest is for Airflow's own hook.
+OF_LIBPQ = frozenset(
+    {
+        "sslmode",
+        "sslrootcert",
+        "sslcert",
+        "sslkey",
+        "sslcrl",
+        "connect_timeout",
+        "target_session_attrs",
+        "channel_binding",
+    }
+)
+
+
+def connection_environment(
+    postgres_conn_id: str,
+    kafka_conn_id: str,
+    environ: Mapping[str, str] = ENVIRONMENT,
+    *,
+    registry_conn_id: str | None = None,
+    store: Store | None = None,
+) -> dict[str, str]:
+    """Returns addresses of servers and store, and options of clients. Omits variables that are already set."""
+    found: dict[str, str] = {}
+    if not environ.get("LOCKSTEP_DSN"):
+        found["LOCKSTEP_DSN"] = connection_dsn(postgres_conn_id, environ)
+    if not environ.get("LOCKSTEP_KAFKA"):
+        found |= _kafka(_connection(kafka_conn_id, "LOCKSTEP_KAFKA"))
+    if registry_conn_id and not environ.get("LOCKSTEP_REGISTRY"):
+        found |= _registry(_connection(registry_conn_id, "LOCKSTEP_REGISTRY"))
+    if store and store.variable and not environ.get(store.variable):
+        found[store.variable] = _address(_connection(connection_of(store), store.variable), store)
+    return found
+
+
+def connection_dsn(postgres_conn_id: str, environ: Mapping[str, str] = ENVIRONMENT) -> str:
+    """Returns the DSN of the ledger's database."""
+    return environ.get("LOCKSTEP_DSN") or _dsn(_connection(postgres_conn_id, "LOCKSTEP_DSN"))
+
+
+def _connection(conn_id: str, variable: str) -> Connection:
+    try:
+        found: Connection = Connection.get(conn_id)
+    except AirflowNotFoundException:
+        raise BadDefinition(
+            f"Airflow has no connection {conn_id}, and {variable} is not set",
+            next_command=f"airflow connections add {conn_id} ...",
+        ) from None
+    return found
+
+
+def _dsn(connection: Connection) -> str:
+    """Converts the connection to a URI of libpq."""
+    login = quote(connection.login or "", safe="")
+    if connection.password:
+        login += f":{quote(connection.password, safe='')}"
+    options = {name: str(value) for name, value in connection.extra_dejson.items() if name in OF_LIBPQ}
+    port = f":{connection.port}" if connection.port else ""
+    query = f"?{urlencode(options)}" if options else ""
+    return f"postgresql://{login}@{connection.host or ''}{port}/{quote(connection.schema or '', safe='')}{query}"
+
+
+def _address(connection: Connection, store: Store) -> str:
+    """Returns a store's address: a URI of libpq, or for files the connection's path."""
+    return str(connection.extra_dejson.get("path", "")) if isinstance(store, Files) else _dsn(connection)
+
+
+def _kafka(connection: Connection) -> dict[str, str]:
+    bootstrap, options, left_out = from_extra(connection.extra_dejson)
+    if left_out:
+        log.info("Connection %s: %s are for consumers and not used.", connection.conn_id, ", ".join(left_out))
+    return {"LOCKSTEP_KAFKA": bootstrap, "LOCKSTEP_KAFKA_CONFIG": json.dumps(options)}
+
+
+def _registry(connection: Connection) -> dict[str, str]:
+    """Converts an HTTP connection to the registry's variables.
+
+    Its schema is http or https. Login and password are the client's. Its extra holds the client's options.
+    """
+    host, options = connection.host or "", dict(connection.extra_dejson)
+    address = host if "://" in host else f"{connection.schema or 'http'}://{host}"
+    if connection.login:
+        options["basic.auth.user.info"] = f"{connection.login}:{connection.password or ''}"
+    port = f":{connection.port}" if connection.port else ""
+    return {"LOCKSTEP_REGISTRY": f"{address}{port}", "LOCKSTEP_REGISTRY_CONFIG": json.dumps(options)}

@@ -1,0 +1,1 @@
+"""Reads topics, their settings and a consumer group's offsets."""

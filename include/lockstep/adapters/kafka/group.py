@@ -1,0 +1,77 @@
+"""Reads and sets a pipeline's consumer group: its mirrored offsets, also backwards after a restore."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from lockstep.core.errors import Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from confluent_kafka import KafkaError
+
+    from lockstep.adapters.kafka.broker import Broker
+
+GROUP_SECONDS = 10.0
+
+
+def mirrored(broker: Broker, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+    """Returns, per partition, the group's offset. Omits partitions without one."""
+    found = _asked(broker, group, [TopicPartition(topic, partition) for partition in partitions])
+    return {part.partition: part.offset for part in found if part.offset >= 0}
+
+
+def set_back_group(broker: Broker, group: str, topic: str, positions: Mapping[int, int]) -> None:
+    """Commits these positions for the group, even backwards. Raises `Unreachable` if the group is in use."""
+    _asked(broker, group, [TopicPartition(topic, *each) for each in positions.items()], commits=True)
+
+
+def show_forward(
+    options: Mapping[str, Any], group: str, topic: str, positions: Mapping[int, int], seconds: float
+) -> None:
+    """Commits the positions past the group's committed ones. Raises `KafkaException` if it may not."""
+    # A group member, not an admin client, which crashes if a coordinator has just moved (librdkafka#5040).
+    # It connects to its coordinator before it knows where that is, and then pauses: 40 milliseconds less so.
+    at_once = {"reconnect.backoff.ms": 1}
+    consumer = Consumer(at_once | dict(options) | {"group.id": group, "enable.auto.commit": False})
+    try:
+        before = consumer.committed([TopicPartition(topic, partition) for partition in positions], timeout=seconds)
+        ahead = [TopicPartition(topic, p.partition, positions[p.partition]) for p in before]
+        ahead = [new for new, old in zip(ahead, before, strict=True) if new.offset > old.offset]
+        moved = consumer.commit(offsets=ahead, asynchronous=False) if ahead else []
+    finally:
+        consumer.close()
+    for part in [*before, *moved]:
+        if part.error:
+            raise KafkaException(part.error)
+
+
+def _asked(
+    broker: Broker, group: str, partitions: list[TopicPartition], *, commits: bool = False
+) -> list[TopicPartition]:
+    settings = {"bootstrap.servers": broker.bootstrap, "log_level": 0, "group.id": group, "enable.auto.commit": False}
+    consumer = Consumer(broker.options.for_librdkafka() | settings)
+    try:
+        found = (
+            consumer.commit(offsets=partitions, asynchronous=False)
+            if commits
+            else consumer.committed(partitions, timeout=GROUP_SECONDS)
+        )
+    except KafkaException as error:
+        raise _away(broker, group, error.args[0]) from None
+    finally:
+        consumer.close()
+    for part in found:
+        if part.error:
+            raise _away(broker, group, part.error)
+    return list(found)
+
+
+def _away(broker: Broker, group: str, error: KafkaError) -> Unreachable:
+    return Unreachable(
+        f"the consumer group {group} cannot be asked at {broker.bootstrap}: {error.str()}",
+        next_command="look at LOCKSTEP_KAFKA; for the embedded broker: lockstep dev status",
+    )

@@ -1,0 +1,93 @@
+"""Holds the common parts of the readers: a consumer's progress, first timestamps, and unreadable batches."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, TopicPartition
+
+from lockstep.core.errors import BadData
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from confluent_kafka import Consumer, Message
+
+INTERVAL_MS = 1_000
+# A larger batch of records, after decompression, counts as unreadable. librdkafka's own limit is a tenth of it.
+MOST_FETCHED_BYTES = 1_000_000_000
+# librdkafka names a batch of records that it cannot read. It then goes on behind it, or at an offset that does not exist.
+MALFORMED = {
+    KafkaError._BAD_MSG,  # noqa: SLF001
+    KafkaError._BAD_COMPRESSION,  # noqa: SLF001
+    KafkaError._NOT_IMPLEMENTED,  # noqa: SLF001
+}
+
+
+class Fetched:
+    """The next offsets that a consumer fetches, by librdkafka's statistics.
+
+    Records alone do not show them: an aborted or compacted stretch of a log has none.
+    """
+
+    def __init__(self) -> None:
+        self._next: dict[tuple[str, str], int] = {}
+        self._has_moved = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Returns settings for the consumer to follow. Its statistics come while it polls."""
+        return {"statistics.interval.ms": INTERVAL_MS, "stats_cb": self._take}
+
+    def has_moved(self) -> bool:
+        """Returns True if the consumer fetched past any offset since the last call."""
+        moved, self._has_moved = self._has_moved, False
+        return moved
+
+    def _take(self, statistics: str) -> None:
+        for topic, found in json.loads(statistics)["topics"].items():
+            for partition, facts in found["partitions"].items():
+                offset = facts["next_offset"]
+                self._has_moved |= offset > self._next.get((topic, partition), offset)
+                self._next[topic, partition] = offset
+
+
+def size_of(message: Message) -> int:
+    """Returns the bytes of a record after decompression: value, key and headers."""
+    headers = sum(len(name.encode(errors="replace")) + len(value or b"") for name, value in message.headers() or ())
+    return len(message) + len(message.key() or b"") + headers
+
+
+def refuse_malformed(message: Message, bootstrap: str, most: int = MOST_FETCHED_BYTES) -> None:
+    """Raises `BadData`, with partition and offset, if a message stands for a batch that cannot be read."""
+    error = message.error()
+    if error is not None and error.code() in MALFORMED:
+        raise BadData(
+            f"{message.topic()}-{message.partition()}: the batch of records at offset {message.offset()} cannot be read "
+            f"from Kafka at {bootstrap}, or is larger than {most:,} bytes after decompression: {error.str()}",
+            next_command=f"restore the partition from a replica, or lockstep skip NAME --to {message.partition()}:OFFSET "
+            "--reason ...",
+        )
+
+
+def first_stamps(consumer: Consumer, topic: str, at: Mapping[int, int], seconds: float) -> dict[int, int | None]:
+    """Returns, per partition, the time of the first record at or after an offset, in milliseconds.
+
+    The time is None if the log ends without such a record. Omits late answers.
+    """
+    found: dict[int, int | None] = {}
+    waited_for = set(at)
+    consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in at.items()])
+    until = time.monotonic() + seconds
+    while waited_for and (message := consumer.poll(max(0.0, until - time.monotonic()))) is not None:
+        if message.partition() in waited_for:
+            waited_for.discard(message.partition())
+            consumer.pause([TopicPartition(topic, message.partition())])
+            kind, stamp = (TIMESTAMP_NOT_AVAILABLE, -1) if message.error() else message.timestamp()
+            if kind != TIMESTAMP_NOT_AVAILABLE and stamp >= 0:
+                found[message.partition()] = stamp
+            elif message.error() and message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+                found[message.partition()] = None
+    return found

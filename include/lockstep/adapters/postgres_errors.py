@@ -1,0 +1,46 @@
+"""Names the errors of Postgres's driver, so that steps and engine catch Lockstep's own."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import psycopg2
+
+from lockstep.adapters.postgres_words import without_values
+from lockstep.core.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+
+class StatementRefused(Exception):  # noqa: N818 - it is an answer, not a fault
+    """The server's refusal of a statement. `str()` is the driver's text, and may quote values of rows.
+
+    `logged` is the part for the log, and `values` is the rest. `constraint` is None if none was violated.
+    """
+
+    def __init__(self, error: psycopg2.DatabaseError) -> None:
+        super().__init__(str(error))
+        self.logged, self.values = without_values(error)
+        self.constraint: str | None = error.diag.constraint_name
+
+
+@contextmanager
+def server_refusals() -> Iterator[None]:
+    """Turns the server's refusal of a statement into `StatementRefused`.
+
+    Passes on a lost connection, and a lock that another transaction holds. The rows are not the cause of these.
+    """
+    try:
+        yield
+    except psycopg2.OperationalError:
+        raise
+    except psycopg2.DatabaseError as error:
+        raise StatementRefused(error) from error
+
+
+def best_effort() -> AbstractContextManager[None]:
+    """Ends the block without an error when the database refuses or is away. Use it for work that may stay undone."""
+    return suppress(Refusal, psycopg2.Error)

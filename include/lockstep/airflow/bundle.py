@@ -1,0 +1,34 @@
+"""Finds a pipeline beside its DAG file, so that both are of one version of the DAG bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.folders import PIPELINES_VARIABLE, load, load_from
+from lockstep.core.settings import ENVIRONMENT
+
+if TYPE_CHECKING:
+    from lockstep.core.pipeline.definition import Pipeline
+
+PIPELINE_PLACES = (Path("include", "pipelines"), Path("pipelines"))
+
+
+def root_beside(file: str | Path, name: str) -> Path | None:
+    """Returns the folder of pipelines that holds this one, the nearest above a DAG file, or None without one.
+
+    LOCKSTEP_PIPELINES, if set, wins: there is None then, too.
+    """
+    if ENVIRONMENT.get(PIPELINES_VARIABLE):
+        return None
+    above = (folder / place for folder in Path(file).resolve().parents for place in PIPELINE_PLACES)
+    return next((root for root in above if (root / name / "__init__.py").is_file()), None)
+
+
+def pipeline_beside(file: str | Path, name: str) -> Pipeline:
+    """Returns the pipeline from include/pipelines or pipelines above a DAG file, else from where `lockstep` finds it.
+
+    A DAG file calls it with `__file__`. Raises `BadDefinition`, in one line with file, line and field.
+    """
+    root = root_beside(file, name)
+    return (load_from(root / name, name) if root else load(name)).pipeline

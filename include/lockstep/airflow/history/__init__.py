@@ -1,0 +1,1 @@
+"""Builds the DAG for fills, replays and decisions, and runs its tasks."""

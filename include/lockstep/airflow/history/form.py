@@ -1,0 +1,101 @@
+"""Defines the form of a history run, as Airflow shows and checks it.
+
+Airflow's form marks a field as required unless its type has "null". It unfolds the fields without a section.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Param
+
+from lockstep.core.planning.history import HistoryAction
+
+MORE_CHOICES = "More: offsets, one partition, a batch that failed"
+OFFSETS_FIELD: dict[str, Any] = {
+    "type": ["null", "array"],
+    "items": {"type": "string", "pattern": r"^\s*(\d+:\d+)?\s*$"},
+    "section": MORE_CHOICES,
+}
+FIELD_TITLES = {
+    "fill": "fill: read what was skipped, or lies before the start",
+    "replay": "replay: covered offsets again, under today's code",
+    "accept-loss": "accept-loss: record deleted offsets as lost, go on behind them",
+    "skip": "skip: move the live position forward; what is left behind can be filled",
+}
+
+
+def fields(*, approval: bool) -> dict[str, Param]:
+    """Returns the form's fields. `approval` is the initial state of its box."""
+    return {
+        "action": Param(
+            default=HistoryAction.FILL.value,
+            type="string",
+            enum=[action.value for action in HistoryAction],
+            values_display=FIELD_TITLES,
+            title="Action",
+            description="A backfill, or a run that was cleared, does this only if it was given it.",
+        ),
+        "reason": reason_field("Why. The ledger keeps it. A loss, a skip and an approval need one."),
+        "from_time": _moment(
+            "From", "The first record of each partition at or past this moment. A backfill has its interval."
+        ),
+        "until_time": _moment("Until", "Not included. Of a skip: where the position goes; without it, to the end."),
+        "preview": switch("Preview", "Show what would change, and stop: nothing is changed."),
+        "approval": switch(
+            "Ask for approval",
+            "Show what would change, and go on when somebody has approved. A skip needs none.",
+            default=approval,
+        ),
+        "from_offsets": Param(
+            default=None,
+            **OFFSETS_FIELD,
+            title="From offsets",
+            description="PARTITION:OFFSET, a line for each partition, in place of a time.",
+        ),
+        "until_offsets": Param(
+            default=None, **OFFSETS_FIELD, title="Until offsets", description="The same, not included."
+        ),
+        "partition": Param(
+            default=None,
+            type=["null", "integer"],
+            minimum=0,
+            maximum=2**31 - 1,
+            title="Partition",
+            description="Only this one, of a fill or replay.",
+            section=MORE_CHOICES,
+        ),
+        "retry": retry(section=MORE_CHOICES),
+        "take_over": take_over_field(section=MORE_CHOICES),
+    }
+
+
+def reason_field(description: str) -> Param:
+    """Returns the field for a reason. It may stay empty."""
+    return Param(default=None, type=["null", "string"], title="Reason", description=description)
+
+
+def retry(**schema: Any) -> Param:
+    """Returns the box that tries a batch again which the pipeline has given up."""
+    return switch("Retry", "Try a batch again that failed three times by data or code.", **schema)
+
+
+def take_over_field(**schema: Any) -> Param:
+    """Returns the box that resumes a batch without waiting for its lease."""
+    return switch("Take over", "Resume an unfinished batch although its holder seems alive.", **schema)
+
+
+def switch(title: str, description: str, *, default: bool = False, **schema: Any) -> Param:
+    """Returns a box. Null counts as not ticked."""
+    return Param(default=default, type=["null", "boolean"], title=title, description=description, **schema)
+
+
+def _moment(title: str, description: str) -> Param:
+    return Param(
+        default=None,
+        type=["null", "string"],
+        format="date-time",
+        pattern=r"^\d{4}-\d{2}-\d{2}([T ]|$)",  # Airflow shows the format and does not check it
+        title=title,
+        description=f"{description} UTC unless it names a zone.",
+    )

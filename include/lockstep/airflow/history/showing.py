@@ -1,0 +1,93 @@
+"""Formats the preview of a change of history as Markdown: offset ranges, counts and the first rows that differ."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.changes.row_changes import RowChange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lockstep.core.pipeline.targets import Target
+    from lockstep.core.planning.history import RequestForm
+    from lockstep.core.planning.requests import Request
+    from lockstep.core.planning.widened import Widened
+
+LONGEST_ROW = 300  # characters of a row
+NOTHING_CHANGED = "Nothing was changed so far."
+
+
+def rehearsed(called: Iterable[Request], targets: Iterable[Target]) -> str:
+    """Formats what each lane's request would do to these targets."""
+    from lockstep.targets import FILL_MEANS, replay_means
+
+    replay = "; ".join(f"in {target.table} {replay_means(target)}" for target in targets)
+    return format_difference(called, {"replay": replay, "fill": FILL_MEANS})
+
+
+def format_difference(called: Iterable[Request], means: Mapping[str, str]) -> str:
+    """Formats what each lane's request would do, and what a request of that lane means."""
+    return "\n\n".join([*(_one(each, means[each.lane]) for each in called), NOTHING_CHANGED])
+
+
+def format_request(asked: RequestForm, found: str) -> str:
+    """Formats the reason of a request above what it would change."""
+    return f"Reason: {_plain(asked.reason or 'none given')}\n\n{found}"
+
+
+def format_widened(stretches: Sequence[Widened]) -> str:
+    """Formats the stretches that reach over what was asked for, with the reason. Empty if none does."""
+    if not stretches:
+        return ""
+    asked, done = sum(each.asked for each in stretches), sum(each.offsets.span for each in stretches)
+    why = (
+        f"**More than was asked for**: {asked:,} of these {done:,} offsets were. What a batch read of a partition is "
+        "replaced as a whole, so a replay does all of it again. If the transform mixes partitions, whole batches are replaced."
+    )
+    rows = [[str(each.offsets), str(each.offsets.span), str(each.asked)] for each in stretches]
+    return f"{why}\n\n{_table(('offsets', 'span', 'asked for'), rows)}\n\n"
+
+
+def losses(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Formats the offsets that would be given up for good."""
+    head = ("partition", "from_offset", "until_offset", "position", "log_start")
+    table = _table(head, [[str(row[name]) for name in head] for row in rows])
+    return f"These offsets would be recorded as **lost**: nobody reads them any more.\n\n{table}\n\n{NOTHING_CHANGED}"
+
+
+def _one(called: Request, means: str) -> str:
+    found = called.rehearsal.difference if called.rehearsal else {}
+    rejects = found.get("rejects", {})
+    parts = [
+        f"### {called.lane}\n\n{_plain(means[0].upper() + means[1:])}.",
+        _table(("offsets", "span"), [[str(item.offsets), str(item.offsets.span)] for item in called.windows]),
+        _table(
+            ("table", *RowChange),
+            [[t, *(str(counts[k]) for k in RowChange)] for t, counts in found.get("targets", {}).items()],
+        ),
+        f"Rejects: {rejects.get('before', 0)} before, {rejects.get('after', 0)} after.",
+    ]
+    if samples := found.get("samples"):
+        rows = [[s["target"], s["kind"], _row(s["before"]), _row(s["after"])] for s in samples]
+        parts.append(_table(("table", "", "before", "after"), rows))
+    return "\n\n".join(parts)
+
+
+def _row(values: Any) -> str:
+    if values is None:
+        return ""
+    text = json.dumps(values, ensure_ascii=False, default=str)
+    return text if len(text) <= LONGEST_ROW else f"{text[:LONGEST_ROW]}…"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *([_plain(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _plain(text: str) -> str:
+    """Escapes text for Markdown."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
+    return "".join(f"\\{each}" if each in "\\|`*_[]()#!~" else each for each in escaped)

@@ -1,0 +1,1 @@
+"""Holds the commands that run batches, and the decisions about them."""

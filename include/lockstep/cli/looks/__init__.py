@@ -1,0 +1,1 @@
+"""Holds the commands that only read."""

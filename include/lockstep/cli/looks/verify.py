@@ -1,0 +1,90 @@
+"""Defines `verify`, which proves the promises again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from lockstep.cli.history import OfLedger, known_pipeline
+from lockstep.cli.looks import certifying
+from lockstep.cli.options import OneName
+from lockstep.cli.output import AsJson, say, say_table, show
+from lockstep.context.systems import broker, configured_registry, open_ledger, results_elsewhere
+from lockstep.core.errors import Refusal
+
+Certificate = Annotated[str | None, typer.Option(help="Prove this certificate.", metavar="FILE", show_default=False)]
+PublicKey = Annotated[
+    str | None,
+    typer.Option(help="The public key of who signed it, PEM.", metavar="FILE", show_default=False),
+]
+Deep = Annotated[
+    bool, typer.Option("--deep", help="Read Kafka again and compare each record with its rows, values included.")
+]
+
+
+def verify_command(
+    name: OneName = None,
+    deep: Deep = False,
+    certificate: Certificate = None,
+    public_key: PublicKey = None,
+    as_json: AsJson = False,
+) -> None:
+    """Prove the promises again, and say how far.
+
+    Compares the ledger with itself, and the target's coordinates with the ledger: the rows, and the batch of each. With
+    --deep, reads Kafka again. Each record then has its rows or its reject, once (coordinates). The rows then hold what
+    the record decodes to (contents). Not compared: what a transform makes, and what Kafka no longer holds. The last
+    line names the compared sides. Refuses a definition that is not the ledger's. Without a folder, goes by
+    the ledger's definition, without --deep. With --certificate, proves that file instead: by its key alone, and with NAME
+    by the ledger, too.
+    """
+    if certificate is not None:
+        certifying.prove(certificate, public_key, name, as_json)
+        return
+    if name is None or public_key is not None:
+        missing = "NAME" if name is None else "--certificate"
+        raise typer.BadParameter("a pipeline, or a certificate with its public key, please", param_hint=missing)
+    from lockstep.core.proof.verification import conclusion, proofs
+    from lockstep.steps.proof.verify import verify as prove
+    from lockstep.steps.proof.verify import verify_of_ledger as prove_of_ledger
+
+    found = known_pipeline(name)
+    folder = found.folder if isinstance(found, OfLedger) else found
+    if deep and isinstance(found, OfLedger):
+        raise Refusal(
+            f"{name}: --deep decodes by the definition's own files, and its folder is gone",
+            next_command=f"lockstep verify {name}",
+        )
+    with open_ledger() as conn:
+        if isinstance(found, OfLedger):
+            checks = prove_of_ledger(conn, folder.pipeline)
+        else:
+            elsewhere = results_elsewhere(folder.pipeline)
+            checks = prove(conn, broker(), folder, deep=deep, results=elsewhere, registry=configured_registry())
+    ok = all(check.ok for check in checks)
+    proved = proofs([target.table for target in folder.pipeline.targets], checks)
+    said = conclusion(name, proved, checks)
+    left_out = [{"target": c.target, "check": c.name, "what": c.left_out} for c in checks if c.left_out]
+    ends_here = deep or isinstance(found, OfLedger) or all(proof.contents in ("log", "wrong") for proof in proved)
+    document = {
+        "pipeline": name,
+        "ok": ok,
+        "deep": deep,
+        "proved": [asdict(proof) for proof in proved],
+        "not_compared": left_out,
+        "checks": [asdict(check) for check in checks],
+        "conclusion": said,
+    }
+
+    def for_people() -> None:
+        rows = [["ok" if check.ok else "NO", check.name, check.detail] for check in checks]
+        say_table(["", "check", "detail"], rows)
+        for each in left_out:
+            say(f"not compared: {each['what']}  ({each['check']})")
+        say(said + ("" if ends_here else f"  Next: lockstep verify {name} --deep"))
+
+    show(document, as_json, for_people)
+    if not ok:
+        raise typer.Exit(1)

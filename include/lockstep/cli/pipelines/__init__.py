@@ -1,0 +1,1 @@
+"""Holds the commands that create, change and end a pipeline."""

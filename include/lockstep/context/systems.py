@@ -1,0 +1,226 @@
+"""Finds the outside systems: by the environment first, else by the embedded stack above the working directory."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.changes.person import Person
+from lockstep.core.errors import Refusal
+from lockstep.core.settings import DRIVER_OFFSETS, KAFKA_OPTIONS, REGISTRY_OPTIONS, REMOTE, settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka.broker import Broker
+    from lockstep.adapters.kafka.facts import SurveyedBroker
+    from lockstep.core.engine import Engine
+    from lockstep.core.kafka_options import KafkaOptions
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.registry import Registry
+    from lockstep.steps.context import Context
+    from lockstep.targets.stores.delivery import Results
+
+START = "lockstep dev up"
+AIRFLOW_PATIENCE = 2.0
+
+
+def dsn() -> str:
+    """Returns the DSN of the ledger's database."""
+    return settings_of().dsn or _of_stack("dsn", "LOCKSTEP_DSN", "database")
+
+
+def targets_dsn() -> str | None:
+    """Returns the DSN over which target.sql runs, if the operator gives it a login."""
+    return settings_of().targets_dsn or None
+
+
+def kafka() -> str:
+    """Returns the broker's bootstrap servers."""
+    return settings_of().kafka or _of_stack("kafka", "LOCKSTEP_KAFKA", "Kafka broker")
+
+
+def spark_remote() -> str | None:
+    """Returns the address of a warm Spark, as SPARK_REMOTE takes it, or None if a run starts its own."""
+    if given := settings_of().spark_remote:
+        return given
+    from lockstep.dev.servers import stack
+
+    known = stack.find_stack()
+    return known.spark_remote if known else None
+
+
+def configured_kafka_options() -> KafkaOptions:
+    """Returns the client options of LOCKSTEP_KAFKA_CONFIG: a JSON object, or the path of a file with one.
+
+    The files that they name are read here, so that the receiver of the options needs none.
+    """
+    from lockstep.core.kafka_options import kafka_options
+
+    return kafka_options(options_of(KAFKA_OPTIONS, settings_of().kafka_options)).inlined(
+        partial(_content, KAFKA_OPTIONS)
+    )
+
+
+def configured_registry() -> Registry | None:
+    """Returns the schema registry of LOCKSTEP_REGISTRY with the client options of LOCKSTEP_REGISTRY_CONFIG, or None."""
+    from lockstep.core.registry import registry
+
+    given = settings_of()
+    if not given.registry:
+        return None
+    options = options_of(REGISTRY_OPTIONS, given.registry_options)
+    return registry(given.registry, options, partial(_content, REGISTRY_OPTIONS))
+
+
+def broker() -> Broker:
+    """Returns the broker. Sends no request yet."""
+    from lockstep.adapters.kafka.broker import Broker
+
+    return Broker(kafka(), configured_kafka_options())
+
+
+def surveyed_broker() -> SurveyedBroker:
+    """Returns the broker that also reports its settings, not asked anything yet."""
+    from lockstep.adapters.kafka.facts import SurveyedBroker
+
+    return SurveyedBroker(kafka(), configured_kafka_options())
+
+
+def open_context() -> Context:
+    """Opens the systems that the steps work with, over a ledger of this code's version.
+
+    Sends the broker no request yet.
+    """
+    from lockstep.ledger.migrate import require_migrated
+    from lockstep.steps.context import Context
+
+    at = Context(dsn(), broker(), stores(), configured_registry)
+    require_migrated(at.conn)
+    return at
+
+
+def paused_dags() -> dict[str, bool]:
+    """Returns, by id, if a DAG is paused in the embedded Airflow.
+
+    Empty if it does not run or answer, or if the ledger is another one. No other Airflow can be known here.
+    """
+    from lockstep.dev.servers import airflow, stack
+    from lockstep.dev.servers.airflow_api import paused
+
+    known = stack.find_stack()
+    if known is None or known.dsn is None or known.dsn != dsn():
+        return {}
+    found = airflow.running(known.home)
+    return paused(found.api(AIRFLOW_PATIENCE)) if found else {}
+
+
+def engine_for(folder: PipelineFolder, at: Context) -> Engine:
+    """Returns the engine of a pipeline's batches.
+
+    It is this process for small batches, else Spark: a warm one if there is one.
+    """
+    from lockstep.core.planning.routes import MAX_OFFSETS_IN_PROCESS
+    from lockstep.engine.driver_first import engine_of
+
+    def before_spark() -> Registry | None:
+        if remote := spark_remote():
+            os.environ[REMOTE] = remote
+        return configured_registry()
+
+    given = settings_of().driver_offsets or str(MAX_OFFSETS_IN_PROCESS)
+    if not given.isdecimal():
+        raise Refusal(f"{DRIVER_OFFSETS} is {given!r}, and takes a number: a batch of more offsets is read by Spark")
+    return engine_of(folder, at.broker, at.dsn, before_spark, int(given))
+
+
+def stores() -> dict[str, str]:
+    """Returns the addresses of other stores, by name, as LOCKSTEP_STORE_NAME holds them."""
+    return dict(settings_of().stores)
+
+
+def results_elsewhere(pipeline: Pipeline) -> Results | None:
+    """Returns the place of results that move apart from the offsets, or None if one transaction moves both."""
+    from lockstep.core.pipeline.guarantees import Delivered
+    from lockstep.targets.stores.stores import results_of
+
+    return results_of(pipeline, dsn(), stores()) if isinstance(pipeline.guarantee, Delivered) else None
+
+
+@contextmanager
+def database() -> Iterator[connection]:
+    """Opens a connection to the ledger's database, whatever its contents are."""
+    from lockstep.adapters.postgres import connect
+
+    conn = connect(dsn())
+    try:
+        yield conn
+    finally:
+        conn.close()
+
+
+@contextmanager
+def open_ledger() -> Iterator[connection]:
+    """Opens a connection to a ledger of this code's version."""
+    from lockstep.ledger.migrate import require_migrated
+
+    with database() as conn:
+        require_migrated(conn)
+        yield conn
+
+
+def typing_person(why: str | None) -> Person:
+    """Returns the person who types the command, with the reason."""
+    try:
+        login = getpass.getuser()
+    except (KeyError, OSError):  # a uid without a name, as containers have them
+        login = f"uid-{os.getuid()}"
+    return Person(f"{login}@{socket.gethostname()}", why or "no reason given")
+
+
+def _of_stack(field: str, variable: str, what: str) -> str:
+    from lockstep.dev.servers import stack
+
+    address: str | None = getattr(stack.find_stack(), field, None)
+    if address is None:
+        raise Refusal(
+            f"no {what}: {variable} is not set, and no stack was started in or above here", next_command=START
+        )
+    return address
+
+
+def options_of(variable: str, given: str) -> dict[str, Any]:
+    """Returns the options that a variable holds: a JSON object, or the path of a file with one."""
+    if not given:
+        return {}
+    try:
+        text = given if given.startswith("{") else Path(given).read_text(encoding="utf-8")
+        options = json.loads(text)
+    except OSError:  # the value may hold a password, so it is not repeated
+        raise _bad_options(variable, "it is neither a JSON object nor the path of a file that can be read") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise _bad_options(variable, f"no JSON: {error}") from None
+    if not isinstance(options, dict) or not all(isinstance(v, str | int | float) for v in options.values()):
+        raise _bad_options(variable, "it must be one JSON object of options and plain values")
+    return options
+
+
+def _content(variable: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}"
+        raise _bad_options(variable, why) from None
+
+
+def _bad_options(variable: str, why: str) -> Refusal:
+    return Refusal(f"{variable}: {why}", next_command="set it to a JSON object, or to the path of one")

@@ -1,0 +1,52 @@
+"""Refuses pipelines of change records whose topic, targets or guarantee cannot keep a copy of the source."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lockstep.core.capture.debezium import Debezium
+from lockstep.core.errors import BadDefinition
+from lockstep.core.pipeline.guarantees import PerBatch, PerPartition
+from lockstep.core.pipeline.targets import Upsert
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockstep.core.pipeline.formats import Format
+    from lockstep.core.pipeline.guarantees import Guarantee
+    from lockstep.core.pipeline.targets import Target
+
+# Topics of a connector's own, by the names that Debezium and its tutorial give them.
+OWN_TOPICS = {
+    "heartbeats": re.compile(r"__debezium-heartbeat(\..*)?\Z"),
+    "schema changes": re.compile(r"(.*[._-])?schema[-_.]?(changes|history)([._-].*)?\Z"),
+}
+
+
+def refuse_no_mirror(topic: str, format_: Format, targets: Sequence[Target], guarantee: Guarantee) -> None:
+    """Refuses what would not make each target a mirror of the source's table. Looks at change records alone."""
+    if not isinstance(format_, Debezium):
+        return
+    for what, pattern in OWN_TOPICS.items():
+        if pattern.match(topic):
+            raise BadDefinition(f"topic {topic!r} holds a connector's {what} and no rows: name the topic of a table")
+    for target in targets:
+        if not isinstance(target, Upsert):
+            raise BadDefinition(
+                f"target: {type(target).__name__} cannot follow a source that updates and deletes its rows: "
+                f"say Upsert({target.table!r}, key={format_.key!r})"
+            )
+        if target.key != format_.key:
+            raise BadDefinition(
+                f"target.key of {target.table} is {target.key!r}, and Debezium deletes by {format_.key!r}: name the same"
+            )
+        if target.order_by is not None:
+            raise BadDefinition(
+                f"target.order_by of {target.table} is {target.order_by!r}, and a deletion has no such value: leave it out"
+            )
+    if not isinstance(guarantee, PerBatch | PerPartition):
+        raise BadDefinition(
+            f"guarantee: {type(guarantee).__name__}() brings rows to another place, where no earlier row is asked: "
+            "Debezium takes PerBatch() or PerPartition()"
+        )

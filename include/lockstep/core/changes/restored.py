@@ -1,0 +1,92 @@
+"""Compares a restored ledger with the places that remember more. Says what each guarantee then needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.core.offsets import OffsetRange
+from lockstep.core.pipeline.definition import AtLeastOnce, AtMostOnce, Files
+from lockstep.core.pipeline.guarantees import Delivered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lockstep.core.offsets import Stream
+    from lockstep.core.pipeline.definition import Pipeline
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SeenBatch:
+    """One batch and stream as a store holds it. `token` is None if only rows show it."""
+
+    stream_id: int
+    from_offset: int
+    until_offset: int
+    batch_id: int
+    token: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The evidence that the ledger went back in time.
+
+    `told` are offsets past the position that the consumer group was shown as committed. `strange` lists batches and
+    attempts of the store that the ledger does not know. `ahead` lists contents of the store at or past the position.
+    The records of these offsets are read again.
+    """
+
+    told: tuple[OffsetRange, ...]
+    strange: tuple[SeenBatch, ...]
+    ahead: tuple[SeenBatch, ...]
+    past_token: int
+    past_batch: int
+    past_stream: int
+
+    @property
+    def found(self) -> bool:
+        """Returns True if any other place is ahead of the ledger."""
+        return bool(self.told or self.strange)
+
+
+def ahead_of(streams: Iterable[Stream], seen: Sequence[SeenBatch]) -> tuple[SeenBatch, ...]:
+    """Returns what a store holds at or past the position of its stream."""
+    positions = {stream.stream_id: stream.position for stream in streams}
+    return tuple(sorted(each for each in seen if each.until_offset > positions.get(each.stream_id, each.until_offset)))
+
+
+def told_beyond(streams: Iterable[Stream], group: Mapping[int, int]) -> tuple[OffsetRange, ...]:
+    """Returns the offsets between each position and the offset that the consumer group was shown."""
+    return tuple(
+        OffsetRange(stream.topic_partition, stream.position, group[stream.partition])
+        for stream in sorted(streams)
+        if group.get(stream.partition, 0) > stream.position
+    )
+
+
+def needs(pipeline: Pipeline, evidence: Evidence) -> tuple[str, ...]:
+    """Returns what the guarantee needs now, one sentence for each thing."""
+    run = f"lockstep run {pipeline.name} reads these records again"
+    if not isinstance(pipeline.guarantee, Delivered) or pipeline.store is None:
+        return (f"rows and offsets went back together, so nothing is to be mended: {run}",)
+    said = [_of_ahead(pipeline, each, run) for each in evidence.ahead]
+    said += [
+        f"{_where(each)} holds results of batch {each.batch_id}, which this ledger does not know: "
+        f"lockstep replay {pipeline.name} over these offsets brings its own"
+        for each in evidence.strange
+        if each not in evidence.ahead
+    ]
+    return tuple(said) or (f"the store holds nothing past the position: {run}",)
+
+
+def _of_ahead(pipeline: Pipeline, each: SeenBatch, run: str) -> str:
+    if isinstance(pipeline.guarantee, AtLeastOnce):
+        place = pipeline.store.path if isinstance(pipeline.store, Files) else pipeline.first.table
+        return f"{_where(each)} will stand twice in {place}: {run}; remove what is there first, or accept the doubles"
+    if isinstance(pipeline.guarantee, AtMostOnce):
+        return f"{_where(each)} is there already: {run}, and its delivery takes these rows out before it brings them"
+    return f"{_where(each)} is written again over itself: {run}"
+
+
+def _where(each: SeenBatch) -> str:
+    return f"stream {each.stream_id} [{each.from_offset}, {each.until_offset})"

@@ -1,0 +1,130 @@
+"""Finds conditions that will stop a pipeline or make it wait, with the command that helps now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from lockstep.core.offsets import Bounds, TopicPartition
+
+NEAR = 4  # retention is near when no more than this fraction of a record's time is left
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A warning about one partition: its offsets, the number of records and seconds, and the next command."""
+
+    kind: str
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    message: str
+    next: str
+    records: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The known state of one partition: its stream's position, its bounds, and the times of two records.
+
+    `waiting_since` is the time of the oldest record that is not committed. `open_since` is the time of the first record
+    past the stable end. That record belongs to an open transaction or waits behind one. A time is None if it was not
+    found. `empty` says that no record lies between position and stable end: markers and aborted records do.
+    """
+
+    where: TopicPartition
+    position: int
+    bounds: Bounds
+    high_end: int
+    waiting_since: datetime | None = None
+    open_since: datetime | None = None
+    empty: bool = False
+
+
+def headroom_seconds(reading: Reading, kept: timedelta | None, now: datetime) -> float | None:
+    """Returns for how many seconds, at least, retention keeps the oldest record that waits.
+
+    Returns None if no record waits, its time is unknown, or retention deletes nothing by time.
+    """
+    if kept is None or reading.waiting_since is None or reading.bounds.stable_end <= reading.position:
+        return None
+    return max(0.0, round((reading.waiting_since + kept - now).total_seconds(), 3))
+
+
+def alarms(name: str, reading: Reading, kept: timedelta | None, now: datetime) -> list[Alarm]:
+    """Returns the warnings about a partition that the pipeline already reads."""
+    return [found for found in (_retention(name, reading, kept, now), _stalled(name, reading, now)) if found]
+
+
+def grown(name: str, where: TopicPartition, bounds: Bounds) -> Alarm:
+    """Returns the warning about a partition that was added after the last plan."""
+    low, high = bounds.log_start, bounds.stable_end
+    return Alarm(
+        "partition_added",
+        where.topic,
+        where.partition,
+        low,
+        high,
+        f"{where}: the partition was added; it is read from offset 0, and holds [{low}, {high}). "
+        "Keys may have moved to it from other partitions",
+        f"lockstep run {name}",
+        records=high - low,
+    )
+
+
+def _retention(name: str, reading: Reading, kept: timedelta | None, now: datetime) -> Alarm | None:
+    where, position, bounds = reading.where, reading.position, reading.bounds
+    if bounds.log_start > position:
+        return Alarm(
+            "retention_passed",
+            where.topic,
+            where.partition,
+            position,
+            bounds.log_start,
+            f"{where}: offsets [{position}, {bounds.log_start}) were deleted before they were committed",
+            f"lockstep accept-loss {name} --partition {where.partition} --from {position} --until {bounds.log_start} "
+            "--reason ...",
+            records=bounds.log_start - position,
+        )
+    seconds = headroom_seconds(reading, kept, now)
+    if seconds is None or kept is None or seconds > kept.total_seconds() / NEAR:
+        return None
+    headroom = position - bounds.log_start
+    return Alarm(
+        "retention_near",
+        where.topic,
+        where.partition,
+        position,
+        bounds.stable_end,
+        f"{where}: retention may delete offset {position} in {seconds:.0f} s, with {headroom} offsets before it, "
+        f"and [{position}, {bounds.stable_end}) is not committed",
+        f"lockstep run {name} --until-idle",
+        records=headroom,
+        seconds=seconds,
+    )
+
+
+def _stalled(name: str, reading: Reading, now: datetime) -> Alarm | None:
+    where, low, high = reading.where, reading.bounds.stable_end, reading.high_end
+    if high <= low:
+        return None
+    since = reading.open_since
+    seconds = max(0.0, round((now - since).total_seconds(), 3)) if since else None
+    long = f"for {seconds:.0f} s" if seconds is not None else "for nobody knows how long"
+    return Alarm(
+        "open_transaction",
+        where.topic,
+        where.partition,
+        low,
+        high,
+        f"{where}: a transaction is open at offset {low}: {high - low} offsets [{low}, {high}) wait behind it, {long}",
+        f"lockstep status {name}; if it stays: kafka-transactions.sh find-hanging --topic {where.topic} "
+        f"--partition {where.partition}",
+        records=high - low,
+        seconds=seconds,
+    )

@@ -1,0 +1,160 @@
+"""Lists the points that are missing for production, each with the next command.
+
+In production, money depends on the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from lockstep.core.ledger_rights import OF_A_RUN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+RUN_LOGIN = f"create role lockstep_run login password '...'; grant {', '.join(OF_A_RUN)} to lockstep_run"
+DOCTOR = "lockstep doctor"
+ENCRYPTED = ("ssl", "sasl_ssl")
+
+
+class Point(StrEnum):
+    """All points that `doctor --production` checks. docs/operations.md has the same points."""
+
+    DOCTOR = "doctor"
+    EMBEDDED = "embedded stack"
+    RUN_LOGIN = "run login"
+    OWNER = "owner's role"
+    POSTGRES_TLS = "TLS to Postgres"
+    KAFKA_TLS = "TLS to Kafka"
+    KAFKA_LOGIN = "login at Kafka"
+    REGISTRY_TLS = "TLS to the registry"
+    SPARK_TOKEN = "Spark Connect token"  # noqa: S105 - the name of a point
+    STANDBY = "standby"
+    APPROVERS = "approvers"
+    REJECTS = "retention of rejects"
+    SIGNING_KEY = "signing key"
+    FILES = "files with secrets"
+    HASHES = "hashes of packages"
+    JARS = "checksums of jars"
+    IMAGES = "images by digest"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """One point that is not met."""
+
+    point: Point
+    found: str
+    next_command: str
+
+    def __str__(self) -> str:
+        return f"{self.point}: {self.found}  Next: {self.next_command}"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPath:
+    """The way to one server: its hosts other than this machine, and the encryption."""
+
+    far: tuple[str, ...]
+    encryption: str  # sslmode, security.protocol or the scheme of an address
+
+
+@dataclass(frozen=True, slots=True)
+class ProductionFacts:
+    """The deployment as this machine and this environment show it. A fact that could not be read is None."""
+
+    problems: int  # that the doctor names
+    embedded: Sequence[str]  # servers that are those of `lockstep dev up`
+    excess: Sequence[str] | None  # rights of the login beyond a run
+    login: str
+    postgres: ServerPath | None
+    kafka: ServerPath | None
+    kafka_verifies: bool
+    kafka_login: bool
+    registry: ServerPath | None
+    spark_remote: bool
+    spark_token: bool
+    standbys: int | None  # that a COMMIT waits for
+    without_approvers: Sequence[str]  # files of DAGs whose history names no approver
+    without_retention: Sequence[str]  # pipelines whose rejects keep their bytes for good
+    signing_key: str | None  # its file
+    ledger_is_here: bool
+    open_files: Mapping[str, str]  # files with secrets that other accounts may read, and their modes
+    locks_without_hashes: Sequence[str]
+    jars: str | None  # why they are not those of the lock
+    tagged_images: Sequence[str]
+
+
+def unmet_points(facts: ProductionFacts) -> list[Missing]:
+    """Lists the points that are not met in production."""
+    return [*_of_servers(facts), *_of_roles(facts), *_of_people(facts), *_of_supplies(facts)]
+
+
+def _of_servers(facts: ProductionFacts) -> Iterator[Missing]:
+    if facts.problems:
+        yield Missing(Point.DOCTOR, f"{facts.problems} problems", DOCTOR)
+    if facts.embedded:
+        found = f"{' and '.join(facts.embedded)} of `lockstep dev up`: one machine's, with one login for everything"
+        yield Missing(Point.EMBEDDED, found, "set LOCKSTEP_DSN and LOCKSTEP_KAFKA to servers of your own")
+    if (way := facts.postgres) and way.far and way.encryption != "verify-full":
+        found = f"{', '.join(way.far)} by sslmode={way.encryption}: whoever stands between reads and answers"
+        yield Missing(Point.POSTGRES_TLS, found, "add sslmode=verify-full&sslrootcert=FILE to LOCKSTEP_DSN")
+    if (way := facts.kafka) and way.far and (way.encryption not in ENCRYPTED or not facts.kafka_verifies):
+        how = f"security.protocol {way.encryption}" if facts.kafka_verifies else "no look at the host's name"
+        command = "set security.protocol to SASL_SSL or SSL, with ssl.ca.location, in LOCKSTEP_KAFKA_CONFIG"
+        yield Missing(Point.KAFKA_TLS, f"{', '.join(way.far)} by {how}", command)
+    if facts.kafka and facts.kafka.far and not facts.kafka_login:
+        found = "no sasl.username and no certificate: whoever reaches the broker reads, and perhaps writes"
+        yield Missing(Point.KAFKA_LOGIN, found, "set sasl.* or ssl.certificate.location in LOCKSTEP_KAFKA_CONFIG")
+    if (way := facts.registry) and way.far and way.encryption != "https":
+        yield Missing(
+            Point.REGISTRY_TLS, f"{', '.join(way.far)} by {way.encryption}", "set LOCKSTEP_REGISTRY to https://..."
+        )
+    if facts.spark_remote and not facts.spark_token:
+        found = "SPARK_REMOTE has none: the server runs the code of every client"
+        yield Missing(
+            Point.SPARK_TOKEN, found, "set SPARK_CONNECT_AUTHENTICATE_TOKEN for the server, ;token=... in SPARK_REMOTE"
+        )
+    if facts.standbys == 0:
+        found = "COMMIT waits for no standby: a lost disk, or a failover, takes committed batches back"
+        yield Missing(Point.STANDBY, found, "set synchronous_standby_names; docs/operations.md, Failover")
+
+
+def _of_roles(facts: ProductionFacts) -> Iterator[Missing]:
+    owner = "member of lockstep_owner"
+    if facts.excess is None:
+        return
+    if owner in facts.excess or "superuser" in facts.excess:
+        found = f"{facts.login} migrates and runs: a transform with its password can rewrite history"
+        yield Missing(Point.OWNER, found, f"{RUN_LOGIN}; keep {facts.login} for `lockstep migrate`")
+    if more := [each for each in facts.excess if each != owner]:
+        yield Missing(Point.RUN_LOGIN, f"{facts.login} may more than a run: {', '.join(more)}", RUN_LOGIN)
+
+
+def _of_people(facts: ProductionFacts) -> Iterator[Missing]:
+    for file in facts.without_approvers:
+        found = f"{file}: any other user with edit rights may approve a replay or an accepted loss"
+        yield Missing(Point.APPROVERS, found, 'dags_for(..., history={"approvers": ("ID", ...)})')
+    if facts.without_retention:
+        found = f"rejects of {', '.join(facts.without_retention)} keep the bytes of their records for good"
+        yield Missing(Point.REJECTS, found, "set reject_retention=DAYS in each definition; docs/erase.md")
+    if facts.signing_key is None:
+        found = "LOCKSTEP_SIGNING_KEY names none: no certificate shows a history that its owner rewrote"
+        yield Missing(Point.SIGNING_KEY, found, "lockstep certificate --help; docs/audit.md")
+    elif facts.ledger_is_here:
+        found = f"{facts.signing_key} lies on the ledger's own machine: its administrator could sign another history"
+        yield Missing(Point.SIGNING_KEY, found, "keep the key, and sign, on a machine of its own; docs/audit.md")
+    for file, mode in facts.open_files.items():
+        yield Missing(Point.FILES, f"{file} is {mode}: other accounts may read it", f"chmod go= {file}")
+
+
+def _of_supplies(facts: ProductionFacts) -> Iterator[Missing]:
+    for lock in facts.locks_without_hashes:
+        yield Missing(Point.HASHES, f"{lock} has packages without a SHA-256", "make lock")
+    if facts.jars:
+        yield Missing(Point.JARS, facts.jars, "make jars")
+    for image in facts.tagged_images:
+        found = f"{image} has no digest: a tag may lead to another image tomorrow"
+        yield Missing(Point.IMAGES, found, "make images")

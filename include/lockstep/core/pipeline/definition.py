@@ -1,0 +1,247 @@
+"""Defines a pipeline as a value: what to read, how to decode it, where it goes, and within which limits."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.capture.debezium import PLACEHOLDER, Debezium
+from lockstep.core.capture.fit import refuse_no_mirror
+from lockstep.core.errors import BadDefinition
+from lockstep.core.feed.feeds import Topic, refuse_odd_topics
+from lockstep.core.offsets import is_topic_name
+from lockstep.core.pipeline.formats import Avro, Custom, Envelope, Format, Json, Raw, columns_of, key_columns
+from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Guarantee, Idempotent, PerBatch, PerPartition
+from lockstep.core.pipeline.limits import Limits, RecordLimits, is_number, refuse_bad_days
+from lockstep.core.pipeline.names import refuse_bad_name
+from lockstep.core.pipeline.schedule import behind_after, duration_of, start_of
+from lockstep.core.pipeline.stores import Files, Postgres, Store, refuse_misfit
+from lockstep.core.pipeline.targets import (
+    Accumulate,
+    Append,
+    Feed,
+    Send,
+    Target,
+    Upsert,
+    Windows,
+    refuse_bad_targets,
+    refuse_timeless,
+)
+from lockstep.core.pipeline.totals import Count, Max, Min, Sum
+from lockstep.core.pipeline.violations import ON_VIOLATION, REFUSE
+from lockstep.core.windows.event_time import Calendar, EventTime, Hopping, Tumbling
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from lockstep.core.pipeline.columns import Column
+
+__all__ = [
+    "Accumulate",
+    "Append",
+    "AtLeastOnce",
+    "AtMostOnce",
+    "Avro",
+    "Calendar",
+    "Count",
+    "Custom",
+    "Debezium",
+    "Envelope",
+    "EventTime",
+    "Feed",
+    "Files",
+    "Hopping",
+    "Idempotent",
+    "Json",
+    "Limits",
+    "Max",
+    "Min",
+    "PerBatch",
+    "PerPartition",
+    "Pipeline",
+    "Postgres",
+    "Raw",
+    "RecordLimits",
+    "Send",
+    "Sum",
+    "Target",
+    "Topic",
+    "Tumbling",
+    "Upsert",
+    "Windows",
+    "start_of",
+]
+
+# Later options with their defaults. A definition that does not use them keeps its document and hash.
+ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store", "reject_retention"))
+ADDED |= {"alarm": None, "feed": None, "to": None, "event_time": None, "record_limits": asdict(RecordLimits())}
+ADDED |= {"units": {}, "placeholder": PLACEHOLDER, "wire": None}
+ADDED |= {"read": "auto", "strict": False, "nondeterministic": False, "on_violation": REFUSE, "shared_with": ()}
+BY_SPARK = "spark"
+READ = ("auto", BY_SPARK)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """One topic into one target or several. The name is the pipeline's identity in the ledger, for good.
+
+    `format` says how a record's bytes become columns, `envelope` which columns hold its key, time and headers. Several
+    targets are a tuple. Each batch is published to all of them in one transaction, in the tuple's order. The first plan
+    begins at `start`: `earliest`, `latest`, or an ISO 8601 time. `limits` bound one batch, `record_limits` one record.
+
+    `schedule` is the DAG's, and `owner` its owner in Airflow. `alarm` is a duration such as `15m`: the pipeline is behind if
+    a record waits for longer. Without it, two schedules count.
+
+    `event_time` says which column tells when a record's event happened. Targets with windows need it.
+
+    Results live in the ledger's own database, unless `store` names another place. `guarantee` says what a crash can cost.
+
+    A batch is refused if more than `max_reject_share` of its records are rejects. `on_violation` says what becomes of rows
+    that break a critical expectation: `refuse` the batch, or `quarantine` them as rejects. `reject_retention` is how many
+    days a reject keeps its bytes. Without it, they stay for good. `check` reports a transform whose rows depend on anything
+    but its records, unless `nondeterministic` allows it. `read` is `auto`. With `spark`, Spark reads batches of any size.
+    """
+
+    name: str
+    topic: str
+    format: Format
+    target: Target | tuple[Target, ...]
+    start: str = "earliest"
+    limits: Limits = field(default_factory=Limits)
+    schedule: str | None = None
+    owner: str = "lockstep"
+    guarantee: Guarantee = field(default_factory=PerBatch)
+    store: Store | None = None
+    max_reject_share: float = 0.05
+    nondeterministic: bool = False
+    envelope: Envelope | None = None
+    on_violation: str = REFUSE
+    record_limits: RecordLimits = field(default_factory=RecordLimits)
+    reject_retention: int | None = None
+    alarm: str | None = None
+    read: str = "auto"
+    event_time: EventTime | None = None
+
+    def __post_init__(self) -> None:
+        for attribute, allowed in (
+            ("name", str),
+            ("topic", str),
+            ("schedule", str | None),
+            ("owner", str),
+            ("nondeterministic", bool),
+            ("format", Format),
+            ("limits", Limits),
+            ("record_limits", RecordLimits),
+            ("guarantee", Guarantee),
+            ("envelope", Envelope | None),
+            ("store", Store | None),
+            ("event_time", EventTime | None),
+        ):
+            if not isinstance(getattr(self, attribute), allowed):
+                raise BadDefinition(f"{attribute} is {getattr(self, attribute)!r}: not a kind that Lockstep knows")
+        refuse_bad_name(self.name)
+        if not is_topic_name(self.topic):
+            raise BadDefinition(f"topic {self.topic!r} is no legal topic name")
+        refuse_bad_targets(self.target, self.targets, self.name)
+        if not (is_number(self.max_reject_share) and 0 <= self.max_reject_share <= 1):
+            raise BadDefinition(f"max_reject_share is {self.max_reject_share!r}: it must lie between 0 and 1")
+        if self.on_violation not in ON_VIOLATION:
+            raise BadDefinition(f"on_violation is {self.on_violation!r}: it must be {' or '.join(ON_VIOLATION)}")
+        refuse_bad_days(self.reject_retention)
+        if self.read not in READ:
+            raise BadDefinition(f"read is {self.read!r}: it must be {' or '.join(READ)}")
+        if self.alarm is not None:
+            duration_of(self.alarm, "alarm")
+        start_of(self.start)
+        columns_of(self.format, self.envelope)
+        refuse_timeless(self.targets, self.event_time)
+        refuse_misfit(self.targets, self.guarantee, self.store)
+        refuse_no_mirror(self.topic, self.format, self.targets, self.guarantee)
+        refuse_odd_topics((target.feed for target in self.targets), self.topic)
+
+    @property
+    def behind_after(self) -> timedelta | None:
+        """Returns the age at which a record that waits makes the pipeline late, or None if nothing says so."""
+        return behind_after(self.schedule, self.alarm)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Returns the decoded columns, before a transform."""
+        return columns_of(self.format, self.envelope)
+
+    @property
+    def staged_columns(self) -> tuple[Column, ...]:
+        """Returns the decoded columns with the mark of unavailable values, where the format has one."""
+        return columns_of(self.format, self.envelope, is_staged=True)
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """Returns the targets in the order in which they are published. Usually there is one."""
+        return self.target if isinstance(self.target, tuple) else (self.target,)
+
+    @property
+    def windows(self) -> tuple[Windows, ...]:
+        """Returns the targets with windows. Their records are judged by event time."""
+        return tuple(target for target in self.targets if isinstance(target, Windows))
+
+    @property
+    def first(self) -> Target:
+        """Returns the first target, usually the only one.
+
+        Rejects are staged beside its rows, and the suite judges those rows.
+        """
+        return self.targets[0]
+
+    def each(self) -> tuple[Pipeline, ...]:
+        """Returns the pipeline once per target, with that one target alone."""
+        return tuple(replace(self, target=target) for target in self.targets)
+
+    @property
+    def tombstone_targets(self) -> tuple[Upsert, ...]:
+        """Returns the targets that a record without a value deletes from.
+
+        These are `Upsert` targets whose key is the column of the Kafka key. A single `Upsert` target counts whatever
+        its key. Returns none if one of them has an `order_by`, or if no column holds the Kafka key. Such a record is
+        then a reject, because it has no such value.
+        """
+        several = len(self.targets) > 1
+        named = key_columns(self.format)
+        keyed = [t for t in self.targets if isinstance(t, Upsert) and (t.key == named or not several)]
+        if not named or any(target.order_by for target in keyed):
+            return ()
+        return tuple(keyed)
+
+    @property
+    def takes_tombstones(self) -> bool:
+        """Returns True if a record without a value is a deletion here. Otherwise it is a reject."""
+        return bool(self.tombstone_targets)
+
+    def document(self) -> dict[str, Any]:
+        """Returns the definition as plain JSON, for the ledger.
+
+        `kind` keeps the types apart. Later options are left out while they have their default.
+        """
+        whole = asdict(self) | {name: _told(getattr(self, name)) for name in ("format", "guarantee")}
+        targets = [_told(target) for target in self.targets]
+        whole["target"] = targets[0] if len(targets) == 1 else targets
+        whole["store"] = _told(self.store) if self.store else None
+        return _said(whole)
+
+
+def _told(part: Format | Guarantee | Target | Store) -> dict[str, Any]:
+    told = {"kind": type(part).__name__} | _said(asdict(part))
+    if isinstance(part, Windows):
+        told["window"] = {"kind": type(part.window).__name__, **asdict(part.window)}
+    if isinstance(part, Accumulate | Windows):
+        told["totals"] = [{"kind": type(total).__name__, **asdict(total)} for total in part.totals]
+    if isinstance(part, Send):
+        told["topic"] = part.topic.document()
+        return {name: value for name, value in told.items() if name not in {"table", "feed"}}  # both are the topic's
+    if "feed" not in told:
+        return told
+    to = getattr(part, "feed").to  # noqa: B009 - formats and stores have none
+    return told | {"feed": _said(told["feed"] | {"to": to.document() if to else None})}
+
+
+def _said(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in ADDED or value != ADDED[name]}

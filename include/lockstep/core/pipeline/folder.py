@@ -1,0 +1,71 @@
+"""Holds a pipeline's folder once loaded: the pipeline, the files beside it, and the hash of this state."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.pipeline.violations import may_quarantine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lockstep.core.pipeline.definition import Pipeline
+
+
+BESIDE = ("transform", "expectations", "decode")  # of a definition's document: files beside the Pipeline's own values
+TRANSFORM = Path("transform.py")
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineFolder:
+    """One pipeline with its transform's source, its suite and its DDL.
+
+    `transform` is None if the decoded columns go through. `decode` is the source of the decoder that a `Custom` format
+    names. `transform_file` is where the transform's source lies: below `path`, or as a canary names it.
+    """
+
+    pipeline: Pipeline
+    path: Path
+    transform: str | None
+    expectations: dict[str, Any] | None
+    target_sql: str | None
+    decode: str | None = None
+    transform_file: Path = TRANSFORM
+
+    @property
+    def quarantines(self) -> bool:
+        """Returns True if an expectation may quarantine records, or an event at no time of a window.
+
+        The bytes of all records are then kept until the batch is judged.
+        """
+        return bool(self.pipeline.windows) or may_quarantine(self.pipeline.on_violation, self.expectations)
+
+    @property
+    def is_straight(self) -> bool:
+        """Returns True if the decoded columns go through to one target. The reader can then stage in one pass."""
+        targets = self.pipeline.targets
+        return self.transform is None and len(targets) == 1 and targets[0].transform is None
+
+    @property
+    def transforms(self) -> bool:
+        """Returns True if a transform decides which columns reach a target."""
+        return self.transform is not None or any(target.transform for target in self.pipeline.targets)
+
+    def document(self) -> dict[str, Any]:
+        """Returns the whole definition as JSON. The ledger keeps it for every attempt that ran with it."""
+        beside = {"transform": self.transform, "expectations": self.expectations}
+        return self.pipeline.document() | beside | ({"decode": self.decode} if self.decode is not None else {})
+
+    def content_hash(self) -> str:
+        """Returns the name of this definition. Equal folders have equal hashes."""
+        return hashlib.sha256(json.dumps(self.document(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def changed_parts(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the parts in which two documents differ, as JSON sees them."""
+    first, second = (json.loads(json.dumps(document)) for document in (before, now))
+    return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))

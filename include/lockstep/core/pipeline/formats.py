@@ -1,0 +1,243 @@
+"""Defines the formats of a record's bytes, and the columns that come out of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lockstep.core.capture.debezium import UNAVAILABLE_COLUMN, Debezium
+from lockstep.core.errors import BadDefinition
+from lockstep.core.pipeline.columns import IDENTIFIER, Column, parse_columns
+from lockstep.core.records import UNAVAILABLE
+
+
+class _Fields:
+    """The base of formats whose records have named fields. Some are columns, and others gather in `rest`."""
+
+    __slots__ = ()
+    schema: str
+    rest: str | None
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """Returns the columns that are fields of the record."""
+        return _declared(self.schema, self.rest)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Returns the decoded columns, in the schema's order."""
+        return _with_rest(self.schema, self.rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Json(_Fields):
+    """JSON objects with this schema. `key` names the column that holds the Kafka key, which a tombstone needs.
+
+    Fields outside the schema are ignored, or gathered as JSON text in the string column `rest`. Missing fields are
+    null. `strict` rejects a record whose fields are not exactly the schema's.
+    """
+
+    schema: str
+    key: str | None = None
+    strict: bool = False
+    rest: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.strict, bool):
+            raise BadDefinition(f"format.strict is {self.strict!r}: it must be True or False")
+        if self.strict and self.rest is not None:
+            raise BadDefinition("format.strict and format.rest: a field that is not in the schema is rejected or kept")
+        _refuse_no_column("format.key", self.key, self.declared)
+        _refuse_bad_rest(self.rest, self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Avro(_Fields):
+    """Avro in Confluent's wire format, read by the schema it was written with. Columns are declared as for `Json`.
+
+    `key` and `rest` are as for `Json`. With `subject`, a record is a reject if its schema was not registered under it.
+    As the `value` of a `Topic` it has no schema, because the table's columns are the schema.
+    """
+
+    schema: str = ""
+    key: str | None = None
+    subject: str | None = None
+    rest: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.subject is not None and (not isinstance(self.subject, str) or not self.subject):
+            raise BadDefinition(f"format.subject is {self.subject!r}: it must be a subject's name")
+        if self.is_of_the_table:
+            return
+        _refuse_no_column("format.key", self.key, self.declared)
+        _refuse_bad_rest(self.rest, self.schema)
+
+    @property
+    def is_of_the_table(self) -> bool:
+        """Returns True if nothing but a subject is said, as for a topic's values."""
+        return (self.schema, self.key, self.rest) == ("", None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """The value's bytes as they are, in one `binary` column. A record without a value has null there."""
+
+    column: str = "value"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str):
+            raise BadDefinition(f"format.column is {self.column!r}: it must be a column's name")
+        Column(self.column, "binary")
+
+    @property
+    def key(self) -> None:
+        """Returns None, because no column holds the Kafka key. An `Envelope` can give it one."""
+        return
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Returns the one column."""
+        return (Column(self.column, "binary"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """Records that the pipeline's own `decode.py` decodes.
+
+    `function(key, value, headers)` returns a dict of these columns. None filters the record. A `ValueError` rejects it
+    with that reason.
+    """
+
+    schema: str
+    function: str = "decode"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.function, str) or not self.function.isidentifier():
+            raise BadDefinition(f"format.function is {self.function!r}: it must name a function of decode.py")
+        parse_columns(self.schema)
+
+    @property
+    def key(self) -> None:
+        """Returns None, because the decoder itself is given the Kafka key."""
+        return
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Returns the decoded columns, in the schema's order."""
+        return parse_columns(self.schema)
+
+
+Format = Json | Avro | Raw | Custom | Debezium
+
+
+def key_columns(format_: Format) -> tuple[str, ...]:
+    """Returns the columns that the Kafka key holds, or none."""
+    key = format_.key
+    return key if isinstance(key, tuple) else () if key is None else (key,)
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """The columns for what stands around a record's value. `key` may be typed: `"message_key binary"`.
+
+    `headers` is a JSON list of objects. Each has `key` with `value`, or with `base64` if the bytes are no text.
+    """
+
+    key: str | None = None
+    timestamp: str | None = None
+    headers: str | None = None
+    partition: str | None = None
+    offset: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise BadDefinition("envelope: it names no column")
+        column = self.key_column
+        if column is not None and column.type not in {"string", "binary"}:
+            raise BadDefinition(f"envelope.key: {column.name!r} is {column.type}, and must be string or binary")
+        _refuse_twice("envelope", self.columns)
+
+    @property
+    def key_column(self) -> Column | None:
+        """Returns the column of the Kafka key, or None. It is a string, unless it says binary."""
+        if self.key is None:
+            return None
+        (column, *more) = parse_columns(self.key if len(self.key.split()) > 1 else f"{self.key} string")
+        if more:
+            raise BadDefinition(f"envelope.key: {self.key!r} is more than one column")
+        return column
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Returns the columns, in the order of the fields."""
+        typed = (
+            (self.timestamp, "timestamp"),
+            (self.headers, "string"),
+            (self.partition, "int"),
+            (self.offset, "bigint"),
+        )
+        rest = (Column(name, type_) for name, type_ in typed if name is not None)
+        return (*([self.key_column] if self.key_column else []), *rest)
+
+
+def avro_of(format_: Format) -> Avro | None:
+    """Returns the Avro that the format's records come in, or None for records that need no registry."""
+    if isinstance(format_, Debezium):
+        return format_.wire
+    return format_ if isinstance(format_, Avro) else None
+
+
+def marked_columns(format_: Format) -> tuple[Column, ...]:
+    """Returns the format's columns as they are staged, with the mark of unavailable values if it may have such."""
+    return (*format_.columns, UNAVAILABLE_COLUMN) if isinstance(format_, Debezium) else format_.columns
+
+
+def is_marked(format_: Format) -> bool:
+    """Returns True if a record of the format may leave values to the row that is there."""
+    return UNAVAILABLE_COLUMN in marked_columns(format_)
+
+
+def columns_of(format_: Format, envelope: Envelope | None, *, is_staged: bool = False) -> tuple[Column, ...]:
+    """Returns every decoded column: the format's, then the envelope's. Refuses a repeated name.
+
+    With `is_staged`, the mark of unavailable values is among them, where the format has one.
+    """
+    its, more = marked_columns(format_) if is_staged else format_.columns, envelope.columns if envelope else ()
+    columns = its + more
+    _refuse_twice("envelope", columns)
+    if any(column.name == UNAVAILABLE for column in (*format_.columns, *more)):
+        raise BadDefinition(f"column {UNAVAILABLE!r} is reserved: Lockstep fills it")
+    return columns
+
+
+def _declared(schema: str, rest: str | None) -> tuple[Column, ...]:
+    return tuple(column for column in parse_columns(schema) if column.name != rest)
+
+
+def _with_rest(schema: str, rest: str | None) -> tuple[Column, ...]:
+    """Returns the schema's columns, with the column of the rest added at the end if the schema has none."""
+    columns = parse_columns(schema)
+    known = rest is None or rest in {column.name for column in columns}
+    return columns if known or rest is None else (*columns, Column(rest, "string"))
+
+
+def _refuse_bad_rest(rest: str | None, schema: str) -> None:
+    if rest is None:
+        return
+    if not isinstance(rest, str) or not IDENTIFIER.match(rest):
+        raise BadDefinition(f"format.rest is {rest!r}: it must be a column's name")
+    for column in _with_rest(schema, rest):
+        if column.name == rest and column.type != "string":
+            raise BadDefinition(f"format.rest: column {rest!r} is {column.type}, and must be string")
+
+
+def _refuse_no_column(field: str, name: str | None, columns: tuple[Column, ...]) -> None:
+    names = [column.name for column in columns]
+    if name is not None and name not in names:
+        raise BadDefinition(f"{field}: {name!r} is not a column of the schema ({', '.join(names)})")
+
+
+def _refuse_twice(field: str, columns: tuple[Column, ...]) -> None:
+    names = [column.name for column in columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadDefinition(f"{field}: column {name!r} stands there twice")

@@ -1,0 +1,75 @@
+"""Defines the limits of one batch, and of one record. A record past a limit is a reject, and stops no reader."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import inf
+from typing import Any
+
+from lockstep.core.errors import BadDefinition
+
+MEGABYTE = 2**20
+MOST_DAYS = 36_500
+MOST_RECORD_BYTES = 512 * MEGABYTE  # the most that the JVM, Arrow and Postgres all hold in one value
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of one batch: offsets in all and per partition, bytes, and seconds at the pace of earlier batches."""
+
+    records: int = 500_000
+    per_partition: int | None = None
+    bytes: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value is not None and not (is_number(value) and 0 < value < inf):
+                raise BadDefinition(f"limits.{name} is {value!r}: it must be a number above 0")
+
+    @property
+    def go_by_pace(self) -> bool:
+        """Returns True if a limit depends on the speed or the size of earlier batches."""
+        return self.bytes is not None or self.seconds is not None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLimits:
+    """The limits of a record: bytes of key and value after decompression, and for Avro depth and values.
+
+    `schemas` is how many schema ids the registry may refuse as unknown in one task.
+    """
+
+    bytes: int = 64 * MEGABYTE
+    depth: int = 100
+    values: int = 1_000_000
+    schemas: int = 100
+
+    @property
+    def shown(self) -> str:
+        """Says each limit, and which of them are the defaults."""
+        words = {"bytes": "{} bytes", "depth": "depth {}", "values": "{} values", "schemas": "{} schemas"}
+        default = RecordLimits()
+        if self == default:
+            return f"{', '.join(text.format(getattr(self, name)) for name, text in words.items())} (defaults)"
+        marks = {name: " (default)" if getattr(self, name) == getattr(default, name) else "" for name in words}
+        return ", ".join(text.format(getattr(self, name)) + marks[name] for name, text in words.items())
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+                raise BadDefinition(f"record_limits.{name} is {value!r}: it must be a whole number above 0")
+        for name, most in (("bytes", MOST_RECORD_BYTES), ("depth", 200)):
+            if getattr(self, name) > most:
+                raise BadDefinition(f"record_limits.{name} is {getattr(self, name)}: {most} is the most")
+
+
+def is_number(value: Any) -> bool:
+    """Returns True for a number. True and False are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def refuse_bad_days(days: Any) -> None:
+    """Refuses a retention of rejects that is no whole number of days."""
+    if days is not None and (isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= MOST_DAYS):
+        raise BadDefinition(f"reject_retention is {days!r}: it must be a whole number of days, 1 to {MOST_DAYS}")

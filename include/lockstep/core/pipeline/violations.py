@@ -1,0 +1,70 @@
+"""Decides whether a record that breaks an expectation refuses its batch or is quarantined, and words the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+REFUSE, QUARANTINE = "refuse", "quarantine"
+ON_VIOLATION = (REFUSE, QUARANTINE)
+LONGEST_VALUE = 80
+
+
+@dataclass(slots=True)
+class Judgement:
+    """The result of a suite: its document, the reasons that refuse the batch, and the records to quarantine.
+
+    `violators` has each record's reason by (stream, offset).
+    """
+
+    document: dict[str, Any]
+    refusals: list[str] = field(default_factory=list)
+    violators: dict[tuple[int, int], str] = field(default_factory=dict)
+
+
+def is_critical(expectation: Mapping[str, Any]) -> bool:
+    """Returns True if a violation has consequences. A mere warning is only kept in the verdict."""
+    return str(expectation.get("severity") or "critical").endswith("critical")
+
+
+def on_violation(default: str, expectation: Mapping[str, Any]) -> str:
+    """Returns what follows a violation of this expectation: its own `meta.on_violation`, else the pipeline's."""
+    meta = expectation.get("meta")
+    return str(meta.get("on_violation", default)) if isinstance(meta, dict) else default
+
+
+def may_quarantine(default: str, suite: Mapping[str, Any] | None) -> bool:
+    """Returns True if an expectation of the suite may quarantine records.
+
+    The records' bytes are then kept until the suite has run.
+    """
+    expectations = (suite or {}).get("expectations")
+    if not isinstance(expectations, list):
+        return False
+    return any(
+        isinstance(each, dict) and is_critical(each) and on_violation(default, each) == QUARANTINE
+        for each in expectations
+    )
+
+
+def expected_columns(kwargs: Mapping[str, Any]) -> list[str]:
+    """Returns the columns that an expectation looks at, in its own order. Returns none for the whole table."""
+    if listed := kwargs.get("column_list"):
+        return list(listed)
+    return [kwargs[name] for name in ("column", "column_A", "column_B") if kwargs.get(name)]
+
+
+def quarantine_reason(kind: str, kwargs: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """Returns why a record is quarantined, in one short line: `expectation expect_…(column): the value`."""
+    columns = expected_columns(kwargs)
+    return f"expectation {kind}({', '.join(columns)}): {', '.join(_shown(row.get(name)) for name in columns)}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "null"
+    text = bytes(value).hex() if isinstance(value, bytes | memoryview) else str(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."

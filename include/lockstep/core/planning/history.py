@@ -1,0 +1,233 @@
+"""Turns the form or the data interval of a history run into lanes, or a decision, with bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.planning.bounds import AtOffsets, AtTime, parse_bound
+from lockstep.core.states import Lane
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from lockstep.core.planning.bounds import Bound
+    from lockstep.core.states import WorkState
+
+NOTHING_ASKED = "nothing was asked for: a backfill, or a run that is triggered by hand, asks"
+
+
+class HistoryAction(StrEnum):
+    """The choices of a history run's form. The first two are lanes, and the others are decisions."""
+
+    FILL = Lane.FILL
+    REPLAY = Lane.REPLAY
+    ACCEPT_LOSS = "accept-loss"
+    SKIP = "skip"
+
+
+class RunMode(StrEnum):
+    """The way of a history run. `preview` shows it and stops, `approve` shows it and goes on after an approval."""
+
+    DO = "do"
+    PREVIEW = "preview"
+    APPROVE = "approve"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRun:
+    """The facts of a run from Airflow. `interval` is None if Airflow has given none.
+
+    `params` are all of the form's fields. `given` are those that the run was given, without the form's defaults.
+    """
+
+    run_id: str
+    run_type: str
+    clear_number: int
+    interval: tuple[datetime, datetime] | None
+    params: Mapping[str, Any]
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_about_its_interval(self) -> bool:
+        """Returns True if its bounds are its interval. This holds for a backfill, and for a cleared scheduled run."""
+        return self.run_type == "backfill" or (self.run_type == "scheduled" and self.clear_number > 0)
+
+    @property
+    def asks(self) -> bool:
+        """Returns True if the run has work. Scheduled runs only hold the intervals, unless they are cleared."""
+        return self.run_type != "scheduled" or self.clear_number > 0
+
+    @property
+    def key(self) -> str:
+        """Returns the key of its requests. It is the same for all tries, and another one after a clear (T9)."""
+        return f"{self.run_id} cleared {self.clear_number}" if self.clear_number else self.run_id
+
+    def has_key(self, key: str) -> bool:
+        """Returns True if this is the run's key, now or before it was cleared."""
+        return key in {self.run_id, *(f"{self.run_id} cleared {n}" for n in range(1, self.clear_number + 1))}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestForm:
+    """The work of a run: requests in these lanes, in this order, or without lanes the decision that `action` names."""
+
+    action: HistoryAction
+    lanes: tuple[Lane, ...]
+    begin: Bound | None
+    end: Bound | None
+    partition: int | None
+    mode: RunMode
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """The outcome of the Spark half of a run. For a refusal, `reason` is the line by which an error names itself."""
+
+    state: WorkState
+    reason: str
+    next_command: str | None = None
+
+
+def read_form(run: HistoryRun) -> RequestForm:
+    """Combines the form and the interval. Raises `BadDefinition` that names the field which contradicts another."""
+    form = run.params
+    action = _action((run.given if run.is_about_its_interval else form).get("action") or None)
+    partition, reason = form.get("partition"), (form.get("reason") or "").strip() or None
+    begin, end = _bound(form, "from"), _bound(form, "until")
+    if run.is_about_its_interval:
+        action, lanes = _of_interval(run, action, begin, end)
+        begin, end = (AtTime(moment) for moment in run.interval or ())
+    elif action is None:
+        raise _refused("action", f"choose one: {', '.join(HistoryAction)}")
+    else:
+        lanes = _lanes(action)
+    asked = RequestForm(action, lanes, begin, end, partition, _mode(form, action), reason)
+    if asked.mode == RunMode.APPROVE and reason is None and not run.is_about_its_interval:
+        raise _refused("reason", "an approval is asked for: say why, the reviewer reads it")
+    _refuse_contradictions(asked)
+    return asked
+
+
+def require_approval(asked: RequestForm, approvers: Sequence[str]) -> None:
+    """Refuses a replay or an accepted loss without approval, if the pipeline names approvers."""
+    if (
+        approvers
+        and asked.mode == RunMode.DO
+        and (Lane.REPLAY in asked.lanes or asked.action == HistoryAction.ACCEPT_LOSS)
+    ):
+        raise _refused("approval", f"{asked.action} waits for one of {', '.join(approvers)}: tick the box")
+
+
+def waits_until(asked: RequestForm, run: HistoryRun, now: datetime, grace: timedelta) -> datetime | None:
+    """Returns the moment when the latest of its times is closed, or None if all of them are closed.
+
+    Before that moment, records of that time may still come (T13). Refuses a time of the form that is in the future.
+    Waits for an interval that is in the future.
+    """
+    moments = [bound.moment for bound in (asked.begin, asked.end) if isinstance(bound, AtTime)]
+    if not moments or (latest := max(moments)) + grace <= now:
+        return None
+    if latest > now and not run.is_about_its_interval:
+        field = "until_time" if isinstance(asked.end, AtTime) and asked.end.moment == latest else "from_time"
+        raise _refused(field, f"{latest.isoformat()} has not come yet; it is {now.isoformat(timespec='seconds')}")
+    return latest + grace
+
+
+def lost_offsets(asked: RequestForm) -> dict[int, tuple[int, int]]:
+    """Returns, per partition, the offsets [from, until) to accept as lost. Refuses bounds that are no such offsets."""
+    if not (isinstance(asked.begin, AtOffsets) and isinstance(asked.end, AtOffsets)):
+        raise _refused("from_offsets", "a loss is named by offsets: from_offsets and until_offsets, no times")
+    if asked.begin.offsets.keys() != asked.end.offsets.keys():
+        raise _refused("until_offsets", "a loss is named on the same partitions as from_offsets")
+    found = {p: (begin, asked.end.offsets[p]) for p, begin in sorted(asked.begin.offsets.items())}
+    for p, (begin, end) in found.items():
+        if begin >= end:
+            raise _refused("until_offsets", f"[{begin}, {end}) of partition {p} holds no offset")
+    return found
+
+
+def _of_interval(
+    run: HistoryRun, action: HistoryAction | None, begin: Bound | None, end: Bound | None
+) -> tuple[HistoryAction, tuple[Lane, ...]]:
+    """Returns the action and the lanes of an interval, those of the form if it names an action.
+
+    Otherwise a first run fills. A cleared run replays what is covered and fills the rest.
+    """
+    if begin is not None or end is not None:
+        field = "from" if begin is not None else "until"
+        raise _refused(f"{field}_time, {field}_offsets", "a backfill's bounds are its interval; leave them out")
+    if action and not _lanes(action):
+        raise _refused("action", f"{action} is not for a backfill: trigger a run by hand")
+    if run.interval is None:
+        raise _refused("data interval", f"run {run.run_id} has none")
+    if action is not None:
+        return action, _lanes(action)
+    if run.clear_number:
+        return HistoryAction.REPLAY, (Lane.REPLAY, Lane.FILL)
+    return HistoryAction.FILL, (Lane.FILL,)
+
+
+def _mode(form: Mapping[str, Any], action: HistoryAction) -> RunMode:
+    if form.get("preview"):
+        return RunMode.PREVIEW
+    return RunMode.APPROVE if form.get("approval") and action != HistoryAction.SKIP else RunMode.DO
+
+
+def _action(given: Any) -> HistoryAction | None:
+    if given not in {None, *HistoryAction}:
+        raise _refused("action", f"{given!r} is none of {', '.join(HistoryAction)}")
+    return HistoryAction(given) if given else None
+
+
+def _lanes(action: HistoryAction) -> tuple[Lane, ...]:
+    """Returns the one lane of a fill or replay, and none of a decision."""
+    return tuple(lane for lane in (Lane.FILL, Lane.REPLAY) if lane.value == action.value)
+
+
+def _bound(form: Mapping[str, Any], side: str) -> Bound | None:
+    """Returns one side's bound, a time or offsets per partition, or None. Refuses both together."""
+    moment, lines = (
+        form.get(f"{side}_time"),
+        [line.strip() for line in form.get(f"{side}_offsets") or () if line.strip()],
+    )
+    if moment and lines:
+        raise _refused(f"{side}_time, {side}_offsets", "give one of them")
+    text, field = (moment, f"{side}_time") if moment else (",".join(lines), f"{side}_offsets")
+    if not text:
+        return None
+    try:
+        found = parse_bound(text, field)
+    except Refusal as refusal:
+        raise BadDefinition(refusal.message) from None
+    if isinstance(found, AtTime) != bool(moment):
+        raise _refused(
+            field, f"{text!r} is not what belongs there: {'a time' if moment else 'PARTITION:OFFSET, a line each'}"
+        )
+    return found
+
+
+def _refuse_contradictions(asked: RequestForm) -> None:
+    begin, end = asked.begin, asked.end
+    if not asked.lanes and asked.reason is None:
+        raise _refused("reason", f"{asked.action} is a decision: say why, the ledger keeps it")
+    if not asked.lanes and asked.partition is not None:
+        raise _refused("partition", f"of {asked.action} the offsets name the partitions")
+    if asked.action == HistoryAction.ACCEPT_LOSS:
+        lost_offsets(asked)
+    if asked.action == HistoryAction.SKIP and begin is not None:
+        raise _refused("from_time, from_offsets", "a skip begins at the position; say until where")
+    if asked.action == HistoryAction.SKIP and asked.mode == RunMode.PREVIEW:
+        raise _refused("preview", "a skip changes no row: `lockstep status` shows the positions")
+    if asked.action == HistoryAction.REPLAY and begin is None and end is None and asked.partition is None:
+        raise _refused("from_time, from_offsets", "what is to be replayed? Give a bound or a partition")
+    if isinstance(begin, AtTime) and isinstance(end, AtTime) and begin.moment >= end.moment:
+        raise _refused("until_time", f"{end.moment.isoformat()} is not after from_time {begin.moment.isoformat()}")
+
+
+def _refused(field: str, why: str) -> BadDefinition:
+    return BadDefinition(f"{field}: {why}")

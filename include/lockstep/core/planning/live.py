@@ -1,0 +1,128 @@
+"""Makes one decision from what the ledger and the broker say. Has no side effects and no clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from lockstep.core.offsets import OffsetRange, StreamRange
+from lockstep.core.planning.batch_size import because, budget
+from lockstep.core.planning.blocked import another_log, changed_definition, lost, unreadable_log
+from lockstep.core.planning.decisions import Blocked, Busy, Done, Idle, Resume, Start
+from lockstep.core.states import BatchState
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.pipeline.definition import Limits, Pipeline
+    from lockstep.core.planning.decisions import Caller, Decision, Situation, Unfinished
+
+FAILURES_THAT_BLOCK = 3
+K = TypeVar("K", bound="Hashable")
+
+
+def decide(pipeline: Pipeline, situation: Situation, caller: Caller) -> Decision:
+    """Returns the decision for this caller now."""
+    if situation.call and situation.call.state == BatchState.COMMITTED:
+        return Done(situation.call.batch_id)
+    if situation.unfinished:
+        return about_unfinished(pipeline, situation, situation.unfinished, caller)
+    if situation.pause:
+        return Idle(situation.pause)
+    blocked = (
+        situation.not_deployed
+        or changed_definition(pipeline, situation.bound_by)
+        or another_log(pipeline.name, situation.streams, situation.view)
+        or situation.broken
+        or lost(pipeline, situation)
+    )
+    if blocked:
+        return blocked
+    ranges = live_ranges(pipeline.limits, situation)
+    if not ranges:
+        return Idle("every position stands at the log's stable end")
+    waiting = sum(_waiting(stream, situation) for stream in situation.streams)
+    return Start(ranges, because=because(pipeline.limits, situation.pace, ranges, waiting))
+
+
+def live_ranges(limits: Limits, situation: Situation) -> tuple[StreamRange, ...]:
+    """Returns the ranges from every position towards the stable end, as much as the limits allow.
+
+    They are fair over the partitions. None is empty.
+    """
+    available = {}
+    for stream in situation.streams:
+        span = _waiting(stream, situation)
+        available[stream] = min(span, limits.per_partition or span)
+    shares = fair_shares(available, budget(limits, situation.pace))
+    return tuple(
+        StreamRange(s.stream_id, OffsetRange(s.topic_partition, s.position, s.position + share))
+        for s, share in shares.items()
+        if share
+    )
+
+
+def _waiting(stream: Stream, situation: Situation) -> int:
+    return max(0, situation.view.bounds[stream.partition].stable_end - stream.position)
+
+
+def fair_shares(available: Mapping[K, int], total: int) -> dict[K, int]:
+    """Splits `total` so that no key gets more than it has. None could get more without another getting less."""
+    shares = dict.fromkeys(available, 0)
+    left = total
+    hungry = sorted(available, key=lambda key: available[key])  # stable: equal ones stay in the caller's order
+    for served, key in enumerate(hungry):
+        others = len(hungry) - served
+        shares[key] = min(available[key], -(-left // others))
+        left -= shares[key]
+    return shares
+
+
+class UnfinishedFacts(Protocol):
+    """The facts around an unfinished batch, whatever its lane."""
+
+    @property
+    def view(self) -> TopicView:
+        """Returns the broker's bounds."""
+
+    @property
+    def broken(self) -> Blocked | None:
+        """Returns the answer for a log that lost its end. Below the position stand other records, now or soon."""
+
+    @property
+    def not_deployed(self) -> Blocked | None:
+        """Returns the answer for a folder whose transform is not the promoted one."""
+
+    @property
+    def failures(self) -> tuple[int, str | None]:
+        """Returns how often data or code made it fail under today's definition, and the last error."""
+
+    @property
+    def bound_by(self) -> tuple[Mapping[str, Any], ...]:
+        """Returns the definitions that today's definition must agree with."""
+
+
+def about_unfinished(pipeline: Pipeline, known: UnfinishedFacts, batch: Unfinished, caller: Caller) -> Decision:
+    """Returns Resume, unless another caller holds the batch, it cannot be read, or it failed too often."""
+    mine = batch.owner == caller.owner or (caller.key is not None and batch.is_callers)
+    if batch.lease_is_live and not mine and not caller.take_over:
+        return Busy(
+            batch.batch_id, f"batch {batch.batch_id} is held by {batch.owner} until {batch.lease_until:%H:%M:%S} UTC"
+        )
+    changed = (
+        known.not_deployed
+        or changed_definition(pipeline, known.bound_by, batch)
+        or unreadable_log(pipeline, known.view, batch)
+        or known.broken
+    )
+    if changed:
+        return changed
+    times, error = known.failures
+    if times >= FAILURES_THAT_BLOCK and not caller.retry:
+        again = f"lockstep {'run' if batch.request_id is None else batch.lane} {pipeline.name}"
+        again += "" if batch.request_id is None else f" --request {batch.request_id}"
+        return Blocked(
+            f"{pipeline.name}: batch {batch.batch_id} failed {times} times by data or code: {error}",
+            f"mend it, then: {again} --retry",
+        )
+    return Resume(batch.batch_id)

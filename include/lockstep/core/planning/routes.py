@@ -1,0 +1,118 @@
+"""Decides the way of a batch's records to their rows, from the definition and the size, and gives the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from lockstep.core.pipeline.columns import MAX_PRECISION, digits
+from lockstep.core.pipeline.definition import BY_SPARK, Json
+from lockstep.core.pipeline.guarantees import commit_unit
+from lockstep.core.states import CommitUnit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockstep.core.offsets import StreamRange
+    from lockstep.core.pipeline.columns import Column
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.folder import PipelineFolder
+
+# For a batch with more of them, Spark's parallel tasks are faster than one process.
+MAX_OFFSETS_IN_PROCESS = 20_000
+MAX_COMMITS_IN_PROCESS = 64  # ranges that are committed one by one
+# Types whose values Arrow's parser and Spark's read alike, or differ in a way that can be detected.
+ALIKE = frozenset({"string", "boolean", "smallint", "int", "bigint", "float", "double", "date", "timestamp"})
+
+
+class Way(StrEnum):
+    """The ways of a batch's records."""
+
+    PROCESS = "process"  # this process reads and decodes by columns
+    TASKS = "tasks"  # tasks of Spark do the same, and leave other records to Spark's decoder
+    SPARK = "spark"  # Spark's source reads, and Spark or its Python decodes
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The way of one batch, with the reason."""
+
+    way: Way
+    because: str
+
+    def document(self) -> dict[str, str]:
+        """Returns the route as JSON."""
+        return {"way": self.way, "because": self.because}
+
+
+def route(
+    folder: PipelineFolder,
+    ranges: Sequence[StreamRange],
+    max_offsets: int = MAX_OFFSETS_IN_PROCESS,
+    *,
+    left: bool = False,
+    died: bool = False,
+) -> Route:
+    """Returns the way of a batch with these ranges.
+
+    `left` says that this process has met a record that it cannot decode by columns. `died` says that a record has killed
+    its reader.
+    """
+    if reason := needs_spark(folder):
+        return Route(Way.SPARK, reason)
+    if died:
+        return Route(Way.SPARK, "a reader of this batch has died, and Spark's source finds the record")
+    if left:
+        return Route(Way.TASKS, "a record of this run does not decode by columns, and Spark's decoder judges it")
+    offsets = sum(item.offsets.span for item in ranges)
+    if offsets > max_offsets:
+        return Route(Way.TASKS, f"{offsets:,} offsets, more than the {max_offsets:,} that one process reads")
+    commits = len(ranges) if commit_unit(folder.pipeline.guarantee) == CommitUnit.STREAM else 0
+    if commits > MAX_COMMITS_IN_PROCESS:
+        return Route(Way.TASKS, f"{commits} ranges that commit one by one, more than {MAX_COMMITS_IN_PROCESS}")
+    return Route(Way.PROCESS, f"{offsets:,} offsets, no more than the {max_offsets:,} that one process reads")
+
+
+def usual_route(folder: PipelineFolder) -> Route:
+    """Returns the way of small batches, as far as the definition alone decides it."""
+    small = route(folder, [])
+    if small.way is Way.SPARK:
+        return small
+    reason = f"batches of up to {MAX_OFFSETS_IN_PROCESS:,} offsets; Spark's tasks read larger ones"
+    return Route(small.way, reason)
+
+
+def needs_spark(folder: PipelineFolder) -> str | None:
+    """Returns why the definition needs Spark for every record, or None if columns may go straight to the target."""
+    pipeline = folder.pipeline
+    if pipeline.read == BY_SPARK:
+        return 'the definition asks for it: read="spark"'
+    if folder.transforms:
+        return "a transform makes the rows"
+    if len(pipeline.targets) > 1:
+        return f"{len(pipeline.targets)} targets take the rows of one read"
+    return not_by_columns(pipeline)
+
+
+def not_by_columns(pipeline: Pipeline) -> str | None:
+    """Returns why the pipeline's records do not decode by columns, or None if they do."""
+    format_ = pipeline.format
+    if not isinstance(format_, Json):
+        return f"the format is {type(format_).__name__}, and only Json decodes by columns"
+    if format_.strict:
+        return "format.strict looks at each record's field names"
+    if format_.rest is not None:
+        return "format.rest gathers other fields record by record"
+    if pipeline.envelope is not None:
+        return "the envelope's columns come from each record's key, time and headers"
+    if odd := next((column for column in format_.columns if not read_alike(column)), None):
+        return f"column {odd.name} is {odd.type}, which two parsers do not read alike"
+    return None
+
+
+def read_alike(column: Column) -> bool:
+    """Returns True if values of this column's type are read alike, or if differences can be detected."""
+    if column.type.startswith("decimal"):
+        return sum(digits(column.type)) <= MAX_PRECISION  # beyond it, Arrow may shift digits out without a word
+    return column.type in ALIKE

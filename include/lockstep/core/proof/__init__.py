@@ -1,0 +1,1 @@
+"""Counts records and defines the results of a proof."""

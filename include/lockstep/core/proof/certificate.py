@@ -1,0 +1,123 @@
+"""Builds certificates of a batch or an hour: links of the chain, in a form that needs no ledger."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+FORMAT = "lockstep-certificate-1"
+CERTIFIED_COUNTS = ("delivered", "written", "filtered", "rejected", "rows")
+
+CertificateDocument = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Link:
+    """One link of a chain. `digest` is the digest of three parts: the previous digest, a line feed and the record."""
+
+    number: int
+    previous: str
+    record: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest link of a chain when a certificate was made."""
+
+    number: int
+    digest: str
+
+
+def digest_of(previous: str, record: str) -> str:
+    """Returns the digest that a link must have: SHA-256 in hexadecimal."""
+    return sha256(f"{previous}\n{record}".encode()).hexdigest()
+
+
+def certified_statement(
+    pipeline: str, of: CertificateDocument, links: Sequence[Link], head: Head, issued_at: str
+) -> CertificateDocument:
+    """Builds the statement to sign. `of` names the batch, or the hour with its offsets and losses.
+
+    Links keep the name that the pipeline had then. `former_names` are those that it has no more.
+    """
+    records = [json.loads(link.record) for link in links]
+    former = sorted({record["pipeline"] for record in records} - {pipeline})
+    return {
+        "format": FORMAT,
+        "pipeline": pipeline,
+        **({"former_names": former} if former else {}),
+        "of": of,
+        "links": [asdict(link) for link in sorted(links)],
+        "head": asdict(head),
+        "totals": _totals(records),
+        "issued_at": issued_at,
+    }
+
+
+def canonical(document: CertificateDocument) -> bytes:
+    """Returns the bytes to sign: JSON in UTF-8, keys sorted, no spaces (`jq -cSj` prints the same)."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def envelope(document: CertificateDocument, algorithm: str, key: str, signature: str) -> str:
+    """Returns the text of a certificate's file. No other text holds this statement and signature."""
+    signed = {"certificate": document, "signature": {"algorithm": algorithm, "key": key, "value": signature}}
+    return json.dumps(signed, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+
+
+def mistakes(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the contradictions within a certificate: digests, totals, and offsets without a commit.
+
+    Raises `KeyError`, `TypeError` or `ValueError` for a document that is no certificate.
+    """
+    records = []
+    for link in document["links"]:
+        record = json.loads(link["record"])
+        records.append(record)
+        if link["digest"] != digest_of(link["previous"], link["record"]):
+            yield f"link {link['number']} does not fit its record"
+        if record["pipeline"] not in {document["pipeline"], *document.get("former_names", ())}:
+            yield f"link {link['number']} is of pipeline {record['pipeline']}"
+        if link["number"] > document["head"]["number"]:
+            yield f"link {link['number']} lies beyond the head, link {document['head']['number']}"
+        if link["number"] == document["head"]["number"] and link["digest"] != document["head"]["digest"]:
+            yield f"link {link['number']} is the head and has another digest"
+    if document["totals"] != _totals(records):
+        yield f"the totals are {document['totals']}, the links add up to {_totals(records)}"
+    yield from _not_committed(document["of"], records)
+
+
+def _totals(records: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    return {
+        "offsets": sum(record["until_offset"] - record["from_offset"] for record in records),
+        **{count: sum(record[count] for record in records) for count in CERTIFIED_COUNTS},
+    }
+
+
+def _not_committed(of: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yields the offsets of the certificate that no link commits, and the links that belong to another batch."""
+    if of["kind"] == "batch":
+        if strangers := {record["batch"] for record in records} - {of["batch"]}:
+            yield f"it is of batch {of['batch']}, and holds links of batches {sorted(strangers)}"
+        if not records:
+            yield f"it holds no link of batch {of['batch']}"
+        return
+    losses = [(loss["topic"], loss["partition"], loss["from_offset"], loss["until_offset"]) for loss in of["losses"]]
+    for part in of["offsets"]:
+        covered = [
+            (record["from_offset"], record["until_offset"])
+            for record in records
+            if record["stream"] == part["stream_id"]
+        ]
+        covered += [loss[2:] for loss in losses if loss[:2] == (part["topic"], part["partition"])]
+        at = part["from_offset"]
+        for low, high in sorted(covered):
+            at = max(at, high) if low <= at else at
+        if at < part["until_offset"]:
+            yield f"{part['topic']}-{part['partition']}: offset {at} belongs to the hour, and no link commits it"

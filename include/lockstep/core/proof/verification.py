@@ -1,0 +1,121 @@
+"""Defines the results of `verify`: named checks, their first errors, and the sentence that says how much was proved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})  # types whose text is the same in a record and in a row
+MOST_NAMED_ERRORS = 10  # errors that are named. The others are only counted.
+
+Proves = Literal["coordinates", "contents", "nothing"]
+Against = Literal["ledger", "log"]
+Proved = Literal["log", "ledger", "no", "wrong"]
+IN_WORDS = {
+    "log": "compared with Kafka",
+    "ledger": "compared with the ledger",
+    "no": "not compared",
+    "wrong": "WRONG",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseCheck:
+    """One promise that was checked. `detail` says what was compared, or names the first offending partition and offset.
+
+    `proves` names the side of the `target`'s rows that the check compares. `against` names the other side. `left_out`
+    names the rows or records that it could not compare. A check that compared nothing proves nothing.
+    """
+
+    name: str
+    ok: bool
+    detail: str
+    proves: Proves = "nothing"
+    target: str = ""
+    against: Against = "ledger"
+    left_out: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One batch's range of one stream, with the counts that its committed attempt recorded.
+
+    `sum` and `squares` are of the digest. `definition` is the hash of the code that decoded it.
+    """
+
+    batch_id: int
+    from_offset: int
+    until_offset: int
+    delivered: int
+    filtered: int
+    sum: int
+    squares: int
+    definition: str = ""
+    quarantined: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The result for one target's rows: proved against the log or the ledger, not compared, or found wrong."""
+
+    target: str
+    coordinates: Proved
+    contents: Proved
+
+    def __str__(self) -> str:
+        if self.coordinates == self.contents:
+            return f"{self.target}: coordinates and contents {IN_WORDS[self.contents]}"
+        sides = f"coordinates {IN_WORDS[self.coordinates]}, contents {IN_WORDS[self.contents]}"
+        return f"{self.target}: {sides}"
+
+
+class Wrong:
+    """The errors that one check finds. All of them are counted, the first of them are named."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._named: list[str] = []
+
+    def add(self, what: str, count: int = 1) -> None:
+        """Counts one more error. With a `count` above one, the text stands for several."""
+        self.count += count
+        if len(self._named) < MOST_NAMED_ERRORS:
+            self._named.append(what)
+
+    def extend(self, named: Iterable[str], count: int) -> None:
+        """Counts several more errors, of which some are named."""
+        self.count += count
+        self._named = [*self._named, *named][:MOST_NAMED_ERRORS]
+
+    def join(self, other: Wrong) -> None:
+        """Adds the errors of another check."""
+        self.extend(other._named, other.count)
+
+    def __str__(self) -> str:
+        if self.count == 1:
+            return self._named[0]
+        more = f"; and {self.count - len(self._named)} more" if self.count > len(self._named) else ""
+        return f"{self.count} are wrong: {'; '.join(self._named)}{more}"
+
+
+def proofs(tables: Sequence[str], checks: Sequence[PromiseCheck]) -> list[Proof]:
+    """Returns what the checks prove of each table, and no more than that."""
+    return [Proof(table, _side(table, "coordinates", checks), _side(table, "contents", checks)) for table in tables]
+
+
+def conclusion(name: str, found: Sequence[Proof], checks: Sequence[PromiseCheck]) -> str:
+    """Returns the last line: whether every check holds, and what was compared for each target."""
+    failed = sum(not check.ok for check in checks)
+    verdict = f"NOT every check holds: {failed} of {len(checks)} fail" if failed else "every check holds"
+    return f"{name}: {verdict}. {'. '.join(map(str, found))}."
+
+
+def _side(table: str, side: Proves, checks: Sequence[PromiseCheck]) -> Proved:
+    its = [check for check in checks if check.target == table and check.proves == side]
+    if not all(check.ok for check in its):
+        return "wrong"
+    against = {check.against for check in its}
+    return "log" if "log" in against else "ledger" if against else "no"

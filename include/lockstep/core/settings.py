@@ -1,0 +1,56 @@
+"""Reads the environment of this process. No other module does, except to set variables for a process that follows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from lockstep.core.pipeline.stores import STORE_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ENVIRONMENT: Mapping[str, str] = MappingProxyType(os.environ)  # as it is now, and to read only
+KAFKA_OPTIONS, REGISTRY_OPTIONS = "LOCKSTEP_KAFKA_CONFIG", "LOCKSTEP_REGISTRY_CONFIG"
+DRIVER_OFFSETS, REMOTE = "LOCKSTEP_DRIVER_OFFSETS", "SPARK_REMOTE"  # a remote is sc://HOST:PORT/;PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The outside systems that the environment names. A value is empty if its variable is not set.
+
+    `kafka_options` and `registry_options` are JSON objects, or paths of files with one. `stores` are addresses by name.
+    """
+
+    dsn: str = field(default="", repr=False)
+    targets_dsn: str = field(default="", repr=False)
+    kafka: str = ""
+    kafka_options: str = field(default="", repr=False)
+    registry: str = ""
+    registry_options: str = field(default="", repr=False)
+    spark_remote: str = field(default="", repr=False)
+    driver_offsets: str = ""
+    stores: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def settings_of(environ: Mapping[str, str] = ENVIRONMENT) -> Settings:
+    """Returns the settings that an environment holds now."""
+
+    def of(name: str) -> str:
+        return environ.get(name, "").strip()
+
+    return Settings(
+        dsn=environ.get("LOCKSTEP_DSN", ""),
+        targets_dsn=environ.get("LOCKSTEP_TARGETS_DSN", ""),
+        kafka=environ.get("LOCKSTEP_KAFKA", ""),
+        kafka_options=of(KAFKA_OPTIONS),
+        registry=of("LOCKSTEP_REGISTRY"),
+        registry_options=of(REGISTRY_OPTIONS),
+        spark_remote=environ.get(REMOTE, ""),
+        driver_offsets=of(DRIVER_OFFSETS),
+        stores={
+            name.removeprefix(STORE_PREFIX): value for name, value in environ.items() if name.startswith(STORE_PREFIX)
+        },
+    )

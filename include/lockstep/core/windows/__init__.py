@@ -1,0 +1,1 @@
+"""Holds event time as values: the column, the windows of a moment, and the durations between them."""

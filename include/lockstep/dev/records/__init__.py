@@ -1,0 +1,1 @@
+"""Creates topics and sends sample records."""

@@ -1,0 +1,120 @@
+"""Resolves the jars that pip cannot install, once, with pyspark's Ivy: Spark's connectors and the Kafka broker."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.adapters import jar_lock, java
+from lockstep.core.errors import Refusal
+from lockstep.core.settings import ENVIRONMENT
+from lockstep.dev import lock
+from lockstep.dev.servers import processes
+from lockstep.dev.setup import trust
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+CHECKOUT = Path(__file__).parents[4]
+
+
+def folder(environ: Mapping[str, str] = ENVIRONMENT) -> Path:
+    """Returns the folder of this checkout's jars: `LOCKSTEP_JARS`, else `.lockstep/jars` beside `ivy.xml`."""
+    return Path(environ.get("LOCKSTEP_JARS") or CHECKOUT / ".lockstep" / "jars")
+
+
+def find_jars(configuration: str, environ: Mapping[str, str] = ENVIRONMENT) -> Path:
+    """Returns the folder with the jars of `broker` or `connector`. Refuses jars that are not the locked ones."""
+    jar_lock.checked_jars(folder(environ), configuration)
+    return folder(environ) / configuration
+
+
+def complete(target: Path) -> bool:
+    """Returns True if the jars are the locked ones: none missing, none besides, each with its SHA-256."""
+    try:
+        check_jars(target)
+    except Refusal:
+        return False
+    return True
+
+
+def check_jars(target: Path) -> None:
+    """Refuses the first jar that is not the locked one."""
+    for configuration in (jar_lock.CONNECTOR_JARS, jar_lock.AHEAD_JARS, jar_lock.BROKER_JARS):
+        jar_lock.checked_jars(target, configuration)
+
+
+def ensure_jars(target: Path, say: Callable[[str], None]) -> None:
+    """Resolves the jars unless they are complete. The folder appears at once and whole, or not at all."""
+    if complete(target):
+        return
+    with lock.held(target.with_name(f"{target.name}.lock"), say) as descriptor:
+        if not complete(target):
+            say("jars: resolving Spark's connectors and the Kafka broker (about a minute, once)")
+            _resolve(target, descriptor)
+
+
+def _resolve(target: Path, lock_held: int) -> None:
+    fresh, old, cache = (target.with_name(f"{target.name}.{suffix}") for suffix in ("new", "old", "cache"))
+    shutil.rmtree(fresh, ignore_errors=True)
+    # The cache outlives a failure, so that the next call downloads only what is missing.
+    retrieve(fresh / "[conf]" / "[artifact]-[revision].[ext]", cache, target.with_name(f"{target.name}.log"), lock_held)
+    try:
+        check_jars(fresh)
+    except Refusal as refusal:
+        for refused in (fresh, cache):
+            shutil.rmtree(refused, ignore_errors=True)
+        again = "make jars to fetch it again, or make lock-jars if ivy.xml was changed"
+        raise Refusal(refusal.message, next_command=again) from None
+    if target.exists():
+        target.rename(old)
+    fresh.rename(target)
+    for done_with in (old, cache):
+        shutil.rmtree(done_with, ignore_errors=True)
+
+
+def retrieve(pattern: Path, cache: Path, log: Path, lock_held: int | None = None) -> None:
+    """Lets Ivy fetch the jars of ivy.xml into files that are named by `pattern`."""
+    ivy = next(pyspark_jars().glob("ivy-*.jar"), None)
+    if ivy is None:
+        raise Refusal(f"no Ivy among the jars of pyspark in {pyspark_jars()}.", next_command="make clean demo")
+    program = java.find_java()
+    # A machine's own Java knows whom to trust. The wheel's knows only the public authorities.
+    cache.mkdir(parents=True, exist_ok=True)
+    trusting = [] if java.java_on_machine() else trust.options(cache / "trust.p12")
+    command = [str(program), *trusting, "-jar", str(ivy), "-ivy", str(CHECKOUT / "ivy.xml"), "-cache", str(cache)]
+    log.unlink(missing_ok=True)
+    # An Ivy that outlives us must keep the next one waiting: they would write the same files.
+    command += ["-types", "jar", "bundle", "-retrieve", str(pattern)]
+    if not processes.run_program(command, log=log, holding=[] if lock_held is None else [lock_held]):
+        raise Refusal(f"Ivy could not resolve the jars; {log} says why.", next_command="make jars")
+
+
+def pyspark_jars() -> Path:
+    """Returns the folder with the jars that pyspark brings itself."""
+    # Asked of the import system without importing: pyspark takes half a second.
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise Refusal("pyspark is not installed here.", next_command="make demo")
+    return Path(spec.origin).parent / "jars"
+
+
+def main() -> int:
+    """Runs the module for make: resolves missing jars, or says in one line why it cannot."""
+    try:
+        ensure_jars(folder(), _say)
+    except Refusal as refusal:
+        _say(str(refusal))
+        return 1
+    return 0
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

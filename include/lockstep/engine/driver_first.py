@@ -1,0 +1,174 @@
+"""Takes each batch on its route: this process reads it, with the code of Spark's tasks, or Spark does."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from lockstep.adapters.postgres_errors import StatementRefused, server_refusals
+from lockstep.adapters.postgres_words import last_line
+from lockstep.core.engine import LeftToSpark
+from lockstep.core.errors import BadData, Superseded, Unreachable
+from lockstep.core.planning.routes import MAX_OFFSETS_IN_PROCESS, Route, Way, route
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lockstep.adapters.kafka.broker import Broker
+    from lockstep.core.engine import Engine, Sink
+    from lockstep.core.figures import Application, Figures
+    from lockstep.core.offsets import StreamRange
+    from lockstep.core.pipeline.columns import Column
+    from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.registry import Registry
+    from lockstep.core.staging import StageWork
+    from lockstep.engine.kafka_ranges import KafkaRanges
+
+    GoOn = Callable[[], None]
+
+_Reported = TypeVar("_Reported")
+
+
+def engine_of(
+    folder: PipelineFolder,
+    broker: Broker,
+    dsn: str,
+    before_spark: Callable[[], Registry | None],
+    max_offsets: int = MAX_OFFSETS_IN_PROCESS,
+) -> Engine:
+    """Returns an engine that reads from this broker into this ledger. Imports neither reader before it is needed.
+
+    `before_spark` chooses the Spark by its environment, and returns the schema registry.
+    """
+
+    def driver() -> Driver:
+        from lockstep.engine.kafka_ranges import KafkaRanges  # noqa: PLC0415 - planning alone needs no reader
+
+        return Driver(folder, KafkaRanges(broker.bootstrap, broker.options, folder.pipeline.record_limits.bytes), dsn)
+
+    def spark() -> Engine:
+        registry = before_spark()
+        from lockstep.engine.spark.engine import SparkEngine  # noqa: PLC0415 - it takes longer than planning
+
+        return SparkEngine(folder, broker.bootstrap, dsn, broker.options, registry)
+
+    return DriverFirst(folder, driver, spark, max_offsets)
+
+
+class DriverFirst:
+    """An engine that reads batches of at most `max_offsets` with `driver`, if it can, and all others with `spark`.
+
+    Makes each when it is first needed, because importing PySpark alone takes longer than planning. A batch with a
+    record that the driver cannot decode leaves nothing behind. Spark then reads that whole batch, and all later ones.
+    """
+
+    def __init__(
+        self,
+        folder: PipelineFolder,
+        driver: Callable[[], Driver],
+        spark: Callable[[], Engine],
+        max_offsets: int = MAX_OFFSETS_IN_PROCESS,
+    ) -> None:
+        self._folder = folder
+        self._make_driver, self._make_spark = driver, spark
+        self._driver: Driver | None = None
+        self._spark: Engine | None = None
+        self._max_offsets = max_offsets
+        self._left = False
+        self._cancelled = False
+
+    def route(self, ranges: Sequence[StreamRange]) -> Route:
+        """Returns the way of a batch with these ranges, and why."""
+        return route(self._folder, ranges, self._max_offsets, left=self._left)
+
+    def application(self, work: StageWork) -> Application | None:
+        """Returns the run's name and addresses on Spark's own pages, or None if Spark takes no part in it."""
+        return None if self._reader(work) else self._engine().application(work)
+
+    def figures(self, work: StageWork) -> Figures | None:
+        """Returns what Spark says of this work. Returns None, and asks nobody, if Spark was not started."""
+        return None if self._spark is None else self._spark.figures(work)
+
+    def columns(self, place: int = 0) -> tuple[Column, ...]:
+        """Returns the columns that reach the target at this place."""
+        if not place:  # an attempt begins: a cancel of the previous one does not concern it
+            self._cancelled = False
+        if self._spark is None and self._folder.is_straight:
+            return self._folder.pipeline.staged_columns
+        return self._engine().columns(place)
+
+    def read(self, work: StageWork, sink: Sink[_Reported]) -> tuple[_Reported, ...]:
+        """Reads every visible record of the ranges into the sink. Spark finds ranges that the driver has committed."""
+        if driver := self._reader(work):
+            try:
+                return driver.read(work, sink, partial(self._require_wanted, work))
+            except LeftToSpark:
+                self._left = True
+        return self._engine().read(work, sink)
+
+    def cancel(self) -> None:
+        """Stops the current read, and one that has not begun yet."""
+        self._cancelled = True
+        if self._spark is not None:
+            self._spark.cancel()
+
+    def _require_wanted(self, work: StageWork) -> None:
+        if self._cancelled:
+            raise Superseded(f"batch {work.batch_id} was taken over while it was being read")
+
+    def _reader(self, work: StageWork) -> Driver | None:
+        """Returns the driver, if the work's route leads through this process."""
+        if self.route(work.ranges).way is not Way.PROCESS:
+            return None
+        if self._driver is None:
+            self._driver = self._make_driver()
+        return self._driver
+
+    def _engine(self) -> Engine:
+        if self._spark is None:
+            self._spark = self._make_spark()
+            if self._cancelled:
+                self._spark.cancel()
+        return self._spark
+
+
+class Driver:
+    """The driver as a reader of records that decode by columns.
+
+    Raises `LeftToSpark` for any other record, and passes on errors of `go_on`.
+    """
+
+    def __init__(self, folder: PipelineFolder, reader: KafkaRanges, dsn: str) -> None:
+        self._folder = folder
+        self._reader = reader
+        self._dsn = dsn
+
+    def read(self, work: StageWork, sink: Sink[_Reported], go_on: GoOn) -> tuple[_Reported, ...]:
+        """Stages every visible record of the ranges, or none. A sink of ranges keeps those that it has committed."""
+        from lockstep.engine.sinks.task_writer import writer_of  # noqa: PLC0415 - planning alone needs no reader
+        from lockstep.engine.straight import decode_directly  # noqa: PLC0415 - as above
+        from lockstep.formats.json.columns import columnar  # noqa: PLC0415 - as above
+
+        if (decode := columnar(self._folder.pipeline)) is None:
+            raise LeftToSpark
+        raw = self._reader.records(work.ranges, go_on)
+        writer = writer_of(sink, work, self._folder, self._dsn)
+        with _one_line(work, go_on):
+            reports = writer.direct(decode_directly(raw, decode, keeps_bytes=self._folder.quarantines))
+            rows = [row for report in reports for row in report.to_pylist()]
+        return cast("tuple[_Reported, ...]", writer.reports(rows, 1, work.pipeline))
+
+
+@contextmanager
+def _one_line(work: StageWork, go_on: GoOn) -> Iterator[None]:
+    """Turns errors between Kafka and Postgres into one line."""
+    what = f"{work.pipeline}: batch {work.batch_id}"
+    try:
+        with server_refusals():
+            yield
+    except (ConnectionError, StatementRefused) as error:
+        go_on()
+        if isinstance(error, ConnectionError):
+            raise Unreachable(f"{what} could not be read: {last_line(error)}") from error
+        raise BadData(f"{what} could not be staged: {last_line(error)}") from error

@@ -1,0 +1,183 @@
+"""Reads ranges of a log as Arrow, in the task that works on them: exactly their records, in order."""
+
+from __future__ import annotations
+
+import gc
+import time
+from bisect import bisect_left
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, refuse_malformed
+from lockstep.core.errors import Unreachable
+from lockstep.core.pipeline.limits import RecordLimits
+from lockstep.engine.kafka_raw import by_partition, cut_large, raw_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from lockstep.core.kafka_options import KafkaOptions
+    from lockstep.core.offsets import StreamRange
+    from lockstep.engine.kafka_raw import Cut, Held
+
+
+RECORDS_PER_ARROW_BATCH = 10_000  # records of an Arrow batch
+OFFSETS_READ_TOGETHER = 250  # offsets that are read together and kept until all have come. Each may have a megabyte.
+FETCH_PATIENCE = 60.0  # seconds in which nothing is fetched
+LOOK = 0.2
+FETCH_WAIT_MS = 10  # a range's tail waits this long for bytes that will not come
+CONSUMER_SETTINGS: dict[str, Any] = {
+    "group.id": "lockstep-stage",  # none is joined: partitions are assigned
+    "enable.auto.commit": False,
+    "allow.auto.create.topics": False,
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,
+    "check.crcs": True,
+    "log_level": 0,
+}
+FETCH_TUNING: dict[str, Any] = {
+    "fetch.wait.max.ms": FETCH_WAIT_MS,
+    "fetch.queue.backoff.ms": 5,  # else a reader waits a second because the queue was full for a moment
+    "queued.max.messages.kbytes": 32_768,
+    "max.partition.fetch.bytes": 4_194_304,
+    "receive.message.max.bytes": MOST_FETCHED_BYTES,
+}
+END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own name
+# Errors that do not pass within a minute.
+FATAL_ERRORS = {
+    KafkaError._AUTHENTICATION,  # noqa: SLF001
+    KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - the log has no such offset
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaRanges:
+    """A broker's address and the options to log in there. Executors get it by value.
+
+    A record of more than `most` bytes comes without its bytes. `_bytes` is its true size.
+    """
+
+    bootstrap: str
+    options: KafkaOptions
+    most: int = RecordLimits().bytes
+
+    def records(
+        self, ranges: Sequence[StreamRange], go_on: Callable[[], None] = lambda: None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields every committed record of ranges of one topic as raw records, one stream after another.
+
+        Returns when each range is read to its end. Raises `BadData` for a batch that cannot be read. Raises
+        `Unreachable` if the log lacks an offset of a range, or gives nothing for a minute. Calls `go_on` several times
+        a second, and passes on its errors.
+        """
+        fetched = Fetched()
+        settings = (
+            FETCH_TUNING | self.options.for_librdkafka() | CONSUMER_SETTINGS | {"bootstrap.servers": self.bootstrap}
+        )
+        with closing(Consumer(settings | fetched.settings)) as consumer, _seldom_collected():
+            for together in _together(ranges):
+                yield from self._read(consumer, fetched, together, go_on)
+
+    def _read(
+        self, consumer: Consumer, fetched: Fetched, ranges: Sequence[StreamRange], go_on: Callable[[], None]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields one range as its records come, or several together when they are complete."""
+        waiting = {item.offsets.topic_partition.partition: item for item in ranges}
+        held: Held = {partition: [] for partition in waiting}
+        cut: Cut = {}
+        topic = ranges[0].offsets.topic_partition.topic
+        consumer.assign([TopicPartition(topic, p, item.offsets.from_offset) for p, item in waiting.items()])
+        heard = time.monotonic()
+        while waiting:
+            go_on()
+            first = consumer.poll(LOOK)
+            # A message without a value is false.
+            found = [] if first is None else [first, *consumer.consume(RECORDS_PER_ARROW_BATCH - 1, timeout=0)]
+            if not found:
+                _drop_passed(consumer, waiting)
+            if self._taken(found, waiting, held, cut) or fetched.has_moved():
+                heard = time.monotonic()
+            elif time.monotonic() - heard > FETCH_PATIENCE and waiting:
+                item = next(iter(waiting.values()))
+                at = max(_position(consumer, item), item.offsets.from_offset)
+                raise self._away(f"nothing came from offset {at} on for {FETCH_PATIENCE:.0f} s", item)
+            if len(ranges) == 1:
+                yield from raw_records(held, ranges, cut)
+                held = {partition: [] for partition in held}
+        yield from raw_records(held, ranges, cut)
+
+    def _taken(self, found: Sequence[Message], waiting: dict[int, StreamRange], held: Held, cut: Cut) -> bool:
+        """Adds records to their ranges, and removes ranges at their end from `waiting`. Returns True if any came."""
+        news = False
+        for partition, all_ in by_partition(found):
+            item = waiting.get(partition)
+            errors = {}
+            if any(map(Message.error, all_)):
+                errors = {place: error for place, error in enumerate(map(Message.error, all_)) if error is not None}
+            for place, error in errors.items():
+                refuse_malformed(all_[place], self.bootstrap)
+                self._require_bearable(error, item)
+            if item is None:  # what was fetched past a range's end
+                continue
+            messages = [each for place, each in enumerate(all_) if place not in errors] if errors else all_
+            until = item.offsets.until_offset
+            wanted = messages[: bisect_left(messages, until, key=Message.offset)]
+            cut_large(wanted, self.most, cut)
+            held[partition] += wanted
+            news |= bool(wanted)
+            ends = [all_[place].offset() for place, error in errors.items() if error.code() == END_OF_PARTITION]
+            if max([each.offset() + 1 for each in messages[-1:]] + ends, default=0) >= until:
+                del waiting[partition]
+        return news
+
+    def _require_bearable(self, error: KafkaError, item: StreamRange | None) -> None:
+        """Raises `Unreachable`, but not at the log's end or for a broker that comes and goes."""
+        if error.code() in FATAL_ERRORS or error.fatal():
+            raise self._away(error.str(), item)
+
+    def _away(self, what: str, item: StreamRange | None) -> Unreachable:
+        which = str(item.offsets) if item else "the topic"
+        return Unreachable(f"{which} could not be read from Kafka at {self.bootstrap}: {what}")
+
+
+def _drop_passed(consumer: Consumer, waiting: dict[int, StreamRange]) -> None:
+    """Drops ranges whose end the consumer has passed, even if the last records before it are invisible."""
+    for partition, item in list(waiting.items()):
+        if _position(consumer, item) >= item.offsets.until_offset:
+            del waiting[partition]
+
+
+def _position(consumer: Consumer, item: StreamRange) -> int:
+    """Returns the offset behind the last consumed one, markers included. Negative before the first."""
+    where = item.offsets.topic_partition
+    return int(consumer.position([TopicPartition(where.topic, where.partition)])[0].offset)
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Collects garbage less often, because Python would search all new messages for cycles in vain."""
+    usual = gc.get_threshold()
+    gc.set_threshold(10 * RECORDS_PER_ARROW_BATCH, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
+def _together(ranges: Sequence[StreamRange]) -> Iterator[list[StreamRange]]:
+    """Groups small ranges, because each alone costs a round trip to the broker. Leaves a big one by itself."""
+    some: list[StreamRange] = []
+    for item in ranges:
+        if some and sum(each.offsets.span for each in some) + item.offsets.span > OFFSETS_READ_TOGETHER:
+            yield some
+            some = []
+        some.append(item)
+    if some:
+        yield some

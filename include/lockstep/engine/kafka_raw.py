@@ -1,0 +1,92 @@
+"""Turns Kafka's messages into raw records as Arrow, with their coordinates, as Spark's source gives them."""
+
+from __future__ import annotations
+
+from itertools import chain
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import Message
+
+from lockstep.adapters.kafka.reading import size_of
+from lockstep.core.records import LAST_STAMP
+from lockstep.engine.short_way import RAW_SCHEMA
+from lockstep.formats.rows import headers_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lockstep.core.offsets import StreamRange
+
+    Held = dict[int, list[Message]]
+    Cut = dict[tuple[int, int], int]
+
+
+def cut_large(messages: Sequence[Message], most: int, cut: Cut) -> None:
+    """Removes the bytes of records with more than `most`, at once: the next may have as many. Adds their sizes to `cut`."""
+    # Headers are looked at where there are any; lengths alone cost next to nothing.
+    if (
+        max(map(len, messages), default=0) <= most // 2
+        and max(map(len, filter(None, map(Message.key, messages))), default=0) <= most // 2
+        and not any(map(Message.headers, messages))
+    ):
+        return
+    for message in messages:
+        if (size := size_of(message)) > most:
+            cut[message.partition(), message.offset()] = size
+            without_bytes(message)
+
+
+def without_bytes(message: Message) -> None:
+    """Removes key, value and headers."""
+    message.set_key(None)
+    message.set_value(None)
+    message.set_headers([])
+
+
+def by_partition(messages: Sequence[Message]) -> Iterable[tuple[int, Sequence[Message]]]:
+    """Groups messages by partition, in their order."""
+    where = list(map(Message.partition, messages))
+    if len(set(where)) == 1:
+        return [(where[0], messages)]
+    apart: dict[int, list[Message]] = {}
+    for partition, message in zip(where, messages, strict=True):
+        apart.setdefault(partition, []).append(message)
+    return apart.items()
+
+
+def raw_records(held: Held, ranges: Sequence[StreamRange], cut: Cut) -> Iterator[pa.RecordBatch]:
+    """Yields the held records of these ranges, one range after another, with coordinates as in Spark's source."""
+    parts = [(item, held[item.offsets.topic_partition.partition]) for item in ranges]
+    messages = list(chain.from_iterable(part for _, part in parts))
+    if not messages:
+        return
+    rows, each = len(messages), [len(part) for _, part in parts]
+    keys = pa.array(map(Message.key, messages), pa.binary(), size=rows)
+    values = pa.array(map(Message.value, messages), pa.binary(), size=rows)
+    lengths = [pc.fill_null(pc.binary_length(bytes_), 0) for bytes_ in (keys, values)]
+    stamps = np.fromiter(map(itemgetter(1), map(Message.timestamp, messages)), np.int64, rows)
+    headers = list(map(Message.headers, messages))
+    sizes = pc.add(*lengths)
+    if cut:
+        known = sizes.to_pylist()
+        places = ((message.partition(), message.offset()) for message in messages)
+        sizes = pa.array([cut.get(place, size) for place, size in zip(places, known, strict=True)], pa.int32())
+    arrays = {
+        "_stream": np.repeat([item.stream_id for item, _ in parts], each),
+        "_offset": np.fromiter(map(Message.offset, messages), np.int64, rows),
+        "_ordinal": np.zeros(rows, np.int32),
+        # Kafka writes -1 for none.
+        "_timestamp": pa.array(
+            np.minimum(stamps, LAST_STAMP) * 1000, RAW_SCHEMA.field("_timestamp").type, mask=stamps < 0
+        ),
+        "_key": keys,
+        "_value": values,
+        "_headers": list(map(headers_json, headers)) if any(headers) else pa.nulls(rows, pa.string()),
+        "_bytes": sizes,
+        "_partition": np.repeat([item.offsets.topic_partition.partition for item, _ in parts], each),
+    }
+    yield pa.RecordBatch.from_pydict(arrays, schema=RAW_SCHEMA)

@@ -1,0 +1,48 @@
+"""Opens a staging task's session: a connection of its own, one transaction, rows by COPY in its binary format."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg2
+from psycopg2 import sql
+
+from lockstep.core.staging import COPY_SIZE
+from lockstep.engine.sinks.copy_binary import copy_binary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from psycopg2.extensions import cursor
+
+# Only servers since Postgres 17 know it, so it cannot stand among a connection's options.
+NO_TRANSACTION_TIMEOUT = "select set_config(name, '0', false) from pg_settings where name = 'transaction_timeout'"
+
+
+@contextmanager
+def staging_session(dsn: str) -> Iterator[Any]:
+    """Commits when the block ends. `dsn` sets the role and the statement timeout.
+
+    Raises `ConnectionError` if Postgres is away or has no room.
+    """
+    try:
+        with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
+            cur.execute(NO_TRANSACTION_TIMEOUT)
+            yield cur
+    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+        raise ConnectionError(str(error)) from error
+
+
+def copy_rows(cur: cursor, schema: str, table: str, rows: pa.RecordBatch, so_far: int = 0) -> None:
+    """Copies rows into a table whose columns have exactly their types.
+
+    The statement begins with how many rows there are with those `so_far`, for whoever looks at the server's sessions.
+    """
+    columns = sql.SQL(", ").join(map(sql.Identifier, rows.schema.names))
+    statement = sql.SQL("/* {so_far} rows */ copy {table} ({columns}) from stdin with (format binary)").format(
+        so_far=sql.Literal(so_far + rows.num_rows), table=sql.Identifier(schema, table), columns=columns
+    )
+    for piece in copy_binary(rows):
+        cur.copy_expert(statement, piece, COPY_SIZE)

@@ -1,0 +1,34 @@
+"""Cuts rows into stretches of one stream, in their order."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lockstep.core.errors import BadData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+# The streams of rows that say that a task's input is at its end, and that a part of it is left to be read by other means.
+END, LEFT_OUT = -1, -2
+
+
+def rows_by_stream(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yields each stream with its next rows, none of them empty. One Arrow batch may hold two ranges.
+
+    Raises `BadData` for a row without a stream.
+    """
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        if batch.column("_stream").null_count:
+            raise BadData("the transform gives rows whose _stream is null, and every row answers for its record")
+        streams = batch.column("_stream").to_numpy(zero_copy_only=False)
+        cuts = [0, *(np.flatnonzero(np.diff(streams)) + 1).tolist(), batch.num_rows]
+        for begin, end in pairwise(cuts):
+            yield int(streams[begin]), batch.slice(begin, end - begin)

@@ -1,0 +1,43 @@
+"""Makes the part of a sink that runs in a task, staging tables or a range's own commit."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import staging_dsn
+from lockstep.core.engine import RangeTask
+from lockstep.engine.sinks.range_writer import RangeWriter
+from lockstep.engine.sinks.writer import Writer
+
+if TYPE_CHECKING:
+    from lockstep.core.engine import Sink
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.staging import StageWork
+
+# Both have the same methods. The first column of a report is the task's number, `stream_id` says what it is about.
+TaskWriter = Writer | RangeWriter
+
+
+def writer_of(sink: Sink[Any], work: StageWork, folder: PipelineFolder, dsn: str) -> TaskWriter:
+    """Returns the writer of this work's rows. Executors get it by value."""
+    names = tuple(column.name for column in work.columns)
+    if isinstance(sink, RangeTask):
+        return RangeWriter(sink, secrets.token_hex(8), work.from_offsets, names)
+    tables = [(table, tuple(column.name for column in columns)) for table, columns in work.tables]
+    return Writer(
+        staging_dsn(dsn, work.stager),
+        work.table,
+        work.batch_id,
+        work.token,
+        work.from_offsets,
+        names,
+        tuple(each for each, deletes in zip(tables, deleting(folder.pipeline), strict=True) if deletes),
+        work.raw_table if folder.quarantines and not folder.is_straight else None,
+    )
+
+
+def deleting(pipeline: Pipeline) -> tuple[int, ...]:
+    """Returns, for each target, the number of rows of a tombstone: 1 or 0."""
+    return tuple(int(target in pipeline.tombstone_targets) for target in pipeline.targets)

@@ -1,0 +1,1 @@
+"""Reads, decodes and transforms records by Spark."""

@@ -1,0 +1,238 @@
+"""Reads exactly the given ranges with Spark, decodes, transforms and stages them. Returns the winners' lines."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lockstep.core.errors import ReaderDied, Superseded
+from lockstep.core.kafka_options import KafkaOptions
+from lockstep.core.pipeline.guarantees import commit_unit
+from lockstep.core.planning.routes import Route, Way, route
+from lockstep.core.planning.tasks import A_COMMIT, tasks_for
+from lockstep.core.staging import Run
+from lockstep.core.states import CommitUnit
+from lockstep.engine.kafka_ranges import KafkaRanges
+from lockstep.engine.plans import reads, unrepeatable
+from lockstep.engine.sinks.range_writer import RangeWriter
+from lockstep.engine.sinks.tally import lines_of
+from lockstep.engine.sinks.task_writer import deleting, writer_of
+from lockstep.engine.sinks.writer import Writer
+from lockstep.engine.source import kept_lines, source_lines
+from lockstep.engine.spark import short as spark_short
+from lockstep.engine.spark.errors import as_our_error, found_away, is_interrupt, is_of_spark
+from lockstep.engine.spark.isolation import isolating, newest_task, trial
+from lockstep.engine.spark.jobs import jobs
+from lockstep.engine.spark.once import read_once
+from lockstep.engine.spark.ranges import collected, groups, probe, require_no_shuffle, with_end
+from lockstep.engine.spark.rows import in_spark, taken_in, typed, with_bytes
+from lockstep.engine.spark.session import session
+from lockstep.engine.spark.source import records_given, records_of
+from lockstep.engine.transforms import TRANSFORM_NAME as TRANSFORM
+from lockstep.engine.transforms import Transforms
+from lockstep.formats import decoded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from lockstep.core.engine import Sink
+    from lockstep.core.figures import Application, Figures
+    from lockstep.core.offsets import StreamRange
+    from lockstep.core.pipeline.columns import Column
+    from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.proof.accounting import ManifestLine
+    from lockstep.core.registry import Registry
+    from lockstep.core.staging import StageWork
+    from lockstep.engine.kafka_sample import SampleRanges
+    from lockstep.engine.sinks.task_writer import TaskWriter
+
+Made = TypeVar("Made")
+_Reported = TypeVar("_Reported")
+
+
+class SparkEngine:
+    """The reader of one pipeline, or of a `sample`, over the process's Spark session. Starts nothing before a read."""
+
+    def __init__(
+        self,
+        folder: PipelineFolder,
+        kafka: str,
+        dsn: str,
+        kafka_options: KafkaOptions | None = None,
+        registry: Registry | None = None,
+        sample: SampleRanges | None = None,
+    ) -> None:
+        self._folder = folder
+        self._registry = registry
+        self._kafka = kafka
+        self._dsn = dsn
+        self._kafka_options = kafka_options.for_java() if kafka_options else {}
+        self._sample = sample
+        self._reader = sample or KafkaRanges(
+            kafka, kafka_options or KafkaOptions(), folder.pipeline.record_limits.bytes
+        )
+        self._group = ""
+        self._cancelled = False
+        self._transforms = Transforms(folder)
+
+    def route(self, ranges: Sequence[StreamRange], *, died: bool = False) -> Route:
+        """Returns the way of a batch with these ranges. It leads through Spark, whatever their size."""
+        return route(self._folder, ranges, max_offsets=0, died=died)
+
+    def application(self, _work: StageWork) -> Application | None:
+        """Returns the run's name and addresses on Spark's own pages."""
+        with found_away(self._where):
+            return jobs().application()
+
+    def figures(self, work: StageWork) -> Figures | None:
+        """Returns what Spark says of the jobs of this attempt, or None if it ran none."""
+        return jobs().figures(work.table)
+
+    def columns(self, place: int = 0) -> tuple[Column, ...]:
+        """Returns the target's columns at this place. With a transform, runs it on an empty frame.
+
+        An attempt begins with the first target's columns. That call clears an earlier cancel.
+        """
+        if not place:
+            self._group, self._cancelled = "", False
+            self._transforms = Transforms(self._folder)
+        if self._folder.is_straight:
+            return self._folder.pipeline.staged_columns
+        with found_away(self._where):
+            return self._found(place)
+
+    def _found(self, place: int) -> tuple[Column, ...]:
+        target = self._folder.pipeline.targets[place]
+        if commit_unit(self._folder.pipeline.guarantee) == CommitUnit.STREAM:
+            records = probe(session(), self._transforms.given)
+            require_no_shuffle(with_end(self._transforms.applied(target, records, Run(self._where))), self._where)
+        return self._transforms.columns(target, session())
+
+    def unrepeatable(self) -> dict[str, tuple[str, ...]]:
+        """Returns the non-deterministic expressions of each target's function, by its plan: clock, random, host."""
+        found: dict[str, tuple[str, ...]] = {}
+        for target in self._folder.pipeline.targets:
+            if self._transforms.function(target) is not None:
+                name = target.transform or TRANSFORM
+                found[name] = unrepeatable(self._transforms.on_nothing(target, session()))
+        return found
+
+    def read(self, work: StageWork, sink: Sink[_Reported]) -> tuple[_Reported, ...]:
+        """Reads every visible record of the ranges into the sink. Raises `BadData` if data or code is at fault."""
+        writer = writer_of(sink, work, self._folder, self._dsn)
+
+        def written(work: StageWork) -> tuple[Any, ...]:
+            tasks = self._tasks(work, A_COMMIT if isinstance(writer, RangeWriter) else 0)
+            if self._is_long(work):
+                return self._through_source(work, tasks, writer)
+            parts = groups(work.ranges, tasks)
+            done, left = spark_short.written(parts, self._folder, self._reader.records, writer)
+            return (*done, *self._through_decoder(left, writer)) if left else done
+
+        return self._done(work, written)
+
+    def _through_decoder(self, parts: Sequence[tuple[StreamRange, ...]], writer: TaskWriter) -> tuple[Any, ...]:
+        """Writes parts with records that only Spark's decoder takes."""
+        says_end = isinstance(writer, RangeWriter)
+        raw = spark_short.shortened(parts, self._folder, self._reader.records, says_end=says_end)
+        records = with_bytes(self._formed(raw), self._folder)
+        frame = records.mapInArrow(writer.whole, in_spark(writer.schema))
+        return writer.reports(collected([frame], self._where), len(parts), self._where)
+
+    def _through_source(self, work: StageWork, tasks: int, writer: TaskWriter) -> tuple[Any, ...]:
+        """Writes records that Spark's own source reads."""
+        if isinstance(writer, Writer):
+            return self._staged(work, writer, tasks)
+        works = [replace(work, ranges=part) for part in groups(work.ranges, tasks)]
+        frames = [self._committed(each, replace(writer, from_offsets=each.from_offsets)) for each in works]
+        return writer.reports(collected(frames, self._where), len(works), self._where)
+
+    def _is_long(self, work: StageWork) -> bool:
+        return self.route(work.ranges, died=work.after_task is not None).way is Way.SPARK
+
+    def _dies(self, work: StageWork) -> bool:
+        """Returns True if a task dies that reads and decodes these records. Keeps no rows."""
+
+        def tried() -> None:
+            trial(self._decoded(work, self._tasks(work)), self._folder, self._transforms, work)
+
+        try:
+            self._asked(work, tried)
+        except ReaderDied:
+            return True
+        return False
+
+    def _tasks(self, work: StageWork, per_range: int = 0) -> int:
+        return tasks_for([item.offsets.span + per_range for item in work.ranges], jobs().slots)
+
+    def _decoded(self, work: StageWork, tasks: int | None = None) -> DataFrame:
+        """Returns the records, read by Spark's source and decoded."""
+        if self._sample is not None:
+            return self._formed(records_given(work, self._sample.hiding(work.hidden).records))
+        raw = records_of(work, self._kafka, self._kafka_options, self._folder.pipeline.record_limits.bytes)
+        return self._formed(raw.coalesce(tasks) if tasks else raw)
+
+    def _formed(self, raw: DataFrame) -> DataFrame:
+        return decoded(raw, self._folder.pipeline, decode=self._folder.decode, registry=self._registry)
+
+    def _done(self, work: StageWork, do: Callable[[StageWork], Made]) -> Made:
+        """Runs `do`, without the records that are proved to kill their reader."""
+        newest = partial(self._asked, work, newest_task)
+        return isolating(work, lambda its: self._asked(its, partial(do, its)), self._dies, newest)
+
+    def _asked(self, work: StageWork, do: Callable[[], Made]) -> Made:
+        """Runs `do` under a name that can be cancelled. Turns Spark's errors into one line."""
+        group = f"{work.table}_{secrets.token_hex(4)}"  # one that is cancelled runs no job any more
+        jobs().begin(group, f"{work.pipeline}: batch {work.batch_id}", work.table)
+        self._group = group
+        self._require_wanted(work)  # after the group is named: a cancel from here on cancels the group
+        try:
+            return do()
+        except Exception as error:
+            if is_of_spark(error):
+                raise self._told(error, work) from error
+            raise
+
+    def _require_wanted(self, work: StageWork) -> None:
+        if self._cancelled:  # before there was a job to cancel
+            raise Superseded(f"batch {work.batch_id} was taken over before it was read")
+
+    def cancel(self) -> None:
+        """Stops the current read, and one that has not begun yet."""
+        self._cancelled = True
+        if self._group:
+            jobs().cancel(self._group)
+
+    def _staged(self, work: StageWork, writer: Writer, slots: int) -> tuple[ManifestLine, ...]:
+        records = self._decoded(work, slots)
+        if self._folder.is_straight:
+            return lines_of(with_bytes(records, self._folder).mapInArrow(writer.whole, in_spark(writer.schema)))
+        accepted = taken_in(records, self._folder, writer.intake)
+        outs = [self._transforms.applied(target, accepted, work.run) for target in self._folder.pipeline.targets]
+        if sum(map(reads, outs)) == 1:
+            lines = lines_of(typed(outs[0], work.columns).mapInArrow(writer.outlet, in_spark(writer.schema)))
+            return kept_lines(source_lines(writer.dsn, work, slots), lines)
+        return read_once(accepted, outs, writer, work, slots, deleting(self._folder.pipeline))
+
+    def _committed(self, work: StageWork, writer: RangeWriter) -> DataFrame:
+        """Returns the plan of one task with its group of ranges."""
+        records = self._decoded(work)
+        if self._folder.is_straight:
+            return with_end(with_bytes(records, self._folder)).mapInArrow(writer.whole, in_spark(writer.schema))
+        accepted = taken_in(records, self._folder, writer.intake)
+        out = self._transforms.applied(self._folder.pipeline.first, accepted, work.run)
+        return with_end(typed(out, work.columns)).mapInArrow(writer.outlet, in_spark(writer.schema))
+
+    def _told(self, error: Exception, work: StageWork) -> BaseException:
+        """Converts the JVM's many lines to one of our own errors."""
+        if self._cancelled and not is_interrupt(error):
+            return Superseded(f"batch {work.batch_id} was taken over while it was being read")
+        return as_our_error(error, self._where, work)
+
+    @property
+    def _where(self) -> str:
+        return self._folder.pipeline.name

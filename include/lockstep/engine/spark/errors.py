@@ -1,0 +1,79 @@
+"""Converts errors of the JVM, or of a task, to one of our own errors in one line."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from lockstep.core.errors import BadData, ReaderDied, Refusal, Unreachable, is_away, said_in, spark_lost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lockstep.core.staging import StageWork
+
+
+# Spark's words for a task's process that was killed, crashed, or had no memory left.
+DIED = (
+    "Python worker exited unexpectedly",
+    "java.io.EOFException",
+    "java.lang.OutOfMemoryError",
+    "exited caused by one of the running tasks",  # an executor. Spark calls the end of a preempted one unrelated.
+)
+RANGES_SHOWN = 10
+
+
+@contextmanager
+def found_away(where: str) -> Iterator[None]:
+    """Converts a lost server to one of our own errors, while Spark is asked before a read."""
+    try:
+        yield
+    except PySparkException as error:
+        if lost := spark_lost(where, error):
+            raise lost from error
+        raise
+
+
+def is_of_spark(error: Exception) -> bool:
+    """Returns True if the error comes from Spark, or from the way to its JVM."""
+    return isinstance(error, PySparkException) or type(error).__module__.startswith("py4j")
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Returns True if an interrupt came first. PySpark then asks the JVM once more, and that may fail, too."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
+def as_our_error(error: Exception, where: str, work: StageWork) -> BaseException:
+    """Converts the JVM's many lines about this pipeline's read to one of our own errors. An interrupt stays one."""
+    return KeyboardInterrupt() if is_interrupt(error) else _told(error, where, work)
+
+
+def _told(error: Exception, where: str, work: StageWork) -> Exception:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if any("Failed to find data source: kafka" in line for line in lines):
+        return Refusal(f"{where}: Spark was started without its Kafka connector", next_command="make jars")
+    if said := next(filter(None, map(said_in, lines)), None):
+        return said
+    away = next(filter(is_away, lines), None)
+    if away:
+        return Unreachable(f"{where}: batch {work.batch_id} could not be read: {away[:300]}")
+    ranges = ", ".join(str(item.offsets) for item in work.ranges[:RANGES_SHOWN])
+    if any(died in line for line in lines for died in DIED):
+        return ReaderDied(
+            f"{where}: batch {work.batch_id} could not be staged: the process of a task died, or had no memory left, while it "
+            f"read {ranges}",
+            next_command=f"lockstep skip {where} --to PARTITION:OFFSET --reason ..., if a record is at fault",
+        )
+    if any("ArithmeticException: long overflow" in line for line in lines):
+        return BadData(
+            f"{where}: a record in {ranges} cannot be read by Spark: its timestamp lies past the year 294246",
+            next_command=f"lockstep skip {where} --to PARTITION:OFFSET --reason ...",
+        )
+    python = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "JVM ", "^"))]
+    cause = next((line for line in reversed(python) if "Error" in line or "Exception" in line), (python or ["?"])[0])
+    return BadData(f"{where}: batch {work.batch_id} could not be staged: {cause[:300]}")

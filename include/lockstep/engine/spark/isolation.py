@@ -1,0 +1,81 @@
+"""Repeats work whose reader dies, then without the records that are proved to kill it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lockstep.core.errors import BadData, ReaderDied
+from lockstep.core.isolation import MOST_FATAL, fatal_record, names_of
+from lockstep.engine.spark.rows import taken_in, typed, with_bytes
+from lockstep.engine.spark.session import session
+from lockstep.engine.trial import TASK, intake, swallowed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from pyspark.sql import DataFrame
+
+    from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.staging import StageWork
+    from lockstep.engine.transforms import Transforms
+
+    Made = TypeVar("Made")
+
+
+def isolating(
+    work: StageWork, do: Callable[[StageWork], Made], dies: Callable[[StageWork], bool], newest_task: Callable[[], int]
+) -> Made:
+    """Does the work, and repeats it when a reader dies.
+
+    After the first death it takes the long way, because the machine may have been at fault. After every other death it
+    finds the record that kills its reader, and hides it. Raises `ReaderDied` if no record is proved to do so, and
+    `BadData` if there are too many of them.
+    """
+    while True:
+        try:
+            return do(work)
+        except ReaderDied as died:
+            if work.after_task is not None:
+                work = _hiding(work, died, dies)
+        work = replace(work, after_task=newest_task())
+
+
+def newest_task() -> int:
+    """Returns the number of a new task, which is higher than those of all tasks so far."""
+    return max(_run(session().range(0, 1, 1, 1)))
+
+
+def trial(records: DataFrame, folder: PipelineFolder, transforms: Transforms, work: StageWork) -> None:
+    """Processes decoded records as for the targets, and drops the results."""
+    if folder.is_straight:
+        _run(with_bytes(records, folder))
+        return
+    given = taken_in(records, folder, intake)
+    for target, (_, columns) in zip(folder.pipeline.targets, work.tables, strict=True):
+        _run(typed(transforms.applied(target, given, work.run), columns))
+
+
+def _run(frame: DataFrame) -> list[int]:
+    """Runs the frame to its end. Returns the numbers of its tasks."""
+    return [row.task for row in frame.mapInArrow(swallowed, TASK).collect()]
+
+
+def _hiding(work: StageWork, died: ReaderDied, dies: Callable[[StageWork], bool]) -> StageWork:
+    one = fatal_record(work.ranges, work.hidden, lambda *them: dies(replace(work, ranges=them[0], hidden=them[1])))
+    if one is None:
+        raise ReaderDied(
+            f"{died.message}; no record ends it when it is read alone",
+            next_command=f"give tasks more memory, then lockstep run {work.pipeline}",
+        ) from died
+    hidden = (*work.hidden, one)
+    if len(hidden) > MOST_FATAL:
+        last = max(hidden).offsets
+        raise BadData(
+            f"{work.pipeline}: batch {work.batch_id}: more than {MOST_FATAL} records end their reader's process: "
+            f"{names_of(hidden)}",
+            next_command=f"lockstep skip {work.pipeline} --to {last.topic_partition.partition}:{last.until_offset} "
+            "--reason ...",
+        )
+    return replace(work, hidden=hidden)

@@ -1,0 +1,85 @@
+"""Reads exactly the raw records of a batch's ranges with Spark's source, with their coordinates."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from lockstep.engine.kafka_ranges import FETCH_WAIT_MS
+from lockstep.engine.short_way import RAW_SCHEMA
+from lockstep.engine.spark.rows import in_spark
+from lockstep.engine.spark.session import session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from lockstep.core.staging import StageWork
+    from lockstep.engine.short_way import Read
+
+# Kafka writes -1 for none, and what lies past Python's calendar is its last day.
+MOMENT = """case when timestamp >= timestamp '1970-01-01T00:00:00Z'
+    then least(timestamp, timestamp '9999-12-31T00:00:00Z') end"""
+BASE64 = "replace(base64(h.value), '\\r\\n', '')"  # Spark breaks it into lines
+# The size of a record. A record that is not too large is counted without the bytes of its headers.
+RECORD_LENGTH = "coalesce(length(key), 0) + coalesce(length(value), 0)"
+HEADER = "octet_length(h.key) + coalesce(length(h.value), 0)"
+SIZE = f"{RECORD_LENGTH} + coalesce(aggregate(headers, 0, (size, h) -> size + {HEADER}), 0)"
+
+
+def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str], most: int) -> DataFrame:
+    """Returns the ranges' records as `RAW_SCHEMA`: assigned partitions, numeric offsets, committed records only.
+
+    A record of more than `most` bytes comes without its bytes. `_bytes` is its true size. A hidden record also comes
+    without its bytes. Its `_bytes` are below zero: the complement of its size.
+    """
+    topic = work.ranges[0].offsets.topic_partition.topic
+    parts = {item.offsets.topic_partition.partition: item for item in work.ranges}
+    options = {f"kafka.{name}": value for name, value in kafka_options.items()} | {
+        "kafka.bootstrap.servers": kafka,
+        "kafka.isolation.level": "read_committed",
+        "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),
+        "assign": json.dumps({topic: sorted(parts)}),
+        "startingOffsets": json.dumps({topic: {str(p): i.offsets.from_offset for p, i in parts.items()}}),
+        "endingOffsets": json.dumps({topic: {str(p): i.offsets.until_offset for p, i in parts.items()}}),
+        "failOnDataLoss": "true",
+        "includeHeaders": "true",
+    }
+    hidden = [f"({item.offsets.topic_partition.partition}, {item.offsets.from_offset}L)" for item in work.hidden]
+    size, fits = SIZE, f"size between 0 and {most}"
+    if hidden:
+        size = f"case when (partition, offset) in ({', '.join(hidden)}) then ~({SIZE}) else {SIZE} end"
+    streams = ", ".join(f"{partition}, {item.stream_id}" for partition, item in parts.items())
+    # As SQL: each call of a function from Python is several round trips to the JVM.
+    return (
+        session()
+        .read.format("kafka")
+        .options(**options)
+        .load()
+        .selectExpr("*", f"{size} as size")  # once for each record: it goes through the headers
+        .selectExpr(
+            f"element_at(map({streams}), partition) as _stream",
+            "offset as _offset",
+            "0 as _ordinal",
+            f"{MOMENT} as _timestamp",
+            f"case when {fits} then key end as _key",
+            f"case when {fits} then value end as _value",
+            f"case when {fits} then to_json(transform(headers, h -> struct(h.key as key, {BASE64} as value))) end"
+            " as _headers",
+            f"case when {fits} then {RECORD_LENGTH} else size end as _bytes",
+            "partition as _partition",
+        )
+    )
+
+
+def records_given(work: StageWork, read: Read) -> DataFrame:
+    """Returns the ranges' records as `RAW_SCHEMA`, read by one task in Python instead of Spark's source."""
+    ranges = work.ranges
+
+    def raw(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in numbers:
+            yield from read(ranges)
+
+    return session().range(0, 1, 1, 1).mapInArrow(raw, in_spark(RAW_SCHEMA))

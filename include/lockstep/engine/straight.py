@@ -1,0 +1,50 @@
+"""Reads, decodes and writes ranges in one process if every record decodes by columns. Leaves other ranges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.core.engine import LeftToSpark
+from lockstep.engine.short_way import as_decoded, each_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from lockstep.core.offsets import StreamRange
+    from lockstep.engine.short_way import Decode, Read
+    from lockstep.engine.sinks.task_writer import TaskWriter
+
+
+def decode_directly(raw: Iterable[pa.RecordBatch], decode: Decode, *, keeps_bytes: bool) -> Iterator[pa.RecordBatch]:
+    """Yields all records, decoded by columns. Raises `LeftToSpark` for the first record that it cannot decode."""
+    for batch in raw:
+        places, columns = decode(batch.column("_value"))
+        if len(places) < batch.num_rows:
+            raise LeftToSpark
+        yield as_decoded(batch, columns, keeps_bytes=keeps_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Straight:
+    """The part of a Spark task: `records` reads ranges, `decode` returns places and columns of decoded values.
+
+    Stages nothing of a part with a record of another kind. Ranges that were committed before that record stay. A row of
+    `LEFT_OUT` says so.
+    """
+
+    records: Read
+    parts: tuple[tuple[StreamRange, ...], ...]
+    decode: Decode
+    keeps_bytes: bool
+
+    def write(self, writer: TaskWriter, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Writes the parts with these numbers, and yields what the writer reports of them."""
+        for number in each_number(numbers):
+            raw = self.records(self.parts[number])
+            try:
+                yield from writer.direct(decode_directly(raw, self.decode, keeps_bytes=self.keeps_bytes))
+            except LeftToSpark:
+                yield writer.left(number)

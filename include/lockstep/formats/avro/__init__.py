@@ -1,0 +1,1 @@
+"""Decodes Avro, record by record, by the schema that wrote it."""

@@ -1,0 +1,163 @@
+"""Fetches writer schemas by id from the registry, once per worker process. The meaning of an id never changes."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+from lockstep.core.errors import BadDefinition, Unreachable
+from lockstep.core.feed.avro import first_difference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lockstep.core.registry import Registry
+
+NOT_FOUND = {(404, 40401), (404, 40402), (404, 40403)}  # subject, version, schema. Another server's 404 has no code.
+
+
+INCOMPATIBLE = 409
+MOST_REFERENCES = 100  # that one schema may lead to
+
+
+class IncompatibleSchema(ValueError):  # noqa: N818 - it is an answer, not a fault
+    """The registry's answer that a subject's earlier schemas do not allow this one."""
+
+
+class UnknownSchema(LookupError):  # noqa: N818 - it is an answer, not a fault
+    """The registry's answer that it has no such Avro schema. `str()` is the reason of a reject."""
+
+
+@cache
+def schemas(registry: Registry) -> Schemas:
+    """Returns this process's one client of a registry."""
+    return Schemas(registry)
+
+
+class Schemas:
+    """The schemas by id, as JSON text with the texts of their references."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._client = _client(registry)
+        self._known: dict[int, tuple[str, dict[str, str]]] = {}
+        self._subjects: dict[int, frozenset[str]] = {}
+
+    def writer(self, schema_id: int) -> tuple[str, dict[str, str]]:
+        """Returns the Avro schema of an id, and the named schemas it refers to, in the order of their use.
+
+        Raises `UnknownSchema`, or `Unreachable` if the registry does not answer or denies access.
+        """
+        if schema_id not in self._known:
+            found = self._asked(lambda: self._client.get_schema(schema_id), f"schema id {schema_id}")
+            if (found.schema_type or "AVRO") != "AVRO":
+                raise UnknownSchema(f"schema id {schema_id} is {found.schema_type}, not Avro")
+            named: dict[str, str] = {}
+            self._add_references(found.references or (), named, f"schema id {schema_id}", set())
+            self._known[schema_id] = found.schema_str, named
+        return self._known[schema_id]
+
+    def require_answer(self) -> None:
+        """Raises `Unreachable` unless the registry lists subjects to this login."""
+        self._asked(lambda: self._client.get_subjects(limit=1), "subjects")
+
+    def has(self, subject: str) -> bool:
+        """Returns True if the subject has a schema."""
+        try:
+            self._asked(lambda: self._client.get_latest_version(subject), f"subject {subject}")
+        except UnknownSchema:
+            return False
+        return True
+
+    def register(self, subject: str, schema: Mapping[str, Any]) -> int:
+        """Registers a schema under a subject, and returns its id. Registers nothing twice.
+
+        Raises `BadDefinition`, with the column, if the subject's earlier schemas are not compatible with it.
+        """
+        wanted = Schema(json.dumps(schema), "AVRO")
+        try:
+            return int(self._asked(lambda: self._client.register_schema(subject, wanted), f"subject {subject}"))
+        except IncompatibleSchema as refused:
+            latest = self._asked(lambda: self._client.get_latest_version(subject), f"subject {subject}")
+            which = first_difference(json.loads(latest.schema.schema_str), schema) or str(refused)
+            raise BadDefinition(
+                f"subject {subject}: {which}, and its compatibility does not allow that",
+                next_command="put the column back, or let the topic have another subject",
+            ) from None
+
+    def id_of(self, subject: str, schema: Mapping[str, Any]) -> int | None:
+        """Returns the id of a schema under a subject, or None if it is not registered there."""
+        wanted = Schema(json.dumps(schema), "AVRO")
+        try:
+            return int(self._asked(lambda: self._client.lookup_schema(subject, wanted), f"subject {subject}").schema_id)
+        except UnknownSchema:
+            return None
+
+    def require_subject(self, schema_id: int, subject: str) -> None:
+        """Raises `UnknownSchema` unless the schema was registered under the subject."""
+        if subject not in self._subjects.get(schema_id, ()):
+            versions = self._asked(lambda: self._client.get_schema_versions(schema_id), f"schema id {schema_id}")
+            self._subjects[schema_id] = frozenset(version.subject for version in versions)
+        if subject not in self._subjects[schema_id]:
+            raise UnknownSchema(f"schema id {schema_id} is not one of subject {subject}")
+
+    def _add_references(self, references: Any, named: dict[str, str], whose: str, seen: set[str]) -> None:
+        """Adds the referenced schemas before those that refer to them.
+
+        Asks only once for schemas that refer to each other.
+        """
+        for each in references:
+            if each.name not in seen:
+                seen.add(each.name)
+                if len(seen) > MOST_REFERENCES:
+                    raise UnknownSchema(f"{whose} refers to more than {MOST_REFERENCES} schemas")
+                ask = partial(self._client.get_version, each.subject, each.version)
+                found = self._asked(ask, f"what {whose} refers to")
+                self._add_references(found.schema.references or (), named, whose, seen)
+                named[each.name] = found.schema.schema_str
+
+    def _asked(self, ask: Callable[[], Any], what: str) -> Any:
+        try:
+            return ask()
+        except SchemaRegistryError as error:
+            if (error.http_status_code, error.error_code) in NOT_FOUND:
+                raise UnknownSchema(f"{what} is not in the registry") from None
+            if error.http_status_code == INCOMPATIBLE:
+                raise IncompatibleSchema(f"the schema is not compatible with {what}") from None
+            why = f"HTTP {error.http_status_code}, code {error.error_code}"
+        except Exception as error:  # noqa: BLE001 - whatever lies between us and a registry, no record is at fault
+            why = type(error).__name__
+        raise Unreachable(
+            f"schema registry {self._registry.shown} does not answer for {what}: {why}",
+            next_command="look at LOCKSTEP_REGISTRY and LOCKSTEP_REGISTRY_CONFIG",
+        ) from None
+
+
+def require_client(registry: Registry) -> None:
+    """Raises `BadDefinition` if the options make no client. Sends no request to the registry."""
+    _client(registry)
+
+
+def _client(registry: Registry) -> Any:
+    settings: Mapping[str, Any] = {"url": registry.url, **dict(registry.options)}
+    with tempfile.TemporaryDirectory(prefix="lockstep-registry-") as folder:  # read while the client is made, then gone
+        try:
+            return SchemaRegistryClient({**settings, **_written(registry, folder)})
+        except Exception as error:  # noqa: BLE001 - the client's own complaint may repeat a secret, so it is not said
+            raise BadDefinition(
+                f"LOCKSTEP_REGISTRY_CONFIG: its options make no client: {type(error).__name__}"
+            ) from None
+
+
+def _written(registry: Registry, folder: str) -> dict[str, str]:
+    paths = {}
+    for name, content in registry.files:
+        paths[name] = f"{folder}/{name}"
+        with open(paths[name], "x", encoding="utf-8") as file:  # noqa: PTH123 - the folder is ours alone
+            file.write(content)
+    return paths

@@ -1,0 +1,150 @@
+"""Reads Avro in Confluent's wire format, each record by the schema that it was written with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from fastavro import parse_schema, schemaless_reader
+from fastavro.read import LOGICAL_READERS
+
+from lockstep.formats.avro.bounds import VALUES_A_BYTE, Walk, is_open, nesting
+from lockstep.formats.avro.schemas import UnknownSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lockstep.core.pipeline.limits import RecordLimits
+    from lockstep.formats.avro.schemas import Schemas
+
+MAGIC, HEAD_BYTES = b"\x00", 5
+MOST_DIGITS = 4_000  # of a decimal: making digits of bytes costs the square of their number
+BITS_A_DIGIT = 3.33
+SLACK_BYTES = 9  # so few more are still counted in digits
+JSON_A_LEVEL = 4  # levels of a schema's JSON in one of its records, at most
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSchema:
+    """A writer's schema, parsed, with the named types in it. If `is_open`, the walk steps over each record first."""
+
+    schema_id: int
+    schema: Any
+    named: Mapping[str, Any]
+    limits: RecordLimits
+    is_open: bool
+
+    def read(self, record: bytes) -> Any:
+        """Decodes a record behind its head. Raises `ValueError` with the reason if it does not decode."""
+        body = BytesIO(record[HEAD_BYTES:])
+        try:
+            # The decoder is C, and crashes on values that are nested too deep.
+            if self.is_open or VALUES_A_BYTE * len(record) > self.limits.values:
+                Walk(record[HEAD_BYTES:], self.named, self.limits).over(self.schema)
+            value = schemaless_reader(body, self.schema, None)
+        except Exception as error:  # noqa: BLE001 - bytes that are no Avro make fastavro raise whatever it stumbles over
+            raise ValueError(f"does not decode by schema id {self.schema_id}: {_told(error)}") from None
+        if body.read(1):
+            raise ValueError(f"does not decode by schema id {self.schema_id}: bytes follow the record")
+        return value
+
+    @property
+    def fields(self) -> dict[str, Any] | None:
+        """Returns the fields' types by name, or None if this is no record's schema."""
+        if not isinstance(self.schema, dict) or self.schema.get("type") not in {"record", "error"}:
+            return None
+        return {field["name"]: field["type"] for field in self.schema["fields"]}
+
+
+class Writers:
+    """The writers of one task's records by schema id. Each is parsed once."""
+
+    def __init__(self, schemas: Schemas, limits: RecordLimits) -> None:
+        self._schemas = schemas
+        self._limits = limits
+        self._writers: dict[int, WriterSchema] = {}
+        self._refused: dict[int, UnknownSchema] = {}
+
+    def of_record(self, record: bytes, subject: str | None = None) -> WriterSchema:
+        """Returns the writer of a record. Raises `ValueError` with the reason if nothing says which it is."""
+        if not is_wire_format(record):
+            raise ValueError("not Confluent's wire format: a zero byte, the schema's id, the record")
+        try:
+            return self.of_id(int.from_bytes(record[1:HEAD_BYTES], "big"), subject)
+        except UnknownSchema as unknown:
+            raise ValueError(str(unknown)) from None
+
+    def of_id(self, schema_id: int, subject: str | None = None) -> WriterSchema:
+        """Returns the writer of a schema id. An id that the registry refused stays refused for this task alone."""
+        if schema_id in self._refused:
+            raise self._refused[schema_id]
+        if schema_id in self._writers:
+            return self._writers[schema_id]
+        if len(self._refused) >= self._limits.schemas:
+            raise UnknownSchema(
+                f"schema id {schema_id} was not asked for: the registry refused {len(self._refused)} others, which is the limit"
+            )
+        try:
+            if subject is not None:
+                self._schemas.require_subject(schema_id, subject)
+            writer = parsed(schema_id, *self._schemas.writer(schema_id), self._limits)
+        except UnknownSchema as unknown:
+            self._refused[schema_id] = unknown
+            raise
+        self._writers[schema_id] = writer
+        return writer
+
+
+def is_wire_format(record: bytes) -> bool:
+    """Returns True if the bytes begin as a record of Confluent's wire format."""
+    return len(record) >= HEAD_BYTES and record[:1] == MAGIC
+
+
+def parsed(schema_id: int, text: str, references: Mapping[str, str], limits: RecordLimits) -> WriterSchema:
+    """Parses a schema after its references. Raises `UnknownSchema` if it is no Avro schema."""
+    named: dict[str, Any] = {}
+    try:
+        for each in references.values():
+            parse_schema(_shallow(each, limits), named_schemas=named)
+        schema = parse_schema(_shallow(text, limits), named_schemas=named)
+        schema = named.get(schema, schema) if isinstance(schema, str) else schema
+        is_open_ = is_open(schema, named, limits)
+    except Exception as error:  # noqa: BLE001 - fastavro raises many kinds for what is no schema
+        raise UnknownSchema(f"schema id {schema_id} cannot be read: {_told(error)}") from None
+    return WriterSchema(schema_id, schema, named, limits, is_open_)
+
+
+def _shallow(text: str, limits: RecordLimits) -> Any:
+    """Reads the JSON of a schema. Raises `ValueError` if it is nested deeper than its records may be."""
+    document = json.loads(text)
+    if nesting(document) > JSON_A_LEVEL * limits.depth:
+        raise ValueError(f"is nested deeper than {limits.depth} records, which is the limit")
+    return document
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _decimal(data: bytes, writer_schema: Any = None, _reader_schema: Any = None) -> Decimal:
+    """Reads a decimal to the digit. fastavro's own reader rounds digits beyond its schema's precision."""
+    precision = writer_schema["precision"]
+    # The length before the number: to make one of 200 kB takes half a minute.
+    needed = len(data.lstrip(b"\xff" if data[:1] >= b"\x80" else b"\x00"))
+    if needed > min(precision, MOST_DIGITS) * BITS_A_DIGIT / 8 + SLACK_BYTES:
+        raise ValueError(f"{needed} bytes in a decimal of {precision} digits")
+    sign, digits, _ = Decimal(int.from_bytes(data, "big", signed=True)).as_tuple()
+    if len(digits) > precision:
+        raise ValueError(f"{len(digits)} digits in a decimal of {precision}")
+    return Decimal((sign, digits, -writer_schema.get("scale", 0)))
+
+
+def _as_it_stands(data: Any, _writer_schema: Any = None, _reader_schema: Any = None) -> Any:
+    return data
+
+
+LOGICAL_READERS["bytes-decimal"] = LOGICAL_READERS["fixed-decimal"] = _decimal
+LOGICAL_READERS["string-uuid"] = _as_it_stands

@@ -1,0 +1,1 @@
+"""Decodes Debezium's change records: which change a record is, and what its values mean."""

@@ -1,0 +1,163 @@
+"""Reads the JSON of a change record: which change it is, of which fields, by which schema."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lockstep.core.errors import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Fields = Mapping[str, Any]
+
+ROWS = {"c", "u", "r"}
+DELETE, TRUNCATE, MESSAGE = "d", "t", "m"
+OPERATIONS = (*sorted(ROWS), DELETE, TRUNCATE, MESSAGE)
+ADDED_DELETED, ADDED_OPERATION = "__deleted", "__op"  # what ExtractNewRecordState adds to a row
+WRAPPER = {"schema", "payload"}
+TRUTH = {"true": True, "false": False}
+MOST_NUMBER_DIGITS = 1_000  # of a number. Digits cost the square of their count.
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedChange:
+    """One change of a row. `fields` are the row, or what is known of a deleted one. `schemas` are its fields' schemas.
+
+    Without a schema, `schemas` is None.
+    """
+
+    operation: str
+    fields: Fields
+    schemas: Mapping[str, Fields] | None = None
+
+
+def parsed_json(data: bytes) -> Any:
+    """Returns the JSON of the bytes, with fractions as decimals. Raises `ValueError` with the reason if it is none."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise ValueError("not valid UTF-8") from None
+    try:
+        return json.loads(
+            text, parse_float=_fraction, parse_int=_whole, parse_constant=_no_number, object_pairs_hook=_object
+        )
+    except RecursionError:
+        raise ValueError("is nested too deep") from None
+    except (json.JSONDecodeError, InvalidOperation):
+        raise ValueError("not JSON") from None
+
+
+def json_document(data: bytes) -> tuple[Any, Fields | None]:
+    """Returns payload and schema of JSON. One that is not wrapped is its own payload, without a schema.
+
+    Raises `ValueError` with the reason if the bytes are no JSON.
+    """
+    document = parsed_json(data)
+    if not isinstance(document, dict) or document.keys() != WRAPPER:
+        return document, None
+    schema = document["schema"]
+    if schema is None:
+        return document["payload"], None
+    if not isinstance(schema, dict) or "type" not in schema:
+        return document, None
+    return document["payload"], schema
+
+
+def change_of(payload: Any, schema: Fields | None) -> CapturedChange:
+    """Returns the change that a payload describes. Raises `ValueError` with the reason if it is no change record."""
+    if not isinstance(payload, dict):
+        raise ValueError("no change record: not a JSON object")  # noqa: TRY004 - a reason
+    if "op" in payload and ("source" in payload or "after" in payload or "before" in payload):
+        return _of_envelope(payload, schema)
+    if ADDED_DELETED in payload or ADDED_OPERATION in payload:
+        return _of_row(payload, schema)
+    if "ddl" in payload or "tableChanges" in payload:
+        raise ValueError("no change record: it tells of a change of the schema")
+    if payload.keys() == {"ts_ms"}:
+        raise ValueError("no change record: it is a heartbeat")
+    raise ValueError("no change record: it has neither op nor __deleted nor __op")
+
+
+def schemas_of(schema: Fields | None) -> Mapping[str, Fields] | None:
+    """Returns the schemas of a struct's fields by name, or None without a schema."""
+    if schema is None:
+        return None
+    fields = schema.get("fields")
+    if schema.get("type") != "struct" or not isinstance(fields, list):
+        raise ValueError("its schema is not Connect's: no struct with fields")
+    found: dict[str, Fields] = {}
+    for each in fields:
+        if not isinstance(each, dict) or not isinstance(each.get("field"), str):
+            raise ValueError("its schema is not Connect's: a field without a name")  # noqa: TRY004 - a reason
+        found[each["field"]] = each
+    return found
+
+
+def _of_envelope(payload: Fields, schema: Fields | None) -> CapturedChange:
+    operation = _operation(payload["op"], "op")
+    side = "after" if operation in ROWS else "before"
+    fields = payload.get(side)
+    if fields is None and operation in ROWS:
+        raise ValueError(f"op {operation}: after is null, and it is the row")
+    if fields is not None and not isinstance(fields, dict):
+        raise ValueError(f"op {operation}: {side} is no object")
+    of_record = schemas_of(schema)
+    if of_record is None or operation in {TRUNCATE, MESSAGE}:
+        return CapturedChange(operation, fields or {})
+    if side not in of_record:
+        raise ValueError(f"its schema is not Connect's: it has no field {side}")
+    return CapturedChange(operation, fields or {}, schemas_of(of_record[side]))
+
+
+def _of_row(payload: Fields, schema: Fields | None) -> CapturedChange:
+    """Returns the change of a row without an envelope, as ExtractNewRecordState writes it."""
+    deleted = payload.get(ADDED_DELETED)
+    deleted = TRUTH.get(deleted, deleted) if isinstance(deleted, str) else deleted
+    if deleted is not None and not isinstance(deleted, bool):
+        raise ValueError("__deleted: neither true nor false")
+    operation = (
+        _operation(payload[ADDED_OPERATION], ADDED_OPERATION) if payload.get(ADDED_OPERATION) is not None else None
+    )
+    if deleted is None and operation is None:
+        raise ValueError("no change record: __deleted and __op are null")
+    if (
+        operation is not None
+        and deleted is not None
+        and operation in ROWS | {DELETE}
+        and deleted != (operation == DELETE)
+    ):
+        raise ValueError(f"__op {operation} and __deleted {str(deleted).lower()}: one says that the row is gone")
+    return CapturedChange(operation or (DELETE if deleted else "u"), payload, schemas_of(schema))
+
+
+def _operation(given: Any, field: str) -> str:
+    if not isinstance(given, str) or given not in OPERATIONS:
+        raise ValueError(f"{field} {quoted(str(given))}: not one of {', '.join(OPERATIONS)}")
+    return given
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a field stands there twice")
+    return made
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _whole(text: str) -> int:
+    if len(text) > MOST_NUMBER_DIGITS:
+        raise ValueError(f"a number has more than {MOST_NUMBER_DIGITS} digits")
+    return int(text)
+
+
+def _fraction(text: str) -> Decimal:
+    if len(text) > MOST_NUMBER_DIGITS:
+        raise ValueError(f"a number has more than {MOST_NUMBER_DIGITS} digits")
+    return Decimal(text)

@@ -1,0 +1,160 @@
+"""Judges one change record after another: a row, a deletion by its key, nothing, or a reject with its reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.pipeline.columns import NUL
+from lockstep.core.records import UNAVAILABLE
+from lockstep.formats.debezium.change import (
+    DELETE,
+    MESSAGE,
+    TRUNCATE,
+    CapturedChange,
+    change_of,
+    json_document,
+    schemas_of,
+)
+from lockstep.formats.debezium.meaning import reader_by_schema, reader_without_schema
+from lockstep.formats.debezium.unavailable import placeholder_test
+from lockstep.formats.rows import RecordOutcome
+from lockstep.formats.values import taker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lockstep.core.capture.debezium import Debezium
+    from lockstep.core.pipeline.columns import Column
+
+    Take = Callable[[Any], Any]
+    Read = Callable[[bytes], tuple[Any, Mapping[str, Any] | None]]
+
+STRUCT = "Struct{"  # how a key begins that Connect's StringConverter has written
+
+
+class ChangeDecoder:
+    """The judge of one task's change records. It chooses the reader of a field once per schema.
+
+    `of_value` and `of_key` return payload and schema of bytes. Without them, bytes are JSON.
+    """
+
+    def __init__(
+        self, pipeline: str, format_: Debezium, of_value: Read | None = None, of_key: Read | None = None
+    ) -> None:
+        self._pipeline = pipeline
+        self._of_value = of_value or json_document
+        self._of_key = of_key or json_document
+        self._columns = format_.columns
+        self._keys = tuple(column for name in format_.key for column in format_.columns if column.name == name)
+        self._units = dict(format_.units)
+        self._takers: dict[Any, Take] = {}
+        self._is_unavailable = placeholder_test(format_.placeholder)
+
+    def __call__(self, key: bytes | None, value: bytes | None, _headers: str | None) -> RecordOutcome:
+        """Returns the outcome of a record."""
+        try:
+            if value is None:
+                return self._deletion(key, None)
+            payload, schema = self._of_value(value)
+            if payload is None:
+                return self._deletion(key, None)
+            change = change_of(payload, schema)
+            if change.operation == MESSAGE:
+                return RecordOutcome(filtered=True)
+            if change.operation == TRUNCATE:
+                return RecordOutcome(refusal=f"{self._pipeline}: the source's table was truncated, and rows stay here")
+            return self._deletion(key, change) if change.operation == DELETE else self._row(change)
+        except ValueError as error:
+            return RecordOutcome(reason=str(error))
+
+    def _row(self, change: CapturedChange) -> RecordOutcome:
+        """Returns the row. A value that the source's log does not hold is null here, and its column is marked."""
+        values, marked = {}, []
+        for column in self._columns:
+            value = change.fields.get(column.name)
+            if value is not None and self._is_unavailable(value):
+                if column in self._keys:
+                    raise ValueError(f"column {column.name}: its value is unavailable, and it is the key")
+                marked.append(column.name)
+                value = None
+            values[column.name] = self._taken(column, value, change.schemas)
+        return RecordOutcome(values | {UNAVAILABLE: ",".join(marked)} if marked else values)
+
+    def _deletion(self, key: bytes | None, change: CapturedChange | None) -> RecordOutcome:
+        """Returns the deletion by the Kafka key, else by what the record itself says of the row."""
+        values = self._key_values(key)
+        if values is None and change is not None:
+            values = self._values_of_key(change.fields, change.schemas)
+        if values is None:
+            names = ", ".join(column.name for column in self._keys)
+            raise ValueError(f"deletion: neither its key nor its row says {names}")
+        return RecordOutcome(values, deleted=True)
+
+    def _key_values(self, key: bytes | None) -> dict[str, Any] | None:
+        """Returns the key columns from the Kafka key, or None if it does not hold them."""
+        if key is None:
+            return None
+        try:
+            payload, schema = self._of_key(key)
+        except ValueError:
+            payload, schema = _NO_JSON, None
+        if isinstance(payload, dict):
+            return self._values_of_key(payload, schemas_of(schema))
+        if len(self._keys) != 1:
+            return None
+        (column,) = self._keys
+        if schema is None and column.type == "string" and not isinstance(payload, str):
+            payload = _plain_text(key)
+        if payload is None or payload is _NO_JSON or isinstance(payload, list):
+            return None
+        return {column.name: self._taken(column, payload, None if schema is None else {column.name: schema})}
+
+    def _values_of_key(
+        self, fields: Mapping[str, Any], schemas: Mapping[str, Mapping[str, Any]] | None
+    ) -> dict[str, Any] | None:
+        if any(fields.get(column.name) is None for column in self._keys):
+            return None
+        return {column.name: self._taken(column, fields[column.name], schemas) for column in self._keys}
+
+    def _taken(self, column: Column, value: Any, schemas: Mapping[str, Mapping[str, Any]] | None) -> Any:
+        """Returns the column's value. Raises `ValueError` with column and reason."""
+        if value is None:
+            return None
+        try:
+            return self._taker(column, schemas)(value)
+        except TypeError:
+            raise ValueError(f"column {column.name}: not a {column.type}") from None
+        except ValueError as error:
+            text = str(error)
+            raise ValueError(text if text.startswith("column ") else f"column {column.name}: {text}") from None
+
+    def _taker(self, column: Column, schemas: Mapping[str, Mapping[str, Any]] | None) -> Take:
+        schema = None if schemas is None else schemas.get(column.name)
+        if schemas is not None and schema is None:
+            raise ValueError("its schema is not Connect's: it does not name this field")
+        known = (column.name, None if schema is None else _identity(schema))
+        if known not in self._takers:
+            unit = self._units.get(column.name)
+            read = reader_without_schema(column, unit) if schema is None else reader_by_schema(schema, column, unit)
+            take = taker(column)
+            self._takers[known] = lambda value: take(read(value))
+        return self._takers[known]
+
+
+_NO_JSON = object()
+
+
+def _identity(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns everything of a field's schema that its reader depends on, as texts."""
+    parameters = schema.get("parameters")
+    scale = parameters.get("scale") if isinstance(parameters, dict) else None
+    return str(schema.get("type")), str(schema.get("name")), str(scale)
+
+
+def _plain_text(key: bytes) -> Any:
+    """Returns a key of plain text. Returns None for the text of a struct, and for bytes that no column of text holds."""
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if text.startswith(STRUCT) or NUL in text else text

@@ -1,0 +1,118 @@
+"""Reads numbers and bytes as Connect writes them into JSON."""
+
+from __future__ import annotations
+
+import math
+from base64 import b64decode
+from binascii import Error as NoBase64
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST_BYTES = 64  # of an unscaled number. A decimal of 38 digits has 16.
+MOST_SCALE = 1_000
+
+
+def base64_bytes(value: Any) -> bytes:
+    """Returns the bytes of a base64 text. Avro has them as they are."""
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise TypeError
+    try:
+        return b64decode(value, validate=True)
+    except (NoBase64, ValueError):
+        raise ValueError("is no base64") from None
+
+
+def hex_bytes(value: Any) -> bytes:
+    """Returns the bytes of a text of hexadecimal digits."""
+    if not isinstance(value, str):
+        raise TypeError
+    try:
+        return bytes.fromhex(value) if value.isalnum() or not value else _no_hex()
+    except ValueError:
+        return _no_hex()
+
+
+def decimal_of_bytes(scale: Any) -> Callable[[Any], Decimal]:
+    """Returns a function to decimals of this scale, from the unscaled number in base64, or from a number of JSON."""
+    places = _scale(scale)
+
+    def decimal(value: Any) -> Decimal:
+        return _unscaled(value, places) if isinstance(value, str | bytes) else json_number(value)
+
+    return decimal
+
+
+def decimal_with_scale(value: Any) -> Decimal:
+    """Returns the decimal of an object with `scale` and `value`."""
+    if not isinstance(value, dict):
+        raise TypeError
+    return _unscaled(value.get("value"), _scale(value.get("scale")))
+
+
+def decimal_of_text(value: Any) -> Decimal:
+    """Returns the decimal that a text writes out in digits."""
+    if not isinstance(value, str):
+        raise TypeError
+    try:
+        made = Decimal(value) if value.isascii() and "_" not in value and value == value.strip() else Decimal("NaN")
+    except InvalidOperation:
+        made = Decimal("NaN")
+    if not made.is_finite():
+        raise ValueError("is no finite number")
+    return made
+
+
+def json_number(value: Any) -> Decimal:
+    """Returns a number of JSON as a decimal."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise TypeError
+    return Decimal(value)
+
+
+def real(value: Any) -> float:
+    """Returns a number as the nearest double. Infinite ones have no place in JSON, and none here."""
+    if value in ("NaN", "Infinity", "-Infinity"):
+        raise ValueError("is no finite number")
+    try:
+        made = value if isinstance(value, float) else float(json_number(value))
+    except OverflowError:
+        made = math.inf
+    if not math.isfinite(made):
+        raise ValueError("is no finite number")
+    return made
+
+
+def as_whole(value: Any) -> Any:
+    """Returns a decimal without a fraction as an int, and anything else as it is."""
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) < MOST_BYTES:
+        return int(value) if value == value.to_integral_value() else value
+    return value
+
+
+def _unscaled(value: Any, places: int) -> Decimal:
+    data = base64_bytes(value)
+    if not data:
+        raise ValueError("is a decimal without a digit")
+    if len(data.lstrip(b"\xff" if data[:1] >= b"\x80" else b"\x00")) > MOST_BYTES:
+        raise ValueError("is a decimal of too many digits")
+    sign, digits, _ = Decimal(int.from_bytes(data, "big", signed=True)).as_tuple()
+    return Decimal((sign, digits, -places))
+
+
+def _scale(given: Any) -> int:
+    try:
+        places = int(given)
+    except (TypeError, ValueError):
+        raise ValueError("is a decimal, and its schema names no scale") from None
+    if abs(places) > MOST_SCALE:
+        raise ValueError(f"is a decimal of scale {places}")
+    return places
+
+
+def _no_hex() -> bytes:
+    raise ValueError("is no hexadecimal text")

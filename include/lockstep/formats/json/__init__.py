@@ -1,0 +1,1 @@
+"""Decodes JSON: by columns with Arrow, by Spark, or record by record."""

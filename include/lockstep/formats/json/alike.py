@@ -1,0 +1,138 @@
+"""Selects the JSON bytes, and the values by type, that Arrow and Spark read alike. A property test proves it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lockstep.core.pipeline.columns import digits
+from lockstep.formats.values import arrow_type
+
+if TYPE_CHECKING:
+    from lockstep.core.pipeline.columns import Column
+
+    Places = np.ndarray[Any, np.dtype[np.int64]]
+    Flags = np.ndarray[Any, np.dtype[np.bool_]]
+    Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+BRACE, CLOSING, FIRST_PLAIN = ord("{"), ord("}"), 0x20
+
+# Jackson has limits that Arrow's parser has not: to nesting, to the digits of a number, to the length of a name.
+LONG, TOO_LONG = 1_000, 50_000
+DEEP = 300
+MANY_DIGITS, STEP = 300, 10  # so many on end, when every tenth is looked at
+
+# Both read more than these as a moment, and not always as the same: times of day, zones that are names, no zone at all.
+MOMENTS = {
+    "date": (r"^\d{4}-\d\d-\d\d$", date(1, 1, 1), date(9999, 12, 31)),
+    "timestamp": (
+        r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-](?:0\d|1[0-7]):[0-5]\d)$",
+        datetime(1, 1, 1, tzinfo=UTC),
+        datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC),
+    ),
+}
+
+
+def parsed_type(column: Column) -> pa.DataType:
+    """Returns the type by which Arrow's parser reads the column."""
+    return pa.string() if column.type in MOMENTS else arrow_type(column)
+
+
+def plain_places(values: pa.Array) -> Places:
+    """Returns the places of `binary` values that both read alike: one line of UTF-8 within braces."""
+    _, offsets_at, data_at = values.buffers()
+    if not len(values) or data_at is None:
+        return np.array([], np.int64)
+    offsets = np.frombuffer(offsets_at, np.int32)[values.offset : values.offset + len(values) + 1]
+    data = np.frombuffer(data_at, np.uint8)[offsets[0] : offsets[-1]]
+    begins, ends = (offsets[:-1] - offsets[0]).astype(np.int64), (offsets[1:] - offsets[0]).astype(np.int64)
+    sizes = ends - begins
+    good = values.is_valid().to_numpy(zero_copy_only=False) & (sizes > 1) & (sizes <= TOO_LONG)
+    good[good] = (data[begins[good]] == BRACE) & (data[ends[good] - 1] == CLOSING)
+    good[np.searchsorted(ends, _odd(data), "right")] = False
+    if sizes.max() > LONG:
+        good &= ~_extreme(data, ends)
+    return _texts(values, np.flatnonzero(good))
+
+
+def exact(array: pa.Array, column: Column) -> tuple[pa.Array, Flags | None]:
+    """Converts Arrow's values to the column's type. Flags those that Spark would, or might, read differently.
+
+    Raises `pa.ArrowInvalid` for a value that only looks right, such as the 30th of February.
+    """
+    if column.type in MOMENTS:
+        pattern, first, last = MOMENTS[column.type]
+        is_moment = pc.match_substring_regex(array, pattern)
+        moments = pc.if_else(is_moment, array, None).cast(arrow_type(column))
+        within = pc.and_(pc.greater_equal(moments, first), pc.less_equal(moments, last))
+        return moments, _no(pc.if_else(is_moment, within, is_moment))
+    if column.type.startswith("decimal"):
+        precision, scale = digits(column.type)
+        most = Decimal((0, (9,) * precision, -scale))  # written out: arithmetic would round it
+        within = pc.and_(pc.less_equal(array, most), pc.greater_equal(array, -most))
+        return array, _no(within)
+    if column.type in {"float", "double"}:
+        numbers = array.fill_null(1).to_numpy(zero_copy_only=False)
+        odd = ~np.isfinite(numbers) | ((numbers == 0) & np.signbit(numbers))  # to Spark, -0 is 0, and -0.0 is not
+        return array, odd if odd.any() else None
+    return array, None
+
+
+def _no(answers: pa.Array) -> Flags | None:
+    """Returns flags of the negative answers, or None if there are none."""
+    no = pc.invert(answers).fill_null(False)  # noqa: FBT003 - a value
+    return no.to_numpy(zero_copy_only=False) if pc.any(no).as_py() else None
+
+
+def _texts(values: pa.Array, places: Places) -> Places:
+    """Returns the places whose values are UTF-8."""
+    chosen = values.take(pa.array(places)) if len(places) < len(values) else values
+    try:
+        chosen.cast(pa.string())
+    except pa.ArrowInvalid:
+        return places[[_is_text(value) for value in chosen.to_pylist()]]
+    return places
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _odd(data: Bytes) -> Places:
+    """Returns the places of control characters, of NaN and Infinity, and of escapes of NUL or half a surrogate pair."""
+    controls = np.flatnonzero(data < FIRST_PLAIN)
+    escapes = _found(data, b"\\u")
+    next_ones = data[np.minimum(escapes[:, None] + np.arange(2, 6), len(data) - 1)]
+    is_half = (next_ones[:, 0] | 0x20) == ord("d")
+    is_nul = (next_ones == ord("0")).all(axis=1)
+    return np.concatenate([controls, _found(data, b"NaN"), _found(data, b"Inf"), escapes[is_half | is_nul]])
+
+
+def _found(data: Bytes, text: bytes) -> Places:
+    """Returns the places where the text begins. Its first letter should be a rare one."""
+    places = np.flatnonzero(data[: max(len(data) - len(text) + 1, 0)] == text[0])
+    for further, letter in enumerate(text[1:], 1):
+        places = places[data[places + further] == letter]
+    return places
+
+
+def _extreme(data: Bytes, ends: Places) -> Flags:
+    """Flags values with so deep nesting, or so many digits on end, that a parser may refuse them."""
+    opening = np.flatnonzero((data == ord("[")) | (data == BRACE))
+    extreme: Flags = np.bincount(np.searchsorted(ends, opening, "right"), minlength=len(ends)) > DEEP
+    sample = data[::STEP]
+    others = np.flatnonzero((sample < ord("0")) | (sample > ord("9")))
+    others = np.concatenate([[-1], others, [len(sample)]])
+    for run in np.flatnonzero(np.diff(others) > MANY_DIGITS // STEP - 1):
+        first, last = np.searchsorted(ends, np.maximum(others[[run, run + 1]] * STEP, 0), "right")
+        extreme[first : last + 1] = True
+    return extreme

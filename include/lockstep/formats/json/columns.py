@@ -1,0 +1,103 @@
+"""Parses many JSON records at once with Arrow, if the result is what Spark makes of each alone.
+
+Leaves records that the two might read differently to Spark. Spark decodes them, or rejects them with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json
+
+from lockstep.core.pipeline.definition import Json
+from lockstep.core.pipeline.targets import needed_columns
+from lockstep.core.planning.routes import not_by_columns
+from lockstep.formats.json.alike import exact, parsed_type, plain_places
+from lockstep.formats.values import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lockstep.core.pipeline.columns import Column
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.formats.json.alike import Flags, Places
+
+RECORDS_PER_PARSE = 10_000  # records of one parse, as long as all of them are good
+FEW_RECORDS = 64  # among so few, a bad record is not searched for: all are left to Spark
+SEARCHES = 64  # so often, some of one parse's records may be parsed in vain
+
+
+def columnar(pipeline: Pipeline) -> JsonColumns | None:
+    """Returns a decoder by columns for the pipeline, or None if its format, or a column, does not allow that."""
+    format_ = pipeline.format
+    if not isinstance(format_, Json) or not_by_columns(pipeline):
+        return None
+    return JsonColumns(format_.columns, frozenset(needed_columns(pipeline.targets, pipeline.event_time)))
+
+
+@dataclass(frozen=True, slots=True)
+class JsonColumns:
+    """The decoder of records to these columns. It leaves a record with null where a column is `needed`."""
+
+    columns: tuple[Column, ...]
+    needed: frozenset[str] = frozenset()
+
+    def __call__(self, values: pa.Array) -> tuple[Places, pa.RecordBatch]:
+        """Returns the places of the decoded `binary` values, in order, and their columns. The other values are left."""
+        places, parsed = [np.array([], np.int64)], []
+        for begin in range(0, len(values), RECORDS_PER_PARSE):
+            piece = values.slice(begin, RECORDS_PER_PARSE)
+            for taken, batch in self._halved(piece, plain_places(piece), [SEARCHES]):
+                places.append(taken + begin)
+                parsed.append(batch)
+        schema = pa.schema([(column.name, arrow_type(column)) for column in self.columns])
+        parsed = parsed or [pa.RecordBatch.from_pylist([], schema=schema)]
+        return np.concatenate(places), pa.concat_batches(parsed)
+
+    def _halved(self, values: pa.Array, places: Places, left: list[int]) -> Iterator[tuple[Places, pa.RecordBatch]]:
+        """Decodes the values at these places: all together, or by halves if that fails."""
+        if not len(places) or not left[0]:
+            return
+        taken = self._parsed(values.take(pa.array(places)) if len(places) < len(values) else values)
+        if taken is not None:
+            good, batch = taken
+            yield (places if good is None else places[good]), batch
+            return
+        left[0] -= 1
+        if len(places) > FEW_RECORDS:
+            for half in np.array_split(places, 2):
+                yield from self._halved(values, half, left)
+
+    def _parsed(self, values: pa.Array) -> tuple[Flags | None, pa.RecordBatch] | None:
+        """Returns flags of the decoded values, None for all, and their columns. Returns None if a value is no record.
+
+        Each value is a line that begins and ends with a brace, so it holds at least one object. If there are as many
+        objects as values, each value is one.
+        """
+        lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), b"\n")
+        text = pa.py_buffer(lines.buffers()[2])
+        fields = pa.schema([(column.name, parsed_type(column)) for column in self.columns])
+        try:
+            table = json.read_json(
+                pa.BufferReader(text),
+                json.ReadOptions(use_threads=False, block_size=text.size + 1),  # one block: nothing lies across two
+                json.ParseOptions(explicit_schema=fields, unexpected_field_behavior="ignore"),
+            )
+            if table.num_rows != len(values):
+                return None
+            columns = [exact(table.column(each.name).combine_chunks(), each) for each in self.columns]
+        except pa.ArrowInvalid:
+            return None
+        odd = [bad for _, bad in columns if bad is not None]
+        for (array, _), column in zip(columns, self.columns, strict=True):
+            if column.name in self.needed and array.null_count:
+                odd.append(array.is_null().to_numpy(zero_copy_only=False))
+        batch = pa.RecordBatch.from_arrays([array for array, _ in columns], names=table.schema.names)
+        if not odd:
+            return None, batch
+        good = ~np.logical_or.reduce(odd)
+        return good, batch.filter(pa.array(good))

@@ -1,0 +1,1 @@
+"""Reads the database's settings and objects, and acts for its owner."""

@@ -1,0 +1,1 @@
+"""Reads and writes a batch: its plan, its attempts and its commit."""

@@ -1,0 +1,29 @@
+-- name: open_streams
+-- The streams of a pipeline that are not retired, with their positions.
+select stream_id, topic, partition, cluster_id, topic_id, incarnation, epoch, start_offset, position, leader_epoch
+from lockstep.stream where pipeline = %(pipeline)s and retired_at is null order by stream_id
+
+-- name: latest_epochs
+-- The newest epoch and incarnation of each partition, retired ones included, and which log that incarnation is.
+select distinct on (partition) partition, max(epoch) over (partition by partition) as epoch, incarnation, cluster_id, topic_id
+from lockstep.stream where pipeline = %(pipeline)s and topic = %(topic)s order by partition, incarnation desc
+
+-- name: insert_streams
+-- A stream is born at its start; all of an epoch in one statement.
+insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset, position, leader_epoch)
+select %(pipeline)s, %(cluster_id)s, %(topic)s, %(topic_id)s, n.partition, n.incarnation, %(epoch)s, n.start, n.start, n.leader_epoch
+from unnest(%(partitions)s::int[], %(incarnations)s::int[], %(starts)s::bigint[], %(leader_epochs)s::int[])
+    as n (partition, incarnation, start, leader_epoch)
+order by n.partition
+
+-- name: insert_boundary
+-- A time is resolved once and reused by all, so that adjacent windows tile.
+insert into lockstep.boundary (stream_id, at, "offset") values (%(stream_id)s, %(at)s, %(offset)s) on conflict do nothing
+
+-- name: insert_growth
+-- The topic got new partitions, and every stream a new epoch.
+insert into lockstep.decision (pipeline, kind, who, why) values (%(pipeline)s, 'grow', %(who)s, %(why)s)
+
+-- name: retire_stream
+-- A stream is closed for good; its coverage stays.
+update lockstep.stream set retired_at = clock_timestamp() where stream_id = %(stream_id)s and retired_at is null

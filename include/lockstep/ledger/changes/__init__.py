@@ -1,0 +1,1 @@
+"""Writes requests and the decisions of a person."""

@@ -1,0 +1,1 @@
+"""Makes the feeds of tables, tells them what commits did, and reads them."""

@@ -1,0 +1,178 @@
+"""Reads a feed as Kafka's records: key, JSON or Avro value, and headers that say which change it is (E19)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from psycopg2 import sql
+
+from lockstep.core.feed.avro import TableColumn
+from lockstep.core.feed.feeds import SCHEMA, feed_name
+from lockstep.core.feed.relaying import FeedRecord
+from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
+from lockstep.ledger.rows import every, one
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Mapping, Sequence
+
+    from psycopg2.extensions import cursor
+    from psycopg2.sql import Composable
+
+Q = queries("lockstep.ledger.feed", "outgoing")
+ROWS_AT_ONCE = 5_000
+OF_THE_LEDGER = ("_stream", "_offset", "_ordinal", "_batch")
+# How a value of this type is a JSON value that every reader understands. All others are as Postgres writes them.
+TEXT_OF = {
+    "timestamptz": "case when isfinite({0}) then to_char({0} at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
+    " else {0}::text end",
+    "bytea": "translate(encode({0}, 'base64'), E'\\n', '')",
+}
+# How a value of this type is a text that an encoder reads. All others are as Postgres writes them.
+TYPED_TEXT_OF = {
+    "timestamptz": "case when isfinite({0}) then (extract(epoch from {0}) * 1000000)::bigint::text else {0}::text end",
+    "date": "case when isfinite({0}) then ({0} - date '1970-01-01')::text else {0}::text end",
+    "bytea": "encode({0}, 'hex')",
+}
+
+
+class ValueEncoder(Protocol):
+    """Makes values of another form than JSON, from the texts of the columns."""
+
+    def row(self, number: int, texts: Sequence[str | None]) -> dict[str, Any]:
+        """Returns a row by column."""
+
+    def encoded(self, value: Mapping[str, Any]) -> bytes:
+        """Returns a value's bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A feed as the records of its topic, in the order of their numbers. Without an `encoder`, values are JSON."""
+
+    target: str
+    shape: str
+    columns: tuple[tuple[str, str], ...]
+    key: tuple[str, ...]
+    written: tuple[TableColumn, ...] = ()
+    encoder: ValueEncoder | None = None
+
+    @classmethod
+    def of(cls, cur: cursor, target: str, shape: str, key: tuple[str, ...]) -> Outgoing:
+        """Returns the feed with the columns that its images have now."""
+        cur.execute(Q["columns"], {"images": f"{SCHEMA}.{feed_name(target)}"})
+        found = every(cur)
+        written = tuple(TableColumn(row.name, row.written) for row in found if row.name not in OF_THE_LEDGER)
+        return cls(target, shape, tuple((row.name, row.type) for row in found), key, written)
+
+    def end_of_portion(self, cur: cursor, begin: int, most: int) -> int:
+        """Returns the end of the whole change sets from a number on that have at most so many changes.
+
+        A set that alone has more goes in parts. Returns `begin` if there is no change.
+        """
+        cur.execute(Q["end_of_portion"], {"target": self.target, "begin": begin, "most": most})
+        return int(one(cur).until)
+
+    def records(self, cur: cursor, begin: int, until: int) -> Generator[FeedRecord, None, None]:
+        """Yields the records of the changes in [begin, until), without erased ones.
+
+        A tombstone may follow the document of a deletion.
+        """
+        with cur.connection.cursor(name="outgoing") as portion:
+            portion.itersize = ROWS_AT_ONCE
+            portion.execute(self._query(), {"target": self.target, "begin": begin, "until": until})
+            yield from self._made(portion)
+
+    def _made(self, rows: Iterable[Any]) -> Generator[FeedRecord, None, None]:
+        for row in rows:
+            key = None if row.key is None else row.key.encode()
+            source = f"{row.topic}-{row.partition}:{row.offset}" if row.topic is not None else ""
+            told = {
+                "number": row.number,
+                "seq": row.seq,
+                "op": row.op,
+                "kind": row.kind,
+                "batch": "" if row.batch_id is None else row.batch_id,
+                "source": source,
+                "last": "true" if row.is_last else "false",
+            }
+            headers = [(f"lockstep.{name}", str(value).encode()) for name, value in told.items()]
+            value = self._typed(row) if self.encoder else None if row.value is None else row.value.encode()
+            yield FeedRecord(row.number, key, value, headers, row.at_ms)
+            if self.shape == "change" and row.op == "delete":
+                yield FeedRecord(row.number, key, None, headers, row.at_ms)
+
+    def _typed(self, row: Any) -> bytes | None:
+        """Returns a change's value in the encoder's form."""
+        if self.encoder is None or (self.shape == "row" and row.after is None):
+            return None
+        before, after = (
+            None if texts is None else self.encoder.row(row.number, texts) for texts in (row.before, row.after)
+        )
+        if self.shape == "row":
+            return self.encoder.encoded(after or {})
+        source = {
+            "target": self.target,
+            "number": row.number,
+            "seq": row.seq,
+            "kind": row.kind,
+            "batch": row.batch_id,
+            "topic": row.topic,
+            "partition": row.partition,
+            "offset": row.offset,
+            "at": row.at_us,
+        }
+        return self.encoder.encoded({"op": row.op, "before": before, "after": after, "source": source})
+
+    def _query(self) -> Composable:
+        images = table_name(f"{SCHEMA}.{feed_name(self.target)}")
+        parts: dict[str, Composable] = {"images": images, "key": self._key()}
+        if self.encoder:
+            before = sql.SQL("null::text[]") if self.shape == "row" else self._texts("b")
+            parts |= {"value": self._texts("i"), "before": before}
+            return sql.SQL(Q["typed"]).format(**parts, **self._source())
+        parts["value"] = self._row("i")
+        return sql.SQL(Q["rows" if self.shape == "row" else "documents"]).format(
+            **parts, **self._source(), before=self._row("b")
+        )
+
+    def _key(self) -> Composable:
+        if not self.key:
+            return sql.SQL("null::text")
+        values = [_value("i", name, kind) for each in self.key for name, kind in self.columns if name == each]
+        if len(values) == 1:
+            return sql.SQL("({})::text").format(values[0])
+        return sql.SQL("json_build_array({})::text").format(sql.SQL(", ").join(values))
+
+    def _row(self, image: str) -> Composable:
+        """Returns the row as JSON, without the ledger's own columns."""
+        values = [
+            sql.SQL("{} as {}").format(_value(image, name, kind), sql.Identifier(name))
+            for name, kind in self.columns
+            if name not in OF_THE_LEDGER
+        ]
+        return sql.SQL("(select row_to_json(p) from (select {}) p)").format(sql.SQL(", ").join(values))
+
+    def _texts(self, image: str) -> Composable:
+        """Returns the row as an array of texts, without the ledger's own columns."""
+        values = [
+            sql.SQL("({})::text").format(_value(image, name, kind, TYPED_TEXT_OF))
+            for name, kind in self.columns
+            if name not in OF_THE_LEDGER
+        ]
+        return sql.SQL("array[{}]::text[]").format(sql.SQL(", ").join(values))
+
+    def _source(self) -> dict[str, Composable]:
+        """Returns the record that made a row. Totals are made by several."""
+        names = {name for name, _ in self.columns}
+        is_known = {"_stream", "_offset"} <= names
+        return {
+            "stream": sql.SQL("i._stream" if is_known else "null"),
+            "offset": sql.SQL("i._offset" if is_known else "null::bigint"),
+        }
+
+
+def _value(image: str, name: str, kind: str, text_of: Mapping[str, str] = TEXT_OF) -> Composable:
+    column = sql.Identifier(image, name)
+    return sql.SQL(text_of[kind]).format(column) if kind in text_of else column

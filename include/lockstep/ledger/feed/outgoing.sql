@@ -1,0 +1,73 @@
+-- name: columns
+-- The images' columns of the table, in its order, with their types.
+select i.attname as name, y.typname as type, format_type(i.atttypid, i.atttypmod) as written from pg_attribute i join pg_type y on y.oid = i.atttypid
+where i.attrelid = to_regclass(%(images)s) and i.attnum > 0 and not i.attisdropped
+  and i.attname not in ('_change', '_change_set', '_ordinal_in_set') order by i.attnum
+
+-- name: end_of_portion
+-- The whole sets that fit, or a part of the first one.
+select case when count(*) = 0 then %(begin)s
+    else coalesce(max(c.ends) filter (where c.ends <= %(begin)s + %(most)s), %(begin)s + %(most)s) end as until
+from (
+    select first_number + changes as ends from lockstep.change_set
+    where target = %(target)s and changes > 0 and first_number + changes > %(begin)s
+      and first_number >= coalesce((
+        select max(p.first_number) from lockstep.change_set p
+        where p.target = %(target)s and p.changes > 0 and p.first_number <= %(begin)s), 0)
+    order by first_number limit %(most)s) c
+
+-- name: rows
+-- Changes as rows: the row behind the change, none behind a deletion.
+select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
+    case i._change when 'after' then 'update' else i._change end as op,
+    t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = s.changes - 1 as is_last,
+    (extract(epoch from s.at) * 1000)::bigint as at_ms, {key} as key,
+    case when i._change <> 'delete' then {value}::text end as value
+from lockstep.change_set s join {images} i on i._change_set = s.change_set_id and i._change not in ('before', 'erased')
+left join lockstep.stream t on t.stream_id = {stream}
+where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
+  and s.first_number >= coalesce((
+    select max(p.first_number) from lockstep.change_set p
+    where p.target = %(target)s and p.changes > 0 and p.first_number <= %(begin)s), 0)
+  and s.first_number + i._ordinal_in_set >= %(begin)s and s.first_number + i._ordinal_in_set < %(until)s
+order by 1
+
+-- name: documents
+-- Changes as documents: the row before and after, and where the change comes from.
+select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
+    case i._change when 'after' then 'update' else i._change end as op,
+    t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = s.changes - 1 as is_last,
+    (extract(epoch from s.at) * 1000)::bigint as at_ms, {key} as key,
+    (select row_to_json(d)::text from (select case i._change when 'after' then 'update' else i._change end as op,
+        case i._change when 'delete' then {value} when 'after' then {before} end as before,
+        case when i._change <> 'delete' then {value} end as after,
+        json_build_object('target', s.target, 'number', s.first_number + i._ordinal_in_set, 'seq', s.seq, 'kind', s.kind,
+            'batch', s.batch_id, 'topic', t.topic, 'partition', t.partition, 'offset', {offset},
+            'at', to_char(s.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) as source) d) as value
+from lockstep.change_set s join {images} i on i._change_set = s.change_set_id and i._change not in ('before', 'erased')
+left join {images} b on b._change_set = i._change_set and b._ordinal_in_set = i._ordinal_in_set and b._change = 'before'
+left join lockstep.stream t on t.stream_id = {stream}
+where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
+  and s.first_number >= coalesce((
+    select max(p.first_number) from lockstep.change_set p
+    where p.target = %(target)s and p.changes > 0 and p.first_number <= %(begin)s), 0)
+  and s.first_number + i._ordinal_in_set >= %(begin)s and s.first_number + i._ordinal_in_set < %(until)s
+order by 1
+
+-- name: typed
+-- Changes as the texts of their columns, before and after, for an encoder that knows the columns' types.
+select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
+    case i._change when 'after' then 'update' else i._change end as op,
+    t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = s.changes - 1 as is_last,
+    (extract(epoch from s.at) * 1000)::bigint as at_ms, (extract(epoch from s.at) * 1000000)::bigint as at_us, {key} as key,
+    case i._change when 'delete' then {value} when 'after' then {before} end as before,
+    case when i._change <> 'delete' then {value} end as after
+from lockstep.change_set s join {images} i on i._change_set = s.change_set_id and i._change not in ('before', 'erased')
+left join {images} b on b._change_set = i._change_set and b._ordinal_in_set = i._ordinal_in_set and b._change = 'before'
+left join lockstep.stream t on t.stream_id = {stream}
+where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
+  and s.first_number >= coalesce((
+    select max(p.first_number) from lockstep.change_set p
+    where p.target = %(target)s and p.changes > 0 and p.first_number <= %(begin)s), 0)
+  and s.first_number + i._ordinal_in_set >= %(begin)s and s.first_number + i._ordinal_in_set < %(until)s
+order by 1

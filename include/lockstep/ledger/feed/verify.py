@@ -1,0 +1,62 @@
+"""Checks a feed: its numbers, the commits that it tells of, and its table against the folded images."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from psycopg2 import sql
+
+from lockstep.core.feed.feeds import SCHEMA, feed_name
+from lockstep.core.pipeline.targets import ORIGIN, row_key
+from lockstep.core.proof.verification import PromiseCheck
+from lockstep.ledger.proof.verify import first_wrong
+from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
+from lockstep.ledger.rows import maybe
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.pipeline.definition import Target
+
+Q = queries("lockstep.ledger.feed", "verify")
+FOLDED = "the table is its feed folded"
+FEED_CHECKS = {
+    "the feed's numbers have no gap": "numbers_with_gaps",
+    "every commit told each feed": "commits_not_told",
+    FOLDED: "not_folded",
+}
+FEED_COLUMNS = ("_change", "_change_set", "_ordinal_in_set", "_batch", *ORIGIN)
+
+
+def feed_checks(cur: cursor, pipeline: str, target: Target) -> list[PromiseCheck]:
+    """Returns the checks of a target's feed. A target without a feed has none.
+
+    Compares older rows, and those with trimmed changes, only by what the feed keeps of their keys.
+    """
+    if target.feed is None:
+        return []
+    cur.execute(Q["misses"], {"target": target.table})
+    feed = maybe(cur)
+    if feed is None or feed.misses:
+        return [
+            PromiseCheck(FOLDED, ok=False, detail=f"{target.table}: {feed.misses if feed else 'it has no feed yet'}")
+        ]
+    keys = row_key(target)
+    parts = {
+        "target": table_name(target.table),
+        "images": table_name(f"{SCHEMA}.{feed_name(target.table)}"),
+        "image_keys": sql.SQL(", ").join(sql.Identifier("i", key) for key in keys),
+        "row_keys": sql.SQL(", ").join(sql.Identifier("t", key) for key in keys),
+    }
+    values = {
+        "pipeline": pipeline,
+        "target": target.table,
+        "whole": feed.whole,
+        "ours": [column for column in FEED_COLUMNS if column not in keys],
+    }
+    checks = []
+    for name, query in FEED_CHECKS.items():
+        wrong = first_wrong(cur, sql.SQL(Q[query]).format(**parts), values)
+        checks.append(PromiseCheck(name, not wrong.count, str(wrong) if wrong.count else ""))
+    return checks

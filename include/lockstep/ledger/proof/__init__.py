@@ -1,0 +1,1 @@
+"""Reads what `verify` and certificates compare."""

@@ -1,0 +1,63 @@
+"""Reads the batches that a canary compares, and numbers a scrap ledger's batch like one of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from psycopg2 import sql
+from psycopg2.extras import Json
+
+from lockstep.core.changes.canary import Past
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from psycopg2.extensions import cursor
+
+Q = queries("lockstep.ledger.proof", "canary")
+
+
+def newest_committed(cur: cursor, pipeline: str, last: int) -> list[Past]:
+    """Returns the newest committed batches of the live lane with their ranges, the newest first."""
+    cur.execute(Q["newest_committed"], {"pipeline": pipeline, "last": last})
+    found = every(cur)
+    cur.execute(Q["ranges"], {"batches": [row.batch_id for row in found]})
+    ranges: dict[int, list[Any]] = {}
+    for row in every(cur):
+        ranges.setdefault(row.batch_id, []).append(row)
+    return [_past(cur, pipeline, row, ranges[row.batch_id]) for row in found]
+
+
+def number_next(cur: cursor, past: Past) -> None:
+    """Gives the next batch of this ledger the number and the time of a past one. Call it on a ledger that is scrap."""
+    number, time = sql.Literal(past.batch_id), sql.Literal(past.planned_at)
+    cur.execute(sql.SQL(Q["number_next"]).format(batch_id=number, planned_at=time))
+
+
+def keep_out(cur: cursor, pipeline: str, past: Past, topic_id: str) -> None:
+    """Records the erasures of a past batch's log in this ledger, of a topic with this id. Call it on a ledger that is scrap."""
+    if past.erasures:
+        facts = {"pipeline": pipeline, "erasures": Json(past.erasures), "topic_id": topic_id}
+        for statement in ("leave_undecided", "former_owners", "hand_over", "salts", "erasures", "erasure_bounds"):
+            cur.execute(Q[statement], facts)
+
+
+def partitions_of_streams(cur: cursor) -> dict[int, int]:
+    """Returns the partition of each stream."""
+    cur.execute(Q["partitions"])
+    return {row.stream_id: row.partition for row in every(cur)}
+
+
+def _past(cur: cursor, pipeline: str, batch: Any, ranges: list[Any]) -> Past:
+    log = (ranges[0].cluster_id, ranges[0].topic_id)
+    cur.execute(Q["erasures_of_log"], {"pipeline": pipeline, "topic_id": log[1]})
+    erasures = tuple(row._asdict() for row in every(cur))
+    return Past(batch.batch_id, batch.planned_at, log, tuple(map(_range, ranges)), erasures)
+
+
+def _range(row: Any) -> StreamRange:
+    where = TopicPartition(row.topic, row.partition)
+    return StreamRange(row.stream_id, OffsetRange(where, row.from_offset, row.until_offset))

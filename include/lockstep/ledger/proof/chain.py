@@ -1,0 +1,54 @@
+"""Links commits and decisions of a pipeline into its chain. Runs seal it, verify checks it, certificates show it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg2 import sql
+
+from lockstep.core.proof.certificate import Link
+from lockstep.core.proof.verification import PromiseCheck
+from lockstep.ledger.proof.verify import first_wrong
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, one
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from psycopg2.extensions import cursor
+
+Q = queries("lockstep.ledger.proof", "chain")
+LINKS_PER_TRANSACTION = 1_000  # records that one transaction links
+CHECK = "the chain of commits and decisions holds"
+
+
+def seal_oldest(cur: cursor, pipeline: str) -> bool:
+    """Links the oldest records that wait. Returns True if more of them may wait."""
+    cur.execute(Q["seal"], {"pipeline": pipeline, "most": LINKS_PER_TRANSACTION})
+    return int(one(cur).links) == LINKS_PER_TRANSACTION
+
+
+def head(cur: cursor, pipeline: str) -> Any:
+    """Returns number and digest of the newest link, None before the first, and the number of records that wait."""
+    cur.execute(Q["head"], {"pipeline": pipeline})
+    return one(cur)
+
+
+def chain_check(cur: cursor, pipeline: str) -> PromiseCheck:
+    """Checks each link against its record and its predecessor. Each commit and decision must be linked or waiting."""
+    wrong = first_wrong(cur, sql.SQL(Q["links_broken"]), {"pipeline": pipeline})
+    found = head(cur, pipeline)
+    detail = f"{found.number or 0} links, {found.waiting} records wait for the next run"
+    return PromiseCheck(CHECK, ok=not wrong.count, detail=str(wrong) if wrong.count else detail)
+
+
+def links_of(cur: cursor, pipeline: str, batches: Iterable[int]) -> list[Link]:
+    """Returns the links of the commits of these batches, in the order of the chain."""
+    cur.execute(Q["links_of_batches"], {"pipeline": pipeline, "batches": list(batches)})
+    return [Link(row.number, row.previous, row.record, row.digest) for row in every(cur)]
+
+
+def digests(cur: cursor, pipeline: str, numbers: Iterable[int]) -> dict[int, str]:
+    """Returns the digest of each of these links by its number. Omits links that do not exist."""
+    cur.execute(Q["digests"], {"pipeline": pipeline, "numbers": list(numbers)})
+    return {row.number: row.digest for row in every(cur)}

@@ -1,0 +1,90 @@
+"""Checks rows of appended targets, and rejects, against the digests of their commits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg2 import sql
+
+from lockstep.core.pipeline.definition import Append
+from lockstep.core.pipeline.guarantees import Delivered
+from lockstep.core.proof.verification import PromiseCheck, Wrong
+from lockstep.ledger.feed.sends import trimmed_segments
+from lockstep.ledger.proof.verify import check_name
+from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
+from lockstep.ledger.rows import every, one
+from lockstep.ledger.staging import digests
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.pipeline.definition import Pipeline, Target
+
+Q = queries("lockstep.ledger.proof", "verify_contents")
+CONTENTS_AS_COMMITTED = "contents are those that were committed"
+REJECTS = "rejects are those that were committed"
+
+
+def contents_checks(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:
+    """Compares the digests of every batch and stream: a check for each appended target, and one for the rejects."""
+    cur.execute(Q["segments"], {"pipeline": pipeline.name})
+    known = one(cur)
+    before = [f"{known.before} batches were committed before digests were kept"] if known.before else []
+    appended = [
+        target
+        for target in pipeline.targets
+        if isinstance(target, Append) and not isinstance(pipeline.guarantee, Delivered)
+    ]
+    return [*(_of_target(cur, pipeline, target, before) for target in appended), _of_rejects(cur, pipeline)]
+
+
+def _of_target(cur: cursor, pipeline: Pipeline, target: Target, before: list[str]) -> PromiseCheck:
+    now = digests.digest_columns(cur, target.table)
+    types, compared, left_out, wrong = dict(now), 0, [*before], Wrong()
+    if trimmed := trimmed_segments(cur, target.table):
+        left_out.append(trimmed)
+    for shape in shapes_of(cur, target.table):
+        facts = {"pipeline": pipeline.name, "target": target.table, "shape_id": shape.shape_id, "place": shape.place}
+        cur.execute(Q["segments_of_shape"], facts)
+        segments = one(cur).segments
+        held = tuple((name, type_) for name, type_ in shape.columns)
+        other = [name for name, type_ in held if name not in types or not digests.hash_alike(type_, types[name])]
+        if other:
+            if segments:
+                left_out.append(f"{segments} segments had another column {other[0]} of {target.table}")
+            continue
+        compared += segments
+        columns = tuple((name, types[name]) for name, _ in held)
+        statement = sql.SQL(Q["rows_changed"]).format(
+            target=table_name(target.table), row=digests.row_digest(columns, shape.place, staged=False)
+        )
+        cur.execute(statement, facts)
+        for row in every(cur):
+            wrong.add(_named(row, f"rows in {target.table}"))
+    return PromiseCheck(
+        check_name(pipeline, target, CONTENTS_AS_COMMITTED),
+        ok=not wrong.count,
+        detail=str(wrong) if wrong.count else f"{compared} segments by digest",
+        proves="contents" if compared else "nothing",
+        target=target.table,
+        left_out="; ".join(left_out),
+    )
+
+
+def shapes_of(cur: cursor, table: str) -> list[Any]:
+    """Returns every list of columns that batches were committed with into a table."""
+    cur.execute(Q["shapes"], {"target": table})
+    return every(cur)
+
+
+def _of_rejects(cur: cursor, pipeline: Pipeline) -> PromiseCheck:
+    cur.execute(sql.SQL(Q["rejects_changed"]).format(reject=digests.kept_reject()), {"pipeline": pipeline.name})
+    wrong = Wrong()
+    for row in every(cur):
+        wrong.add(_named(row, "rejects in the ledger"))
+    return PromiseCheck(REJECTS, ok=not wrong.count, detail=str(wrong) if wrong.count else "by digest")
+
+
+def _named(row: Any, what: str) -> str:
+    return f"{row.topic}-{row.partition}: batch {row.batch_id}: the {row.rows} {what} are not those that it committed"

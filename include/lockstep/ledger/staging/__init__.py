@@ -1,0 +1,1 @@
+"""Creates, counts and digests what an attempt has staged."""

@@ -1,0 +1,207 @@
+"""Compares digests of staged rows and rejects before a commit publishes them, and keeps them with the commit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from psycopg2 import sql
+from psycopg2.extras import Json, execute_values
+
+from lockstep.core.errors import Refusal
+from lockstep.core.staging import STAGING_SCHEMA
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe, one
+from lockstep.ledger.staging import digests
+from lockstep.ledger.staging.staged import staged_places, staging
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.staging import AttemptId
+
+Q = queries("lockstep.ledger.staging", "contents")
+
+
+class Digests(NamedTuple):
+    """The digest of rows and the digest of rejects."""
+
+    rows: int = 0
+    rejects: int = 0
+
+    def plus(self, other: Digests) -> Digests:
+        """Returns the digests of both sets of rows together."""
+        return Digests(self.rows + other.rows, self.rejects + other.rejects)
+
+
+NO_DIGESTS = Digests()
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The rows and rejects in staging: their numbers, first and last offset, and digests."""
+
+    rows: int
+    rejected: int
+    first_offset: int
+    last_offset: int
+    digests: Digests
+
+    def plus(self, other: Staged) -> Staged:
+        """Returns both sets of rows as one."""
+        return Staged(
+            self.rows + other.rows,
+            self.rejected + other.rejected,
+            min(self.first_offset, other.first_offset),
+            max(self.last_offset, other.last_offset),
+            self.digests.plus(other.digests),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StagedContents:
+    """The staged contents in a committing transaction: `rows` in all, digests by (place, stream), columns by place."""
+
+    rows: int
+    by_place: Mapping[tuple[int, int], Digests]
+    columns: Mapping[int, digests.DigestColumns]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The columns of an appended target's digest, and the digest of its rows by stream."""
+
+    target: str
+    columns: digests.DigestColumns
+    by_stream: Mapping[int, int]
+
+
+def staged_by_task(cur: cursor, attempt: AttemptId, places: Iterable[int]) -> dict[tuple[int, int], Staged]:
+    """Returns the rows that each task staged, of all targets together, by (task, stream). The database counts them."""
+    found: dict[tuple[int, int], Staged] = {}
+    for place in places:
+        for row in _each(cur, "staged_by_task", attempt, place, _columns(cur, attempt, place)):
+            digests_ = Digests(int(row.rows_digest or 0), int(row.rejects_digest or 0))
+            here = Staged(row.rows, row.rejected, row.first_offset, row.last_offset, digests_)
+            key = (row.task, row.stream_id)
+            found[key] = found[key].plus(here) if key in found else here
+    return found
+
+
+def staged_by_stream(found: Mapping[tuple[int, int], Staged], tasks: Collection[int]) -> dict[int, Staged]:
+    """Returns the rows that these tasks staged, by stream. Leaves out rows of tries that lost."""
+    streams: dict[int, Staged] = {}
+    for (task, stream_id), its in found.items():
+        if task in tasks:
+            streams[stream_id] = streams[stream_id].plus(its) if stream_id in streams else its
+    return streams
+
+
+def require_staged(cur: cursor, attempt: AttemptId) -> StagedContents:
+    """Compares staged rows and rejects with the validated ones, by count and by digest, stream by stream.
+
+    Returns what it found in staging. Raises `Refusal` on a difference.
+    """
+    cur.execute(Q["expected"], asdict(attempt))
+    expected = every(cur)
+    places = staged_places(cur, attempt)
+    columns = {place: _columns(cur, attempt, place) for place in places}
+    by_place: dict[tuple[int, int], Digests] = {}
+    counts: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for place in places:
+        for row in _each(cur, "staged_by_stream", attempt, place, columns[place]):
+            by_place[place, row.stream_id] = Digests(int(row.rows_digest), int(row.rejects_digest))
+            rows, rejected = counts[row.stream_id]
+            counts[row.stream_id] = (rows + row.rows, rejected + row.rejected)
+    if strangers := counts.keys() - {row.stream_id for row in expected}:
+        raise Refusal(
+            f"batch {attempt.batch_id}: rows of streams {sorted(strangers)} are staged, and it has no range of them: "
+            "the staging table has changed"
+        )
+    for row in expected:
+        of_stream = [by_place.setdefault((place, row.stream_id), Digests()) for place in places]
+        require_staged_counts(attempt, row, counts[row.stream_id])
+        require_digests(attempt, row, Digests(sum(d.rows for d in of_stream), sum(d.rejects for d in of_stream)))
+    return StagedContents(sum(row.rows for row in expected), by_place, columns)
+
+
+def keep_digests(
+    cur: cursor, attempt: AttemptId, found: Mapping[tuple[int, int], Digests], published: Mapping[int, Published]
+) -> None:
+    """Records the digests found in staging and, by place, those of the rows published into appended targets."""
+    shapes = {place: _shape(cur, one) for place, one in published.items()}
+    rows = [
+        (
+            *(attempt.batch_id, stream, place, its.rows, its.rejects, shapes.get(place)),
+            published[place].by_stream.get(stream, 0) if place in published else None,
+        )
+        for (place, stream), its in sorted(found.items())
+    ]
+    execute_values(cur, Q["insert_contents"], rows)
+
+
+def _columns(cur: cursor, attempt: AttemptId, place: int) -> digests.DigestColumns:
+    return digests.digest_columns(cur, f"{STAGING_SCHEMA}.{attempt.beside(place)}")
+
+
+def _each(cur: cursor, query: str, attempt: AttemptId, place: int, columns: digests.DigestColumns) -> list[Any]:
+    statement = sql.SQL(Q[query]).format(
+        table=staging(attempt, place),
+        row=digests.row_digest(columns, place, staged=True),
+        reject=digests.staged_reject(),
+    )
+    cur.execute(statement, asdict(attempt))
+    return every(cur)
+
+
+def require_staged_counts(attempt: AttemptId, row: Any, found: tuple[int, int]) -> None:
+    """Raises `Refusal` unless a stream has as many staged rows and rejects as were validated."""
+    if found != (row.rows, row.rejected):
+        raise Refusal(
+            f"{_where(attempt, row)}: staged are (rows, rejects) {found}, "
+            f"validated were {(row.rows, row.rejected)}: the staging table has changed",
+            next_command=f"lockstep batch {attempt.batch_id}",
+        )
+
+
+def require_digests(attempt: AttemptId, row: Any, found: Digests) -> None:
+    """Raises `Refusal` unless a stream's staged rows and rejects still have the digests of their staging."""
+    where = _where(attempt, row)
+    if row.rows_digest is None or row.rejects_digest is None:
+        raise Refusal(
+            f"{where}: attempt {attempt.token} was staged by a version that keeps no digest of contents",
+            next_command=f"lockstep batch {attempt.batch_id}",
+        )
+    for what, count, was, now in (
+        ("rows", row.rows, row.rows_digest, found.rows),
+        ("rejects", row.rejected, row.rejects_digest, found.rejects),
+    ):
+        if was != now:
+            raise Refusal(
+                f"{where}: the contents of its {count} {what} have changed in staging since they were staged",
+                next_command=f"lockstep batch {attempt.batch_id}",
+            )
+
+
+def _where(attempt: AttemptId, row: Any) -> str:
+    return f"{row.topic}-{row.partition}: batch {attempt.batch_id}, stream {row.stream_id}"
+
+
+def _shape(cur: cursor, published: Published) -> int:
+    """Returns the number of this target's column list. Adds the list if it is new."""
+    columns = [list(column) for column in published.columns]
+    facts = {
+        "hash": sha256(repr((published.target, published.columns)).encode()).hexdigest(),
+        "target": published.target,
+        "columns": Json(columns),
+    }
+    cur.execute(Q["shape"], facts)
+    if (row := maybe(cur)) is None:
+        cur.execute(Q["insert_shape"], facts)
+        cur.execute(Q["shape"], facts)
+        row = one(cur)
+    return int(row.shape_id)

@@ -1,0 +1,1 @@
+"""Reads progress and history for commands and pages."""

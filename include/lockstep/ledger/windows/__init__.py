@@ -1,0 +1,1 @@
+"""Reads and writes event time in the ledger: watermarks, judgements, windows, and late records."""

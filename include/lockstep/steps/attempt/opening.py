@@ -1,0 +1,54 @@
+"""Says who may open an attempt, under the batch's row lock, and ends what is in its way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import STAGER, become
+from lockstep.adapters.processes import is_gone
+from lockstep.core.errors import Refusal, Superseded
+from lockstep.core.states import BatchState
+from lockstep.ledger.batch.ranges import end_older_tasks
+
+if TYPE_CHECKING:
+    from lockstep.core.planning.decisions import Caller, TaskRun
+
+
+def end_older(cur: Any, batch_id: int) -> None:
+    """Ends tasks of older attempts, under the batch's lock.
+
+    Their uncommitted work would block the new attempt's tasks (T15).
+    """
+    become(cur, "none")  # under a role, a session may not end other logins' backends
+    end_older_tasks(cur, batch_id)
+    become(cur, STAGER)
+
+
+def require_own(batch: Any, name: str) -> None:
+    """Refuses a batch of another pipeline. A restored ledger draws batch ids again, and may give one to another."""
+    if batch.pipeline != name:
+        raise Superseded(f"batch {batch.batch_id} is of the pipeline {batch.pipeline}, not of {name}: plan again")
+
+
+def require_free(batch: Any, newest: Any, caller: Caller) -> None:
+    """Applies the lease rule (T2): a batch that is closed, or held by a live or later caller, is refused."""
+    if batch.state == BatchState.COMMITTED:
+        raise Superseded(f"batch {batch.batch_id} is already committed")
+    if batch.state != BatchState.PLANNED:
+        raise Refusal(f"batch {batch.batch_id} was {batch.state}", next_command=f"lockstep run {batch.pipeline}")
+    if newest and _is_older(caller.task_run, newest):
+        raise Superseded(f"try {newest.try_number} of this task is at batch {batch.batch_id}, later than this one")
+    holders = [(batch.owner, batch.lease_is_live)] + ([(newest.owner, newest.lease_is_live)] if newest else [])
+    for owner, is_live in holders:
+        if is_live and owner != caller.owner and not caller.take_over and not is_gone(owner):
+            raise Superseded(f"batch {batch.batch_id} is held by {owner}")
+
+
+def _is_older(task_run: TaskRun, newest: Any) -> bool:
+    """Returns True if a later try of the same task has the newest attempt.
+
+    Of two tries the later one continues, whichever came first. Otherwise they would take turns for ever.
+    """
+    if task_run.dag_id is None or (newest.dag_id, newest.dag_run_id) != (task_run.dag_id, task_run.dag_run_id):
+        return False
+    return bool((newest.try_number or 0) > (task_run.try_number or 0))

@@ -1,0 +1,170 @@
+"""Stages a batch: opens the attempt, reads exactly the ranges, keeps the winners' manifest.
+
+Nothing of it is visible to readers yet.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import STAGER, transaction
+from lockstep.core.engine import Staging
+from lockstep.core.errors import BadData, BadDefinition
+from lockstep.core.pipeline.guarantees import NO_SUITE, Delivered, commit_unit
+from lockstep.core.proof.accounting import counted_once
+from lockstep.core.staging import AttemptId, StageWork
+from lockstep.core.states import CommitUnit
+from lockstep.faults import reach
+from lockstep.ledger.batch import attempts, results
+from lockstep.ledger.staging import target_rows
+from lockstep.ledger.staging.contents import staged_by_stream, staged_by_task
+from lockstep.ledger.staging.quarantine import create_raw
+from lockstep.ledger.staging.staged import analyze, create_staging, staged_records, staging
+from lockstep.ledger.staging.suppression import without_erased
+from lockstep.steps.attempt.failure import failure_recorded
+from lockstep.steps.attempt.lease import Lease
+from lockstep.steps.attempt.measure import measured
+from lockstep.steps.attempt.opening import end_older, require_free, require_own
+from lockstep.steps.batch.same_log import log_starts
+from lockstep.steps.batch.validate import require_counts
+from lockstep.steps.ranges.stage_ranges import commit_ranges
+from lockstep.targets.fit import require_fit
+from lockstep.targets.stores.stores import results_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockstep.core.engine import Engine
+    from lockstep.core.offsets import StreamRange
+    from lockstep.core.pipeline.columns import Column
+    from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.planning.decisions import Caller
+    from lockstep.core.proof.accounting import ManifestLine
+    from lockstep.steps.context import Context
+
+MANY = 10_000  # rows. Fewer are found as fast by any plan.
+
+
+def stage(
+    at: Context,
+    engine: Engine,
+    folder: PipelineFolder,
+    batch_id: int,
+    caller: Caller,
+    *,
+    whole: bool = False,
+) -> AttemptId:
+    """Opens an attempt at the batch, stages every visible record of its ranges and returns the attempt.
+
+    Under `PerPartition` nothing is staged: the tasks commit each range, unless `whole` asks for the batch in one piece.
+    Raises `Superseded` when another caller holds or has closed the batch. The offsets were fixed by plan.
+    """
+    pipeline = folder.pipeline
+    columns = (engine.columns(), *(engine.columns(place) for place in range(1, len(pipeline.targets))))
+    unit = CommitUnit.BATCH if whole else commit_unit(pipeline.guarantee)
+    attempt, work = _open(at, engine, folder, batch_id, caller, columns, unit)
+    with Lease(at.dsn, attempt, engine.cancel, hands_over=caller.hands_over), failure_recorded(at, attempt):
+        is_named = _named(at, engine, attempt, work)
+        reach("stage.session_up")
+        with measured(at, engine, work):
+            lines = _read(at, engine, folder, attempt, work, unit)
+        if not is_named:  # by now Spark may have been asked after all
+            _named(at, engine, attempt, work)
+        with transaction(at.conn, STAGER) as cur:
+            attempts.require_newest(cur, attempt)
+            lines = _counted(cur, folder, attempt, lines) if lines else ()
+            streams = [item.stream_id for item in work.ranges]
+            target_rows.insert_target_rows(cur, attempt, pipeline.targets, streams, lines)
+            attempts.mark_staged(cur, attempt, engine.route(work.ranges))
+        reach("stage.done")
+    return attempt
+
+
+def _read(
+    at: Context, engine: Engine, folder: PipelineFolder, attempt: AttemptId, work: StageWork, unit: CommitUnit
+) -> Sequence[ManifestLine]:
+    """Reads into the sink of this unit. Returns the lines of staged rows, and none if ranges were committed."""
+    if unit == CommitUnit.STREAM:
+        commit_ranges(at, engine, folder, attempt, work)
+        return ()
+    lines = engine.read(work, Staging())
+    _require_planned(lines, work.ranges)
+    return lines
+
+
+def _counted(
+    cur: Any, folder: PipelineFolder, attempt: AttemptId, lines: Sequence[ManifestLine]
+) -> Sequence[ManifestLine]:
+    """Counts what is staged, and keeps the winners' lines if they agree with it."""
+    places = range(len(folder.pipeline.targets))
+    if sum(line.rows for line in lines) >= MANY:
+        for place in places:
+            analyze(cur, staging(attempt, place))
+    is_counted_here = folder.transform is not None or len(places) > 1
+    lines = without_erased(cur, folder.pipeline.name, attempt, lines, places, is_counted_here=is_counted_here)
+    if is_counted_here:
+        lines = counted_once(lines, staged_records(cur, attempt, [line.task for line in lines], places))
+    staged = staged_by_task(cur, attempt, places)
+    results.insert_manifest(cur, attempt, lines, {key: its.digests for key, its in staged.items()})
+    require_counts(results.stream_totals(cur, attempt), staged_by_stream(staged, {line.task for line in lines}))
+    return lines
+
+
+def _open(
+    at: Context,
+    engine: Engine,
+    folder: PipelineFolder,
+    batch_id: int,
+    caller: Caller,
+    columns: Sequence[tuple[Column, ...]],
+    unit: CommitUnit,
+) -> tuple[AttemptId, StageWork]:
+    name = folder.pipeline.name
+    if unit == CommitUnit.STREAM and folder.expectations is not None:
+        raise BadDefinition(f"{name}: expectations.json: {NO_SUITE}")
+    starts = log_starts(at, name, batch_id)
+    first, *beside = columns
+    elsewhere = isinstance(folder.pipeline.guarantee, Delivered)
+    if elsewhere:
+        results_of(folder.pipeline, at.dsn, at.stores).require_fit(folder.pipeline, first)
+    with transaction(at.conn, STAGER) as cur:
+        for one, its_columns in zip(folder.pipeline.each(), columns, strict=True) if not elsewhere else ():
+            require_fit(cur, one, its_columns)
+        batch = attempts.lock_batch(cur, batch_id)
+        require_own(batch, name)
+        require_free(batch, attempts.newest_attempt(cur, batch_id), caller)
+        if unit == CommitUnit.STREAM:
+            end_older(cur, batch_id)
+        ranges, planned_at = attempts.ranges_to_read(cur, batch_id), batch.planned_at.astimezone(UTC)
+        how = attempts.Opening(starts, version("lockstep"), engine.route(ranges), unit)
+        attempt = attempts.open_attempt(cur, batch_id, folder, caller, how)
+        if unit == CommitUnit.BATCH:
+            for place, its_columns in enumerate(columns):
+                create_staging(cur, attempt, place, its_columns)
+            if folder.quarantines and folder.transform is not None:
+                create_raw(cur, attempt)
+    return attempt, StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at, attempt.nonce)
+
+
+def _named(at: Context, engine: Engine, attempt: AttemptId, work: StageWork) -> bool:
+    """Records which application reads the attempt. Returns False if there is none. May start a JVM."""
+    application = engine.application(work)
+    if application is not None:
+        with transaction(at.conn, STAGER) as cur:
+            attempts.name_application(cur, attempt, application)
+    return application is not None
+
+
+def _require_planned(lines: Sequence[ManifestLine], ranges: Sequence[StreamRange]) -> None:
+    """Refuses lines of tasks that read outside of the planned ranges."""
+    planned = {item.stream_id: item.offsets for item in ranges}
+    for line in lines:
+        offsets = planned.get(line.stream_id)
+        if offsets is None:
+            raise BadData(f"task {line.task} read stream {line.stream_id}, which the batch has no range of")
+        if line.first_offset is None or line.last_offset is None:
+            continue
+        if not offsets.from_offset <= line.first_offset <= line.last_offset < offsets.until_offset:
+            raise BadData(f"{offsets}: task {line.task} read offsets {line.first_offset} to {line.last_offset}")

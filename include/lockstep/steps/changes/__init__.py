@@ -1,0 +1,1 @@
+"""Records the decisions of a person, each in one transaction."""

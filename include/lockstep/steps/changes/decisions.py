@@ -1,0 +1,222 @@
+"""Records a person's decisions: pause, abandon, accept a loss.
+
+Each is one transaction under the pipeline's lock, and leaves a row.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import PLANNER, READER, transaction
+from lockstep.core.errors import LockTimeout, Refusal
+from lockstep.core.offsets import OffsetRange, StreamRange
+from lockstep.core.states import BatchState, CoverageKind, Lane
+from lockstep.ledger.batch.plan import lock_pipeline, unfinished_batches
+from lockstep.ledger.batch.streams import grow, open_streams
+from lockstep.ledger.changes import decisions, requests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka.broker import Broker
+    from lockstep.core.changes.person import Person
+    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.pipeline.definition import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Offsets accepted as lost, the position behind them, and the batches that were abandoned for it.
+
+    `changed` is False when this very loss had been accepted before.
+    """
+
+    offsets: OffsetRange
+    position: int
+    abandoned: tuple[int, ...]
+    changed: bool = True
+
+
+def pause(conn: connection, pipeline: str, person: Person) -> bool:
+    """Stops new batches. An unfinished one may still be finished. Returns False if it was paused already."""
+    return _switch(conn, pipeline, person, paused=True)
+
+
+def unpause(conn: connection, pipeline: str, person: Person) -> bool:
+    """Allows new batches again. Returns False if nothing was paused."""
+    return _switch(conn, pipeline, person, paused=False)
+
+
+def abandon(conn: connection, batch_id: int, person: Person) -> bool:
+    """Ends an unfinished batch without a commit, and its request with it. Frees its offsets.
+
+    Returns False if it was abandoned already.
+    """
+    with transaction(conn, READER) as cur:
+        pipeline = decisions.pipeline_of_batch(cur, batch_id)
+    if pipeline is None:
+        raise Refusal(f"the ledger has no batch {batch_id}", next_command="lockstep batches NAME")
+    with deciding(conn, pipeline) as cur:
+        (batch,) = decisions.lock_batches(cur, [batch_id])
+        if batch.state == BatchState.COMMITTED:
+            raise Refusal(
+                f"batch {batch_id} of {pipeline} was committed by attempt {batch.token}; what is committed stays",
+                next_command=f"lockstep batch {batch_id}",
+            )
+        if batch.state == BatchState.ABANDONED:
+            return False
+        decisions.abandon_batches(cur, [batch_id], _said(person))
+        requests.close_requests_of(cur, batches=[batch_id])
+        decisions.release_claims(cur, [batch_id])
+        decisions.record(cur, pipeline, "abandon", person, {"batch_id": batch_id})
+    return True
+
+
+def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: OffsetRange, person: Person) -> Loss:
+    """Records offsets that the log has deleted as lost and moves the position behind them (T8).
+
+    They must begin at the position or lie in skipped offsets. They must end at or below log start, because offsets that
+    can still be read are not lost.
+    """
+    partition = lost.topic_partition.partition
+    view = broker.view(pipeline.topic)  # before the transaction, never inside (T6). A log's start only grows.
+    with deciding(conn, pipeline.name) as cur:
+        stream = stream_of(_with_grown(cur, pipeline, view, partition, person), pipeline, partition)
+        refuse_another_log(stream, pipeline, (view.cluster_id, view.topic, view.topic_id))
+        if partition not in view.bounds:
+            raise Refusal(
+                f"{stream.topic_partition}: the partition is gone; its position is {stream.position}",
+                next_command=f"lockstep retire {pipeline.name} --partition {partition} --reason ...",
+            )
+        if lost.from_offset < stream.start_offset:  # an older stream of the same log has skipped them
+            older = requests.log_streams(cur, pipeline.name, view)
+            stream = next((s for s in older if s.partition == partition and lost.from_offset < s.position), stream)
+        item = StreamRange(stream.stream_id, lost)
+        abandoned = lock_and_abandon(
+            cur, decisions.claiming(cur, [stream.stream_id], lost.from_offset, lost.until_offset), person
+        )
+        position = decisions.lock_streams(cur, [stream.stream_id])[stream.stream_id]
+        coverage = decisions.coverage_within(cur, item)
+        if not abandoned and _all_of_kind(CoverageKind.LOSS, coverage, lost.from_offset, lost.until_offset):
+            return Loss(lost, position, (), changed=False)
+        _refuse_what_is_not_lost(pipeline.name, lost, position, view.bounds[partition].log_start, coverage)
+        decisions.release_claims(cur, abandoned)
+        decisions.insert_loss(cur, item, position)
+        detail = {
+            "stream_id": stream.stream_id,
+            "topic": pipeline.topic,
+            "partition": partition,
+            "from_offset": lost.from_offset,
+            "until_offset": lost.until_offset,
+            "abandoned": abandoned,
+        }
+        decisions.record(cur, pipeline.name, "accept-loss", person, detail)
+    return Loss(lost, max(position, lost.until_offset), tuple(abandoned))
+
+
+def _with_grown(cur: Any, pipeline: Pipeline, view: TopicView, partition: int, person: Person) -> tuple[Stream, ...]:
+    """Returns the open streams, with those of new partitions.
+
+    A plan that is blocked by the loss of a new partition has opened no stream for it.
+    """
+    streams = open_streams(cur, pipeline.name)
+    if not streams or partition not in view.bounds or any(stream.partition == partition for stream in streams):
+        return streams
+    if any(batch.lane == Lane.LIVE for batch in unfinished_batches(cur, pipeline.name, None)):
+        raise Refusal(
+            f"{pipeline.name}: partition {partition} is new, and a batch of the other partitions is unfinished",
+            next_command=f"lockstep run {pipeline.name}",
+        )
+    return grow(cur, pipeline.name, view, streams, person.who)
+
+
+@contextmanager
+def deciding(conn: connection, pipeline: str, *, even_forgotten: bool = False) -> Iterator[Any]:
+    """Opens the planner's transaction with the pipeline's row lock taken. Every decision is made in it."""
+    try:
+        with transaction(conn, PLANNER) as cur:
+            lock_pipeline(cur, pipeline, even_forgotten=even_forgotten)
+            yield cur
+    except LockTimeout:
+        raise LockTimeout(
+            f"{pipeline}: a plan or a commit is under way and holds what this decides about; nothing was changed",
+            next_command=f"lockstep status {pipeline}, then again",
+        ) from None
+
+
+def lock_and_abandon(cur: Any, batches: Sequence[int], person: Person) -> list[int]:
+    """Locks the batches by id, looks at their state again, and abandons those that are still planned."""
+    planned = [row.batch_id for row in decisions.lock_batches(cur, batches) if row.state == BatchState.PLANNED]
+    decisions.abandon_batches(cur, planned, _said(person))
+    return planned
+
+
+def stream_of(streams: Sequence[Stream], pipeline: Pipeline, partition: int) -> Stream:
+    """Returns the open stream of a partition. Raises `Refusal` if there is none."""
+    for stream in streams:
+        if stream.partition == partition:
+            return stream
+    known = ", ".join(str(stream.partition) for stream in streams) or "none yet"
+    raise Refusal(
+        f"{pipeline.name}: partition {partition} has no open stream; there are: {known}",
+        next_command=f"lockstep status {pipeline.name}",
+    )
+
+
+def refuse_another_log(stream: Stream, pipeline: Pipeline, log: tuple[str, str, str]) -> None:
+    """Refuses offsets of another cluster or topic, because they say nothing about this stream."""
+    if (stream.cluster_id, stream.topic_partition.topic, stream.topic_id) != log:
+        raise Refusal(
+            f"{stream.topic_partition}: the log is not the same any more (topic id {stream.topic_id}, now {log[2]}); "
+            f"its position {stream.position} means nothing there",
+            next_command=f"lockstep retire {pipeline.name} --reason ...",
+        )
+
+
+def _said(person: Person) -> str:
+    return f"abandoned by {person.who}: {person.why}"
+
+
+def _switch(conn: connection, pipeline: str, person: Person, *, paused: bool) -> bool:
+    with deciding(conn, pipeline) as cur:
+        changed = decisions.set_paused(cur, pipeline, paused=paused)
+        if changed:
+            decisions.record(cur, pipeline, "pause" if paused else "unpause", person)
+    return changed
+
+
+def _all_of_kind(kind: CoverageKind, coverage: Sequence[Any], begin: int, end: int) -> bool:
+    """Returns True if coverage of this kind alone covers [begin, end), end to end, or if that is empty."""
+    reached = begin
+    for row in coverage:
+        if reached >= end:
+            break
+        if row.kind != kind or row.from_offset > reached:
+            return False
+        reached = row.until_offset
+    return reached >= end
+
+
+def _refuse_what_is_not_lost(
+    name: str, lost: OffsetRange, position: int, log_start: int, coverage: Sequence[Any]
+) -> None:
+    passed = lost.from_offset <= position and _all_of_kind(
+        CoverageKind.SKIPPED, coverage, lost.from_offset, min(lost.until_offset, position)
+    )
+    if passed and lost.until_offset <= log_start:
+        return
+    if lost.from_offset > position:
+        why = f"the position is {position}, and what lies between would stay open"
+    elif not passed:
+        why = f"the position is {position}, and what lies below it is covered"
+    else:
+        why = f"the log starts at {log_start}, and what it holds can still be read"
+    options = f"--partition {lost.topic_partition.partition} --from {position} --until {log_start} --reason ..."
+    raise Refusal(
+        f"{lost} is not what was lost: {why}",
+        next_command=f"lockstep accept-loss {name} {options}" if log_start > position else f"lockstep run {name}",
+    )

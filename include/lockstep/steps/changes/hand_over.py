@@ -1,0 +1,119 @@
+"""Hands one pipeline's table over to another one, which continues where the first one stopped."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.errors import Refusal
+from lockstep.core.health.ownership import Owner, tables_of
+from lockstep.core.offsets import Bounds, TopicView
+from lockstep.ledger.batch.plan import lock_pipeline
+from lockstep.ledger.batch.streams import open_new_streams, open_streams
+from lockstep.ledger.changes import decisions, owners
+from lockstep.steps.changes.decisions import deciding
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection
+
+    from lockstep.core.changes.person import Person
+    from lockstep.core.health.ownership import Table
+    from lockstep.core.offsets import Stream
+    from lockstep.core.pipeline.definition import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """The table, and per partition the offset at which the new owner begins.
+
+    The offsets are empty if the new owner has positions of its own.
+    """
+
+    table: Table
+    positions: dict[int, int]
+
+
+def hand_over(conn: connection, table: str, giver: str, receiver: Pipeline, person: Person) -> HandedOver:
+    """Makes `receiver` the owner of a table in place of `giver`, and records the decision for both pipelines.
+
+    A receiver of the same topic that has read nothing yet begins at the giver's positions. No record comes twice.
+    """
+    if giver == receiver.name:
+        raise Refusal(
+            f"{table}: {giver} would hand it over to itself",
+            next_command=f"lockstep hand-over {table} --from {giver} --to OTHER --reason ...",
+        )
+    its = next((each for each in tables_of(receiver) if each.name == table), None)
+    if its is None:
+        names = ", ".join(str(each) for each in tables_of(receiver)) or "no table"
+        raise Refusal(
+            f"{receiver.name}: its definition writes {names}, not {table}",
+            next_command=f"lockstep check {receiver.name}",
+        )
+    if any(target.table == table for target in receiver.windows):
+        raise Refusal(
+            f"{table} has windows, and their event time is that of {giver}: it cannot be handed over",
+            next_command=f"give {receiver.name} a table of its own; or lockstep rename {giver} NEW --reason WHY",
+        )
+    first, second = sorted((giver, receiver.name))  # one lock order for every caller that takes two
+    with deciding(conn, first) as cur:
+        lock_pipeline(cur, second)
+        owners.lock_owners(cur, its)
+        recorded = owners.recorded_owners(cur, its)
+        _refuse_a_stranger(cur, its, giver, receiver, recorded)
+        unfinished = owners.unfinished_of_pipeline(cur, giver)
+        if unfinished:
+            raise Refusal(
+                f"{giver}: batch {unfinished[0]} is unfinished and would write {its}",
+                next_command=f"lockstep run {giver}, or lockstep abandon {unfinished[0]} --reason ...",
+            )
+        owners.remove_owner(cur, its, giver)
+        if all(owner.pipeline != receiver.name for owner in recorded):
+            shared = [owner for owner in recorded if owner.pipeline != giver]
+            if shared:
+                raise Refusal(
+                    f"{its}: {giver} shares it with {', '.join(owner.pipeline for owner in shared)}, which {receiver.name} is "
+                    "not one of",
+                    next_command=f"lockstep hand-over {table} --from {giver} --to {shared[0].pipeline} --reason ...",
+                )
+            owners.record_owner(cur, its, Owner(receiver.name))
+        positions = _begin_where_it_ended(cur, giver, receiver)
+        detail = {
+            "store": its.store,
+            "target": its.name,
+            "from": giver,
+            "to": receiver.name,
+            "positions": {str(partition): position for partition, position in positions.items()},
+        }
+        for name in (giver, receiver.name):
+            decisions.record(cur, name, "hand-over", person, detail)
+    return HandedOver(its, positions)
+
+
+def _refuse_a_stranger(cur: Any, table: Table, giver: str, receiver: Pipeline, recorded: list[Owner]) -> None:
+    names = [owner.pipeline for owner in recorded] or owners.writers(cur, table)
+    if giver in names:
+        return
+    owned = f"it belongs to {', '.join(names)}" if names else "no pipeline has written it yet"
+    following = f"lockstep migrate {receiver.name}"
+    if names and names != [receiver.name]:
+        following = f"lockstep hand-over {table.name} --from {names[0]} --to {receiver.name} --reason ..."
+    raise Refusal(f"{table}: {giver} cannot hand it over: {owned}", next_command=following)
+
+
+def _begin_where_it_ended(cur: Any, giver: str, receiver: Pipeline) -> dict[int, int]:
+    """Opens the receiver's streams at the giver's positions, if it has none and reads the same topic."""
+    streams: list[Stream] = [s for s in open_streams(cur, giver) if s.topic_partition.topic == receiver.topic]
+    if not streams or open_streams(cur, receiver.name):
+        return {}
+    seen = {s.partition: Bounds(s.position, s.position, s.leader_epoch) for s in streams}
+    log = TopicView(streams[0].cluster_id, receiver.topic, streams[0].topic_id, seen)
+    positions = {stream.partition: stream.position for stream in streams}
+    open_new_streams(cur, receiver.name, log, positions, same_log=False)
+    return positions
+
+
+def hand_over_document(done: HandedOver, giver: str, receiver: str) -> dict[str, Any]:
+    """Describes the hand-over, for `--json`."""
+    positions = [{"partition": p, "position": position} for p, position in sorted(done.positions.items())]
+    return asdict(done.table) | {"from": giver, "to": receiver, "begins_at": positions}

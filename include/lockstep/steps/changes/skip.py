@@ -1,0 +1,127 @@
+"""Moves the live position forward. Skipped offsets stay to be filled (T17)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import READER, transaction
+from lockstep.core.errors import PositionMoved, Refusal
+from lockstep.core.offsets import OffsetRange, StreamRange
+from lockstep.core.planning.bounds import AtOffsets
+from lockstep.ledger.batch.streams import open_streams
+from lockstep.ledger.changes import decisions
+from lockstep.steps.batch.one_log import keep_epochs, look
+from lockstep.steps.changes.decisions import deciding, lock_and_abandon, refuse_another_log
+from lockstep.steps.requests.edges import edge
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka.broker import Broker
+    from lockstep.core.changes.person import Person
+    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.planning.bounds import Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The offsets that were left to be filled, and the batches abandoned for it. There are none when nothing moved."""
+
+    ranges: tuple[StreamRange, ...]
+    abandoned: tuple[int, ...]
+
+
+def skip(
+    conn: connection, broker: Broker, pipeline: Pipeline, to: Bound | None, person: Person, now: datetime
+) -> Skipped:
+    """Moves the live position forward to a bound, or with None to the log's stable end.
+
+    Abandons batches that work there. Raises `Refusal` when a position would go back, past the stable end, or over
+    offsets that are lost already.
+    """
+    with transaction(conn, READER) as cur:
+        before = open_streams(cur, pipeline.name)
+    view = broker.view(pipeline.topic)  # read after the positions, so that it is never older than they are
+    if not before:
+        raise Refusal(f"{pipeline.name}: nothing was planned yet", next_command=f"lockstep plan {pipeline.name}")
+    for stream in before:
+        refuse_another_log(stream, pipeline, (view.cluster_id, view.topic, view.topic_id))
+    seen = look(conn, broker, before, view)
+    if broken := seen.blocked(pipeline.name, before):
+        raise Refusal(broken.reason, next_command=broken.next_command)
+    goals = {p: bounds.stable_end for p, bounds in view.bounds.items()}
+    if to is not None:
+        goals = edge(conn, broker, pipeline, view, to, now, is_end=False)
+    streams = [stream for stream in before if stream.partition in goals]
+    ids = [stream.stream_id for stream in streams]
+    with deciding(conn, pipeline.name) as cur:
+        abandoned = lock_and_abandon(cur, _in_the_way(cur, streams, goals), person)
+        positions = decisions.lock_streams(cur, ids)
+        if seen.is_stale(open_streams(cur, pipeline.name), view):
+            raise PositionMoved(
+                f"{pipeline.name}: its streams moved while the broker was asked; nothing was changed",
+                next_command=f"lockstep status {pipeline.name}, then again",
+            )
+        keep_epochs(cur, streams, view)
+        ranges = _ranges(pipeline, streams, positions, goals, view, exact=isinstance(to, AtOffsets))
+        decisions.release_claims(cur, abandoned)
+        for item in ranges:
+            decisions.insert_skip(cur, item)
+            detail = {
+                "stream_id": item.stream_id,
+                "topic": pipeline.topic,
+                "partition": item.offsets.topic_partition.partition,
+                "from_offset": item.offsets.from_offset,
+                "until_offset": item.offsets.until_offset,
+                "abandoned": abandoned,
+            }
+            decisions.record(cur, pipeline.name, "skip", person, detail)
+    return Skipped(tuple(ranges), tuple(abandoned))
+
+
+def _in_the_way(cur: Any, streams: Sequence[Stream], goals: Mapping[int, int]) -> list[int]:
+    """Returns the unfinished batches that work on offsets which are to be skipped."""
+    found: set[int] = set()
+    for stream in streams:
+        if stream.position < goals[stream.partition]:
+            found |= set(decisions.claiming(cur, [stream.stream_id], stream.position, goals[stream.partition]))
+    return sorted(found)
+
+
+def _ranges(
+    pipeline: Pipeline,
+    streams: Sequence[Stream],
+    positions: Mapping[int, int],
+    goals: Mapping[int, int],
+    view: TopicView,
+    *,
+    exact: bool,
+) -> list[StreamRange]:
+    ranges = []
+    for stream in streams:
+        bounds, position, goal = view.bounds[stream.partition], positions[stream.stream_id], goals[stream.partition]
+        if goal > bounds.stable_end:
+            raise Refusal(
+                f"{stream.topic_partition}: {goal} lies past the stable end {bounds.stable_end}",
+                next_command=f"lockstep skip {pipeline.name} --to latest --reason ...",
+            )
+        if exact and goal < position:
+            raise Refusal(
+                f"{stream.topic_partition}: the position is {position}, and skip only goes forward",
+                next_command=f"lockstep replay {pipeline.name} --from {stream.partition}:{goal}",
+            )
+        if position < bounds.log_start:
+            raise Refusal(
+                f"{stream.topic_partition}: offsets [{position}, {bounds.log_start}) cannot be read any more: they are lost, "
+                "not skipped",
+                next_command=f"lockstep accept-loss {pipeline.name} --partition {stream.partition} "
+                f"--from {position} --until {bounds.log_start} --reason ...",
+            )
+        if position < goal:
+            ranges.append(StreamRange(stream.stream_id, OffsetRange(stream.topic_partition, position, goal)))
+    return ranges

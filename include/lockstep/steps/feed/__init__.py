@@ -1,0 +1,1 @@
+"""Announces what commits did to tables with a feed."""

@@ -1,0 +1,1 @@
+"""Shows how a pipeline and its surroundings are. Changes nothing."""

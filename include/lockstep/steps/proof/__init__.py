@@ -1,0 +1,1 @@
+"""Proves the promises again, and signs what it has proved."""

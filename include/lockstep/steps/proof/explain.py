@@ -1,0 +1,161 @@
+"""Reads covered ranges again with two readers, and explains the offsets without a record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from lockstep.adapters.postgres import READER, transaction
+from lockstep.core.errors import Unreachable
+from lockstep.core.pipeline.definition import Append
+from lockstep.core.proof.gaps import Kind, SeenOffsets, join_stretches, tell_apart
+from lockstep.ledger.proof import verify as ledger
+from lockstep.steps.requests.edges import edge, streams_of_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka.broker import Broker
+    from lockstep.core.offsets import Stream
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.planning.bounds import Bound
+    from lockstep.core.proof.gaps import Stretch
+    from lockstep.core.proof.verification import Segment
+    from lockstep.ledger.views.reading import Document
+
+OFFSETS_AT_ONCE = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The part of the covered offsets to look at. A bound of None means no limit on that side."""
+
+    begin: Bound | None = None
+    end: Bound | None = None
+    partition: int | None = None
+
+
+class _Piece(NamedTuple):
+    """A part of one segment, small enough for one read."""
+
+    stream: Stream
+    segment: Segment
+    from_offset: int
+    until_offset: int
+
+
+def explain(
+    conn: connection,
+    broker: Broker,
+    pipeline: Pipeline,
+    within: Within,
+    now: datetime,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Document:
+    """Returns the gaps in the covered offsets of today's log, by partition, and the number of offsets of each kind.
+
+    A full batch was delivered a record at every offset of its range. It left no gap, unless the log is compacted, and
+    is not read again.
+    """
+    view = broker.view(pipeline.topic)
+    begin = edge(conn, broker, pipeline, view, within.begin, now, is_end=False) if within.begin else None
+    end = edge(conn, broker, pipeline, view, within.end, now, is_end=True) if within.end else None
+    with transaction(conn, READER) as cur:
+        streams = streams_of_log(cur, pipeline, view, within.partition)
+        covered = [
+            (stream, segment) for stream in streams for segment in ledger.committed_segments(cur, stream.stream_id)
+        ]
+    found: dict[int, list[Stretch]] = {stream.partition: [] for stream in streams}
+    compacts = broker.compacts(pipeline.topic)
+    looked_at = 0
+    for piece in _pieces(covered, begin, end):
+        tell(f"{piece.stream.topic_partition}: telling gaps apart from offset {piece.from_offset}")
+        looked_at += piece.until_offset - piece.from_offset
+        found[piece.stream.partition] += _look(conn, broker, pipeline, piece, compacts=compacts)
+    gaps = {partition: _gaps(stretches) for partition, stretches in found.items()}
+    counts: Counter[str] = Counter()
+    for stretch in (gap for each in gaps.values() for gap in each):
+        counts[stretch.kind] += stretch.count
+    return {
+        "offsets": looked_at,
+        "counts": {kind: counts[kind] for kind in Kind if kind is not Kind.RECORD},
+        "gaps": [
+            {
+                "topic": pipeline.topic,
+                "partition": partition,
+                "from_offset": gap.from_offset,
+                "until_offset": gap.until_offset,
+                "kind": gap.kind,
+                "count": gap.count,
+            }
+            for partition in sorted(gaps)
+            for gap in gaps[partition]
+        ],
+    }
+
+
+def _pieces(
+    covered: Iterable[tuple[Stream, Segment]], begin: Mapping[int, int] | None, end: Mapping[int, int] | None
+) -> Iterator[_Piece]:
+    for stream, segment in covered:
+        p = stream.partition
+        if any(bound is not None and p not in bound for bound in (begin, end)):
+            continue
+        low = max(segment.from_offset, begin[p] if begin else 0)
+        high = min(segment.until_offset, end[p] if end else segment.until_offset)
+        for at in range(low, high, OFFSETS_AT_ONCE):
+            yield _Piece(stream, segment, at, min(at + OFFSETS_AT_ONCE, high))
+
+
+def _look(conn: connection, broker: Broker, pipeline: Pipeline, piece: _Piece, *, compacts: bool) -> list[Stretch]:
+    """Reads a piece. Reads it again if the log's start passes its beginning meanwhile."""
+    low, high, partition = piece.from_offset, piece.until_offset, piece.stream.partition
+    full = piece.segment.delivered == piece.segment.until_offset - piece.segment.from_offset
+    log_start = -1
+    while True:
+        before, log_start = log_start, broker.view(pipeline.topic).bounds[partition].log_start
+        if full and not compacts:
+            seen = SeenOffsets(log_start, range(low, high), ())
+            break
+        try:
+            begin = max(low, log_start)
+            committed = _offsets(broker, piece, begin, committed=True)
+            seen = SeenOffsets(log_start, committed, _offsets(broker, piece, begin, committed=False), (), compacts)
+        except Unreachable:
+            if log_start in {before, 0}:
+                raise
+            continue
+        if broker.view(pipeline.topic).bounds[partition].log_start <= begin:
+            break
+    if compacts:
+        once = range(low, high) if full else _accounted(conn, pipeline, piece)
+        seen = SeenOffsets(seen.log_start, seen.committed, seen.uncommitted, once, compacts)
+    return tell_apart(low, high, seen)
+
+
+def _offsets(broker: Broker, piece: _Piece, begin: int, *, committed: bool) -> set[int]:
+    where = piece.stream.topic_partition
+    found = broker.records(where.topic, where.partition, begin, piece.until_offset, committed=committed)
+    return {message.offset() for message in found}
+
+
+def _accounted(conn: connection, pipeline: Pipeline, piece: _Piece) -> set[int]:
+    """Returns the offsets at which a row or a reject shows that there was a record.
+
+    Does not query a keyed target, whose rows have no such order, or another store.
+    """
+    found: set[int] = set()
+    for one in pipeline.each() if pipeline.store is None else ():
+        if isinstance(one.first, Append):
+            with transaction(conn, READER) as cur:
+                stretch = (piece.stream.stream_id, piece.from_offset, piece.until_offset)
+                found |= ledger.accounted_between(cur, one, *stretch)
+    return found
+
+
+def _gaps(stretches: Iterable[Stretch]) -> list[Stretch]:
+    return [stretch for stretch in join_stretches(stretches) if stretch.kind is not Kind.RECORD]

@@ -1,0 +1,190 @@
+"""Proves the promises again, from the ledger, from the target, and from Kafka itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import READER, snapshot
+from lockstep.core.errors import Refusal
+from lockstep.core.pipeline.definition import Accumulate, Append, Upsert, Windows
+from lockstep.core.pipeline.guarantees import Delivered
+from lockstep.core.proof.verification import PromiseCheck, Wrong
+from lockstep.ledger.admin.catalog import deviating
+from lockstep.ledger.batch.one_log import shared_until
+from lockstep.ledger.feed.verify import feed_checks
+from lockstep.ledger.proof import verify as ledger
+from lockstep.ledger.proof.chain import chain_check
+from lockstep.ledger.proof.verify_contents import contents_checks
+from lockstep.ledger.proof.verify_erased import erased_checks
+from lockstep.steps.inspect.committed import changed_since_commit
+from lockstep.steps.proof.verify_append import appended
+from lockstep.steps.proof.verify_log import Log
+from lockstep.steps.proof.verify_owners import new_owners, of_owners
+from lockstep.steps.proof.verify_results import of_results
+from lockstep.steps.proof.verify_topic import look_at_topics, topic_checks
+from lockstep.steps.proof.verify_totals import recomputed
+from lockstep.steps.proof.verify_upsert import upserted
+from lockstep.steps.proof.verify_windows import recounted
+from lockstep.targets.fit import types_of_target
+from lockstep.targets.proof import accumulated
+from lockstep.targets.proof.windowed import windowed_checks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from psycopg2.extensions import connection, cursor
+
+    from lockstep.adapters.kafka.broker import Broker
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.registry import Registry
+    from lockstep.targets.stores.delivery import Results
+
+DECODING = ("format", "envelope", "transform", "decode")  # the parts of a definition that turn bytes into values
+
+
+def verify(
+    conn: connection,
+    broker: Broker,
+    folder: PipelineFolder,
+    *,
+    deep: bool,
+    results: Results | None = None,
+    registry: Registry | None = None,
+) -> list[PromiseCheck]:
+    """Returns every check with its outcome.
+
+    `deep` reads the covered offsets again with a consumer that shares nothing with Spark. `results` is the place of
+    results that move apart from the offsets. Raises `Refusal` for a definition that is not the ledger's, and for a
+    target that is not there.
+    """
+    pipeline = folder.pipeline
+    view = broker.view(pipeline.topic) if deep else None
+    topics = look_at_topics(conn, broker, pipeline, deep=deep)
+    with snapshot(conn, READER) as cur:
+        _require_definition(cur, pipeline, elsewhere=results is not None)
+        checks = _of_database(cur, pipeline, elsewhere=results is not None)
+        checks += topic_checks(cur, broker, pipeline, topics, lambda: registry)
+        if results:
+            checks += of_results(cur, pipeline, results, deep=deep)
+        if view is None:
+            return checks
+        alike = _alike(folder, ledger.committed_definitions(cur, pipeline.name))
+        until = shared_until(cur, pipeline.name)
+        here = [s for s in ledger.streams_ever(cur, pipeline.name) if s.topic_id == view.topic_id]
+        streams = [s for s in here if until[s.stream_id] is None]
+        checks += [_beyond(s, begin) for s in here if (begin := until[s.stream_id]) is not None]
+        for one in pipeline.each():
+            log = Log(conn, cur, broker, folder, one, view, alike, registry, results)
+            checks += [replace(c, name=ledger.check_name(pipeline, one.first, c.name)) for c in _of_log(log, streams)]
+        return checks
+
+
+def verify_of_ledger(conn: connection, pipeline: Pipeline) -> list[PromiseCheck]:
+    """Returns the checks that need no folder, for a pipeline by the ledger's own definition.
+
+    Does not compare rows in another store, nor those of a table that is gone or has another owner.
+    """
+    with snapshot(conn, READER) as cur:
+        own, left_out = [], []
+        for one in pipeline.each():
+            why = _not_compared(cur, one)
+            if why:
+                left_out.append(
+                    PromiseCheck(f"rows of {one.first.table}", ok=True, detail="not compared", left_out=why)
+                )
+            else:
+                own.append(one.first)
+        if own:
+            return _of_database(cur, replace(pipeline, target=tuple(own) if len(own) > 1 else own[0])) + left_out
+        return [_guards(cur), *ledger.consistency_checks(cur, pipeline), chain_check(cur, pipeline.name), *left_out]
+
+
+def _not_compared(cur: cursor, pipeline: Pipeline) -> str:
+    """Returns the reason why the rows of a pipeline's one target cannot be compared, or an empty text."""
+    table = pipeline.first.table
+    if isinstance(pipeline.guarantee, Delivered) or pipeline.store is not None:
+        return f"{table} is in another store, and there is no folder here"
+    if not types_of_target(cur, table):
+        return f"{table} is not there any more"
+    return next((f"{table} was given free, and belongs to {owner}" for owner in new_owners(cur, pipeline)), "")
+
+
+def _of_database(cur: cursor, pipeline: Pipeline, *, elsewhere: bool = False) -> list[PromiseCheck]:
+    """Returns the checks of the ledger with itself, and of the tables beside it with the ledger."""
+    # These checks read whole tables. After a wrong estimate, a nested loop takes hours.
+    cur.execute("set local enable_nestloop = off")
+    checks = [
+        _guards(cur),
+        *ledger.ledger_checks(cur, pipeline),
+        *contents_checks(cur, pipeline),
+        chain_check(cur, pipeline.name),
+        *(() if elsewhere else erased_checks(cur, pipeline)),
+    ]
+    for target in pipeline.targets:
+        if isinstance(target, Accumulate):
+            found = accumulated.checks(cur, pipeline.name, target)
+            checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
+        if isinstance(target, Windows):
+            found = windowed_checks(cur, pipeline.name, target)
+            checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
+        found = feed_checks(cur, pipeline.name, target)
+        checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
+    for one, check in of_owners(cur, pipeline):
+        checks.append(replace(check, name=ledger.check_name(pipeline, one.first, check.name)))
+    cur.execute("set local enable_nestloop = on")
+    return checks
+
+
+def _guards(cur: cursor) -> PromiseCheck:
+    """Checks that triggers, functions, constraints, owners and grants of the ledger are as the migrations make them."""
+    wrong = Wrong()
+    for each in deviating(cur):
+        if not each.is_harmless:
+            wrong.add(f"{each}; next: {each.remedy}")
+    return PromiseCheck("the ledger's guards are as migrated", not wrong.count, str(wrong) if wrong.count else "")
+
+
+def _beyond(stream: Any, until: int) -> PromiseCheck:
+    """Returns a check that compares nothing: an older incarnation's log, in which other records may stand."""
+    left_out = f"the log lost its end below {stream.position}, and a newer stream of it begins at {until}"
+    name = f"{stream.topic}-{stream.partition}: stream {stream.stream_id}"
+    return PromiseCheck(name, ok=True, detail="not compared", left_out=left_out)
+
+
+def _of_log(log: Log, streams: Sequence[Any]) -> list[PromiseCheck]:
+    match log.pipeline.first:
+        case Append():
+            return appended(log, streams)
+        case Upsert() as target:
+            deletes = target in log.folder.pipeline.tombstone_targets
+            return upserted(log, target, streams, takes_tombstones=deletes)
+        case Accumulate() as target:
+            return recomputed(log, target, streams)
+        case Windows() as target:
+            return recounted(log, target, streams)
+
+
+def _require_definition(cur: cursor, pipeline: Pipeline, *, elsewhere: bool) -> None:
+    """Refuses a definition that differs from the committed ones, and a target that does not exist."""
+    changed = changed_since_commit(cur, pipeline)
+    if changed:
+        raise Refusal(changed.reason, next_command=changed.next_command)
+    for target in pipeline.targets if not elsewhere else ():
+        if not types_of_target(cur, target.table):
+            raise Refusal(
+                f"{pipeline.name}: target {target.table} is not there", next_command=f"lockstep migrate {pipeline.name}"
+            )
+
+
+def _alike(folder: PipelineFolder, definitions: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+    """Returns the definitions that decode a record as today's does."""
+    today = json.loads(json.dumps(folder.document()))
+    return frozenset(
+        name
+        for name, document in definitions.items()
+        if all(document.get(part) == today.get(part) for part in DECODING)
+    )

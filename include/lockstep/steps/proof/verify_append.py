@@ -1,0 +1,238 @@
+"""Proves an appended target from Kafka.
+
+Each record has its rows or its reject, once, and the rows are what it decodes to.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from heapq import merge
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.proof.accounting import Digest
+from lockstep.core.proof.verification import MOST_NAMED_ERRORS, PromiseCheck, Wrong
+from lockstep.formats.second_reading import ROW
+from lockstep.ledger.batch.delivery import undelivered
+from lockstep.ledger.feed.sends import trimmed_batches
+from lockstep.ledger.proof import verify as ledger
+from lockstep.ledger.proof.verify_erased import erased_offsets
+from lockstep.steps.proof.verify_results import reading
+from lockstep.targets.fit import require_columns
+from lockstep.targets.proof.decoded import Decoded, may_change_rows
+from lockstep.targets.stores.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lockstep.core.proof.verification import Proves, Segment
+    from lockstep.formats.second_reading import RereadRecord
+    from lockstep.steps.proof.verify_log import Log
+
+ROWS_MATCH_RECORDS = "every row is what its record says"
+REJECT = -1  # stands in place of an ordinal
+
+
+def appended(log: Log, streams: Sequence[Any]) -> list[PromiseCheck]:
+    """Returns one check of coordinates for each stream, and one of contents over all of them."""
+    with ExitStack() as stack:
+        contents = _contents(log, stack)
+        checks = [_stream(log, stream, contents) for stream in streams]
+    return [*checks, contents.check(log.pipeline.first.table)]
+
+
+def _stream(log: Log, stream: Any, contents: _Contents) -> PromiseCheck:
+    """Merges Kafka's visible records with the target's rows and rejects in offset order, and compares them."""
+    name = f"{stream.topic}-{stream.partition}: every record exactly once"
+    table = log.pipeline.first.table
+    segments = ledger.committed_segments(log.cur, stream.stream_id, log.pipeline.first)
+    erased = erased_offsets(log.cur, table, stream.stream_id)
+    unconfirmed = {row.batch_id for row in undelivered(log.cur, log.pipeline.name)}
+    readable = [s for s in segments if s.from_offset >= log.log_start(stream) and s.batch_id not in unconfirmed]
+    left = (
+        f"{len(segments) - len(readable)} batches that the log no longer holds" if len(readable) < len(segments) else ""
+    )
+    trimmed = trimmed_batches(log.cur, table, stream.stream_id) & {segment.batch_id for segment in readable}
+    if trimmed:
+        left = "; ".join(filter(None, (left, f"{len(trimmed)} batches whose sent rows are trimmed")))
+    if len(trimmed) == len(readable):
+        return PromiseCheck(name, ok=True, detail="nothing covered is still in the log", target=table, left_out=left)
+    there, wrong, records = _Merge(_accounted(log, stream), readable[0].from_offset), Wrong(), 0
+    for segment in readable:
+        if segment.batch_id in trimmed:
+            there.pass_to(segment.until_offset)
+            there.strangers()
+            continue
+        found = _Found(segment, erased.get(segment.batch_id, set()), has_one_row=log.folder.transform is None)
+        for begin, until, chunk in log.chunks(stream, segment):
+            for record in chunk:
+                found.offsets.append(record.offset)
+                found.take(record.offset, there.at(record.offset), wrong)
+            contents.compare(stream, segment, begin, until, chunk)
+        there.pass_to(segment.until_offset)
+        found.add_up(wrong)
+        for stranger in there.strangers():
+            wrong.add(f"batch {segment.batch_id}: offset {stranger} is in the target or the rejects and not in the log")
+        records += len(found.offsets)
+    told = f"{records} records of {len(readable) - len(trimmed)} batches, from offset {readable[0].from_offset}"
+    detail = str(wrong) if wrong.count else told
+    return PromiseCheck(name, not wrong.count, detail, "coordinates", table, "log", left)
+
+
+def _accounted(log: Log, stream: Any) -> Iterator[tuple[int, int]]:
+    """Yields offset and ordinal of every row, and the offsets of rejects, in order.
+
+    Yields rows that may be doubled once.
+    """
+    pipeline = log.pipeline
+    if not log.results:
+        return ledger.accounted_offsets(log.conn, pipeline, stream.stream_id)
+    rejected = sorted(ledger.rejected_offsets(log.cur, stream.stream_id))
+    rows = ((offset, 0) for offset in _distinct(log.results.offsets(pipeline, stream.stream_id)))
+    return merge(rows, ((offset, REJECT) for offset in rejected))
+
+
+def _distinct(offsets: Iterator[int]) -> Iterator[int]:
+    last = None
+    for offset in offsets:
+        if offset != last:
+            yield offset
+        last = offset
+
+
+class _Found:
+    """The findings of one segment: its records' offsets, and those without a row or a reject."""
+
+    def __init__(self, segment: Segment, erased: set[int], *, has_one_row: bool) -> None:
+        self.segment = segment
+        self._erased = erased
+        self.offsets: list[int] = []
+        self._missing: list[int] = []
+        self._has_one_row = has_one_row
+
+    def take(self, offset: int, ordinals: list[int], wrong: Wrong) -> None:
+        """Judges the rows and rejects at a record's offset. Without a transform that is one row, or one reject."""
+        if not ordinals:
+            if offset not in self._erased:
+                self._missing.append(offset)
+        elif len(ordinals) > 1 and (self._has_one_row or REJECT in ordinals or len(set(ordinals)) < len(ordinals)):
+            rejects = ordinals.count(REJECT)
+            beside = f" and {rejects} rejects" if rejects else ""
+            wrong.add(f"batch {self.segment.batch_id}: offset {offset} has {len(ordinals) - rejects} rows{beside}")
+
+    def add_up(self, wrong: Wrong) -> None:
+        """Compares missing offsets with the filtered ones, and the log's records with the delivered ones."""
+        segment, batch = self.segment, f"batch {self.segment.batch_id}"
+        if not segment.filtered:
+            wrong.extend(
+                [f"{batch}: offset {o} has neither row nor reject" for o in self._missing[:MOST_NAMED_ERRORS]],
+                len(self._missing),
+            )
+        elif len(self._missing) != segment.filtered:
+            first = f", the first at offset {self._missing[0]}" if self._missing else ""
+            wrong.add(
+                f"{batch}: {len(self._missing)} records have neither row nor reject{first}; {segment.filtered} were filtered",
+                abs(len(self._missing) - segment.filtered),
+            )
+        if Digest.of(self.offsets, segment.from_offset) != Digest(segment.delivered, segment.sum, segment.squares):
+            where = f"[{segment.from_offset}, {segment.until_offset})"
+            wrong.add(f"{batch}: the log has {len(self.offsets)} records in {where}, not those delivered")
+
+
+class _Merge:
+    """A sorted stream of (offset, ordinal) that is asked for one offset after another."""
+
+    def __init__(self, there: Iterator[tuple[int, int]], begin: int) -> None:
+        self._there = (each for each in there if each[0] >= begin)
+        self._next = next(self._there, None)
+        self._strangers: list[int] = []
+
+    def at(self, offset: int) -> list[int]:
+        """Returns the ordinals that stand at the offset."""
+        self.pass_to(offset)
+        found = []
+        while self._next is not None and self._next[0] == offset:
+            found.append(self._next[1])
+            self._next = next(self._there, None)
+        return found
+
+    def pass_to(self, offset: int) -> None:
+        """Passes over offsets that nobody asked for. They are in the target and not in the log."""
+        while self._next is not None and self._next[0] < offset:
+            self._strangers.append(self._next[0])
+            self._next = next(self._there, None)
+
+    def strangers(self) -> list[int]:
+        """Returns the offsets that were passed over since the last call."""
+        found, self._strangers = self._strangers, []
+        return found
+
+
+def _contents(log: Log, stack: ExitStack) -> _Contents:
+    pipeline = log.pipeline
+    if log.undecodable:
+        return _Contents(log, None, log.undecodable)
+    if log.results and not isinstance(log.results, Warehouse):
+        return _Contents(log, None, "results are files")
+    cur = stack.enter_context(reading(log.results)) if log.results else log.cur
+    require_columns(cur, pipeline, pipeline.columns)
+    if may_change_rows(cur, pipeline.first.table):
+        return _Contents(log, None, f"a trigger or a rule of {pipeline.first.table} may change rows")
+    decoded = Decoded(cur, pipeline.first.table, pipeline.columns)
+    stack.callback(decoded.drop)
+    return _Contents(log, decoded)
+
+
+class _Contents:
+    """A comparison of values: the decoded record, and its row."""
+
+    def __init__(self, log: Log, decoded: Decoded | None, why_not: str = "") -> None:
+        self._log = log
+        self._decoded = decoded
+        self._reading = log.reading() if decoded else None
+        self._why_not = why_not
+        self._wrong = Wrong()
+        self._compared = self._unsure = 0
+        self._others: set[int] = set()
+
+    def compare(self, stream: Any, segment: Segment, begin: int, until: int, chunk: list[RereadRecord]) -> None:
+        """Decodes a chunk of a segment and compares it with the rows of its offsets."""
+        if self._decoded is None or self._reading is None:
+            return
+        if segment.definition not in self._log.alike:
+            self._others.add(segment.batch_id)
+            return
+        rejected = ledger.rejected_between(self._log.cur, stream.stream_id, begin, until)
+        if rejected and (fatal := ledger.fatal_between(self._log.cur, stream.stream_id, begin, until)):
+            chunk = [record.without_bytes() if record.offset in fatal else record for record in chunk]
+        rows = self._reading(chunk)
+        became, unsure = rows.column("_became").to_pylist(), rows.column("_unsure").null_count
+        where = f"{stream.topic}-{stream.partition}"
+        if rejected and not segment.quarantined:
+            offsets = rows.column("_offset").to_pylist()
+            for offset in sorted(o for o, what in zip(offsets, became, strict=True) if what == ROW and o in rejected):
+                self._wrong.add(f"{where} offset {offset}: it is a reject, and its record decodes to a row")
+        self._decoded.load(rows)
+        self._decoded.changed(stream, segment, begin, until, self._wrong)
+        self._compared += rows.num_rows
+        self._unsure += rows.num_rows - unsure
+
+    def check(self, table: str) -> PromiseCheck:
+        """Returns the check, with the numbers of compared and of other rows."""
+        if self._why_not:
+            return PromiseCheck(
+                ROWS_MATCH_RECORDS,
+                ok=True,
+                detail=f"not compared: {self._why_not}",
+                target=table,
+                left_out=self._why_not,
+            )
+        left = []
+        if self._others:
+            left.append(f"{len(self._others)} batches that another definition decoded")
+        if self._unsure:
+            left.append(f"columns that parsers may read differently, in {self._unsure} records")
+        detail = f"{self._compared} records decoded again and compared"
+        if self._wrong.count:
+            detail = str(self._wrong)
+        proves: Proves = "contents" if self._compared else "nothing"
+        return PromiseCheck(ROWS_MATCH_RECORDS, not self._wrong.count, detail, proves, table, "log", "; ".join(left))

@@ -1,0 +1,78 @@
+"""Reads the log again for deep verify, chunk by chunk, with a consumer that shares nothing with Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.kafka.reading import size_of
+from lockstep.formats.second_reading import RereadRecord, SecondReading, undecodable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from psycopg2.extensions import connection, cursor
+
+    from lockstep.adapters.kafka.broker import Broker
+    from lockstep.core.offsets import TopicView
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.proof.verification import Segment
+    from lockstep.core.registry import Registry
+    from lockstep.targets.stores.delivery import Results
+
+CHUNK_RECORDS, CHUNK_BYTES = 10_000, 32 * 2**20  # whichever comes first, because so much is in memory at once
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The log beside one target, with the code that decodes it and the place of the target's rows.
+
+    `folder` decodes. `pipeline` is the folder's, with this target alone. `alike` are the hashes of the definitions that
+    decode as today's does. `results` is the place of results that move apart from the offsets.
+    """
+
+    conn: connection
+    cur: cursor
+    broker: Broker
+    folder: PipelineFolder
+    pipeline: Pipeline
+    view: TopicView
+    alike: frozenset[str]
+    registry: Registry | None = None
+    results: Results | None = None
+
+    @property
+    def undecodable(self) -> str | None:
+        """Returns why contents cannot be compared at all, or None if they can."""
+        return undecodable(self.folder, self.registry)
+
+    def reading(self) -> SecondReading:
+        """Returns the decoder that reads the records a second time."""
+        return SecondReading(self.folder, self.registry)
+
+    def log_start(self, stream: Any) -> int:
+        """Returns the first offset of a stream that the log still holds."""
+        return self.view.bounds[stream.partition].log_start
+
+    def chunks(self, stream: Any, segment: Segment) -> Iterator[tuple[int, int, list[RereadRecord]]]:
+        """Yields the segment's records that the log still holds, in chunks that tile their offsets.
+
+        A chunk is (from, until, records).
+        """
+        begin, size = max(segment.from_offset, self.log_start(stream)), 0
+        chunk: list[RereadRecord] = []
+        for message in self.broker.records(self.view.topic, stream.partition, begin, segment.until_offset):
+            if len(chunk) == CHUNK_RECORDS or size >= CHUNK_BYTES:
+                yield begin, message.offset(), chunk
+                begin, chunk, size = message.offset(), [], 0
+            chunk.append(record := _record(message, self.folder.pipeline.record_limits.bytes))
+            size += len(record.key or b"") + len(record.value or b"")
+        yield begin, segment.until_offset, chunk
+
+
+def _record(message: Any, most: int) -> RereadRecord:
+    where, stamp = (message.partition(), message.offset()), message.timestamp()[1]
+    if size_of(message) > most:
+        return RereadRecord(*where, None, None, None, stamp, withheld=True)
+    return RereadRecord(*where, message.key(), message.value(), message.headers(), stamp)

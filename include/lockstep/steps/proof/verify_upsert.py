@@ -1,0 +1,123 @@
+"""Proves an upserted target from Kafka.
+
+Each key's newest record is its row, and the row holds that record's values.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lockstep.core.proof.verification import PromiseCheck, Wrong
+from lockstep.formats.second_reading import DELETED, FILTERED, REJECTED
+from lockstep.ledger.proof import verify as ledger
+from lockstep.steps.proof.verify_results import reading
+from lockstep.targets.fit import require_columns
+from lockstep.targets.proof.decoded import Decoded, Newest, may_change_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockstep.core.pipeline.targets import Upsert
+    from lockstep.core.proof.verification import Proves
+    from lockstep.steps.proof.verify_log import Log
+
+KEYS_HAVE_NEWEST = "each key's newest record is its row"
+ROWS_MATCH_NEWEST = "each key's row is what its newest record says"
+
+
+def upserted(log: Log, target: Upsert, streams: Sequence[Any], *, takes_tombstones: bool) -> list[PromiseCheck]:
+    """Gathers each key's newest accepted record in Postgres, and compares the target's rows with them."""
+    if log.undecodable:
+        return _not_provable(target, log.undecodable)
+    pipeline = log.pipeline
+    with ExitStack() as stack:
+        cur = stack.enter_context(reading(log.results)) if log.results else log.cur
+        require_columns(cur, pipeline, pipeline.columns)
+        decoded = Decoded(cur, target.table, pipeline.columns)
+        stack.callback(decoded.drop)
+        newest = Newest(cur, target, decoded.types)
+        stack.callback(newest.drop)
+        gathered = _Gathered(log, target, decoded, newest, takes_tombstones=takes_tombstones)
+        for stream in streams:
+            gathered.read(stream)
+        if gathered.unplaced:
+            return _not_provable(target, f"parsers may differ over the key of {gathered.unplaced} records")
+        if not log.results:
+            newest.mark_erased(pipeline.name)
+        starts = {stream.stream_id: log.log_start(stream) for stream in streams}
+        return [_coordinates(gathered, starts), _contents(gathered, may_change=may_change_rows(cur, target.table))]
+
+
+class _Gathered:
+    """The newest record of each key, read from stream after stream."""
+
+    def __init__(self, log: Log, target: Upsert, decoded: Decoded, newest: Newest, *, takes_tombstones: bool) -> None:
+        self.target = target
+        self.newest = newest
+        self.records = self.unplaced = 0
+        self._log = log
+        self._decoded = decoded
+        self._takes_tombstones = takes_tombstones
+        self._reading = log.reading()
+        self._needed = [*target.key, *([target.order_by] if target.order_by else [])]
+
+    def read(self, stream: Any) -> None:
+        """Adds the accepted records of one stream."""
+        for segment in ledger.committed_segments(self._log.cur, stream.stream_id):
+            comparable = segment.definition in self._log.alike
+            for begin, until, chunk in self._log.chunks(stream, segment):
+                rejected = ledger.rejected_between(self._log.cur, stream.stream_id, begin, until)
+                rows = self._accepted(self._reading([record for record in chunk if record.offset not in rejected]))
+                self.records += rows.num_rows
+                self._decoded.load(rows)
+                self.newest.keep(stream.stream_id, stream.epoch, comparable=comparable)
+
+    def _accepted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the rows without filtered records, rejects, and tombstones of another target's keys."""
+        left_out = [FILTERED, REJECTED, *([] if self._takes_tombstones else [DELETED])]
+        rows = rows.filter(pc.invert(pc.is_in(rows.column("_became"), pa.array(left_out))))
+        unsure = rows.column("_unsure")
+        unplaced = pc.or_(*self._unsure(unsure)) if len(self._needed) > 1 else self._unsure(unsure)[0]
+        unplaced = pc.fill_null(unplaced, False)  # noqa: FBT003 - a value
+        self.unplaced += pc.sum(unplaced).as_py() or 0
+        return rows.filter(pc.invert(unplaced))
+
+    def _unsure(self, unsure: pa.Array) -> list[pa.Array]:
+        return [pc.match_substring(unsure, f",{name},") for name in self._needed]
+
+
+def _coordinates(gathered: _Gathered, starts: dict[int, int]) -> PromiseCheck:
+    wrong = Wrong()
+    gathered.newest.misplaced(starts, wrong)
+    out = gathered.newest.left_out(starts)
+    left = [f"{out.of_others} rows of streams that this log does not hold"] if out.of_others else []
+    left += [f"{out.older} rows of records that the log no longer holds"] if out.older else []
+    detail = str(wrong) if wrong.count else f"{gathered.newest.counts().keys} keys of {gathered.records} records"
+    return PromiseCheck(
+        KEYS_HAVE_NEWEST, not wrong.count, detail, "coordinates", gathered.target.table, "log", "; ".join(left)
+    )
+
+
+def _contents(gathered: _Gathered, *, may_change: bool) -> PromiseCheck:
+    table, counts, wrong = gathered.target.table, gathered.newest.counts(), Wrong()
+    if may_change:
+        why = f"a trigger or a rule of {table} may change rows"
+        return PromiseCheck(ROWS_MATCH_NEWEST, ok=True, detail=f"not compared: {why}", target=table, left_out=why)
+    gathered.newest.changed(wrong)
+    others = counts.keys - counts.comparable
+    left = f"{others} keys whose newest record another definition decoded" if others else ""
+    detail = str(wrong) if wrong.count else f"{counts.comparable} rows compared with their records"
+    proves: Proves = "contents" if counts.comparable or not counts.keys else "nothing"
+    return PromiseCheck(ROWS_MATCH_NEWEST, not wrong.count, detail, proves, table, "log", left)
+
+
+def _not_provable(target: Upsert, why: str) -> list[PromiseCheck]:
+    told = f"not provable from Kafka: {why}"
+    return [
+        PromiseCheck(name, ok=True, detail=told, target=target.table, left_out=why)
+        for name in (KEYS_HAVE_NEWEST, ROWS_MATCH_NEWEST)
+    ]

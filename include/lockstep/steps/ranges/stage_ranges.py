@@ -1,0 +1,77 @@
+"""Stages per partition: tasks commit the ranges they read, and the driver commits those that delivered nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import PLANNER, STAGER, transaction
+from lockstep.core.errors import BadData, CoverageMoved
+from lockstep.core.proof.accounting import Digest, ManifestLine
+from lockstep.core.states import RangeEnd
+from lockstep.ledger.batch import attempts
+from lockstep.ledger.batch.one_log import planned_epochs
+from lockstep.steps.ranges.task import RangesOfAttempt
+from lockstep.steps.requests.plan_request import give_up
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockstep.core.engine import Engine, RangeOutcome
+    from lockstep.core.offsets import StreamRange
+    from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.staging import AttemptId, StageWork
+    from lockstep.steps.context import Context
+
+
+def commit_ranges(at: Context, engine: Engine, folder: PipelineFolder, attempt: AttemptId, work: StageWork) -> None:
+    """Has tasks read and commit every range of the work. When it returns, each has its commit row.
+
+    Raises `BadData` with the first reason when ranges were refused. The others stay committed, and a resume reads only
+    the refused ones.
+    """
+    ranges = work.ranges
+    if not ranges:
+        return
+    with transaction(at.conn, STAGER) as cur:
+        attempts.require_newest(cur, attempt)  # another one may have committed these ranges meanwhile
+        lane = attempts.lane_of(cur, attempt.batch_id)
+        (log,) = attempts.logs(cur, attempt.batch_id)
+        epochs = planned_epochs(cur, attempt.batch_id)
+        starts = attempts.log_starts_before(cur, attempt.batch_id)
+    task = RangesOfAttempt(
+        dsn=at.dsn,
+        broker=at.broker,
+        pipeline=folder.pipeline,
+        attempt=attempt,
+        lane=lane,
+        ranges={item.stream_id: item for item in ranges},
+        columns=work.columns,
+        log=log,
+        definition_hash=folder.content_hash(),
+        log_starts={item.stream_id: starts[item.stream_id] for item in ranges},
+        epochs=epochs,
+    )
+    outcomes = list(engine.read(work, task))
+    told = {outcome.stream_id for outcome in outcomes}
+    if silent := [item for item in ranges if item.stream_id not in told]:
+        with task.session() as session:
+            outcomes += [session.commit(_nothing(item)) for item in silent]
+    _refuse(at, attempt, outcomes)
+
+
+def _refuse(at: Context, attempt: AttemptId, outcomes: Sequence[RangeOutcome]) -> None:
+    for outcome in sorted(outcomes):
+        if outcome.what == RangeEnd.MOVED:
+            with transaction(at.conn, PLANNER) as cur:
+                attempts.require_newest(cur, attempt)
+                give_up(cur, attempt.batch_id, str(outcome.reason))
+            raise CoverageMoved(str(outcome.reason))
+    refused = [outcome for outcome in sorted(outcomes) if outcome.what == RangeEnd.REFUSED]
+    if refused:
+        more = f" (and {len(refused) - 1} more ranges)" if len(refused) > 1 else ""
+        message, _, values = str(refused[0].reason).partition("\n")
+        raise BadData(f"{message}{more}", next_command=f"lockstep batch {attempt.batch_id}", values=values)
+
+
+def _nothing(item: StreamRange) -> ManifestLine:
+    return ManifestLine(0, item.stream_id, delivered=0, written=0, rejected=0, rows=0, bytes=0, digest=Digest())

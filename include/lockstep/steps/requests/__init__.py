@@ -1,0 +1,1 @@
+"""Records requests for fills and replays, plans their batches, and previews them."""

@@ -1,0 +1,114 @@
+"""Resolves the bounds that a person writes to offsets, by the broker and the ledger, stream by stream."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import PLANNER, READER, transaction
+from lockstep.core.errors import Refusal
+from lockstep.core.offsets import OffsetRange, StreamRange
+from lockstep.core.planning.bounds import AtBatch, AtOffsets, AtTime
+from lockstep.ledger.batch.streams import insert_boundary, open_streams
+from lockstep.ledger.changes import requests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from psycopg2.extensions import connection, cursor
+
+    from lockstep.adapters.kafka.broker import Broker
+    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.planning.bounds import Bound
+
+CLOCK_GRACE = timedelta(minutes=1)  # the clocks of brokers and of this machine differ by less
+
+
+def edge(
+    conn: connection, broker: Broker, pipeline: Pipeline, view: TopicView, at: Bound, now: datetime, *, is_end: bool
+) -> dict[int, int]:
+    """Returns the offset of a bound, per partition that the bound names."""
+    match at:
+        case AtOffsets(offsets):
+            if strangers := offsets.keys() - view.bounds.keys():
+                raise Refusal(
+                    f"{pipeline.topic} has no partition {min(strangers)}",
+                    next_command=f"lockstep status {pipeline.name}",
+                )
+            return dict(offsets)
+        case AtTime(moment):
+            return _resolved(conn, broker, pipeline, view, moment, now)
+        case AtBatch(batch_id):
+            with transaction(conn, READER) as cur:
+                rows = requests.ranges_of_batches(cur, pipeline.name, [batch_id])
+                today = {stream.stream_id for stream in requests.log_streams(cur, pipeline.name, view)}
+            found = [row for row in rows if row.stream_id in today]
+            if not found:
+                what = "read another log, which is gone" if rows else f"is no batch of {pipeline.name}"
+                raise Refusal(f"batch {batch_id} {what}", next_command=f"lockstep batches {pipeline.name}")
+            return {row.partition: row.until_offset if is_end else row.from_offset for row in found}
+
+
+def streams_of_log(cur: cursor, pipeline: Pipeline, view: TopicView, partition: int | None) -> tuple[Stream, ...]:
+    """Returns every stream of today's log, including those that growth has closed.
+
+    Refuses while the log is not the same.
+    """
+    opened = open_streams(cur, pipeline.name)
+    if not opened:
+        raise Refusal(f"{pipeline.name}: nothing was planned yet", next_command=f"lockstep run {pipeline.name}")
+    other = next((s for s in opened if (s.cluster_id, s.topic_id) != (view.cluster_id, view.topic_id)), None)
+    if other is not None:
+        raise Refusal(
+            f"{other.topic_partition}: the log is not the same any more: what was read below offset {other.position} "
+            "is not in it",
+            next_command=f"lockstep retire {pipeline.name} --reason ...",
+        )
+    streams = requests.log_streams(cur, pipeline.name, view)
+    if partition is not None and partition not in {s.partition for s in streams}:
+        known = ", ".join(map(str, sorted({s.partition for s in streams})))
+        raise Refusal(
+            f"{pipeline.name}: partition {partition} has no stream; there are: {known}",
+            next_command=f"lockstep status {pipeline.name}",
+        )
+    return tuple(s for s in streams if partition in {None, s.partition} and s.partition in view.bounds)
+
+
+def passed_stretches(streams: Iterable[Stream], begin: Mapping[int, int], end: Mapping[int, int]) -> list[StreamRange]:
+    """Returns the offsets within the bounds that each stream has passed.
+
+    Offsets before the first start belong to a partition's first stream, if it is of the first incarnation. Offsets
+    before a later start hold records that an older incarnation has read.
+    """
+    found: list[StreamRange] = []
+    seen = set()
+    for stream in streams:
+        p = stream.partition
+        own = stream.start_offset if p in seen or stream.incarnation else 0
+        seen.add(p)
+        if p in begin and p in end and (low := max(begin[p], own)) < (high := min(end[p], stream.position)):
+            found.append(StreamRange(stream.stream_id, OffsetRange(stream.topic_partition, low, high)))
+    return found
+
+
+def _resolved(
+    conn: connection, broker: Broker, pipeline: Pipeline, view: TopicView, moment: datetime, now: datetime
+) -> dict[int, int]:
+    """Returns a time's offsets.
+
+    Resolves them once, when no earlier record can come any more. From then on, every caller gets the same ones (T13).
+    """
+    found = broker.offsets_at(view, moment)
+    if moment + CLOCK_GRACE > now:
+        return found
+    resolved = {}
+    with transaction(conn, PLANNER) as cur:
+        for stream in requests.log_streams(cur, pipeline.name, view):
+            if stream.partition in found:
+                known = requests.boundary(cur, stream.stream_id, moment)
+                offset = found[stream.partition] if known is None else known
+                insert_boundary(cur, stream.stream_id, moment, offset)
+                resolved[stream.partition] = offset
+    return found | resolved

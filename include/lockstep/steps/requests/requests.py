@@ -1,0 +1,189 @@
+"""Records a request for a fill or replay. Widens its bounds to stretches that can be replayed as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import READER, transaction
+from lockstep.core.errors import Refusal
+from lockstep.core.offsets import OffsetRange, StreamRange
+from lockstep.core.planning.bounds import AtOffsets
+from lockstep.core.states import Lane
+from lockstep.ledger.changes import requests
+from lockstep.ledger.changes.history import insert_request_call
+from lockstep.steps.batch.one_log import require_one_log
+from lockstep.steps.changes.decisions import deciding
+from lockstep.steps.requests.edges import edge, passed_stretches, streams_of_log
+from lockstep.steps.requests.plan_request import asked_for, mixes_partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from psycopg2.extensions import connection, cursor
+
+    from lockstep.adapters.kafka.broker import Broker
+    from lockstep.core.changes.person import Person
+    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.planning.bounds import Bound
+    from lockstep.core.planning.requests import Request
+
+
+@dataclass(frozen=True, slots=True)
+class NewRequest:
+    """A person's wish for a fill or replay: a lane, its bounds, and perhaps one partition.
+
+    A bound of None means no limit on that side.
+    """
+
+    lane: Lane
+    begin: Bound | None
+    end: Bound | None
+    partition: int | None = None
+    preview: bool = False
+
+
+def open_request(
+    conn: connection, broker: Broker, folder: PipelineFolder, wanted: NewRequest, person: Person, now: datetime
+) -> Request | None:
+    """Records the request, or finds the open one for the very same offsets.
+
+    Raises `Refusal` when the bounds name offsets that do not exist. Also raises it when a replay would begin below the
+    log's start.
+    """
+    pipeline = folder.pipeline
+    view = broker.view(pipeline.topic)
+    require_one_log(conn, broker, pipeline, view)
+    begin = {p: bounds.log_start for p, bounds in view.bounds.items()}
+    end = {p: bounds.stable_end for p, bounds in view.bounds.items()}
+    if wanted.begin is not None:
+        begin = edge(conn, broker, pipeline, view, wanted.begin, now, is_end=False)
+    if wanted.end is not None:
+        end = edge(conn, broker, pipeline, view, wanted.end, now, is_end=True)
+    _refuse_nothing_in_common(pipeline, wanted, begin, end)
+    with transaction(conn, READER) as cur:
+        streams = streams_of_log(cur, pipeline, view, wanted.partition)
+        windows = passed_stretches(streams, begin, end)
+        if wanted.lane == Lane.REPLAY:
+            everywhere = streams_of_log(cur, pipeline, view, None)
+            windows = touched_segments(cur, everywhere, windows, whole_batches=mixes_partitions(folder))
+            _refuse_below_log_start(pipeline, view, windows)
+        else:
+            windows = _readable(windows, view)
+    return written_down(conn, pipeline, wanted.lane, windows, person, view, preview=wanted.preview)
+
+
+def go_on(conn: connection, pipeline: Pipeline, lane: Lane, request_id: int) -> Request:
+    """Returns a request by its number. Refuses one of another lane, and a preview."""
+    with transaction(conn, READER) as cur:
+        asked = asked_for(cur, request_id, pipeline.name)
+    if asked.lane != lane or asked.is_preview:
+        raise Refusal(
+            f"request {request_id} of {pipeline.name} is a {'preview' if asked.is_preview else asked.lane}",
+            next_command=f"lockstep status {pipeline.name}",
+        )
+    return asked
+
+
+def is_complete(conn: connection, request_id: int) -> bool:
+    """Returns True if nothing of the request is left to do."""
+    with transaction(conn, READER) as cur:
+        found = requests.read_request(cur, request_id)
+    return found is not None and found.is_closed
+
+
+def written_down(
+    conn: connection,
+    pipeline: Pipeline,
+    lane: Lane,
+    windows: Iterable[StreamRange],
+    person: Person,
+    view: TopicView,
+    *,
+    preview: bool,
+) -> Request | None:
+    """Opens the request for these stretches, or finds the open one for the very same.
+
+    Returns None if there are no stretches, or if a fill finds nothing left to read.
+    """
+    found = tuple(windows)
+    if not found:
+        return None
+    with deciding(conn, pipeline.name) as cur:
+        same = None if preview else requests.same_request(cur, pipeline.name, lane, found)
+        request_id = same or requests.insert_request(cur, pipeline.name, lane, found, person, preview=preview)
+        if person.run:
+            insert_request_call(cur, pipeline.name, person.run, request_id)
+        opened = replace(asked_for(cur, request_id, pipeline.name), goes_on=same is not None)
+        if opened.goes_on or lane != Lane.FILL:
+            return opened
+        starts = {item.stream_id: _log_start(view, item) for item in found}
+        left = requests.free(cur, request_id, starts)
+        if not left:  # also where a replay, or the live lane, works on them now
+            conn.rollback()
+            return None
+        return replace(opened, left=tuple(piece.item for piece in left))
+
+
+def touched_segments(
+    cur: cursor, streams: Iterable[Stream], windows: Iterable[StreamRange], *, whole_batches: bool
+) -> list[StreamRange]:
+    """Returns whole segments that the windows touch, adjacent ones joined, or all that their batches own (T10)."""
+    partitions = {stream.stream_id: stream.topic_partition for stream in streams}
+    touched, owners = set(), set()
+    for window in windows:
+        for row in requests.segments_within(cur, window):
+            touched.add((window.stream_id, row.from_offset, row.until_offset))
+            owners.add(row.batch_id)
+    if whole_batches:
+        touched = {(r.stream_id, r.from_offset, r.until_offset) for r in requests.segments_of(cur, owners)}
+    found: list[StreamRange] = []
+    for stream_id, begin, end in sorted(touched):
+        if found and found[-1].stream_id == stream_id and found[-1].offsets.until_offset == begin:
+            begin = found.pop().offsets.from_offset  # noqa: PLW2901 - the stretch goes on
+        found.append(StreamRange(stream_id, OffsetRange(partitions[stream_id], begin, end)))
+    return found
+
+
+def _readable(windows: Iterable[StreamRange], view: TopicView) -> list[StreamRange]:
+    """Returns the offsets of its windows that a fill can still read."""
+    found = []
+    for window in windows:
+        low = max(window.offsets.from_offset, _log_start(view, window))
+        if low < window.offsets.until_offset:
+            offsets = OffsetRange(window.offsets.topic_partition, low, window.offsets.until_offset)
+            found.append(StreamRange(window.stream_id, offsets))
+    return found
+
+
+def _refuse_nothing_in_common(
+    pipeline: Pipeline, wanted: NewRequest, begin: Mapping[int, int], end: Mapping[int, int]
+) -> None:
+    both = begin.keys() & end.keys()
+    if not both or wanted.partition not in {None, *both}:
+        raise Refusal(
+            f"{pipeline.name}: --from, --until and --partition have no partition in common",
+            next_command=f"lockstep status {pipeline.name}",
+        )
+    if isinstance(wanted.begin, AtOffsets) and isinstance(wanted.end, AtOffsets):
+        empty = next((p for p in sorted(both) if begin[p] >= end[p]), None)
+        if empty is not None:
+            raise Refusal(f"{pipeline.topic}-{empty}: [{begin[empty]}, {end[empty]}) holds no offset")
+
+
+def _refuse_below_log_start(pipeline: Pipeline, view: TopicView, windows: Iterable[StreamRange]) -> None:
+    for window in windows:
+        offsets, log_start = window.offsets, _log_start(view, window)
+        if offsets.from_offset < log_start:
+            raise Refusal(
+                f"{offsets}: its first segment begins below the log's start {log_start}: a replay would delete rows that "
+                "cannot be read again",
+                next_command=f"lockstep batches {pipeline.name}, then replay from the first batch at or above {log_start}",
+            )
+
+
+def _log_start(view: TopicView, item: StreamRange) -> int:
+    return view.bounds[item.offsets.topic_partition.partition].log_start

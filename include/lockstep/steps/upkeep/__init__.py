@@ -1,0 +1,1 @@
+"""Removes what no run and no reader needs any more."""

@@ -1,0 +1,109 @@
+"""Raises the watermark, and shows the windows that it has passed. Runs behind a commit, and also when there was none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import COMMITTER, READER, transaction
+from lockstep.core.states import Lane
+from lockstep.faults import reach
+from lockstep.ledger.windows import times
+from lockstep.steps.feed.announce_changes import number_changes, open_emission
+from lockstep.steps.inspect.committed import changed_since_commit
+from lockstep.targets.accumulate import lock_target
+from lockstep.targets.windows import has_due, show_due
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka.broker import Broker
+    from lockstep.core.offsets import TopicView
+    from lockstep.core.pipeline.definition import EventTime, Pipeline, Windows
+
+WINDOWS_A_TRANSACTION = 100_000
+EMIT_LOCK_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """The watermark of a pipeline, and how many windows of each table were shown for the first time."""
+
+    watermark: datetime | None = None
+    emitted: Mapping[str, int] = field(default_factory=dict)
+
+
+def emit(conn: connection, broker: Broker, pipeline: Pipeline) -> Emission:
+    """Raises the watermark and shows the windows that it has passed (E7).
+
+    Does nothing without windows, for a paused pipeline, and under a definition that is not the ledger's. If the process
+    dies, the next call goes on: due windows are state.
+    """
+    if not pipeline.windows or pipeline.event_time is None:
+        return Emission()
+    with transaction(conn, READER) as cur:
+        found = times.watermark_of(cur, pipeline.name)
+        other = changed_since_commit(cur, pipeline)
+        if found is None or other or times.rests(cur, pipeline.name):
+            return Emission(found and found.watermark, {target.table: 0 for target in pipeline.windows})
+        now = times.ledger_clock(cur)
+    at_end = _ends(broker, pipeline) if pipeline.event_time.idle is not None else None
+    reach("emit.read")
+    _raise(conn, pipeline, pipeline.event_time, now, at_end)
+    shown = {target.table: _show(conn, pipeline, target) for target in pipeline.windows}
+    with transaction(conn, READER) as cur:
+        found = times.watermark_of(cur, pipeline.name)
+    return Emission(found and found.watermark, shown)
+
+
+def _ends(broker: Broker, pipeline: Pipeline) -> tuple[TopicView, Mapping[int, int]]:
+    """Asks the broker where each partition ends, with no transaction open (T6)."""
+    view = broker.view(pipeline.topic)
+    return view, broker.high_ends(view)
+
+
+def _raise(
+    conn: connection,
+    pipeline: Pipeline,
+    event_time: EventTime,
+    now: datetime,
+    at_end: tuple[TopicView, Mapping[int, int]] | None,
+) -> None:
+    """Raises the watermark. A stream is idle if its position was the log's very end at that time, on the same log (T7)."""
+    with transaction(conn, COMMITTER, lock_seconds=EMIT_LOCK_SECONDS) as cur:
+        streams = times.lock_open_streams(cur, pipeline.name)
+        times.open_times(cur, pipeline.name)
+        if at_end is not None:
+            view, highs = at_end
+            idle = [
+                row.stream_id
+                for row in streams
+                if (row.cluster_id, row.topic_id) == (view.cluster_id, view.topic_id)
+                and row.partition in view.bounds
+                and row.position == view.bounds[row.partition].stable_end == highs.get(row.partition)
+            ]
+            times.keep_idle(cur, idle, now)
+        times.raise_watermark(cur, pipeline.name, event_time)
+    reach("emit.raised")
+
+
+def _show(conn: connection, pipeline: Pipeline, target: Windows) -> int:
+    """Shows the due windows of a target, so many a transaction, the oldest first."""
+    shown = 0
+    while True:
+        with transaction(conn, COMMITTER, lock_seconds=EMIT_LOCK_SECONDS) as cur:
+            lock_target(cur, target.table)
+            found = 0
+            if has_due(cur, pipeline.name, target.table):
+                open_emission(cur, pipeline.name, target)
+                found = show_due(cur, pipeline.name, target, WINDOWS_A_TRANSACTION)
+                reach("emit.written")
+                number_changes(cur, pipeline, Lane.LIVE)
+                reach("emit.numbered")
+        reach("emit.unacknowledged")
+        shown += found
+        if found < WINDOWS_A_TRANSACTION:
+            return shown

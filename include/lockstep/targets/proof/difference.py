@@ -1,0 +1,101 @@
+"""Computes the difference that a batch would make, row by row, within one transaction."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from psycopg2 import sql
+
+from lockstep.core.pipeline.definition import Append, Windows
+from lockstep.core.pipeline.targets import WithTotals, row_key
+from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
+from lockstep.ledger.rows import every, one
+from lockstep.targets.fit import types_of_target
+from lockstep.targets.rows import staged_rows
+from lockstep.targets.totals import written_pieces
+from lockstep.targets.windows import windowed_pieces
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.pipeline.definition import EventTime, Target
+    from lockstep.core.staging import AttemptId
+
+Q = queries("lockstep.targets.proof", "difference")
+
+
+def keep_before(
+    cur: cursor, target: Target, attempt: AttemptId, place: int = 0, event_time: EventTime | None = None
+) -> None:
+    """Keeps, until the transaction ends, every row that publishing the attempt may change."""
+    parts = _parts(cur, target, attempt, place, event_time)
+    cur.execute(sql.SQL(Q["keep_before"]).format(**parts), asdict(attempt))
+
+
+def difference(
+    cur: cursor, target: Target, attempt: AttemptId, samples: int, place: int = 0, event_time: EventTime | None = None
+) -> dict[str, Any]:
+    """Returns the changes to those rows: `added`, `changed`, `removed`, `unchanged`, and the first few that differ."""
+    parts = _parts(cur, target, attempt, place, event_time)
+    parts["after"] = sql.SQL(Q["rows_after"]).format(**parts)
+    return compare_rows(cur, parts, asdict(attempt), samples)
+
+
+def compare_rows(cur: cursor, parts: dict[str, Any], values: dict[str, Any], samples: int) -> dict[str, Any]:
+    """Counts how the rows of `after` differ from the table `before`, and returns the first few that do."""
+    cur.execute(sql.SQL(Q["count_differences"]).format(**parts), values)
+    counts: dict[str, Any] = one(cur)._asdict()
+    cur.execute(sql.SQL(Q["sample_differences"]).format(**parts), values | {"most": samples})
+    return counts | {"samples": [row._asdict() for row in every(cur)]}
+
+
+def late_rows(cur: cursor, attempt: AttemptId) -> int:
+    """Returns how many rows of the batch's offsets are late for a window."""
+    cur.execute(Q["count_late"], asdict(attempt))
+    return int(one(cur).late)
+
+
+def rejects_before_and_after(cur: cursor, attempt: AttemptId) -> dict[str, int]:
+    """Returns how many rejects the offsets have `before`, and would have `after`."""
+    cur.execute(Q["count_rejects"], asdict(attempt))
+    row = one(cur)
+    return {"before": row.before, "after": int(row.after or 0)}
+
+
+def places_of(target: Target, place: int) -> dict[str, Any]:
+    """Returns the names of the target and of its rows before, and the condition that pairs two of its rows."""
+    return {
+        "target": table_name(target.table),
+        "before": sql.Identifier(f"before_{place}"),
+        "same_key": sql.SQL(" and ").join(
+            sql.SQL("b.{0} = a.{0}").format(sql.Identifier(name)) for name in row_key(target)
+        ),
+    }
+
+
+def _parts(cur: cursor, target: Target, attempt: AttemptId, place: int, event_time: EventTime | None) -> dict[str, Any]:
+    key = row_key(target)
+    parts = places_of(target, place) | {
+        "or_of_staged_keys": sql.SQL(""),
+        "or_of_replaced_keys": sql.SQL(""),
+        "or_of_kept_keys": sql.SQL(""),
+    }
+    if not isinstance(target, Append):
+        rows = staged_rows(attempt, 0, place)
+        types = types_of_target(cur, target.table)
+        parts["rows"] = rows.source
+        if isinstance(target, Windows) and event_time is not None:
+            parts["rows"] = windowed_pieces(target, event_time, rows, is_replay=False)["windowed"]
+        parts["keys"] = sql.SQL(", ").join(sql.SQL("t.{}").format(sql.Identifier(name)) for name in key)
+        parts["staged_keys"] = sql.SQL(", ").join(
+            sql.SQL("t.{}::{}").format(sql.Identifier(name), sql.SQL(types[name])) for name in key
+        )
+        parts["or_of_staged_keys"] = sql.SQL(Q["of_staged_keys"]).format(**parts)
+    if isinstance(target, WithTotals):
+        parts["kept_keys"] = written_pieces(cur, target)["kept_keys"]
+        parts["before_keys"] = sql.SQL(", ").join(sql.SQL("b.{}").format(sql.Identifier(name)) for name in key)
+        parts["or_of_replaced_keys"] = sql.SQL(Q["of_replaced_keys"]).format(**parts, table=sql.Literal(target.table))
+        parts["or_of_kept_keys"] = sql.SQL(Q["of_kept_keys"]).format(**parts)
+    return parts

@@ -1,0 +1,78 @@
+"""Computes the digests of the rows that a commit has put into appended targets. `verify` compares with them later."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from psycopg2 import sql
+
+from lockstep.core.pipeline.definition import Append
+from lockstep.core.pipeline.guarantees import Delivered
+from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name
+from lockstep.ledger.rows import every, one
+from lockstep.ledger.staging import digests
+from lockstep.ledger.staging.contents import Published, StagedContents
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.pipeline.definition import Pipeline, Target
+    from lockstep.core.staging import AttemptId
+
+Q = queries("lockstep.targets.proof", "published")
+
+
+def published_digests(
+    cur: cursor, pipeline: Pipeline, attempt: AttemptId, found: StagedContents
+) -> dict[int, Published]:
+    """Returns, by place, the digests of the attempt's rows in each appended target of the ledger's database.
+
+    Rows that keep their digest on their way are not read again: it is the one found in staging.
+    """
+    if isinstance(pipeline.guarantee, Delivered):
+        return {}
+    each = {}
+    for place, target in enumerate(pipeline.targets):
+        if not isinstance(target, Append):
+            continue
+        staged = found.columns[place]  # an attached table has lost its staging columns by now
+        types = dict(digests.digest_columns(cur, target.table))
+        if digests.are_alike(staged, tuple(types.items())) and not _may_rewrite(cur, target):
+            columns = tuple((name, types[name]) for name, _ in staged)
+            by_stream = {stream: its.rows for (at, stream), its in found.by_place.items() if at == place}
+            each[place] = Published(target.table, columns, by_stream)
+        else:
+            each[place] = of_ranges(cur, target, attempt, tuple(name for name, _ in staged), place=place)
+    return each
+
+
+def of_ranges(
+    cur: cursor,
+    target: Target,
+    attempt: AttemptId,
+    names: Collection[str],
+    *,
+    place: int = 0,
+    stream_id: int | None = None,
+) -> Published:
+    """Returns the digests of the batch's rows in the target, looked up by their offsets.
+
+    With a `stream_id` it looks up only that stream.
+    """
+    types = dict(digests.digest_columns(cur, target.table))
+    columns = tuple((name, types[name]) for name in names if digests.is_hashable(types[name]))
+    statement = sql.SQL(Q["digest_of_ranges"]).format(
+        target=table_name(target.table), row=digests.row_digest(columns, place, staged=False)
+    )
+    cur.execute(statement, asdict(attempt) | {"stream_id": stream_id})
+    return Published(target.table, columns, {row.stream_id: int(row.digest) for row in every(cur)})
+
+
+def _may_rewrite(cur: cursor, target: Target) -> bool:
+    """Returns True if a trigger or a rule of the table may change the rows that are inserted."""
+    cur.execute(Q["may_rewrite"], {"table": target.table})
+    return bool(one(cur).does)

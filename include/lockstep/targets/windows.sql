@@ -1,0 +1,184 @@
+-- name: tumbling
+-- The one window of a moment, of a fixed size.
+select b.begins as window_start, b.begins + {size} as window_end
+from (select date_bin({size}, {moment}, {epoch}) as begins) b
+
+-- name: hopping
+-- The windows of a moment, of a fixed size, of which another one begins every so often.
+select b.newest - hop * {every} as window_start, b.newest - hop * {every} + {size} as window_end
+from (select date_bin({every}, {moment}, {epoch}) as newest) b cross join generate_series(0, {hops} - 1) hop
+
+-- name: calendar
+-- The one day, week or month of a moment, by the wall clock of a zone.
+select lockstep.first_moment(b.begins, {zone}) as window_start, lockstep.first_moment(b.begins + {step}, {zone}) as window_end
+from (select date_trunc({unit}, {moment} at time zone {zone}) as begins) b
+
+-- name: sized_end
+-- The end of a window of a fixed size that begins at a moment.
+{moment} + {size}
+
+-- name: calendar_end
+-- The end of a calendar's window that begins at a moment.
+lockstep.first_moment(date_trunc({unit}, {moment} at time zone {zone}) + {step}, {zone})
+
+-- name: lane
+-- The lane of a batch.
+select lane from lockstep.batch where batch_id = %(batch_id)s
+
+-- name: of_plan
+-- Live rows are judged by the watermark of their plan, and those of a fill by none.
+(select coalesce(b.watermark, '-infinity') from lockstep.batch b where b.batch_id = {batch_id})
+
+-- name: of_offset
+-- A replayed row is judged as its offset was at first. What was admitted since, or never judged, is not late.
+coalesce((select case when j.offsets @> t._offset and j.admitted_by is null then j.watermark end from lockstep.judged j
+    where j.stream_id = t._stream and lower(j.offsets) <= t._offset order by lower(j.offsets) desc limit 1), '-infinity')
+
+-- name: windowed
+-- Each row once for each of its windows, with the watermark that it is judged by.
+(select t.*, w.window_start, w.window_end, {watermark} as _watermark from {rows} t cross join lateral ({windows}) w)
+
+-- name: in_time
+-- The rows that count in their window.
+(select t.* from {windowed} t where not ({late}))
+
+-- name: late
+-- The window was closed when the row was judged.
+t.window_end + {lateness} <= t._watermark
+
+-- name: keep_late
+-- What does not count is kept, with the record's row.
+insert into lockstep.late (target, stream_id, "offset", ordinal, window_start, window_end, key, event_time, watermark, batch_id, row)
+select %(target)s, t._stream, t._offset, t._ordinal, t.window_start, t.window_end, jsonb_build_array({staged_keys}), {moment},
+    t._watermark, %(batch_id)s, to_jsonb(t) - %(ours)s::text[]
+from {windowed} t where {late}
+
+-- name: contributed
+-- How many rows of the batch count in windows.
+select coalesce(sum(records), 0)::bigint as records from lockstep.contribution where batch_id = %(batch_id)s and target = %(target)s
+
+-- name: know_windows
+-- Windows that the batch contributes to are known from now on. They are shown later.
+insert into lockstep.window_state (target, key, ends)
+select %(target)s, c.key, {end_of_key} from (
+    select distinct key from lockstep.contribution where batch_id = %(batch_id)s and target = %(target)s) c
+on conflict do nothing
+
+-- name: make_touched
+-- The windows that a batch changes; a replay begins with those that it takes out of.
+create temp table if not exists window_touched (key jsonb primary key) on commit drop
+
+-- name: touch_replaced
+-- The windows that the replaced segments contributed to.
+insert into window_touched
+select distinct c.key from lockstep.contribution c
+join lockstep.claim k on k.expects_batch = c.batch_id and k.stream_id = c.stream_id
+where k.batch_id = %(batch_id)s and k.expects = 'batch' and c.target = %(target)s
+
+-- name: forget_late
+-- A replay judges the replaced segments again.
+delete from lockstep.late l using lockstep.claim k
+where k.batch_id = %(batch_id)s and k.expects = 'batch' and l.target = %(target)s
+  and l.stream_id = k.stream_id and l."offset" >= lower(k.offsets) and l."offset" < upper(k.offsets)
+
+-- name: touch_published
+-- The windows that the batch contributes to.
+insert into window_touched
+select distinct key from lockstep.contribution where batch_id = %(batch_id)s and target = %(target)s on conflict do nothing
+
+-- name: changed_windows
+-- Shown windows whose row is not what their contributions add up to now.
+create temp table window_change on commit drop as
+select k.*, l.*
+from (
+    select c.key as _key, {kept_keys}, s.ends as window_end, s.revision + 1 as _revision
+    from window_touched c join lockstep.window_state s on s.target = %(target)s and s.key = c.key where s.revision > 0) k
+cross join lateral (
+    select count(*) as _contributions, {combined}, {newest} from lockstep.contribution c
+    where c.target = %(target)s and c.key = k._key) l
+left join {target} t on {same_as_kept}
+where case when l._contributions = 0 then t._stream is not null
+    else t._stream is null or ({names_of_row}) is distinct from ({names_of_left}) end
+
+-- name: raise_revisions
+-- A change of a shown window is one revision more, also when nothing is left of it.
+update lockstep.window_state s set revision = k._revision from window_change k where s.target = %(target)s and s.key = k._key
+
+-- name: delete_windows
+-- A shown window that nothing is left of has no row.
+delete from {target} t using window_change k where k._contributions = 0 and {same_as_kept}
+
+-- name: write_windows
+-- The rows of shown windows, as they add up now.
+insert into {target} as t ({keys}, window_end, {names}, _revision, _stream, _offset, _ordinal, _batch)
+select {keys}, window_end, {names}, _revision, _stream, _offset, _ordinal, %(batch_id)s
+from window_change where _contributions > 0
+on conflict ({keys}) do update set ({names}, _revision, _stream, _offset, _ordinal, _batch)
+    = row({excluded_names}, excluded._revision, excluded._stream, excluded._offset, excluded._ordinal, excluded._batch)
+
+-- name: forget_changes
+-- The next target of the same transaction has windows of its own.
+drop table window_touched, window_change
+
+-- name: has_due
+-- Whether the watermark has passed windows that nobody has been shown. Asked before anything is written.
+select exists (
+    select from lockstep.window_state s
+    where s.target = %(target)s and s.revision = 0
+      and s.ends <= (select e.watermark from lockstep.event_time e where e.pipeline = %(pipeline)s)
+      and exists (select from lockstep.contribution c where c.target = s.target and c.key = s.key)) as found
+
+-- name: due
+-- Windows that the watermark has passed and nobody has been shown, the oldest first.
+create temp table window_due on commit drop as
+select s.key, s.ends from lockstep.window_state s
+where s.target = %(target)s and s.revision = 0
+  and s.ends <= (select e.watermark from lockstep.event_time e where e.pipeline = %(pipeline)s)
+  and exists (select from lockstep.contribution c where c.target = s.target and c.key = s.key)
+order by s.ends limit %(most)s
+
+-- name: show
+-- They are shown for the first time.
+update lockstep.window_state s set revision = 1 from window_due d where s.target = %(target)s and s.key = d.key
+
+-- name: write_due
+-- Their rows, as their contributions add up.
+insert into {target} ({keys}, window_end, {names}, _revision, _stream, _offset, _ordinal, _batch)
+select {keys}, window_end, {names}, 1, _stream, _offset, _ordinal, _batch from (
+    select {kept_keys}, max(d.ends) as window_end, {combined}, {newest},
+        (max(array[c.stream_id, c."offset", c.ordinal, c.batch_id]))[4] as _batch
+    from window_due d join lockstep.contribution c on c.target = %(target)s and c.key = d.key group by c.key) shown
+
+-- name: added_up
+-- Each window as its contributions add up, whether time has passed it or not.
+select {kept_keys}, {end_of_key} as window_end, {combined}, 1 as _revision, {newest},
+    (max(array[c.stream_id, c."offset", c.ordinal, c.batch_id]))[4] as _batch
+from lockstep.contribution c where c.target = %(target)s group by c.key order by c.key
+
+-- name: forget_due
+-- The next transaction has windows of its own.
+drop table window_due
+
+-- name: odd_events
+-- Records whose event is at no time that a calendar has windows for.
+select distinct t._stream as stream_id, s.topic, s.partition, t._offset as "offset", {moment}::text as moment
+from {rows} t join lockstep.stream s on s.stream_id = t._stream
+where ({moment} >= {earliest} and {moment} < {latest}) is not true order by 1, 4
+
+-- name: late_share
+-- How many rows a live batch would count, and how many of them would be late.
+select count(*) as rows, count(*) filter (where {late}) as late from {windowed} t where {moment} >= {earliest} and {moment} < {latest}
+
+-- name: see
+-- The newest events of each stream that had happened when the batch was planned. Without a row, a record's own time counts.
+with planned as (select b.planned_at from lockstep.batch b where b.batch_id = %(batch_id)s),
+newest as (
+    select t._stream as stream_id, max({moment}) filter (where {moment} <= (select planned_at from planned)) as moment
+    from {rows} t group by t._stream),
+found as (
+    select u.stream_id, case when n.stream_id is not null then n.moment
+        when u.max_timestamp <= p.planned_at then u.max_timestamp end as moment
+    from lockstep.result u cross join planned p left join newest n using (stream_id)
+    where u.batch_id = %(batch_id)s and u.token = %(token)s)
+update lockstep.stream_time m set seen = f.moment from found f
+where m.stream_id = f.stream_id and f.moment > coalesce(m.seen, '-infinity')

@@ -1,0 +1,1 @@
+"""Renders the pages, one module each."""

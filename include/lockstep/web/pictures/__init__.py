@@ -1,0 +1,1 @@
+"""Draws offsets, times and lag as SVG."""

@@ -1,0 +1,127 @@
+"""Tests that pipelines of change records refuse what could not be a mirror of the source's table."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lockstep.core.pipeline.definition
+from lockstep import Accumulate, Append, Avro, Count, Debezium, Idempotent, PerPartition, Pipeline, Upsert
+from lockstep.core.errors import BadDefinition
+from lockstep.core.pipeline.columns import Column
+from lockstep.core.pipeline.formats import avro_of
+from lockstep.core.pipeline.recorded import pipeline_of_document
+from lockstep.core.planning.routes import not_by_columns
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = "id bigint, name string, placed_at timestamp"
+MIRROR = Upsert("public.orders", key=("id",))
+
+
+def mirror(**more: Any) -> Pipeline:
+    parts: dict[str, Any] = {"format": Debezium(SCHEMA), "target": MIRROR, "topic": "shop.public.orders"}
+    return Pipeline(name="orders", **(parts | more))
+
+
+@pytest.mark.parametrize(
+    ("nonsense", "named"),
+    [
+        (lambda: Debezium("id"), "id"),
+        (lambda: Debezium(SCHEMA, key="id"), "format.key is 'id': it must be a tuple"),  # type: ignore[arg-type]
+        (lambda: Debezium(SCHEMA, key=()), r"format.key is \(\): it must be a tuple"),
+        (lambda: Debezium(SCHEMA, key=("no",)), "format.key: 'no' is not a column of the schema"),
+        (lambda: Debezium(SCHEMA, key=(["id"],)), r"format.key: \['id'\] is not a column"),  # type: ignore[arg-type]
+        (lambda: Debezium(SCHEMA, key=("id", "id")), "format.key: 'id' is there twice"),
+        (lambda: Debezium(SCHEMA, units="micros"), "format.units is 'micros': it must be a dict"),  # type: ignore[arg-type]
+        (lambda: Debezium(SCHEMA, units={"no": "micros"}), "format.units: 'no' is not a column"),
+        (lambda: Debezium(SCHEMA, units={"id": "micros"}), "format.units: column 'id' is bigint, which needs no unit"),
+        (lambda: Debezium(SCHEMA, units={"placed_at": "days"}), "'placed_at' is 'days': a timestamp is written in millis"),
+        (lambda: Debezium(SCHEMA, placeholder=""), "format.placeholder is ''"),
+        (lambda: Debezium(SCHEMA, wire=Avro(SCHEMA)), r"format.wire is Avro\(schema="),
+        (lambda: Debezium(SCHEMA, wire="avro"), "format.wire is 'avro': it must be Avro"),  # type: ignore[arg-type]
+        (lambda: mirror(topic="__debezium-heartbeat.shop"), "holds a connector's heartbeats and no rows"),
+        (lambda: mirror(topic="schema-changes.shop"), "holds a connector's schema changes and no rows"),
+        (lambda: mirror(topic="shop.schemahistory"), "holds a connector's schema changes and no rows"),
+        (
+            lambda: mirror(target=Accumulate("public.orders", ("id",), (Count("n"),))),
+            "Accumulate cannot follow a source that updates and deletes its rows",
+        ),
+        (lambda: mirror(target=(MIRROR, Append("public.log"))), "Append cannot follow"),
+        (lambda: mirror(target=Upsert("public.orders", key=("name",))), r"public.orders is \('name',\), and Debezium deletes"),
+        (lambda: mirror(target=Upsert("public.orders", key=("id",), order_by="placed_at")), "a deletion has no such value"),
+        (lambda: mirror(guarantee=Idempotent()), r"guarantee: Idempotent\(\) brings rows to another place"),
+    ],
+)  # fmt: skip
+def test_nonsense_is_refused_by_the_name_of_its_field(nonsense, named):
+    with pytest.raises(BadDefinition, match=named):
+        nonsense()
+
+
+def test_an_append_cannot_follow_a_source():
+    with pytest.raises(
+        BadDefinition, match=r"updates and deletes its rows: say Upsert\('public.orders', key=\('id',\)\)"
+    ):
+        mirror(target=Append("public.orders"))
+
+
+@pytest.mark.parametrize("topic", ["shop.public.orders", "orders", "shop.public.schema_versions", "heartbeats"])
+def test_a_tables_topic_may_have_any_name(topic):
+    assert mirror(topic=topic, guarantee=PerPartition()).topic == topic
+
+
+def test_every_mirror_takes_deletions():
+    two = (MIRROR, Upsert("public.open_orders", key=("id",), transform="open_orders"))
+    assert mirror(target=two).tombstone_targets == two
+    wide = mirror(format=Debezium(SCHEMA, key=("name", "id")), target=Upsert("public.orders", key=("name", "id")))
+    assert wide.tombstone_targets == wide.targets
+
+
+def test_the_ledgers_document_is_the_definition():
+    whole = mirror(format=Debezium(SCHEMA, units={"placed_at": "micros"}, placeholder="-"))
+    document = json.loads(json.dumps(whole.document()))
+    assert document["format"] == {
+        "kind": "Debezium",
+        "schema": SCHEMA,
+        "key": ["id"],
+        "units": {"placed_at": "micros"},
+        "placeholder": "-",
+    }
+    assert pipeline_of_document(document) == whole
+    assert mirror().document()["format"].keys() == {"kind", "schema", "key"}
+
+
+def test_records_may_come_in_avro():
+    whole = mirror(format=Debezium(SCHEMA, wire=Avro(subject="orders-value")))
+    document = json.loads(json.dumps(whole.document()))
+    assert document["format"]["wire"] == {"schema": "", "key": None, "subject": "orders-value", "rest": None}
+    assert pipeline_of_document(document) == whole
+    assert avro_of(whole.format) == Avro(subject="orders-value")
+    assert avro_of(mirror().format) is None
+
+
+@pytest.mark.parametrize(
+    ("page", "block"),
+    [
+        ("docs/formats.md", r"^## Debezium\n\n((?:    .*\n)+)"),
+        ("docs/cookbook.md", r"^## Mirror a table that Debezium captures\n\n```python\n((?:.*\n)+?)```"),
+    ],
+)
+def test_the_pages_pipelines_are_what_they_say(page, block):
+    (source,) = re.findall(block, (ROOT / page).read_text(), re.MULTILINE)
+    made = eval(textwrap.dedent(source), vars(lockstep.core.pipeline.definition).copy())  # noqa: S307 - our own page
+    assert (made.name, made.topic, made.targets) == (
+        "shop_orders",
+        "shop.public.orders",
+        (Upsert("public.shop_orders", key=("id",)),),
+    )
+    assert made.format.columns[0] == Column("id", "bigint")
+
+
+def test_its_records_are_decoded_one_by_one():
+    assert mirror().columns == (Column("id", "bigint"), Column("name", "string"), Column("placed_at", "timestamp"))
+    assert not_by_columns(mirror()) == "the format is Debezium, and only Json decodes by columns"

@@ -1,0 +1,64 @@
+"""Each of Lockstep's own columns stands in one table, and each room takes its part of it from there."""
+
+import pytest
+
+from lockstep.core import records
+from lockstep.core.errors import BadDefinition
+from lockstep.core.pipeline.columns import Column
+from lockstep.core.records import RECORD_COLUMNS, RESERVED
+from lockstep.engine.short_way import RAW_SCHEMA
+from lockstep.engine.spark.rows import in_spark
+
+
+@pytest.mark.parametrize("name", sorted({"_bytes", "_file", "_partition", "_batch", *(c.name for c in RECORD_COLUMNS)}))
+def test_no_definition_takes_a_name_that_lockstep_fills(name):
+    with pytest.raises(BadDefinition, match=f"column '{name}' is reserved"):
+        Column(name, "int")
+
+
+def test_staging_begins_with_these_columns_in_this_order():
+    assert dict(records.RESERVED_COLUMNS) == {
+        "_stream": "integer",
+        "_offset": "bigint",
+        "_ordinal": "integer",
+        "_task": "bigint",
+        "_timestamp": "timestamptz",
+        "_deleted": "boolean",
+        "_reason": "text",
+        "_key": "bytea",
+        "_value": "bytea",
+        "_headers": "text",
+    }
+    assert list(dict(records.RESERVED_COLUMNS)) == [c.name for c in RECORD_COLUMNS if c.postgres]
+
+
+def test_the_bytes_beside_a_transform_are_those_of_a_reject():
+    assert [name for name, _ in records.RAW_COLUMNS] == [
+        "_stream",
+        "_offset",
+        "_task",
+        "_timestamp",
+        "_key",
+        "_value",
+        "_headers",
+    ]
+
+
+def test_a_transform_is_given_what_names_a_record_and_hides_the_rest():
+    assert records.GIVEN_COLUMNS == (
+        ("_stream", "int"),
+        ("_offset", "bigint"),
+        ("_timestamp", "timestamp"),
+        ("_key", "binary"),
+        ("_headers", "string"),
+    )
+    assert set(records.HIDDEN) == {"_ordinal", "_deleted", "_reason", "_value", "_bytes", "_filtered", "_partition"}
+
+
+def test_a_reader_delivers_the_same_columns_in_arrow_and_in_spark():
+    assert in_spark(RAW_SCHEMA) == ", ".join(f"{name} {type_}" for name, type_ in records.READ_COLUMNS)
+    assert [field.name for field in RAW_SCHEMA][-2:] == ["_bytes", "_partition"]
+
+
+def test_every_column_of_lockstep_is_reserved():
+    assert {c.name for c in RECORD_COLUMNS} | {"_batch", "_file"} == RESERVED

@@ -1,0 +1,108 @@
+"""Tests the way of a batch: decided in one place, by definition and size, with a reason."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lockstep
+from lockstep import Append, Avro, Custom, Envelope, Json, PerPartition, Pipeline, Raw
+from lockstep.core.errors import BadDefinition
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.pipeline.folder import PipelineFolder
+from lockstep.core.planning.routes import MAX_COMMITS_IN_PROCESS, MAX_OFFSETS_IN_PROCESS, Way, route, usual_route
+
+PIPELINE = Pipeline("orders", "orders.v1", Json("id string, n int"), Append("public.orders"))
+ENGINE = Path(lockstep.__file__).parent
+
+
+def folder(transform: str | None = None, **changed: Any) -> PipelineFolder:
+    return PipelineFolder(replace(PIPELINE, **changed), Path("orders"), transform, None, None)
+
+
+def ranges(*spans: int) -> list[StreamRange]:
+    return [
+        StreamRange(number, OffsetRange(TopicPartition("orders.v1", number), 100, 100 + span))
+        for number, span in enumerate(spans)
+    ]
+
+
+def test_a_small_batch_is_read_in_this_process_and_a_large_one_in_tasks():
+    small = route(folder(), ranges(MAX_OFFSETS_IN_PROCESS - 1, 1))
+    large = route(folder(), ranges(MAX_OFFSETS_IN_PROCESS, 1))
+    assert small.document() == {
+        "way": "process",
+        "because": "20,000 offsets, no more than the 20,000 that one process reads",
+    }
+    assert large.document() == {
+        "way": "tasks",
+        "because": "20,001 offsets, more than the 20,000 that one process reads",
+    }
+    assert route(folder(), ranges(11), max_offsets=10).way is Way.TASKS
+
+
+def test_many_ranges_that_commit_one_by_one_are_shared_by_tasks():
+    few, many = ranges(*[1] * MAX_COMMITS_IN_PROCESS), ranges(*[1] * (MAX_COMMITS_IN_PROCESS + 1))
+    apart = folder(guarantee=PerPartition())
+    assert [route(apart, these).way for these in (few, many)] == [Way.PROCESS, Way.TASKS]
+    assert route(apart, many).because == "65 ranges that commit one by one, more than 64"
+    assert route(folder(), many).way is Way.PROCESS
+
+
+@pytest.mark.parametrize(
+    ("changed", "because"),
+    [
+        ({"read": "spark"}, 'the definition asks for it: read="spark"'),
+        ({"transform": "def transform(records): ..."}, "a transform makes the rows"),
+        ({"target": Append("public.a", transform="cheap")}, "a transform makes the rows"),
+        ({"target": (Append("public.a"), Append("public.b"))}, "2 targets take the rows of one read"),
+        ({"format": Avro("id string")}, "the format is Avro, and only Json decodes by columns"),
+        ({"format": Raw("body")}, "the format is Raw, and only Json decodes by columns"),
+        ({"format": Custom("id string")}, "the format is Custom, and only Json decodes by columns"),
+        ({"format": Json("id string", strict=True)}, "format.strict looks at each record's field names"),
+        ({"format": Json("id string", rest="more")}, "format.rest gathers other fields record by record"),
+        (
+            {"envelope": Envelope(timestamp="at")},
+            "the envelope's columns come from each record's key, time and headers",
+        ),
+        ({"format": Json("id string, b binary")}, "column b is binary, which two parsers do not read alike"),
+    ],
+)
+def test_the_definition_names_what_needs_spark_whatever_the_size(changed, because):
+    assert route(folder(**changed), ranges(1)).document() == {"way": "spark", "because": because}
+    assert usual_route(folder(**changed)) == route(folder(**changed), ranges(1_000_000))
+
+
+def test_a_record_that_columns_cannot_hold_leads_to_spark():
+    left, died = route(folder(), ranges(1), left=True), route(folder(), ranges(1), died=True)
+    assert (left.way, died.way) == (Way.TASKS, Way.SPARK)
+    assert "does not decode by columns" in left.because
+    assert "has died" in died.because
+
+
+def test_check_tells_small_batches_and_large_ones_apart():
+    assert usual_route(folder()).document() == {
+        "way": "process",
+        "because": "batches of up to 20,000 offsets; Spark's tasks read larger ones",
+    }
+
+
+def test_a_definition_may_ask_for_spark_alone_and_older_ones_keep_their_hash():
+    with pytest.raises(BadDefinition, match="read is 'java': it must be auto or spark"):
+        folder(read="java")
+    assert "read" not in folder().document()
+    assert folder(read="spark").document()["read"] == "spark"
+
+
+def test_route_is_one_function_and_only_engines_ask_it():
+    calls = {
+        str(file.relative_to(ENGINE))
+        for file in ENGINE.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "route"
+    }
+    assert calls == {"core/planning/routes.py", "engine/driver_first.py", "engine/spark/engine.py"}

@@ -1,0 +1,41 @@
+"""Tests that the page on what is supported tells the logins, versions and pins that the code has."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from lockstep.core.errors import BadDefinition
+from lockstep.core.kafka_options import KAFKA_WORD_OPTIONS, kafka_options
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "airflow.md").read_text(encoding="utf-8")
+PART = PAGE[PAGE.index("## What is supported") : PAGE.index("## 1. Install")]
+ROWS = {
+    cells[0]: cells[1:]
+    for line in PART.splitlines()
+    if len(cells := [cell.strip() for cell in line.split("|")[1:-1]]) == 4
+}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_each_login_that_the_code_takes_is_tried_or_named_as_not_tried():
+    tried, not_tried, _ = ROWS["Kafka login"]
+    assert set(KAFKA_WORD_OPTIONS["sasl.mechanism"]) == set(re.findall(r"`([A-Z0-9-]+)`", f"{tried} {not_tried}"))
+
+
+def test_a_login_that_is_told_as_refused_is_refused_and_its_refusal_names_the_page():
+    refused = re.findall(r"`([A-Z_]+)`", ROWS["Kafka login"][2])
+    assert refused == ["OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"]
+    for mechanism in refused:
+        with pytest.raises(BadDefinition, match=r"docs/airflow\.md says which logins there are"):
+            kafka_options({"sasl.mechanism": mechanism})
+
+
+def test_versions_are_those_that_are_pinned():
+    (airflow,) = [each for each in PROJECT["dependencies"] if each.startswith("apache-airflow==")]
+    assert ROWS["Airflow"][0].startswith(airflow.partition("==")[2])
+    assert PROJECT["requires-python"] == f">={ROWS['Python'][0]},<{ROWS['Python'][2].split()[0]}"

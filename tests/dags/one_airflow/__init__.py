@@ -1,0 +1,1 @@
+"""Tests that share one Airflow, which takes more time to start than most of them take."""

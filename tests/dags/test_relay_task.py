@@ -1,0 +1,123 @@
+"""Tests the task that sends a feed behind each run: where it stands, what it tells, and how it fails."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from confluent_kafka.admin import AdminClient
+
+from feed.sends import Sends
+from lockstep.airflow import dags_for, relay
+from lockstep.airflow.dag import door_of
+from lockstep.airflow.door import as_airflow_errors
+from lockstep.core.pipeline.definition import Append, Avro, Feed, Json, Pipeline, Send, Topic, Upsert
+from support.servers.servers import make_topic
+
+FORMAT = Json("id string, n int", key="id")
+STEPS = {"plan", "stage", "validate", "commit", "announce", "hours", "say_hour"}
+HISTORY_STEPS = {"ask", "rehearse", "approve", "approved", "work", "announce"}
+
+
+def pipeline_into(target) -> Pipeline:
+    return Pipeline("clean", "clicks.raw", FORMAT, target)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        Send(Topic("clicks.v1"), key=("id",)),
+        Upsert("public.clicks", key=("id",), feed=Feed(to=Topic("clicks.v1"))),
+    ],
+)
+def test_both_dags_have_a_relay_behind_announce_where_a_feed_has_a_topic(target):
+    live, history = dags_for(pipeline_into(target))
+    assert set(live.task_ids) == {*STEPS, "relay"}
+    assert set(history.task_ids) == {*HISTORY_STEPS, "relay"}
+    for dag in (live, history):
+        task = dag.get_task("relay")
+        assert task.upstream_task_ids == {"announce"}
+        assert not task.downstream_task_ids
+        assert (task.trigger_rule, task.retries >= 2) == ("none_failed", True)
+        assert [asset.name for asset in task.outlets] == ["kafka://clicks.v1"]
+
+
+@pytest.mark.parametrize("target", [Append("public.clicks"), Append("public.clicks", feed=Feed())])
+def test_a_definition_without_a_topic_keeps_its_tasks(target):
+    live, history = dags_for(pipeline_into(target))
+    assert set(live.task_ids) == STEPS
+    assert set(history.task_ids) == HISTORY_STEPS
+
+
+def test_only_values_in_avro_lead_to_the_registry():
+    for value, connection in ((None, None), (Avro(), "registry")):
+        pipeline = pipeline_into(Send(Topic("clicks.v1", value=value)))
+        assert door_of(pipeline, "postgres", "kafka", "registry").registry_conn_id == connection
+
+
+class Told:
+    """Keeps what a task tells Airflow: an event for each asset."""
+
+    def __init__(self) -> None:
+        self.events: dict = {}
+
+    def __getitem__(self, asset) -> SimpleNamespace:
+        return self.events.setdefault(asset.name, SimpleNamespace(extra=None))
+
+
+class DoorHere:
+    """A door that leads to the servers of this test."""
+
+    pipeline = "drill"
+
+    def __init__(self, here: Sends) -> None:
+        self.here = here
+
+    def folder(self):
+        return self.here.folder
+
+    @contextmanager
+    def opened(self, _step: str):
+        with as_airflow_errors():
+            yield self.here.at
+
+
+@pytest.fixture
+def sends(drill, topic, monkeypatch):
+    """Returns the drill, which sends its rows, and what its task tells."""
+    here = Sends(drill)
+    here.into(topic(partitions=2))
+    told = Told()
+    monkeypatch.setattr(relay, "get_current_context", lambda: {"outlet_events": told})
+    monkeypatch.setattr(relay, "task_caller", lambda: SimpleNamespace(owner="host/1/1"))
+    return here, told
+
+
+def send(here: Sends) -> None:
+    relay.send_changes(DoorHere(here), relay.topic_assets(here.folder.pipeline))  # type: ignore[arg-type]
+
+
+def test_what_was_sent_is_told_by_its_numbers_and_nothing_to_send_is_skipped(sends):
+    here, told = sends
+    here.drain()
+    send(here)
+    assert told.events[f"kafka://{here.sink}"].extra == {"first": 0, "last": 149}
+    assert len(here.sent()) == 150
+    with pytest.raises(AirflowSkipException, match="nothing waits to be sent"):
+        send(here)
+
+
+def test_a_relay_that_needs_a_decision_fails_at_once_with_the_next_command(sends):
+    here, _ = sends
+    here.drain()
+    send(here)
+    admin = AdminClient({"bootstrap.servers": here.drill.kafka})
+    admin.delete_topics([here.sink])[here.sink].result(30)
+    make_topic(here.drill.kafka, here.sink, 2)
+    with pytest.raises(
+        AirflowFailException, match=r"was deleted and made anew.*Next: lockstep relay drill --target .*"
+    ):
+        send(here)
+    assert here.drill.ask("select count(*) from lockstep.batch where state = 'committed'") == [(1,)]

@@ -1,0 +1,139 @@
+"""Tests that a relay sends each change once and in order, and that what stands in the topic is the table."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from feed.sending import Sending, read_topic, sent_to
+from lockstep.steps.feed.relay import relay
+
+
+@pytest.fixture
+def sending(database, kafka, topic):
+    """Returns `sending(shape)`: a table whose feed goes to a topic of two partitions."""
+
+    def make(shape: str = "row", **settings: Any) -> Sending:
+        here = Sending(database, kafka, sent_to(topic(partitions=2, **settings), shape))
+        here.make()
+        return here
+
+    return make
+
+
+def cursor_of(here) -> int:
+    """Returns the offset of the relay's group, as any tool reads it."""
+    ((group,),) = here.ask("select transactional_id from lockstep.relay")
+    asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(here.topic, 0)])]
+    admin = AdminClient({"bootstrap.servers": here.kafka})
+    (found,) = admin.list_consumer_group_offsets(asked).values()
+    return found.result(20).topic_partitions[0].offset
+
+
+def test_every_change_is_sent_once_in_its_order_and_the_topic_folds_to_the_table(sending):
+    here = sending()
+    for n in range(5):
+        here.change(*((f"k{i}", n) for i in range(8)))
+    here.change(gone=("k0", "k1"))
+
+    report = here.relay()
+
+    assert (report.sent, report.transactions, report.stopped) == (42, 1, None)
+    assert here.knows() == (42, None)
+    assert cursor_of(here) == 42
+    assert here.wrong() == []
+    again = here.relay()
+    assert (again.sent, again.stopped) == (0, None)
+    here.change(("k0", 9))
+    assert here.relay().sent == 1
+    assert here.wrong() == []
+
+
+def test_e19_values_are_exact_and_times_are_in_utc(sending):
+    here = sending()
+    price = "123456789012345678.123456789012"
+    here.change(("ä\"'\n", 1, price, "2026-05-01 12:00:00.25+02", b"\x00\xff", 0.1), ("none", None))
+
+    here.relay()
+
+    found = {key.decode(): value for part in read_topic(here.kafka, here.topic).values() for key, value, _ in part}
+    assert found["ä\"'\n"].decode().count(price) == 1
+    assert json.loads(found["ä\"'\n"], parse_float=str) == {
+        "id": "ä\"'\n", "n": 1, "price": price, "at": "2026-05-01T10:00:00.250000Z", "raw": "AP8=", "share": "0.1",
+    }  # fmt: skip
+    assert json.loads(found["none"]) == {
+        "id": "none", "n": None, "price": None, "at": None, "raw": None, "share": None,
+    }  # fmt: skip
+
+
+def test_e19_headers_say_which_change_it_is(sending):
+    here = sending()
+    here.change(("a", 1))
+    here.change(("a", 2), ("b", 1))
+    here.change(gone=("a",))
+
+    here.relay()
+
+    told = [headers for part in read_topic(here.kafka, here.topic).values() for _, _, headers in part]
+    told = sorted(
+        (int(each["lockstep.number"]), int(each["lockstep.seq"]), each["lockstep.op"], each["lockstep.kind"],
+         each["lockstep.batch"], each["lockstep.last"])
+        for each in told
+    )  # fmt: skip
+    assert told == [
+        (0, 1, "insert", "manual", "", "true"),
+        (1, 2, "update", "manual", "", "false"),
+        (2, 2, "insert", "manual", "", "true"),
+        (3, 3, "delete", "manual", "", "true"),
+    ]
+
+
+def test_e19_documents_have_the_row_before_and_after_and_a_tombstone_follows_a_deletion(sending):
+    here = sending("change")
+    here.change(("a", 1))
+    here.change(("a", 2))
+    here.change(gone=("a",))
+
+    here.relay()
+
+    (records,) = [part for part in read_topic(here.kafka, here.topic).values() if part]
+    documents = [None if value is None else json.loads(value) for _, value, _ in records]
+    rows = [(each["op"], *(row and row["n"] for row in (each["before"], each["after"]))) for each in documents if each]
+    assert rows == [("insert", None, 1), ("update", 1, 2), ("delete", 2, None)]
+    assert documents[-1] is None
+    source = documents[1]["source"]
+    assert (source["target"], source["number"], source["seq"], source["kind"], source["batch"]) == (
+        "public.orders", 1, 2, "manual", None,
+    )  # fmt: skip
+    assert here.relay().sent == 0
+
+
+def test_e18_a_transaction_takes_whole_sets_and_a_larger_set_in_parts(sending, monkeypatch):
+    monkeypatch.setattr("lockstep.steps.feed.relay.MOST_SENT", 5)
+    here = sending()
+    for n, size in enumerate((2, 2, 2, 12, 1)):
+        here.change(*((f"k{i}", n) for i in range(size)))
+    seen: list[int] = []
+
+    report = relay(here.at, here.pipeline, here.target, "me", seen.append)
+
+    assert seen == [4, 6, 11, 16, 19]
+    assert (report.sent, report.transactions) == (19, 5)
+    assert here.wrong() == []
+
+
+def test_e19_a_key_stands_where_every_other_producer_puts_it(sending, produce):
+    here = sending()
+    keys = [f"key-{n}" for n in range(40)]
+    here.change(*((key, 1) for key in keys))
+    here.relay()
+    ours = {key: part for part, records in read_topic(here.kafka, here.topic).items() for key, _, _ in records}
+
+    produce(here.topic, [(key, "{}") for key in keys])
+
+    both = [(key, part) for part, records in read_topic(here.kafka, here.topic).items() for key, _, _ in records]
+    assert sorted(both) == sorted([*ours.items(), *ours.items()])

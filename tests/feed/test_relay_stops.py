@@ -1,0 +1,212 @@
+"""Tests that a relay stops where Kafka and the ledger disagree, and that the command it names lets it go on (E17, E21)."""
+
+from __future__ import annotations
+
+import psycopg2
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from feed.sending import Sending, read_topic, sent_to
+from lockstep.adapters.postgres import OWNER, PLANNER, transaction
+from lockstep.adapters.processes import this_owner
+from lockstep.core.changes.person import Person
+from lockstep.core.errors import Refusal, Superseded
+from lockstep.core.pipeline.definition import Feed, Json, Pipeline, Topic, Upsert
+from lockstep.core.planning.decisions import Blocked, Busy
+from lockstep.ledger.feed import relays
+from lockstep.ledger.feed.make import make_feeds
+from lockstep.steps.feed.relay import restart
+from lockstep.steps.upkeep.trim_feeds import trim_feeds
+from support.servers.servers import make_topic
+
+ME = Person("me@here", "a test")
+AGE = "update lockstep.change_set set at = at - interval '8 days'"
+
+
+@pytest.fixture
+def here(database, kafka, topic):
+    """Returns a table with three changes, all of them sent."""
+    here = Sending(database, kafka, sent_to(topic(partitions=2)))
+    here.make()
+    here.change(("a", 1), ("b", 1))
+    here.change(("a", 2))
+    assert here.relay().sent == 3
+    return here
+
+
+def superuser(here, postgres, statement: str) -> None:
+    """Changes the ledger as a restore of an older state does: past every guard."""
+    ((database,),) = here.ask("select current_database()")
+    with psycopg2.connect(postgres, dbname=database) as conn, conn.cursor() as cur:
+        cur.execute("set session_replication_role = replica")
+        cur.execute(statement)
+
+
+def why(here) -> str:
+    report = here.relay()
+    assert isinstance(report.stopped, Blocked), report
+    assert report.sent == 0
+    assert "--restart-at" in report.stopped.next_command
+    return report.stopped.reason
+
+
+def leave(here, number: int, sent: int) -> None:
+    restart(here.at, here.pipeline, here.target, this_owner(), number, ME)
+    assert here.relay().sent == sent
+    assert here.relay().stopped is None
+
+
+def delete(here, what: str, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": here.kafka})
+    call = admin.delete_consumer_groups if what == "group" else admin.delete_topics
+    for done in call([name]).values():
+        done.result(20)
+
+
+def group(here) -> str:
+    return here.ask("select transactional_id from lockstep.relay")[0][0]
+
+
+def test_e17_a_ledger_of_an_older_state_sends_nothing_until_a_person_says_where(here, postgres):
+    superuser(here, postgres, "update lockstep.relay set confirmed = 1")
+    assert "Kafka was given the changes below number 3, and the ledger knows of those below 1" in why(here)
+    leave(here, 3, 0)
+    assert here.wrong() == []
+
+
+def test_e17_a_cursor_that_went_back_sends_nothing(here, postgres):
+    here.change(("a", 3))
+    superuser(here, postgres, "update lockstep.relay set confirmed = 4")
+    assert "cursor at number 3, and had acknowledged the changes below 4" in why(here)
+    leave(here, 3, 1)
+    assert here.wrong() == []
+
+
+def test_e17_a_lost_cursor_is_found_again_by_the_topics_end(here):
+    here.change(("a", 3))
+    delete(here, "group", group(here))
+    assert here.relay().sent == 1
+    assert here.wrong() == []
+
+
+def test_e17_a_lost_cursor_of_an_empty_topic_sends_nothing(here):
+    delete(here, "group", group(here))
+    admin = AdminClient({"bootstrap.servers": here.kafka})
+    ends = [TopicPartition(here.topic, each, -1) for each in range(2)]
+    for done in admin.delete_records(ends).values():
+        done.result(20)
+    assert "no cursor any more, the topic has no change, and the ledger knows of [0, 3)" in why(here)
+    leave(here, 1, 2)
+
+
+def test_e17_a_topic_that_was_made_anew_is_not_the_one_that_was_written(here):
+    delete(here, "topic", here.topic)
+    make_topic(here.kafka, here.topic, 2)
+    here.change(("c", 3))
+    assert "was deleted and made anew" in why(here)
+    leave(here, 0, 4)
+    assert here.wrong() == []
+
+
+def test_e17_a_topic_that_grew_would_turn_the_order_of_keys_round(here):
+    admin = AdminClient({"bootstrap.servers": here.kafka})
+    for done in admin.create_partitions([NewPartitions(here.topic, 3)]).values():
+        done.result(20)
+    assert "has 3 partitions, and had 2" in why(here)
+    leave(here, 3, 0)
+
+
+def test_e17_a_definition_that_names_another_topic_goes_there_by_a_decision(here, topic):
+    other = Sending(here.dsn, here.kafka, sent_to(topic(partitions=1)))
+    assert f"names the topic {other.topic}, and {here.topic} was written" in why(other)
+    leave(other, 0, 3)
+    assert other.wrong() == []
+    ((kind, who, number),) = here.ask(
+        "select kind, who, detail ->> 'number' from lockstep.decision where kind = 'restart-relay'"
+    )
+    assert (kind, who, number) == ("restart-relay", "me@here", "0")
+
+
+def test_e21_a_restart_at_a_number_that_is_not_there_is_refused(here):
+    for number in (-1, 4):
+        with pytest.raises(Refusal, match=r"has the changes \[0, 3\)"):
+            restart(here.at, here.pipeline, here.target, "me", number, ME)
+
+
+def test_e16_another_relay_is_busy_and_one_that_ended_is_not_waited_for(here):
+    with transaction(here.at.conn, PLANNER) as cur:
+        assert relays.hold(cur, "public.orders", "somebody else", 60) is None
+    report = here.relay()
+    assert isinstance(report.stopped, Busy)
+    assert "somebody else sends its changes" in report.stopped.reason
+    host, _, _, *place = this_owner().split("/")
+    with transaction(here.at.conn, OWNER) as cur:
+        cur.execute("update lockstep.relay set held_by = %s", ("/".join([host, "1", "0", *place]),))
+    assert here.relay().stopped is None
+
+
+def test_e16_a_relay_whose_token_is_old_writes_nothing_more(here):
+    here.change(("a", 3))
+    with transaction(here.at.conn, PLANNER) as cur:
+        old = relays.draw_token(cur, "public.orders", "me")
+        relays.draw_token(cur, "public.orders", "another")
+    for move in (lambda cur: relays.intend(cur, "public.orders", old, 4, 60),
+                 lambda cur: relays.confirm_sent(cur, "public.orders", old, 4)):  # fmt: skip
+        with pytest.raises(Superseded, match="a later relay has taken over"), transaction(here.at.conn, PLANNER) as cur:
+            move(cur)
+    assert here.knows() == (3, None)
+
+
+def test_e15_what_is_not_sent_is_not_trimmed(here, postgres):
+    here.change(("a", 3))
+    superuser(here, postgres, AGE)
+    assert trim_feeds(here.at.conn) == (3, [])
+    assert here.ask("select kept_from, next_number from lockstep.feed") == [(3, 4)]
+    assert here.relay().sent == 1
+    assert trim_feeds(here.at.conn) == (1, [])
+
+
+def test_a_change_that_is_too_large_is_named_and_nothing_is_skipped(database, kafka, topic):
+    here = Sending(database, kafka, sent_to(topic(partitions=1, max_message_bytes=2_000)))
+    here.make()
+    here.change(("a", 1), ("b" * 3_000, 1), ("c", 1))
+    report = here.relay()
+    assert isinstance(report.stopped, Blocked)
+    assert f"change 1 is larger than a record may be on {here.topic}" in report.stopped.reason
+    assert f"raise max.message.bytes of {here.topic}" in report.stopped.next_command
+    assert read_topic(kafka, here.topic) == {0: []}
+    assert here.knows()[0] == 0
+
+
+def test_small_changes_fit_a_topic_that_takes_small_batches(database, kafka, topic):
+    here = Sending(database, kafka, sent_to(topic(partitions=1, max_message_bytes=2_000)))
+    here.make()
+    here.change(*((f"k{n}" * 20, n) for n in range(200)))
+    assert here.relay().sent == 200
+    assert here.wrong() == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "words"),
+    [
+        (lambda: Topic("a b"), "is no topic"),
+        (lambda: Topic("a", shape="rows"), "shape is 'rows'"),
+        (lambda: Topic("a", partitions=0), "partitions is 0"),
+        (lambda: Feed(to="a"), "to is 'a'"),  # type: ignore[arg-type]
+        (lambda: pipeline_to("orders.v1"), "is the topic that the pipeline reads"),
+    ],
+)
+def test_a_topic_that_cannot_be_is_refused_at_birth(topic, words):
+    with pytest.raises(Refusal, match=words):
+        topic()
+
+
+def test_a_topic_cannot_be_taken_out_of_a_definition_without_a_word(here):
+    without = Pipeline("orders", "orders.v1", Json("id string"), Upsert("public.orders", key=("id",), feed=Feed()))
+    with pytest.raises(Refusal, match=f"is sent to {here.topic}"), transaction(here.at.conn, OWNER) as cur:
+        make_feeds(cur, without)
+
+
+def pipeline_to(topic: str) -> Pipeline:
+    return sent_to(topic)

@@ -1,0 +1,94 @@
+"""Lists mutants of the rules of change records: what a change is, what a value means, and what a row keeps."""
+
+from __future__ import annotations
+
+from mutants.mutant import Edit, one
+
+CHANGES = "tests/formats/test_debezium.py::test_"
+KEPT = "tests/simulation/test_unavailable.py::test_"
+DECODER = "formats/debezium/decoder.py"
+
+MUTANTS = [
+    one(
+        "a truncation is filtered",
+        "the rows of a table that is empty by now would stay, and nobody would know",
+        f"{CHANGES}a_truncation_is_refused_and_never_a_reject",
+        Edit(DECODER, "if change.operation == MESSAGE:", "if change.operation in {MESSAGE, TRUNCATE}:"),
+    ),
+    one(
+        "a placeholder is taken for a value",
+        "it would overwrite what the row has",
+        f"{CHANGES}all_unavailable_values_of_a_record_are_marked",
+        Edit(
+            DECODER,
+            "if value is not None and self._is_unavailable(value):",
+            "if False and self._is_unavailable(value):",
+        ),
+    ),
+    one(
+        "nanoseconds are cut",
+        "a timestamp would lose digits without a word",
+        f"{CHANGES}nanoseconds_are_never_cut",
+        Edit("formats/debezium/moments.py", "        if beyond:\n", "        if beyond < 0:\n"),
+    ),
+    one(
+        "a number without a schema is milliseconds",
+        "a time in microseconds would lie in the year 57,000, or look right and be wrong",
+        f"{CHANGES}a_number_without_a_schema_says_no_unit",
+        Edit(
+            DECODER,
+            "self._units.get(column.name)",
+            'self._units.get(column.name, "millis" if column.type == "timestamp" else None)',
+        ),
+    ),
+    one(
+        "the text of a struct is a key",
+        "a deletion would find no row, and the row would stay",
+        f"{CHANGES}the_text_of_a_struct_is_no_key",
+        Edit(DECODER, 'STRUCT = "Struct{"', 'STRUCT = "Struct<"'),
+    ),
+    one(
+        "an append may follow a source",
+        "a deletion would be lost",
+        "tests/core/test_capture.py::test_an_append_cannot_follow_a_source",
+        Edit(
+            "core/capture/fit.py",
+            "if not isinstance(target, Upsert):",
+            'if type(target).__name__ == "Append":\n            continue\n        if not isinstance(target, Upsert):',
+        ),
+    ),
+    one(
+        "a value comes back from before a deletion",
+        "the row of a new life would show what was deleted",
+        (f"{KEPT}nothing_comes_back_from_before_a_deletion[True]",),
+        Edit(
+            "targets/unavailable.sql",
+            "where not %(column)s = any(",
+            "where not coalesce(t._deleted, false) and not %(column)s = any(",
+        ),
+    ),
+    one(
+        "a replay forgets the rows that it takes out",
+        "a value that only the row had would be lost",
+        (f"{KEPT}a_replay_of_the_newest_record_keeps_what_the_row_had[per batch]",),
+        Edit("targets/unavailable.py", "            if withdrawn:\n", "            if withdrawn and not name:\n"),
+    ),
+    one(
+        "the oldest record of a batch gives the value",
+        "the row would show what it was two changes ago",
+        (f"{KEPT}in_one_batch_the_newest_older_record_gives_the_value[per batch]",),
+        Edit("targets/unavailable.sql", "_epoch desc, _offset desc", "_epoch desc, _offset asc"),
+    ),
+    one(
+        "the row that is there is not asked",
+        "each large value would be null after the first update",
+        (f"{KEPT}in_a_later_batch_the_row_that_is_there_gives_the_value[per batch]",),
+        Edit("targets/unavailable.py", '            self._run("fill_from_target", name)\n', ""),
+    ),
+    one(
+        "values that nothing has are not counted",
+        "nobody would know which rows lack a value",
+        f"{KEPT}at_the_first_sight_of_a_key_it_is_null_and_counted",
+        Edit("targets/unavailable.py", "self._lost + one(self._cur).lost", "self._lost"),
+    ),
+]

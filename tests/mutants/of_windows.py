@@ -1,0 +1,207 @@
+"""Mutants of what keeps lateness decided once, windows whole, and time from going back."""
+
+from __future__ import annotations
+
+from mutants.mutant import Drop, Edit, Mutant, one
+
+EVENT_TIME = "ledger/migrations/0043_event_time.sql"
+CONSTRAINTS = "tests/windows/test_constraints_of_windows.py::"
+REFUSES = f"{CONSTRAINTS}test_a_constraint_refuses_by_itself"
+JUDGING = "tests/windows/test_judging.py::"
+FOLDING = "ledger/migrations/0045_folding.sql"
+FOLDS = "tests/windows/test_folding.py::"
+REFUSES_FOLDING = "tests/windows/test_constraints_of_folding.py::test_a_constraint_refuses_by_itself"
+
+
+def dropped(table: str, name: str, why: str, *cases: int, kind: str = "constraint") -> Mutant:
+    """Returns a mutant that drops a constraint or a trigger of the tables of event time."""
+    gone = {
+        "constraint": f"alter table lockstep.{table} drop constraint {name}",
+        "trigger": f"drop trigger {name} on lockstep.{table}",
+    }[kind]
+    red = tuple(f"{REFUSES}[{name}-{case}]" for case in cases or (0,))
+    return one(f"{name} dropped from {table}", why, red, Drop(gone), long=True)
+
+
+def unasked(name: str, why: str, old: str, new: str, *cases: int) -> Mutant:
+    """Returns a mutant in which a trigger does not ask for one of its promises."""
+    red = tuple(f"{REFUSES}[{name}-{case}]" for case in cases or (0,))
+    return one(f"{name} is not asked", why, red, Edit(EVENT_TIME, old, new), long=True)
+
+
+MUTANTS = [
+    dropped("event_time", "watermark_rises", "windows that were shown would be open again", 0, 1, kind="trigger"),
+    dropped("stream_time", "time_rises", "a partition would forget what it has seen", 0, 1, 2, kind="trigger"),
+    dropped(
+        "batch", "watermark_of_plan", "a batch would be judged by another time at each try", 0, 1, 3, kind="trigger"
+    ),
+    dropped("batch", "watermark_of_live", "a fill would have records that are late"),
+    dropped("judged", "judged_half_open", "offsets without an end would be judged"),
+    dropped("judged", "judged_once", "an offset would be judged twice, and a replay would choose"),
+    dropped("judged", "judged_stays", "a replay would judge otherwise than at first", 0, 1, 2, 3, kind="trigger"),
+    dropped("window_state", "one_state_a_window", "a window would have two revisions"),
+    dropped(
+        "window_state", "revision_by_one", "a revision would be used twice, or passed over", 0, 1, 2, 3, kind="trigger"
+    ),
+    dropped("late", "late_once", "a late record would be kept twice"),
+    dropped("late", "late_by_judgement", "a record that counts would be called late", 0, 1, 2, 3, kind="trigger"),
+    dropped("late", "late_stays", "a late record would be gone and count nowhere", kind="trigger"),
+    dropped("late", "late_is_not_changed", "a late record would be another one later", kind="trigger"),
+    unasked(
+        "watermark_by_streams",
+        "a window would be shown while records of it are still to come",
+        "if allowed is null or new.watermark > allowed then",
+        "if false then",
+        0,
+        1,
+    ),
+    unasked(
+        "not_ahead_of_clock",
+        "one record with a fast clock would close every window",
+        "if greatest(new.seen, new.idle_at) > clock_timestamp() then",
+        "if false then",
+        0,
+        1,
+    ),
+    unasked(
+        "judged_by_plan",
+        "a batch would be judged by what came behind its plan",
+        "and new.watermark = case b.lane",
+        "and new.watermark is not null or new.watermark = case b.lane",
+        1,
+        2,
+    ),
+    unasked("window_stays", "a window's revisions would begin anew", "if tg_op = 'DELETE' then", "if false then"),
+    unasked(
+        "shown_when_passed",
+        "a window would be shown before its time",
+        "if new.revision = 1 and old.revision = 0 and not exists (",
+        "if false and not exists (",
+        0,
+        1,
+    ),
+    one(
+        "a record from the future moves time",
+        "each honest record would be late behind one with a fast clock",
+        (f"{JUDGING}test_e1_a_record_from_the_future_makes_no_other_record_late",),
+        Edit("targets/windows.sql", " filter (where {moment} <= (select planned_at from planned))", ""),
+        Drop("drop trigger time_rises on lockstep.stream_time"),
+        long=True,
+    ),
+    one(
+        "a replay is judged by today's watermark",
+        "windows that were shown would lose their records",
+        (f"{JUDGING}test_e4_a_replay_judges_each_record_as_it_was_judged_at_first",),
+        Edit(
+            "targets/windows.sql",
+            "case when j.offsets @> t._offset and j.admitted_by is null then j.watermark end",
+            "(select e.watermark from lockstep.event_time e limit 1)",
+        ),
+        Drop("drop trigger late_by_judgement on lockstep.late"),
+        long=True,
+    ),
+    one(
+        "a window that closes at the watermark is open",
+        "what was called final would change",
+        (f"{JUDGING}test_e3_a_window_that_closes_at_the_watermark_is_late_and_one_that_is_open_is_not",),
+        Edit(
+            "targets/windows.sql",
+            "t.window_end + {lateness} <= t._watermark",
+            "t.window_end + {lateness} < t._watermark",
+        ),
+    ),
+    one(
+        "a shown window is not rewritten",
+        "a record within the lateness would count in no row",
+        (f"{JUDGING}test_e5_a_record_within_the_lateness_is_the_next_revision_of_a_shown_window",),
+        Edit("targets/windows.py", '    cur.execute(Q["touch_published"], values)\n', ""),
+    ),
+    one(
+        "the time of the fastest partition counts",
+        "records of the slower partitions would be late",
+        (f"{JUDGING}test_e2_the_watermark_is_the_least_time_of_the_partitions_and_never_falls",),
+        Edit("ledger/windows/times.sql", "select min(greatest(t.opened_with", "select max(greatest(t.opened_with"),
+        Drop("drop trigger watermark_rises on lockstep.event_time"),
+        long=True,
+    ),
+    *(
+        one(
+            f"{name} is not asked",
+            why,
+            tuple(f"{REFUSES_FOLDING}[{name}-{case}]" for case in cases),
+            Edit(FOLDING, old, new),
+            long=True,
+        )
+        for name, why, old, new, *cases in (
+            (
+                "folded_below_log_start",
+                "a replay would find its records folded",
+                "order by lower(c.offsets) desc limit 1)) is not true limit 1;",
+                "order by lower(c.offsets) desc limit 1)) is null limit 1;",
+                0,
+            ),
+            (
+                "folded_unclaimed",
+                "a replay under way would take out more than its records",
+                "k.offsets && r.offsets limit 1;",
+                "k.offsets && r.offsets and false limit 1;",
+                0,
+            ),
+            (
+                "folded_when_passed",
+                "an open window would be folded with each reap",
+                "e.watermark >= s.ends) limit 1;",
+                "e.watermark >= s.ends or true) limit 1;",
+                0,
+            ),
+            (
+                "folded_by_update",
+                "a batch would count records that it has not read",
+                "where a.records = 0 or a.folded <> 0 limit 1;",
+                "where false limit 1;",
+                0,
+                1,
+            ),
+            (
+                "folded_stays",
+                "a replay would count what was folded once more",
+                "f.batch_id = k.expects_batch and f.stream_id = k.stream_id limit 1;",
+                "f.batch_id = k.expects_batch and f.stream_id = k.stream_id and false limit 1;",
+                0,
+            ),
+        )
+    ),
+    one(
+        "folded_whole dropped from contribution",
+        "a window's records would be others",
+        tuple(f"{REFUSES_FOLDING}[folded_whole-{case}]" for case in range(7)),
+        Drop("drop trigger folded_whole on lockstep.contribution"),
+        long=True,
+    ),
+    one(
+        "contribution_stays dropped from contribution",
+        "a window's records would go without a replay",
+        tuple(f"{REFUSES_FOLDING}[contribution_stays-{case}]" for case in range(3)),
+        Drop("drop trigger contribution_stays on lockstep.contribution"),
+        long=True,
+    ),
+    one(
+        "folding takes what a replay may still read",
+        "its upkeep would be refused by the database each time",
+        (f"{FOLDS}test_nothing_is_folded_that_a_replay_may_take_out[still in the log]",),
+        Edit("targets/folding.sql", " and upper(r.offsets) <= b.log_start", ""),
+        Drop("drop trigger folded_whole on lockstep.contribution"),
+    ),
+    one(
+        "folding keeps the totals of one contribution",
+        "the window would have the records of all, and the totals of the newest",
+        (f"{FOLDS}test_contributions_below_log_start_become_one_for_each_closed_window_and_count_as_before",),
+        Edit("targets/folding.sql", "then w.totals else", "then c.totals else"),
+    ),
+    one(
+        "verify does not count what was folded",
+        "each upkeep would make verify wrong",
+        (f"{FOLDS}test_contributions_below_log_start_become_one_for_each_closed_window_and_count_as_before",),
+        Edit("targets/proof/windowed.sql", "sum(records - folded) as rows", "sum(records) as rows"),
+    ),
+]

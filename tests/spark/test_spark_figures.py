@@ -1,0 +1,157 @@
+"""Tests what is kept of Spark's own work at an attempt: stages, tasks, memory. It never decides about the batch."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import Any
+
+import psycopg2
+import pytest
+
+from lockstep.adapters.postgres import READER, connect, transaction
+from lockstep.core.errors import BadData
+from lockstep.core.kafka_options import KafkaOptions
+from lockstep.engine.driver_first import Driver, DriverFirst
+from lockstep.engine.kafka_ranges import KafkaRanges
+from lockstep.engine.spark.figures import Meter
+from lockstep.ledger.views import reading
+
+ID, DDL = "id string, n int", "id text, n int"
+PART_OF_ALL = """
+from pyspark.sql import functions as F
+def transform(records):
+    counts = records.repartition(3).groupBy("id").agg(F.count("*").cast("int").alias("n"))
+    return records.drop("n").join(counts, "id")
+"""
+BOOM = """
+from pyspark.sql import functions as F
+@F.udf("int")
+def boom(n):
+    raise ValueError("no such customer")
+def transform(r):
+    return r.withColumn("n", boom("n"))
+"""
+
+
+@pytest.fixture
+def source(topic, produce):
+    name = topic(partitions=3)
+    produce(name, [(f"k{i}", json.dumps({"id": f"r{i % 5}", "n": i})) for i in range(60)])
+    return name
+
+
+def attempt(loaded) -> dict:
+    """Returns the only attempt of batch 1, as `lockstep batch 1 --json` does."""
+    with closing(connect(loaded.dsn)) as conn, transaction(conn, READER) as cur:
+        (found,) = reading.read_batch(cur, 1)["attempts"]
+    return found
+
+
+def test_the_stages_of_an_attempt_are_kept_with_their_tasks_and_times(pipeline, source):
+    loaded = pipeline(source, ID, DDL, transform=PART_OF_ALL)
+    loaded.run()
+
+    its = attempt(loaded)
+    spark, stages = its["spark"], its["spark"]["stages"]
+    assert loaded.ask(f"select distinct n, count(*) from public.{loaded.name} group by 1") == [(12, 60)]
+    assert (spark["place"], spark["stages_run"]) == ("local", len(stages))
+    assert spark["heap_limit_bytes"] == 2 * 1024**3
+    assert 0 < spark["heap_peak_bytes"] <= spark["heap_limit_bytes"]
+    assert 0 <= spark["gc_seconds"] < 60
+    assert {(stage["state"], stage["failed_tasks"]) for stage in stages} == {("complete", 0)}
+    assert min(stage["tasks"] for stage in stages) >= 1
+    assert max(stage["shuffle_bytes"] for stage in stages) > 0, "the grouping shuffles"
+    assert max(stage["peak_memory_bytes"] for stage in stages) > 0, "the grouping takes memory"
+    for stage in stages:
+        assert 0 < stage["median_seconds"] <= stage["longest_seconds"] <= stage["seconds"] + 0.5
+        assert its["opened_at"] <= stage["began_at"] <= its["staged_at"]
+        assert "/" not in stage["name"], "no folder of this machine"
+    assert loaded.violations() == []
+
+
+def test_a_second_batch_of_the_same_process_tells_its_own_stages_alone(pipeline, source, produce):
+    loaded = pipeline(source, ID, DDL)
+    loaded.run()
+    produce(source, [("k", b'{"id":"a","n":1}')])
+    loaded.run()
+
+    rows = loaded.ask("select batch_id, stage, tasks from lockstep.spark_stage order by 1, 2")
+    assert [(batch, tasks) for batch, _, tasks in rows] == [(1, 1), (2, 1)], "each is small enough for one task"
+    assert rows[0][1] < rows[1][1]
+
+
+def test_an_attempt_that_fails_keeps_its_stages_and_no_value_of_a_record(pipeline, source):
+    loaded = pipeline(source, ID, DDL, transform=BOOM)
+    with pytest.raises(BadData, match="no such customer"):
+        loaded.run()
+
+    (stage,) = attempt(loaded)["spark"]["stages"]
+    assert (attempt(loaded)["state"], stage["state"]) == ("failed", "failed")
+    assert stage["failed_tasks"] >= 2, "a task may be tried twice here"
+    assert (stage["median_seconds"], stage["longest_seconds"]) == (None, None)
+    assert "customer" not in str(stage)
+
+
+def test_ranges_that_tasks_commit_have_stages_too(pipeline, source):
+    loaded = pipeline(source, ID, DDL, guarantee="PerPartition()")
+    loaded.run()
+    assert [stage["tasks"] for stage in attempt(loaded)["spark"]["stages"]] == [1]
+
+
+def test_a_batch_that_the_driver_reads_asks_no_spark_and_keeps_nothing(pipeline, source):
+    loaded = pipeline(source, ID, DDL)
+
+    def no_spark():
+        raise AssertionError("Spark was started")
+
+    def driver():
+        folder = loaded.parts()[2]
+        return Driver(
+            folder, KafkaRanges(loaded.kafka, KafkaOptions(), folder.pipeline.record_limits.bytes), loaded.dsn
+        )
+
+    loaded.run(engine=DriverFirst(loaded.parts()[2], driver, no_spark))
+
+    assert attempt(loaded)["state"] == "committed"
+    assert attempt(loaded)["spark"] is None
+    assert loaded.ask("select count(*) from lockstep.spark_run") == [(0,)]
+
+
+def refuses_figures(loaded, _patch) -> None:
+    with closing(psycopg2.connect(loaded.dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute("set role lockstep_owner; revoke insert on lockstep.spark_stage from lockstep_stager")
+
+
+def locks_them(loaded, _patch) -> None:
+    conn = psycopg2.connect(loaded.dsn)
+    _patch.callback = conn  # it holds its lock until the test ends
+    with conn.cursor() as cur:
+        cur.execute("set role lockstep_owner; lock lockstep.spark_run in access exclusive mode")
+
+
+def tells_none(_loaded, patch) -> None:
+    def away(_: Any) -> None:
+        raise ConnectionError("the JVM is gone")
+
+    patch.setattr(Meter, "figures", away)
+
+
+def begins_none(_loaded, patch) -> None:
+    def away(*_: Any) -> None:
+        raise ConnectionError("the JVM is gone")
+
+    patch.setattr(Meter, "__init__", away)
+
+
+@pytest.mark.parametrize("trouble", [refuses_figures, locks_them, tells_none, begins_none])
+def test_figures_that_cannot_be_kept_fail_no_batch(pipeline, source, monkeypatch, trouble):
+    loaded = pipeline(source, ID, DDL)
+    trouble(loaded, monkeypatch)
+    loaded.run()
+    if held := getattr(monkeypatch, "callback", None):
+        held.close()
+
+    assert loaded.ask("select state from lockstep.batch") == [("committed",)]
+    assert loaded.ask("select count(*) from lockstep.spark_run") == [(0,)], "all of it or nothing"
+    assert loaded.violations() == []

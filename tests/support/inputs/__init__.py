@@ -1,0 +1,1 @@
+"""Makes records, settings and statements that nobody should trust."""

@@ -1,0 +1,1 @@
+"""Judges from outside. An oracle shares no code with what it judges."""

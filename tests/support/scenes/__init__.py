@@ -1,0 +1,1 @@
+"""Makes the pipelines, records and commands that a test begins with."""

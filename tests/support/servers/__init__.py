@@ -1,0 +1,1 @@
+"""Runs real servers, clocks and networks for tests."""
