@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.postgres import READER, transaction
 from lockstep.context.systems import open_ledger
 from lockstep.core.errors import Refusal
 
@@ -21,6 +20,7 @@ def differences_of(looked: Sequence[tuple[PipelineFolder, Sequence[Sequence[Colu
 
     Asks the database once, or not at all if it is away. Tables that are missing have no differences yet.
     """
+    from lockstep.adapters.postgres import READER, transaction
     from lockstep.steps.changes import evolve
     from lockstep.steps.inspect.committed import changed_since_commit
 
