@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
@@ -45,6 +46,12 @@ class ByFile(LoadFileScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_collection_finish():
+    """Keeps what collecting has made out of each later look for garbage, and whole where a test forks."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items):

@@ -95,6 +95,7 @@ def house(servers, tmp_path_factory, metrics):
         yield made
 
 
+@pytest.mark.long
 def test_a_task_killed_while_spark_reads_is_tried_again_and_its_jvm_ends(house):
     drill = house.pipeline("killed_in_stage", slow=True)
     run_id = drill.trigger()
@@ -164,6 +165,7 @@ def at_its_worst(house, run_id):
     metadata.close()
 
 
+@pytest.mark.long
 def test_a_scheduler_killed_while_spark_reads_harms_nothing(house):
     drill = house.pipeline("without_scheduler", slow=True)
     run_id = drill.trigger()
@@ -179,6 +181,7 @@ def test_a_scheduler_killed_while_spark_reads_harms_nothing(house):
     wait_for(lambda: not house.jvms(), "no JVM is left", NO_JVM)
 
 
+@pytest.mark.long
 def test_a_task_marked_failed_while_spark_reads_leaves_no_jvm_and_its_batch_to_the_next_run(house):
     drill = house.pipeline("marked_failed", slow=True)
     run_id = drill.trigger()

@@ -94,6 +94,7 @@ def test_it_lives_hides_its_secrets_heals_and_leaves_nothing_behind(home, place)
     assert airflow.running(home) is None
 
 
+@pytest.mark.long
 def test_the_switch_starts_it_when_asked_leaves_it_alone_else_and_stops_it_alone(servers, tmp_path):
     given = {"LOCKSTEP_DSN": servers.postgres().dsn, "LOCKSTEP_KAFKA": servers.kafka().bootstrap}
     environ = dict(os.environ) | given | {"LOCKSTEP_JARS": str(jars.folder())}

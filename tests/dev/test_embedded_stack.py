@@ -153,6 +153,7 @@ def test_a_stack_killed_with_everything_comes_back_with_its_data(up, home):
     assert on_topic(again.kafka, "orders.v1") == held
 
 
+@pytest.mark.long
 def test_pids_that_passed_to_a_stranger_are_given_up_and_the_stranger_is_spared(up, home, tmp_path):
     data = postgres.running(home).data
     stranger = processes.launch(["/bin/sleep", "600"], log=tmp_path / "log", account=cluster.account())
@@ -175,6 +176,7 @@ def test_a_stack_whose_state_file_is_gone_is_found_by_what_runs(up, home):
     assert switch.start_servers(home, silent, ON_ITS_OWN) == up
 
 
+@pytest.mark.long
 def test_an_interrupted_start_is_finished_by_the_next(home):
     switch.stop_servers(home, silent)
     starting = subprocess.Popen(

@@ -89,6 +89,7 @@ def test_programs_in_a_folder_that_only_root_can_enter_run_all_the_same(home, ba
     assert Path("/proc", str(server.process.pid), "exe").readlink().is_relative_to(server.data.parent)
 
 
+@pytest.mark.long
 def test_the_broker_starts_and_answers(home):
     broker = kafka.start(home, jar_folder=jars.find_jars("broker"))
 
@@ -126,6 +127,7 @@ def test_the_wheels_java_trusts_whom_the_machine_trusts(bare):
     assert said.stdout.count("trustedCertEntry") == known > 0, said.stdout
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("bare")
 def test_a_spark_session_counts_rows():
     said = subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, check=False, cwd="/")
@@ -133,6 +135,7 @@ def test_a_spark_session_counts_rows():
     assert (said.returncode, said.stdout.strip()) == (0, "1000"), said.stderr
 
 
+@pytest.mark.long
 def test_spark_submit_finds_the_java_that_is_exported_to_it(bare):
     job = bare / "job.py"
     job.write_text("from pyspark.sql import SparkSession\nprint(SparkSession.builder.getOrCreate().range(7).count())\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
@@ -15,6 +16,7 @@ from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.engine import kafka_ranges
 from support.scenes.odd_logs import marked, stable_end
+from support.servers.servers import make_topic
 
 ABORTED = 20_000
 LAST = 2 + ABORTED + 1  # behind the first record, the aborted ones, and the marker of each
@@ -27,10 +29,14 @@ SLOW = {
 }  # a few records a fetch
 
 
-@pytest.fixture
-def aborted(kafka, topic):
-    """Writes a record, an aborted transaction that takes seconds to pass, and a record. Returns their offsets."""
-    name = topic(1)
+@pytest.fixture(scope="module")
+def aborted(kafka):
+    """Writes a record, an aborted transaction that takes seconds to pass, and a record, for tests that only read.
+
+    Returns the broker's address and the topic.
+    """
+    name = f"aborted-{os.getpid()}"
+    make_topic(kafka, name, partitions=1)
     producer = Producer({"bootstrap.servers": kafka, "transactional.id": name, "batch.num.messages": 1, "linger.ms": 0})
     producer.init_transactions(30)
     for values, end in [([b"first"], "commit"), ([b"x" * 500] * ABORTED, "abort"), ([b"last"], "commit")]:

@@ -137,8 +137,15 @@ def lockstep(
     return subprocess.run([DOOR, *command], env=environ, capture_output=True, text=True, check=False, timeout=120)
 
 
-@pytest.mark.parametrize("client", ["librdkafka", "java"])
-@pytest.mark.parametrize("how", ["scram", "mutual"])
+@pytest.mark.parametrize(
+    ("how", "client"),
+    [
+        ("scram", "java"),
+        ("mutual", "librdkafka"),
+        pytest.param("scram", "librdkafka", marks=pytest.mark.long),
+        pytest.param("mutual", "java", marks=pytest.mark.long),
+    ],
+)
 def test_both_libraries_get_in_and_every_record_lands_once(secured, database, pipeline, how, client):
     home = pipeline(how)
     if client == "java":  # by which Spark reads where there is a transform
@@ -191,6 +198,7 @@ def test_a_bad_option_is_refused_before_anybody_is_asked(secured, database, pipe
     assert "/nowhere cannot be read" in done.stderr
 
 
+@pytest.mark.long
 def test_no_password_shows_anywhere(secured, database, pipeline, monkeypatch):
     home = pipeline("discreet")
     monkeypatch.setenv("LOCKSTEP_CANARIES", secrets.token_hex(8))

@@ -30,7 +30,7 @@ def fuzz(dsn: str, seconds: int) -> None:
 
 
 def test_random_input_is_a_row_or_a_reject_and_comes_back_as_it_was(database):
-    fuzz(database, int(os.environ.get("LOCKSTEP_FUZZ_SECONDS", "60")))
+    fuzz(database, int(os.environ.get("LOCKSTEP_FUZZ_SECONDS", "20")))
 
 
 @pytest.mark.long

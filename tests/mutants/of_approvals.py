@@ -43,6 +43,7 @@ MUTANTS = [
         "the pipeline says who may",
         tuple(f"{COUNTS}[{who}]" for who in ("not named", "named by name")),
         Edit(APPROVAL, "if named and approver.id not in named:", "if named and not approver.id:"),
+        long=True,
     ),
     one(
         "a name counts for an id",

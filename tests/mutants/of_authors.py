@@ -21,6 +21,7 @@ MUTANTS = [
         "a trigger of the author's would run with a run's rights",
         (f"{LEFT}[a trigger]", f"{LEFT}[a domain]"),
         Edit(CODE, "        if left:\n", "        if left and not left:\n"),
+        long=True,
     ),
     one(
         "functions of Postgres are let through whatever they do",

@@ -84,5 +84,6 @@ MUTANTS = [
             "c.target_digest <> coalesce(f.digest, 0)",
             "c.target_digest <> c.target_digest",
         ),
+        long=True,
     ),
 ]

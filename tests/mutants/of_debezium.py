@@ -14,6 +14,7 @@ MUTANTS = [
         "the rows of a table that is empty by now would stay, and nobody would know",
         f"{CHANGES}a_truncation_is_refused_and_never_a_reject",
         Edit(DECODER, "if change.operation == MESSAGE:", "if change.operation in {MESSAGE, TRUNCATE}:"),
+        long=True,
     ),
     one(
         "a placeholder is taken for a value",
@@ -24,6 +25,7 @@ MUTANTS = [
             "if value is not None and self._is_unavailable(value):",
             "if False and self._is_unavailable(value):",
         ),
+        long=True,
     ),
     one(
         "nanoseconds are cut",
@@ -40,12 +42,14 @@ MUTANTS = [
             "self._units.get(column.name)",
             'self._units.get(column.name, "millis" if column.type == "timestamp" else None)',
         ),
+        long=True,
     ),
     one(
         "the text of a struct is a key",
         "a deletion would find no row, and the row would stay",
         f"{CHANGES}the_text_of_a_struct_is_no_key",
         Edit(DECODER, 'STRUCT = "Struct{"', 'STRUCT = "Struct<"'),
+        long=True,
     ),
     one(
         "an append may follow a source",
@@ -56,6 +60,7 @@ MUTANTS = [
             "if not isinstance(target, Upsert):",
             'if type(target).__name__ == "Append":\n            continue\n        if not isinstance(target, Upsert):',
         ),
+        long=True,
     ),
     one(
         "a value comes back from before a deletion",
@@ -66,29 +71,34 @@ MUTANTS = [
             "where not %(column)s = any(",
             "where not coalesce(t._deleted, false) and not %(column)s = any(",
         ),
+        long=True,
     ),
     one(
         "a replay forgets the rows that it takes out",
         "a value that only the row had would be lost",
         (f"{KEPT}a_replay_of_the_newest_record_keeps_what_the_row_had[per batch]",),
         Edit("targets/unavailable.py", "            if withdrawn:\n", "            if withdrawn and not name:\n"),
+        long=True,
     ),
     one(
         "the oldest record of a batch gives the value",
         "the row would show what it was two changes ago",
         (f"{KEPT}in_one_batch_the_newest_older_record_gives_the_value[per batch]",),
         Edit("targets/unavailable.sql", "_epoch desc, _offset desc", "_epoch desc, _offset asc"),
+        long=True,
     ),
     one(
         "the row that is there is not asked",
         "each large value would be null after the first update",
         (f"{KEPT}in_a_later_batch_the_row_that_is_there_gives_the_value[per batch]",),
         Edit("targets/unavailable.py", '            self._run("fill_from_target", name)\n', ""),
+        long=True,
     ),
     one(
         "values that nothing has are not counted",
         "nobody would know which rows lack a value",
         f"{KEPT}at_the_first_sight_of_a_key_it_is_null_and_counted",
         Edit("targets/unavailable.py", "self._lost + one(self._cur).lost", "self._lost"),
+        long=True,
     ),
 ]

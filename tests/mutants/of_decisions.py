@@ -49,6 +49,7 @@ MUTANTS = [
         "each decision says who took it and why",
         f"{SKIP}test_a_skip_covers_what_it_passes_and_leaves_a_row",
         Edit("steps/changes/skip.py", '            decisions.record(cur, pipeline.name, "skip", person, detail)\n', ""),
+        long=True,
     ),
     one(
         "a skip leaves batches at work",

@@ -108,6 +108,7 @@ MUTANTS: list[Mutant] = [
         "released code that never asks would write into a newer ledger",
         f"{LEDGER}test_the_database_refuses_what_code_of_another_version_writes[commit-16]",
         Edit(MIGRATION, "if made_for <> found::text then", "if false then"),
+        long=True,
     ),
     one(
         "a migration waits for nobody",

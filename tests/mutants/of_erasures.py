@@ -82,6 +82,7 @@ MUTANTS = [
             "    gone = suppress(cur, name, attempt, places)",
             "    gone: dict[Any, Any] = {}",
         ),
+        long=True,
     ),
     one(
         "a task publishes records of an erased key",

@@ -106,6 +106,7 @@ MUTANTS = [
         "those who follow would do all of it again for nothing",
         (f"{NET}[keyed-guarantee0]", f"{NET}[appended-guarantee0]", f"{NET}[keyed-guarantee1]"),
         Edit("steps/feed/announce_changes.py", "        changes.net_changes(cur)\n", ""),
+        long=True,
     ),
     one(
         "a net effect has its first image last",

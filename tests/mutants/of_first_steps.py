@@ -15,6 +15,7 @@ MUTANTS = [
             "tests/core/test_names.py::test_a_name_that_no_pipeline_can_have_is_refused_with_one_that_it_can['__init__']",
         ),
         Edit("core/pipeline/names.py", 'name.startswith("__")', 'name.startswith("___")'),
+        long=True,
     ),
     one(
         "another number of partitions is taken for the same topic",

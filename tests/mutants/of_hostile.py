@@ -26,6 +26,7 @@ MUTANTS = [
         "a machine without memory would cost the first record of every batch",
         (f"{ISOLATION}while_the_machine_ends_every_reader_that_is_shown_a_record",),
         Edit("core/isolation.py", "if not lived and others and all(", "if lived and others and all("),
+        long=True,
     ),
     one(
         "a value is cast whatever becomes of it",

@@ -50,6 +50,7 @@ MUTANTS = [
         "a commit or a plan holds the row for a moment",
         (f"{LEASES}test_a_renewal_that_waits_for_a_lock_or_a_database_is_still_the_holders[a lock]",),
         Edit("steps/attempt/lease.py", "continue  # somebody works", "ours = False  # somebody works"),
+        long=True,
     ),
     one(
         "a database that is away is taken for a lost lease",

@@ -120,6 +120,7 @@ MUTANTS = [
         "the epoch would be kept for records that nobody compared",
         f"{STALE}test_a_plan_looks_again_at_a_stream_that_moved_since_its_look",
         Edit("steps/batch/plan.py", "        if seen.is_stale(streams, view):\n            return None\n", ""),
+        long=True,
     ),
     one(
         "a replay's plan goes by a look at a stream that moved since",

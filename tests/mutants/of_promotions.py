@@ -96,6 +96,7 @@ MUTANTS = [
         "a decision would be recorded with counts of something else",
         (f"{PURE}test_a_document_that_is_not_of_this_file_gives_no_figures[another file]",),
         Edit("core/changes/canary.py", "    if tried != definition:", '    if tried == "":'),
+        long=True,
     ),
     one(
         "a canary knows no erasures",

@@ -93,6 +93,7 @@ MUTANTS = [
             "set intent = %(until)s, held_until = clock_timestamp() + %(seconds)s * interval '1 second'\n"
             "where target = %(target)s",
         ),
+        long=True,
     ),
     one(
         "a transaction ends within a set",

@@ -88,6 +88,7 @@ MUTANTS: list[Mutant] = [
             "from lockstep.core.pipeline.targets import message_key",
             "from lockstep.core.pipeline.targets import row_key",
         ),
+        long=True,
     ),
     one(
         "verify passes over a stranger's record",

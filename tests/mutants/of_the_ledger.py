@@ -222,6 +222,7 @@ MUTANTS = [
             "was, found = (stream.cluster_id, stream.topic_id), (view.cluster_id, view.topic_id)",
             "was, found = (stream.cluster_id, ''), (view.cluster_id, '')",
         ),
+        long=True,
     ),
     alone(
         "stage ignores the topic id",

@@ -141,6 +141,7 @@ MUTANTS = [
         "half-open ranges tile, closed ones overlap",
         f"{PLANNING}test_a_batch_ends_where_the_log_does",
         Edit("core/planning/live.py", "s.position, s.position + share)", "s.position, s.position + share + 1)"),
+        long=True,
     ),
     one(
         "the first partition takes all",

@@ -176,6 +176,7 @@ MUTANTS = [
             "select *, lease_until > clock_timestamp() as is_live from lockstep.batch",
             "select *, true as is_live from lockstep.batch",
         ),
+        long=True,
     ),
     one(
         "a lease keeps nobody out",

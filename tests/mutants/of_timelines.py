@@ -59,6 +59,7 @@ MUTANTS = [
             "lockstep.staging_name(a.batch_id, a.token, a.nonce) || '_')) then",
             "lockstep.staging_name(a.batch_id, a.token, null) || '_')) then",
         ),
+        long=True,
     ),
     one(
         "a lost timeline renews a stranger's lease",

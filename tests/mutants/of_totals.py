@@ -37,6 +37,7 @@ MUTANTS = [
             '    cur.execute(sql.SQL(Q["add"]).format(**parts), values)\n'
             '    cur.execute(sql.SQL(Q["add"]).format(**parts), values)\n    done',
         ),
+        long=True,
     ),
     one(
         "the totals of touched keys are not taken anew",

@@ -56,6 +56,7 @@ MUTANTS = [
         "their rows would be gone before the commit",
         (NOTHING_ALIVE, *(f"{SIGN}[{sign}]" for sign in ("the batch has a newer token", "the batch was abandoned"))),
         Edit("ledger/batch/commit.sql", FENCE, "      and b.state = 'committed')\norder by 1"),
+        long=True,
     ),
     one(
         "reap leaves what dead attempts have staged",

@@ -76,6 +76,7 @@ MUTANTS = [
             "then (select e.watermark from lockstep.event_time e limit 1) end as watermark",
         ),
         Edit("targets/proof/recount.sql", "b.lane = 'live' and b.watermark > '-infinity' and not", "not"),
+        long=True,
     ),
     one(
         "verify takes every admission for replayed",

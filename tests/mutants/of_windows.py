@@ -109,6 +109,7 @@ MUTANTS = [
             "t.window_end + {lateness} <= t._watermark",
             "t.window_end + {lateness} < t._watermark",
         ),
+        long=True,
     ),
     one(
         "a shown window is not rewritten",
@@ -191,17 +192,20 @@ MUTANTS = [
         (f"{FOLDS}test_nothing_is_folded_that_a_replay_may_take_out[still in the log]",),
         Edit("targets/folding.sql", " and upper(r.offsets) <= b.log_start", ""),
         Drop("drop trigger folded_whole on lockstep.contribution"),
+        long=True,
     ),
     one(
         "folding keeps the totals of one contribution",
         "the window would have the records of all, and the totals of the newest",
         (f"{FOLDS}test_contributions_below_log_start_become_one_for_each_closed_window_and_count_as_before",),
         Edit("targets/folding.sql", "then w.totals else", "then c.totals else"),
+        long=True,
     ),
     one(
         "verify does not count what was folded",
         "each upkeep would make verify wrong",
         (f"{FOLDS}test_contributions_below_log_start_become_one_for_each_closed_window_and_count_as_before",),
         Edit("targets/proof/windowed.sql", "sum(records - folded) as rows", "sum(records) as rows"),
+        long=True,
     ),
 ]

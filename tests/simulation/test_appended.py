@@ -29,7 +29,7 @@ def test_a_storm_of_crashes_loses_and_doubles_nothing(database, postgres, tmp_pa
 
 @pytest.mark.timeout(900)
 def test_whatever_happens_in_whatever_order_every_promise_holds(database):
-    alone(machine.run, database, kind="appended", examples=25, steps=50)
+    alone(machine.run, database, kind="appended", examples=10, steps=50)
 
 
 @pytest.mark.long

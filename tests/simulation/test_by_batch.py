@@ -31,7 +31,7 @@ def test_a_storm_of_crashes_loses_and_doubles_nothing(database, postgres, tmp_pa
 
 @pytest.mark.timeout(900)
 def test_whatever_happens_in_whatever_order_every_promise_holds(database):
-    alone(machine.run, database, kind="by_batch", examples=15, steps=40)
+    alone(machine.run, database, kind="by_batch", examples=8, steps=40)
 
 
 @pytest.mark.long

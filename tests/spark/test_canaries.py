@@ -107,6 +107,7 @@ def planted(drill, servers, tmp_path):
         act(f"drop role {made.login}")
 
 
+@pytest.mark.long
 def test_no_secret_shows_where_it_is_not_needed(planted, drill, tmp_path):
     folder = drill.home / "drill"
     (drill.home / "stored").mkdir()

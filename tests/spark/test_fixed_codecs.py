@@ -82,7 +82,7 @@ def test_compressed_batches_of_kafka_are_read_value_by_value(codec, kafka, topic
     assert [bytes(row.value) for row in sorted(rows, key=lambda row: row.offset)] == sent
 
 
-@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+@pytest.mark.parametrize("codec", ["lz4", pytest.param("zstd", marks=pytest.mark.long)])
 def test_a_shuffle_gives_back_what_went_in(codec, tmp_path):
     """It runs in a separate Spark, because the codec of blocks is settled when Spark starts."""
     program = tmp_path / "shuffle.py"

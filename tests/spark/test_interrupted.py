@@ -102,7 +102,9 @@ def assert_goes_on(drill) -> None:
     assert drill.violations() == []
 
 
-@pytest.mark.parametrize("to_the_group", [True, False], ids=["as a terminal", "as a script"])
+@pytest.mark.parametrize(
+    "to_the_group", [True, pytest.param(False, marks=pytest.mark.long)], ids=["as a terminal", "as a script"]
+)
 def test_a_read_is_interrupted_at_once_although_a_task_of_it_never_ends(drill, to_the_group):
     typed = Typed(drill, "run", "drill", fault="task.read_mid=stop")
     typed.until_struck()

@@ -101,7 +101,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=[pytest.mark.long] if way.startswith("transform, ") else []) for way in WAYS]
+    "way", [pytest.param(way, marks=[] if way == "transform" else [pytest.mark.long]) for way in WAYS]
 )
 def test_a_record_that_ends_its_readers_process_is_a_reject_and_the_others_are_rows(
     pipeline, topic, kafka, tmp_path, way
@@ -127,7 +127,7 @@ def test_a_record_that_ends_its_readers_process_is_a_reject_and_the_others_are_r
     assert complaints(loaded) == []
 
 
-@pytest.mark.parametrize("deaths", [3, 40])
+@pytest.mark.parametrize("deaths", [3, pytest.param(40, marks=pytest.mark.long)])
 def test_a_machine_that_ends_readers_for_a_while_costs_no_record(pipeline, topic, kafka, tmp_path, deaths):
     name = topic(partitions=2)
     good = fill(kafka, name, set())
@@ -201,6 +201,7 @@ def server(tmp_path):
     spark_connect.kill(started)
 
 
+@pytest.mark.long
 def test_a_record_that_ends_a_reader_on_a_server_is_a_reject_too(pipeline, topic, kafka, tmp_path, server):
     name = topic(partitions=2)
     good = fill(kafka, name, {(1, 3)})

@@ -78,7 +78,7 @@ def test_whatever_is_taken_by_columns_alone_is_what_it_is_to_spark(judged):
     assert differences(judged, 1) == []
 
 
-@pytest.mark.parametrize("size", [5, 1000])
+@pytest.mark.parametrize("size", [5, pytest.param(1000, marks=pytest.mark.long)])
 def test_who_a_records_neighbours_are_makes_no_difference(judged, size, monkeypatch):
     monkeypatch.setattr(json_columns, "FEW_RECORDS", 1)
     monkeypatch.setattr(json_columns, "SEARCHES", 10_000)

@@ -127,6 +127,7 @@ def test_each_partition_commits_in_its_own_task_there(pipeline, source, server):
     assert loaded.violations() == []
 
 
+@pytest.mark.long
 def test_a_transform_that_uses_its_records_twice_reads_them_once(pipeline, source, server):
     loaded = pipeline(source, ID, DDL, transform=START + TWICE)
     code, _, err = run(loaded, server)
@@ -191,6 +192,7 @@ def test_a_server_that_is_away_is_one_line_and_costs_a_retry(pipeline, source, s
     assert violations(loaded) == []
 
 
+@pytest.mark.long
 def test_a_server_that_dies_while_it_reads_costs_a_retry(pipeline, source, server, home):
     slow = START + "import time\n@F.udf('int')\ndef slow(n):\n    time.sleep(0.2)\n    return n\n"
     loaded = pipeline(source, ID, DDL, transform=slow + "def transform(r):\n    return r.withColumn('n', slow('n'))\n")

@@ -13,7 +13,13 @@ from support.scenes.here import into_two
 
 
 @pytest.mark.parametrize(
-    "fault", ["task.read_mid=raise", "task.copy_end=kill", "task.committed=raise", "task.committed=kill"]
+    "fault",
+    [
+        "task.read_mid=raise",
+        pytest.param("task.copy_end=kill", marks=pytest.mark.long),
+        pytest.param("task.committed=raise", marks=pytest.mark.long),
+        "task.committed=kill",
+    ],
 )
 def test_a_task_that_fails_is_tried_again_and_only_the_winner_counts(drill, monkeypatch, fault):
     monkeypatch.setenv("SPARK_MASTER", "local[2,3]")
@@ -52,7 +58,7 @@ def test_an_interrupt_frees_the_batch_and_takes_the_jvm_with_it(drill):
     assert drill.violations() == []
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_no_jvm_outlives_its_driver(drill, how):
     process = drill.start("--spark", fault="task.read_mid=stop")
     jvm = running_jvm(process)

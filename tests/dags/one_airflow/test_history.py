@@ -167,7 +167,8 @@ def fills_no_more(past: History) -> None:
 
 
 def test_hours_are_backfilled_beside_the_live_dag_and_a_second_time_changes_nothing(house):
-    past = prove_a_backfill(house, "two_hours", hours=2, live_batches=1)
+    house.warm()
+    past = prove_a_backfill(house, "two_hours", hours=2, live_batches=1, spark="spark_connect_default")
     fills_no_more(past)
     assert past.live.ask("select distinct who from lockstep.request where pipeline = 'two_hours'") == [
         (f"{USER}@{past.dag_id}",)

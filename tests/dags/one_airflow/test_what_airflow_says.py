@@ -151,6 +151,7 @@ def test_each_task_of_a_run_says_what_it_did_to_people_and_to_machines(house):
     assert drill.violations() == []
 
 
+@pytest.mark.long
 def test_a_refused_batch_is_explained_by_its_validation(house):
     drill = pipeline(house, "refused", HOLDS, WARNS | {"severity": "critical"})
     run_id = drill.trigger()

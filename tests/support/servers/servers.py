@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import hmac
 import os
 import re
 import shutil
 import tempfile
 import time
+from base64 import b64encode
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +80,19 @@ def give_socket(data: Path) -> None:
         settings.write(f"unix_socket_directories = '{place}'\n")
     with (data / "pg_hba.conf").open("a") as access:
         access.write("local all all trust\n")
+
+
+def once_hashed(password: str) -> str:
+    """Returns what Postgres keeps of a password, hashed once. It hashes 4,096 times, most of the time of a connection."""
+
+    def keyed(key: bytes, text: bytes) -> bytes:
+        return hmac.new(key, text, "sha256").digest()
+
+    salt = os.urandom(16)
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, 1)
+    stored = hashlib.sha256(keyed(salted, b"Client Key")).digest()
+    salt64, stored64, server64 = (b64encode(each).decode() for each in (salt, stored, keyed(salted, b"Server Key")))
+    return f"SCRAM-SHA-256$1:{salt64}${stored64}:{server64}"
 
 
 class Servers:
@@ -159,7 +175,11 @@ class Servers:
             return server
         postgres.stop(server)
         give_socket(server.data)
-        return postgres.start(home)
+        server = postgres.start(home)
+        with closing(psycopg2.connect(server.superuser_dsn)) as admin, admin, admin.cursor() as cur:
+            for login in (parse_dsn(server.dsn), parse_dsn(server.superuser_dsn)):
+                cur.execute(f"alter role {login['user']} password %s", (once_hashed(login["password"]),))
+        return server
 
     def _make_template(self, cur, server: postgres.Server) -> None:  # type: ignore[name-defined]
         cur.execute(f"create database {TEMPLATE}_new owner lockstep")
