@@ -37,7 +37,15 @@ def alone(drill, tmp_path_factory):
     postgres.remove_server(home)
 
 
-@pytest.mark.parametrize("point", ["stage.done", "validate.after", "commit.published", "commit.done_unacknowledged"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("stage.done", marks=pytest.mark.long),
+        pytest.param("validate.after", marks=pytest.mark.long),
+        "commit.published",
+        "commit.done_unacknowledged",
+    ],
+)
 def test_an_immediate_restart_is_survived_by_the_run_or_by_the_next(alone, point):
     drill, home, server = alone
     process = drill.start("--until-idle", fault=f"{point}=stop")

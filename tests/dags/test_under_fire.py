@@ -197,6 +197,7 @@ def test_a_task_marked_failed_while_spark_reads_leaves_no_jvm_and_its_batch_to_t
     assert drill.violations() == []
 
 
+@pytest.mark.long
 def test_two_runs_at_once_share_the_records_and_no_offset(house):
     drill = house.pipeline("twice")
     with ThreadPoolExecutor() as both:

@@ -58,6 +58,7 @@ def wait_for(what, seconds: float = 30.0):
     return found
 
 
+@pytest.mark.long
 def test_it_lives_hides_its_secrets_heals_and_leaves_nothing_behind(home, place):
     running = airflow.start(home, place)
     api = running.api()

@@ -111,6 +111,7 @@ def test_what_runs_is_left_alone(up, home):
     assert switch.start_servers(home, silent, ON_ITS_OWN) == up
 
 
+@pytest.mark.long
 def test_two_at_once_start_one_stack(home):
     switch.stop_servers(home, silent)
     twins = [subprocess.Popen([sys.executable, "-c", UP, str(home)], env=ON_ITS_OWN | _path()) for _ in range(2)]

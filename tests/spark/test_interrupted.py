@@ -120,6 +120,7 @@ def test_a_read_is_interrupted_at_once_although_a_task_of_it_never_ends(drill, t
     assert_goes_on(drill)
 
 
+@pytest.mark.long
 def test_ctrl_c_at_a_terminal_wipes_the_count_and_says_what_is_left(drill):
     typed = Typed(drill, "run", "drill", fault="task.copy_mid=stop", terminal=True)
     typed.until(" of 150 records", 120)
@@ -194,6 +195,7 @@ def test_a_commit_that_waits_is_ended_and_counts_as_a_whole_or_not_at_all(drill)
     assert_goes_on(drill)
 
 
+@pytest.mark.long
 def test_no_process_of_an_interrupted_run_is_left(drill):
     typed = Typed(drill, "run", "drill", fault="task.read_mid=stop")
     typed.until_struck()

@@ -151,6 +151,7 @@ def test_a_machine_that_ends_readers_for_a_while_costs_no_record(pipeline, topic
     assert sorted(loaded.ask(f"select id, n from public.{loaded.name}")) == good
 
 
+@pytest.mark.long
 def test_more_of_them_than_a_batch_may_have_are_named_with_the_next_command(
     pipeline, topic, kafka, tmp_path, monkeypatch
 ):

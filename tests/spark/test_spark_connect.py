@@ -178,6 +178,7 @@ def test_several_pipelines_share_it(pipeline, source, server):
     assert [each.violations() for each in several] == [[], []]
 
 
+@pytest.mark.long
 def test_a_server_that_is_away_is_one_line_and_costs_a_retry(pipeline, source, server, home):
     loaded = pipeline(source, ID, DDL)
     spark_connect.kill(server)

@@ -77,6 +77,7 @@ def test_a_transform_that_names_no_column_is_one_line(broken):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 def test_under_spark_submit_a_failed_task_prints_no_trace(broken):
     quiet = ("--jars", ",".join(connector_jars()), "--driver-java-options", f"-Dlog4j2.configurationFile=file:{QUIET}")
     done = submitted(broken, *quiet)
@@ -88,6 +89,7 @@ def test_under_spark_submit_a_failed_task_prints_no_trace(broken):
     assert not [line for line in done.stderr.splitlines() if "Exception" in line or line.startswith("\tat ")]
 
 
+@pytest.mark.long
 def test_jars_that_were_not_given_are_asked_for(broken):
     done = submitted(broken)
     assert "Next: make jars" in done.stdout

@@ -194,6 +194,7 @@ def test_a_day_of_hours_is_backfilled_beside_the_live_dag_and_reprocessing_repla
     fills_no_more(past)
 
 
+@pytest.mark.long
 def test_a_contradiction_by_rest_fails_at_once_in_one_line_and_the_command_airflow_finds_this_airflow(house):
     past = History(house, "quick", hours=1, planned=False)
     run_id = past.trigger(action="skip")
