@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import psycopg2
+import pytest
 
 from lockstep.engine.spark.session import session
 from peers.spark_copy import copy
@@ -24,6 +25,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.long
 def test_spark_copies_quotes_lines_nulls_and_empty_texts_as_they_are(database):
     with closing(psycopg2.connect(database)) as conn, conn, conn.cursor() as cur:
         cur.execute(TABLE)

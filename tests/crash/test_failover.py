@@ -207,6 +207,7 @@ def test_synchronous_what_was_told_stays_and_the_rest_is_superseded_by_the_survi
         here.at.close()
 
 
+@pytest.mark.long
 def test_synchronous_a_process_whose_primary_died_ends_its_commit_at_the_survivor(pair, struck, monkeypatch):
     monkeypatch.setattr(resolve, "RESOLVE_SECONDS", 40.0)
     points = [*BEFORE, AFTER]

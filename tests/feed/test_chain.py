@@ -151,7 +151,8 @@ def passed_on(database, kafka, topic, produce, tmp_path, value: str, rounds: int
     return chain
 
 
-@pytest.mark.parametrize("value", [pytest.param("json", marks=pytest.mark.long), "avro"])
+@pytest.mark.long
+@pytest.mark.parametrize("value", ["json", "avro"])
 @pytest.mark.timeout(900)
 def test_each_accepted_record_is_there_once_behind_two_pipelines_that_die(
     database, kafka, topic, produce, tmp_path, value

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 
+import pytest
+
 from lockstep.core.planning.decisions import Caller
 from lockstep.steps.batch.plan import plan
 from lockstep.steps.batch.stage import stage
@@ -30,6 +32,7 @@ SUITE = {
 }
 
 
+@pytest.mark.long
 def test_great_expectations_says_nothing_even_if_everything_is_logged(drill, monkeypatch):
     monkeypatch.setenv("LOCKSTEP_PIPELINES", str(drill.home))
     (drill.home / "drill" / "expectations.json").write_text(json.dumps(SUITE))

@@ -24,10 +24,16 @@ from support.scenes.here import ME, Here, into_two
 PER_PARTITION = ", guarantee=PerPartition()"
 CUSTOMERS = f"create table public.drill (id text primary key, customer text, n int, {COORDINATES});"
 SHOWN = "select * from public.drill t order by t::text"
-EVERY = [(kind, "") for kind in KINDS] + [("append", PER_PARTITION), ("upsert", PER_PARTITION)]
+EVERY = [
+    *(pytest.param((kind, ""), id=kind, marks=[pytest.mark.long] if kind == "by batch" else []) for kind in KINDS),
+    *(
+        pytest.param((kind, PER_PARTITION), id=f"{kind} per partition", marks=pytest.mark.long)
+        for kind in ("append", "upsert")
+    ),
+]
 
 
-@pytest.fixture(params=EVERY, ids=lambda param: " ".join(param).replace(PER_PARTITION, "per partition").strip())
+@pytest.fixture(params=EVERY)
 def fed(request, contents, produce):
     """Returns the drill, with each kind of target, after it has committed the person's records among others'."""
     kind, more = request.param

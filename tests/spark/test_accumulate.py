@@ -86,6 +86,7 @@ def faults(loaded, *, deep: bool) -> list[str]:
     return [f"{check.name}: {check.detail}" for check in verify(at.conn, at.broker, folder, deep=deep) if not check.ok]
 
 
+@pytest.mark.long
 def test_after_a_corrected_transform_and_a_replay_of_everything_totals_are_those_of_a_full_recomputation(
     pipeline, source, tmp_path
 ):

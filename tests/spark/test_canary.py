@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 
+import pytest
+
 from lockstep.adapters.folders import install_transform, load, with_transform
 from lockstep.core.changes.person import Person
 from lockstep.core.planning.decisions import Blocked
@@ -32,6 +34,7 @@ def transform(records):
 """
 
 
+@pytest.mark.long
 def test_a_real_transform_is_tried_beside_the_live_one(pipeline, topic, produce, tmp_path):
     name = topic(partitions=2)
     ddl = "id text primary key, n int, d numeric(38,18), batch bigint, at timestamptz"

@@ -98,6 +98,7 @@ print(session.session_id, session.range(3).count())
 CLOSE = f"{MEET}session.stop()"
 
 
+@pytest.mark.long
 def test_processes_meet_in_one_session_and_leave_it_when_the_server_has_closed_it(server):
     def said(program: str) -> list[str]:
         environ = os.environ | {"SPARK_REMOTE": server.remote}
@@ -120,6 +121,7 @@ def test_a_batch_is_staged_on_the_server_and_committed_here(pipeline, source, se
     assert loaded.ask("select place, stages, gc_seconds from lockstep.spark_run") == [("server", None, None)]
 
 
+@pytest.mark.long
 def test_each_partition_commits_in_its_own_task_there(pipeline, source, server):
     loaded = pipeline(source, ID, DDL, guarantee="PerPartition()")
     code, said, err = run(loaded, server)

@@ -15,6 +15,8 @@ from lockstep.steps.changes.decisions import abandon
 from support.scenes.here import ME, Here
 from support.scenes.stores_facts import UPSERT
 
+EACH_ONCE = {("Idempotent()", "own"), ("AtLeastOnce()", "warehouse"), ("AtMostOnce()", "files")}  # the others are long
+
 
 def value(key: str, n: int) -> tuple[str, str]:
     return key, json.dumps({"id": key, "n": n})
@@ -36,8 +38,14 @@ def test_a_second_attempt_under_other_code_leaves_nothing_of_the_first(delivered
     assert all(ok for ok, _ in drill.verified(here).values()), drill.verified(here)
 
 
-@pytest.mark.parametrize("store", ["own", "warehouse", "files"])
-@pytest.mark.parametrize("guarantee", ["Idempotent()", "AtLeastOnce()", "AtMostOnce()"])
+@pytest.mark.parametrize(
+    ("guarantee", "store"),
+    [
+        pytest.param(guarantee, store, marks=[] if (guarantee, store) in EACH_ONCE else [pytest.mark.long])
+        for guarantee in ("Idempotent()", "AtLeastOnce()", "AtMostOnce()")
+        for store in ("own", "warehouse", "files")
+    ],
+)
 def test_a_replay_takes_the_old_rows_out_and_touches_no_others(delivered, guarantee, store, produce):
     drill = delivered(guarantee, store)
     here = Here(drill)

@@ -53,6 +53,7 @@ def test_the_readmes_way_ends_in_pages_that_show_every_record(at_home, pages, mo
     assert (shown.status_code, "1,000" in shown.text) == (200, True), shown.text
 
 
+@pytest.mark.long
 def test_what_the_readme_shows_on_the_demos_pipelines_shows_something(database, kafka, tmp_path):
     every = shown_pieces()
     replay, produce, skip, fill, redrive, holes = every
