@@ -1,4 +1,4 @@
-"""Cuts a feed into the transactions of its topic: whole change sets, up to a number of changes and of bytes (E18)."""
+"""Cuts a feed into the transactions of its topic: whole change sets, up to a number of bytes (E18)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BYTES_BESIDE = 160  # of a record: its headers
 class Portion:
     """The records of one transaction, to be read once. They are of the changes below `until`.
 
-    A set that does not fit behind others waits for the next transaction, and one that alone does not fit is cut. A single
+    A set that does not fit behind others waits for the next transaction. One that alone does not fit is cut. A single
     change is sent at any size. `until` says where the portion ends, once it is read.
     """
 

@@ -44,7 +44,7 @@ class RelayReport:
 
 @dataclass(slots=True)
 class _Done:
-    """What a relay has sent so far, and how much it puts into one transaction."""
+    """The changes that a relay has sent so far, and the bytes that it puts into one transaction."""
 
     sent: int = 0
     transactions: int = 0
