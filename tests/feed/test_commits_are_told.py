@@ -160,6 +160,61 @@ def test_a_column_that_the_table_gets_reaches_the_feed(followed):
     assert scene.violations(least=1) == []
 
 
+FILLING = [
+    "add column at timestamptz not null default '2026-01-01Z'",
+    "add column at text default 'eu'",
+    "add column at bigint generated always as (n * 2) stored",
+    "add column at double precision default random(); alter table public.house alter at drop default",
+]
+
+
+@pytest.mark.parametrize("column", FILLING)
+def test_a_column_that_target_sql_fills_beside_the_feed_is_refused_and_is_not_there(followed, column):
+    scene = followed()
+    scene.log.produce(0, 3)
+    scene.run()
+    with pytest.raises(BadDefinition) as refused:
+        migrate_target(scene.at.conn, replace(scene.folder, target_sql=f"alter table public.house {column}"))
+    assert "house: public.house has values in its new column at, and no change of its feed tells of them" in str(
+        refused.value
+    )
+    assert scene.ask(
+        "select count(*) from pg_attribute where attrelid = 'public.house'::regclass and attname = 'at'"
+    ) == [(0,)]
+    typed = refused.value.next_command.partition(";")[0]
+    migrate_target(scene.at.conn, replace(scene.folder, target_sql=typed))
+    scene.log.produce(0, 3)
+    scene.run()
+    assert scene.violations(least=1) == []
+
+
+def test_a_column_that_was_filled_by_hand_is_refused_until_it_is_made_anew(followed):
+    scene = followed()
+    scene.log.produce(0, 3)
+    scene.run()
+    scene.ask("set role lockstep_targets; alter table public.house add column at text default 'eu'")
+    with pytest.raises(BadDefinition, match="has values in its new column at") as refused:
+        fed(scene)
+    made_anew = refused.value.next_command.partition(";")[0]
+    assert made_anew == 'alter table public.house drop column if exists "at", add column "at" text'
+    scene.ask(f"set role lockstep_targets; {made_anew}")
+    fed(scene)
+    scene.log.produce(0, 3)
+    scene.run()
+    assert scene.violations(least=1) == []
+
+
+def test_a_new_column_of_a_table_without_rows_may_have_a_default(followed):
+    scene = followed()
+    migrate_target(
+        scene.at.conn, replace(scene.folder, target_sql="alter table public.house add column at text default 'eu'")
+    )
+    scene.log.produce(0, 3)
+    scene.run()
+    assert scene.ask("select array_agg(at_) from lockstep_feed.public_house_from(0, 100)") == [(["eu"] * 3,)]
+    assert scene.violations(least=1) == []
+
+
 @pytest.mark.parametrize(
     ("statement", "what"),
     [

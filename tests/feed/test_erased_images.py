@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -32,6 +33,12 @@ def here(database, kafka, topic):
 def sent(request, database, kafka, topic):
     """Returns a table whose feed goes to a topic, in each shape."""
     return erasing(database, kafka, topic(partitions=1), topic(partitions=2), request.param)
+
+
+def lasts(sent) -> Counter:
+    """Counts the records of the topic by their number and whether they are the last of their commit."""
+    records = [headers for part in read_topic(sent.kafka, sent.topic).values() for _, _, headers in part]
+    return Counter((int(each["lockstep.number"]), each["lockstep.last"]) for each in records)
 
 
 def test_e22_every_image_of_a_key_loses_its_row_and_keeps_its_number(here):
@@ -109,6 +116,23 @@ def test_a_key_in_another_column_stays_and_is_told(here):
         "1 changes in the feed of public.orders, in another column or of another pipeline, until they are older than 7 days"
     )
     assert here.images() == [(0, "erased", None, None), (1, "insert", "a", N), (2, "erased", None, None)]
+
+
+def test_the_last_change_that_is_left_of_a_set_is_told_as_the_last(sent):
+    sent.change(("a", 1), ("b", 1), (KEY, 1))
+    sent.change((KEY, 2))
+    sent.change(("a", 2), (KEY, 3))
+    sent.relay()
+    assert sorted(lasts(sent)) == [(0, "false"), (1, "false"), (2, "true"), (3, "true"), (4, "false"), (5, "true")]
+    sent.erase()
+    sent.relay()
+    assert sent.erase().left == ()
+    before = lasts(sent)
+    restart(sent.at, sent.pipeline, sent.target, this_owner(), 0, Person("me@here", "again"))
+
+    assert sent.relay().stopped is None
+
+    assert sorted((lasts(sent) - before).elements()) == [(0, "false"), (1, "true"), (4, "true")]
 
 
 def test_changes_that_are_not_sent_stay_until_the_relay_has_sent_them(sent):

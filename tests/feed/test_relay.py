@@ -126,6 +126,25 @@ def test_e18_a_transaction_takes_whole_sets_and_a_larger_set_in_parts(sending, m
     assert here.wrong() == []
 
 
+def test_e18_a_transaction_is_bounded_by_its_bytes_too(sending, monkeypatch):
+    monkeypatch.setattr("lockstep.steps.feed.relay.MOST_SENT_BYTES", 12_000, raising=False)
+    here = sending()
+    wide = "x" * 2_000  # a key, which stands in the record's key and in its value: 4,000 bytes and more
+    here.change((f"a{wide}", 1), (f"b{wide}", 1))
+    here.change((f"c{wide}", 1))
+    here.change(*((f"{n}{wide}", 1) for n in range(5)))
+    here.change((wide * 10, 1))
+    here.change(("small", 1))
+    seen: list[int] = []
+
+    report = relay(here.at, here.pipeline, here.target, "me", seen.append)
+
+    # Two sets do not fit together, the third is larger and cut inside, and one change alone is too large.
+    assert seen == [2, 3, 5, 7, 8, 9, 10]
+    assert (report.sent, report.transactions) == (10, 7)
+    assert here.wrong() == []
+
+
 def test_e19_a_key_stands_where_every_other_producer_puts_it(sending, produce):
     here = sending()
     keys = [f"key-{n}" for n in range(40)]

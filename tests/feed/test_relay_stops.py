@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
+
 import psycopg2
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from feed.sending import Sending, read_topic, sent_to
-from lockstep.adapters.postgres import OWNER, PLANNER, transaction
+from lockstep.adapters.postgres import OWNER, PLANNER, connect, transaction
 from lockstep.adapters.processes import this_owner
 from lockstep.core.changes.person import Person
 from lockstep.core.errors import Refusal, Superseded
@@ -16,6 +19,7 @@ from lockstep.core.pipeline.definition import Feed, Json, Pipeline, Topic, Upser
 from lockstep.core.planning.decisions import Blocked, Busy
 from lockstep.ledger.feed import relays
 from lockstep.ledger.feed.make import make_feeds
+from lockstep.ledger.feed.trim import trim
 from lockstep.steps.feed.relay import restart
 from lockstep.steps.upkeep.trim_feeds import trim_feeds
 from support.servers.servers import make_topic
@@ -41,6 +45,11 @@ def superuser(here, postgres, statement: str) -> None:
     with psycopg2.connect(postgres, dbname=database) as conn, conn.cursor() as cur:
         cur.execute("set session_replication_role = replica")
         cur.execute(statement)
+
+
+def make_again(here) -> None:
+    with transaction(here.at.conn, OWNER) as cur:
+        make_feeds(cur, here.pipeline)
 
 
 def why(here) -> str:
@@ -165,6 +174,46 @@ def test_e15_what_is_not_sent_is_not_trimmed(here, postgres):
     assert here.ask("select kept_from, next_number from lockstep.feed") == [(3, 4)]
     assert here.relay().sent == 1
     assert trim_feeds(here.at.conn) == (1, [])
+
+
+def test_e21_a_restart_waits_for_a_trim_and_is_refused_below_what_it_leaves(here, postgres):
+    superuser(here, postgres, AGE)
+    with ThreadPoolExecutor(1) as pool, closing(connect(here.dsn)) as other:
+        with transaction(other, PLANNER) as cur:
+            assert trim(cur, "public.orders", 100) == 3
+            restarted = pool.submit(restart, here.at, here.pipeline, here.target, "me", 0, ME)
+            assert wait([restarted], timeout=2).not_done == {restarted}
+        with pytest.raises(Refusal, match=r"has the changes \[3, 3\), 0 is asked for"):
+            restarted.result(60)
+    assert here.ask("select r.confirmed, f.kept_from from lockstep.relay r join lockstep.feed f using (target)") == [
+        (3, 3)
+    ]
+    assert here.relay().stopped is None
+
+
+def test_e15_a_relay_that_is_made_beside_a_trim_begins_at_what_is_kept(here, postgres):
+    superuser(here, postgres, f"delete from lockstep.relay; {AGE}")
+    with ThreadPoolExecutor(1) as pool, closing(connect(here.dsn)) as other:
+        with transaction(other, PLANNER) as cur:
+            assert trim(cur, "public.orders", 100) == 3
+            made = pool.submit(make_again, here)
+            wait([made], timeout=2)
+        made.result(60)
+    assert here.ask("select began_at, confirmed from lockstep.relay") == [(3, 3)]
+
+
+def test_e18_a_relay_that_finds_fewer_changes_than_numbers_sends_none_of_them(here, postgres):
+    here.change(("a", 3), ("b", 3))
+    here.change(("c", 3))
+    superuser(
+        here,
+        postgres,
+        """delete from lockstep_feed.public_orders i using lockstep.change_set s
+        where s.change_set_id = i._change_set and s.first_number + i._ordinal_in_set = 4""",
+    )
+    assert "1 of the changes [3, 6) are not there" in why(here)
+    assert here.knows()[0] == 3
+    leave(here, 5, 1)
 
 
 def test_a_change_that_is_too_large_is_named_and_nothing_is_skipped(database, kafka, topic):

@@ -11,6 +11,8 @@ SENDS = "tests/feed/test_relay.py::"
 KILLED = "tests/feed/test_relay_crashes.py::test_a_relay_killed_at_each_point_is_continued_by_the_next_one"
 WAKES = "tests/feed/test_relay_crashes.py::test_e16_a_relay_that_wakes_up_behind_another_sends_nothing_more"
 STEP, CORE, SINK = "steps/feed/relay.py", "core/feed/relaying.py", "adapters/kafka/sink.py"
+TURN, PORTIONS = "steps/feed/relay_turn.py", "core/feed/portions.py"
+LEFT = "tests/feed/test_erased_images.py::test_the_last_change_that_is_left_of_a_set_is_told_as_the_last"
 
 
 def dropped(name: str, why: str, *cases: int, kind: str = "constraint", table: str = "relay") -> Mutant:
@@ -45,14 +47,14 @@ MUTANTS = [
         "a relay does not fence",
         "a relay that wakes up would send behind its successor",
         (f"{WAKES}[flushed]", f"{WAKES}[offsets]"),
-        Edit(STEP, "    writer.fence()\n", ""),
+        Edit(TURN, "    writer.fence()\n", ""),
         long=True,
     ),
     one(
         "the cursor is not in the transaction",
         "a relay would have to search the topic, and would be lost where retention was there",
         (f"{SENDS}test_every_change_is_sent_once_in_its_order_and_the_topic_folds_to_the_table",),
-        Edit(STEP, "        writer.move_cursor(until)\n        reach", "        reach"),
+        Edit(STEP, "        writer.move_cursor(portion.until)\n        reach", "        reach"),
         long=True,
     ),
     one(
@@ -80,7 +82,7 @@ MUTANTS = [
             f"{STOPS}test_e17_a_topic_that_was_made_anew_is_not_the_one_that_was_written",
             f"{STOPS}test_e17_a_topic_that_grew_would_turn_the_order_of_keys_round",
         ),
-        Edit(STEP, "    if other is not None:\n        return other\n", ""),
+        Edit(TURN, "    if other is not None:\n        return other\n", ""),
     ),
     one(
         "an old token is taken",
@@ -103,6 +105,54 @@ MUTANTS = [
             "ledger/feed/outgoing.sql",
             "coalesce(max(c.ends) filter (where c.ends <= %(begin)s + %(most)s), %(begin)s + %(most)s)",
             "least(max(c.ends), %(begin)s + %(most)s)",
+        ),
+        long=True,
+    ),
+    one(
+        "a transaction has no bound in bytes",
+        "large rows would never pass in the time that Kafka gives a transaction",
+        (f"{SENDS}test_e18_a_transaction_is_bounded_by_its_bytes_too",),
+        Edit(PORTIONS, "if size > self.most_bytes and", "if size < 0 and"),
+        long=True,
+    ),
+    one(
+        "a set is cut although it fits the next transaction",
+        "a reader would see half of a commit",
+        (f"{SENDS}test_e18_a_transaction_is_bounded_by_its_bytes_too",),
+        Edit(PORTIONS, "if record.seq == first_seq:", "if record.seq:"),
+        long=True,
+    ),
+    one(
+        "a relay passes over a hole",
+        "changes that are gone would be missing from the topic without a word",
+        (f"{STOPS}test_e18_a_relay_that_finds_fewer_changes_than_numbers_sends_none_of_them",),
+        Edit(STEP, "        if missing:\n", "        if missing < 0:\n"),
+        long=True,
+    ),
+    one(
+        "a restart does not wait for a trim",
+        "changes that a person asked for again would be trimmed under the relay",
+        (f"{STOPS}test_e21_a_restart_waits_for_a_trim_and_is_refused_below_what_it_leaves",),
+        Edit(STEP, "            hold_trimming(cur, target.table)\n", ""),
+        long=True,
+    ),
+    one(
+        "a relay is made beside a trim",
+        "it would begin at changes that are gone",
+        (f"{STOPS}test_e15_a_relay_that_is_made_beside_a_trim_begins_at_what_is_kept",),
+        Edit("ledger/feed/make.py", "            hold_trimming(cur, target.table)", "            pass"),
+        long=True,
+    ),
+    one(
+        "the last change is the last number",
+        "a reader of whole commits would hold back a set whose last change was erased",
+        (f"{LEFT}[row]",),
+        Edit(
+            "ledger/feed/outgoing.sql",
+            "i._ordinal_in_set = z.last as is_last,\n"
+            "    (extract(epoch from s.at) * 1000)::bigint as at_ms, {key} as key,\n    case",
+            "i._ordinal_in_set = s.changes - 1 as is_last,\n"
+            "    (extract(epoch from s.at) * 1000)::bigint as at_ms, {key} as key,\n    case",
         ),
         long=True,
     ),

@@ -105,6 +105,10 @@ class Unreachable(Refusal):
     """An outside system that did not answer. This says nothing about data or code."""
 
 
+class SlowSink(Unreachable):
+    """A transaction that a topic did not take in time. A smaller one may pass."""
+
+
 def said_in(line: str) -> Refusal | None:
     """Rebuilds one of our own errors from its line in another process's traceback. Returns None for any other line."""
     head, colon, rest = line.partition(": ")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from lockstep.core.errors import BadData, Refusal, Superseded, Unreachable
+from lockstep.core.errors import BadData, Refusal, SlowSink, Superseded, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,6 +36,7 @@ FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, Kafka
 MOVING = frozenset(
     {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
 )
+TIMED_OUT = KafkaError._MSG_TIMED_OUT  # noqa: SLF001 - its public name
 MOVING_SECONDS = 0.2
 FULL_SECONDS = 0.1
 UNHEARD = logging.getLogger(__name__)  # a fenced producer says so at a level that cannot be switched off
@@ -107,12 +108,12 @@ class SinkWriter:
         return sent
 
     def flush(self) -> None:
-        """Waits until the broker has every record. Raises the error of one that it did not take."""
+        """Waits until the broker has every record. Raises the error of one that it did not take, `SlowSink` for too many."""
         left = self._asked(self._producer.flush, SINK_ANSWER_SECONDS)
         if self._refused:
             raise self._of_refused()
         if left:
-            raise self._away(f"{left} records were not acknowledged within {SINK_ANSWER_SECONDS:.0f} s")
+            raise self._away(f"{left} records were not acknowledged within {SINK_ANSWER_SECONDS:.0f} s", SlowSink)
 
     def move_cursor(self, number: int) -> None:
         """Lets the transaction commit the cursor with its records."""
@@ -172,7 +173,8 @@ class SinkWriter:
         for _, record, error in sorted(self._refused, key=itemgetter(0), reverse=True):
             if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
                 return BadData(f"change {record.number} is larger than a record may be on {self.topic}")
-        return self._told(self._refused[0][2])
+        error = self._refused[0][2]
+        return self._away(error.str(), SlowSink) if error.code() == TIMED_OUT else self._told(error)
 
     def _asked(self, call: Any, *arguments: Any) -> Any:
         try:
@@ -202,8 +204,8 @@ class SinkWriter:
             )
         return self._away(error.str())
 
-    def _away(self, why: str) -> Unreachable:
-        return Unreachable(
+    def _away(self, why: str, kind: type[Unreachable] = Unreachable) -> Unreachable:
+        return kind(
             f"Kafka at {self.broker.bootstrap} did not take the changes for {self.topic}: {why}",
             next_command="look at LOCKSTEP_KAFKA; for the embedded broker: lockstep dev status",
         )

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from lockstep.core.offsets import TopicView
 
-MOST_SENT = 50_000  # changes of one Kafka transaction
-
 NUMBER_HEADER = "lockstep.number"
 
 
@@ -22,6 +20,7 @@ class FeedRecord:
     """A record of a feed's topic. `value` is None for a tombstone. `at_ms` is when the change was committed."""
 
     number: int
+    seq: int
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes]]

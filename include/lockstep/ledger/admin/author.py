@@ -17,6 +17,7 @@ from psycopg2.extensions import encrypt_password, make_dsn
 from lockstep.adapters.postgres import OWNER, TARGETS_ROLE, Place, connect, transaction
 from lockstep.adapters.postgres_words import first_line, last_line
 from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.ledger.feed.filled import refuse_filled_columns
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
 
@@ -103,6 +104,7 @@ def run_as_author(conn: connection, pipeline: str, text: str, tables: Sequence[s
                 f"{pipeline}: target.sql is refused: {first_line(error)}",
                 next_command=f"change target.sql, then lockstep migrate {pipeline}",
             ) from None
+        refuse_filled_columns(cur, pipeline, tables)
         left = foreign_code(cur, tables)
         if left:
             raise Refusal(

@@ -44,12 +44,17 @@ def _refuse_missed(cur: cursor, where: str, pipeline: str, table: str) -> None:
         )
 
 
+def hold_trimming(cur: cursor, table: str) -> None:
+    """Waits until nothing trims the feed of a table. Nothing does until this transaction ends."""
+    cur.execute(Q["hold_trimming"], {"target": table})
+
+
 def open_erasure_set(cur: cursor, pipeline: str, table: str) -> None:
     """Opens the set by which an erasure tells a feed of the rows that it deletes. Nothing trims the feed meanwhile.
 
     Raises `Refusal` if the table's changes cannot be caught.
     """
-    cur.execute(Q["hold_trimming"], {"target": table})
+    hold_trimming(cur, table)
     try:
         cur.execute(Q["manual_change"], {"target": table, "why": ERASURE})
     except errors.CheckViolation as refused:

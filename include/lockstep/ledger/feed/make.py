@@ -11,6 +11,8 @@ from lockstep.adapters.postgres_words import first_line
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.feed.feeds import SCHEMA, feed_name
 from lockstep.core.pipeline.targets import Send, row_key
+from lockstep.ledger.feed.changes import hold_trimming
+from lockstep.ledger.feed.filled import refuse_filled_columns
 from lockstep.ledger.feed.relays import keep_relay
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
@@ -39,6 +41,8 @@ def make_feeds(cur: cursor, pipeline: Pipeline) -> list[str]:
     """
     begun = []
     for target in pipeline.targets:
+        if target.feed is not None and target.feed.to is not None:
+            hold_trimming(cur, target.table)  # before any lock on images; the relay begins at what is kept
         cur.execute(Q["feed"], {"target": target.table})
         there = maybe(cur)
         if target.feed is not None:
@@ -104,6 +108,7 @@ def _make(cur: cursor, pipeline: str, target: Target, feed: Feed, *, is_there: b
         cur.execute(sql.SQL(Q["lock_target"]).format(**parts))
         if is_there:
             _refuse_lost(cur, pipeline, table)
+            refuse_filled_columns(cur, pipeline, [table])
             follow(cur, table)
             cur.execute(Q["keep"], values | {"keep": feed.keep})
         else:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from psycopg2.sql import Composable
 
 Q = queries("lockstep.ledger.feed", "outgoing")
-ROWS_AT_ONCE = 5_000
+ROWS_AT_ONCE = 1_000  # a row may have megabytes
 OF_THE_LEDGER = ("_stream", "_offset", "_ordinal", "_batch")
 # How a value of this type is a JSON value that every reader understands. All others are as Postgres writes them.
 TEXT_OF = {
@@ -84,6 +84,12 @@ class Outgoing:
             portion.execute(self._query(), {"target": self.target, "begin": begin, "until": until})
             yield from self._made(portion)
 
+    def number_of_erased(self, cur: cursor, begin: int, until: int) -> int:
+        """Returns how many of the changes in [begin, until) an erasure has made blank."""
+        images = table_name(f"{SCHEMA}.{feed_name(self.target)}")
+        cur.execute(sql.SQL(Q["erased"]).format(images=images), {"target": self.target, "begin": begin, "until": until})
+        return int(one(cur).erased)
+
     def _made(self, rows: Iterable[Any]) -> Generator[FeedRecord, None, None]:
         for row in rows:
             key = None if row.key is None else row.key.encode()
@@ -99,9 +105,9 @@ class Outgoing:
             }
             headers = [(f"lockstep.{name}", str(value).encode()) for name, value in told.items()]
             value = self._typed(row) if self.encoder else None if row.value is None else row.value.encode()
-            yield FeedRecord(row.number, key, value, headers, row.at_ms)
+            yield FeedRecord(row.number, row.seq, key, value, headers, row.at_ms)
             if self.shape == "change" and row.op == "delete":
-                yield FeedRecord(row.number, key, None, headers, row.at_ms)
+                yield FeedRecord(row.number, row.seq, key, None, headers, row.at_ms)
 
     def _typed(self, row: Any) -> bytes | None:
         """Returns a change's value in the encoder's form."""

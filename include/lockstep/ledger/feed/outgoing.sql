@@ -16,14 +16,27 @@ from (
         where p.target = %(target)s and p.changes > 0 and p.first_number <= %(begin)s), 0)
     order by first_number limit %(most)s) c
 
+-- name: erased
+-- Changes that are not sent: an erasure took their rows out.
+select count(*) as erased
+from lockstep.change_set s join {images} i on i._change_set = s.change_set_id and i._change = 'erased'
+where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
+  and s.first_number >= coalesce((
+    select max(p.first_number) from lockstep.change_set p
+    where p.target = %(target)s and p.changes > 0 and p.first_number <= %(begin)s), 0)
+  and s.first_number + i._ordinal_in_set >= %(begin)s and s.first_number + i._ordinal_in_set < %(until)s
+
 -- name: rows
 -- Changes as rows: the row behind the change, none behind a deletion.
 select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
     case i._change when 'after' then 'update' else i._change end as op,
-    t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = s.changes - 1 as is_last,
+    t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = z.last as is_last,
     (extract(epoch from s.at) * 1000)::bigint as at_ms, {key} as key,
     case when i._change <> 'delete' then {value}::text end as value
-from lockstep.change_set s join {images} i on i._change_set = s.change_set_id and i._change not in ('before', 'erased')
+from lockstep.change_set s
+cross join lateral (
+    select max(l._ordinal_in_set) as last from {images} l where l._change_set = s.change_set_id and l._change <> 'erased') z
+join {images} i on i._change_set = s.change_set_id and i._change not in ('before', 'erased')
 left join lockstep.stream t on t.stream_id = {stream}
 where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
   and s.first_number >= coalesce((
@@ -36,7 +49,7 @@ order by 1
 -- Changes as documents: the row before and after, and where the change comes from.
 select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
     case i._change when 'after' then 'update' else i._change end as op,
-    t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = s.changes - 1 as is_last,
+    t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = z.last as is_last,
     (extract(epoch from s.at) * 1000)::bigint as at_ms, {key} as key,
     (select row_to_json(d)::text from (select case i._change when 'after' then 'update' else i._change end as op,
         case i._change when 'delete' then {value} when 'after' then {before} end as before,
@@ -44,7 +57,10 @@ select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
         json_build_object('target', s.target, 'number', s.first_number + i._ordinal_in_set, 'seq', s.seq, 'kind', s.kind,
             'batch', s.batch_id, 'topic', t.topic, 'partition', t.partition, 'offset', {offset},
             'at', to_char(s.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) as source) d) as value
-from lockstep.change_set s join {images} i on i._change_set = s.change_set_id and i._change not in ('before', 'erased')
+from lockstep.change_set s
+cross join lateral (
+    select max(l._ordinal_in_set) as last from {images} l where l._change_set = s.change_set_id and l._change <> 'erased') z
+join {images} i on i._change_set = s.change_set_id and i._change not in ('before', 'erased')
 left join {images} b on b._change_set = i._change_set and b._ordinal_in_set = i._ordinal_in_set and b._change = 'before'
 left join lockstep.stream t on t.stream_id = {stream}
 where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
@@ -58,11 +74,14 @@ order by 1
 -- Changes as the texts of their columns, before and after, for an encoder that knows the columns' types.
 select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
     case i._change when 'after' then 'update' else i._change end as op,
-    t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = s.changes - 1 as is_last,
+    t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = z.last as is_last,
     (extract(epoch from s.at) * 1000)::bigint as at_ms, (extract(epoch from s.at) * 1000000)::bigint as at_us, {key} as key,
     case i._change when 'delete' then {value} when 'after' then {before} end as before,
     case when i._change <> 'delete' then {value} end as after
-from lockstep.change_set s join {images} i on i._change_set = s.change_set_id and i._change not in ('before', 'erased')
+from lockstep.change_set s
+cross join lateral (
+    select max(l._ordinal_in_set) as last from {images} l where l._change_set = s.change_set_id and l._change <> 'erased') z
+join {images} i on i._change_set = s.change_set_id and i._change not in ('before', 'erased')
 left join {images} b on b._change_set = i._change_set and b._ordinal_in_set = i._ordinal_in_set and b._change = 'before'
 left join lockstep.stream t on t.stream_id = {stream}
 where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s

@@ -72,6 +72,13 @@ def draw_token(cur: cursor, table: str, owner: str) -> int:
     return int(row.token)
 
 
+def is_newest(cur: cursor, table: str, token: int) -> bool:
+    """Returns True if no later relay has drawn a token."""
+    cur.execute(Q["relay"], {"target": table})
+    row: Any = maybe(cur)
+    return bool(row.token == token)
+
+
 def know_sink(cur: cursor, table: str, token: int, log: SinkLog) -> None:
     """Writes down which log the first transaction goes to."""
     values = {"cluster_id": log.cluster_id, "topic_id": log.topic_id, "partitions": log.partitions}

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.kafka.sink import SinkWriter
-from lockstep.adapters.kafka.sink_topic import newest_number
+from lockstep.adapters.kafka.sink import TRANSACTION_SECONDS
 from lockstep.adapters.postgres import PLANNER, READER, snapshot, transaction
-from lockstep.adapters.processes import is_gone
-from lockstep.core.errors import BadData, Refusal
-from lockstep.core.feed.relaying import MOST_SENT, SinkLog
+from lockstep.core.errors import BadData, Refusal, SlowSink, Superseded
+from lockstep.core.feed.portions import LEAST_SENT_BYTES, MOST_SENT, MOST_SENT_BYTES, Portion
+from lockstep.core.feed.relaying import SinkLog
 from lockstep.core.pipeline.targets import message_key
 from lockstep.core.planning.decisions import Blocked, Busy
 from lockstep.faults import reach
 from lockstep.ledger.changes.decisions import record
 from lockstep.ledger.feed import relays
+from lockstep.ledger.feed.changes import hold_trimming
 from lockstep.ledger.feed.outgoing import Outgoing
+from lockstep.steps.feed.relay_turn import RELAY_LEASE_SECONDS, place_of, relay_lease, require_relay, take_over
 from lockstep.steps.feed.values import with_encoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from lockstep.core.changes.person import Person
     from lockstep.core.feed.feeds import Topic
     from lockstep.core.feed.relaying import Relayed
     from lockstep.core.pipeline.definition import Pipeline, Target
     from lockstep.steps.context import Context
-
-RELAY_LEASE_SECONDS = 90.0  # longer than one transaction may take
+    from lockstep.steps.feed.relay_turn import HeldRelay
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,12 @@ class RelayReport:
 
 
 @dataclass(slots=True)
-class _Held:
-    """A relay whose turn it is: it has fenced all earlier ones, and its token is the newest."""
+class _Done:
+    """The changes that a relay has sent so far, and the bytes that it puts into one transaction."""
 
-    at: Context
-    target: Target
-    writer: SinkWriter
-    token: int
+    sent: int = 0
+    transactions: int = 0
+    most_bytes: int = field(default_factory=lambda: MOST_SENT_BYTES)
 
 
 def relay(
@@ -60,15 +59,21 @@ def relay(
     Raises `Refusal` if the topic or the relay is not there, and `Superseded` if a later relay takes over.
     """
     topic, known = _wanted(at, pipeline, target)
-    with _lease(at, target, owner) as holder:
+    with relay_lease(at, target, owner) as holder:
         if holder is not None:
             return RelayReport(known, stopped=Busy(None, f"{target.table}: {holder} sends its changes"))
-        held = _take_over(at, target, topic, known, owner)
-        known = require_relay(at, pipeline, target)
-        number = _place(held, known, topic)
-        if isinstance(number, Blocked):
-            return RelayReport(known, stopped=number)
-        return _send_all(held, pipeline, topic, number, say)
+        done = _Done()
+        while True:
+            held = take_over(at, target, topic, known, owner)
+            try:
+                stopped = _send_all(held, pipeline, topic, require_relay(at, pipeline, target), done, say)
+            except (SlowSink, Superseded) as error:
+                slow = _of_kafkas_end(held, error) if isinstance(error, Superseded) else error
+                if isinstance(slow, Superseded) or done.most_bytes <= LEAST_SENT_BYTES:
+                    raise slow from None
+                done.most_bytes //= 2
+            else:
+                return RelayReport(require_relay(at, pipeline, target), done.sent, done.transactions, stopped)
 
 
 def restart(at: Context, pipeline: Pipeline, target: Target, owner: str, number: int, person: Person) -> Relayed:
@@ -77,18 +82,16 @@ def restart(at: Context, pipeline: Pipeline, target: Target, owner: str, number:
     Raises `Refusal` for a number that is trimmed or not given yet, and while another relay works.
     """
     topic, known = _wanted(at, pipeline, target)
-    if not known.kept_from <= number <= known.next_number:
-        raise Refusal(
-            f"{pipeline.name}: {target.table} has the changes [{known.kept_from}, {known.next_number}), {number} is asked for",
-            next_command=f"lockstep changes {pipeline.name} --target {target.table}",
-        )
-    with _lease(at, target, owner) as holder:
+    _require_kept(known, number)
+    with relay_lease(at, target, owner) as holder:
         if holder is not None:
             raise Refusal(f"{target.table}: {holder} sends its changes", next_command=f"lockstep relay {pipeline.name}")
-        held = _take_over(at, target, topic, known, owner)
+        held = take_over(at, target, topic, known, owner)
         log = SinkLog.seen(at.broker.view(topic.name))
         with transaction(at.conn, PLANNER) as cur:
+            hold_trimming(cur, target.table)
             known = relays.relay_of(cur, pipeline.name, target.table) or known
+            _require_kept(known, number)
             detail = {"target": target.table, "number": number, "confirmed": known.confirmed, "topic": topic.name}
             decision = record(cur, pipeline.name, "restart-relay", person, detail)
             relays.begin_anew(cur, known, held.token, topic.name, log, number, decision)
@@ -110,16 +113,12 @@ def topic_of(pipeline: Pipeline, target: Target) -> Topic:
     return target.feed.to
 
 
-def require_relay(at: Context, pipeline: Pipeline, target: Target) -> Relayed:
-    """Returns the ledger's knowledge of the relay. Raises `Refusal` before `migrate` has made it."""
-    with transaction(at.conn, READER) as cur:
-        known = relays.relay_of(cur, pipeline.name, target.table)
-    if known is None:
+def _require_kept(known: Relayed, number: int) -> None:
+    if not known.kept_from <= number <= known.next_number:
         raise Refusal(
-            f"{pipeline.name}: the ledger does not know yet that the feed of {target.table} is sent to a topic",
-            next_command=f"lockstep migrate {pipeline.name}",
+            f"{known.pipeline}: {known.target} has the changes [{known.kept_from}, {known.next_number}), {number} is asked for",
+            next_command=f"lockstep changes {known.pipeline} --target {known.target}",
         )
-    return known
 
 
 def _wanted(at: Context, pipeline: Pipeline, target: Target) -> tuple[Topic, Relayed]:
@@ -130,90 +129,54 @@ def _wanted(at: Context, pipeline: Pipeline, target: Target) -> tuple[Topic, Rel
     return topic, known
 
 
-@contextmanager
-def _lease(at: Context, target: Target, owner: str) -> Iterator[str | None]:
-    """Holds the lease for the block, also one of an owner that has ended. Yields the other owner if one lives."""
-    with transaction(at.conn, PLANNER) as cur:
-        holder = relays.hold(cur, target.table, owner, RELAY_LEASE_SECONDS)
-        if holder is not None and is_gone(holder):
-            holder = relays.hold(cur, target.table, owner, RELAY_LEASE_SECONDS, gone=holder)
-    try:
-        yield holder
-    finally:
-        if holder is None:
-            with transaction(at.conn, PLANNER) as cur:
-                relays.release(cur, target.table, owner)
-
-
-def _take_over(at: Context, target: Target, topic: Topic, known: Relayed, owner: str) -> _Held:
-    """Ends the transaction of an earlier relay before anything is read, and draws a token (E16)."""
-    writer = SinkWriter(at.broker, topic.name, known.transactional_id)
-    writer.fence()
-    reach("relay.fenced")
-    with transaction(at.conn, PLANNER) as cur:
-        token = relays.draw_token(cur, target.table, owner)
-    return _Held(at, target, writer, token)
-
-
-def _place(held: _Held, known: Relayed, topic: Topic) -> int | Blocked:
-    """Returns the number to go on at, by the cursor in Kafka. Writes down what is confirmed by it (E17)."""
-    view = held.at.broker.view(topic.name)
-    log = SinkLog.seen(view)
-    other = known.other_sink(log, topic.name)
-    if other is not None:
-        return other
-    number = known.goes_on(held.writer.cursor(), lambda: newest_number(held.at.broker, view))
-    reach("relay.cursor")
-    if isinstance(number, Blocked):
-        return number
-    with transaction(held.at.conn, PLANNER) as cur:
-        if known.log is None:
-            relays.know_sink(cur, held.target.table, held.token, log)
-        if number != known.confirmed or known.intent is not None:
-            relays.confirm_sent(cur, held.target.table, held.token, number)
-    return number
-
-
-def _send_all(held: _Held, pipeline: Pipeline, topic: Topic, number: int, say: Callable[[int], None]) -> RelayReport:
-    sent = transactions = 0
-    stopped: Blocked | None = None
-    while True:
+def _send_all(
+    held: HeldRelay, pipeline: Pipeline, topic: Topic, known: Relayed, done: _Done, say: Callable[[int], None]
+) -> Blocked | None:
+    """Sends transactions until the feed has no more. Returns why it stopped before."""
+    number = place_of(held, known, topic)
+    while not isinstance(number, Blocked):
         with transaction(held.at.conn, READER) as cur:
             outgoing = Outgoing.of(cur, held.target.table, topic.shape, message_key(held.target))
             until = outgoing.end_of_portion(cur, number, MOST_SENT)
         if until == number:
-            break
+            return None
         try:
-            sent += _send(held, with_encoder(outgoing, topic, pipeline.name, held.at.find_registry), number, until)
+            outgoing = with_encoder(outgoing, topic, pipeline.name, held.at.find_registry)
+            number = _send(held, known, outgoing, number, until, done)
         except BadData as error:
-            stopped = Blocked(
+            return Blocked(
                 f"{held.target.table}: {error.message}",
                 error.next_command or f"raise max.message.bytes of {topic.name}, then lockstep relay {pipeline.name}",
             )
-            break
-        transactions, number = transactions + 1, until
-        say(sent)
-    return RelayReport(require_relay(held.at, pipeline, held.target), sent, transactions, stopped)
+        if not isinstance(number, Blocked):
+            say(done.sent)
+    return number
 
 
-def _send(held: _Held, outgoing: Outgoing, begin: int, until: int) -> int:
-    """Sends the changes in [begin, until) and the cursor behind them in one transaction of Kafka (E18).
+def _send(held: HeldRelay, known: Relayed, outgoing: Outgoing, begin: int, until: int, done: _Done) -> int | Blocked:
+    """Sends changes from `begin` on, and the cursor behind them, in one transaction of Kafka (E18). Returns its end.
 
-    Returns how many it sent. It steps over those that an erasure has made blank.
+    It steps over those that an erasure has made blank. Sends nothing if others are missing.
     """
     table, writer = held.target.table, held.writer
-    with transaction(held.at.conn, PLANNER) as cur:
-        relays.intend(cur, table, held.token, until, RELAY_LEASE_SECONDS)
+    _intend(held, until)
     reach("relay.intent")
     try:
         writer.begin()
         reach("relay.begun")
         with snapshot(held.at.conn, READER) as cur, closing(outgoing.records(cur, begin, until)) as records:
-            sent = writer.send(records)
+            portion = Portion(records, until, done.most_bytes)
+            sent = writer.send(portion)
+            missing = portion.until - begin - sent - outgoing.number_of_erased(cur, begin, portion.until)
         reach("relay.mid")
+        if missing:
+            writer.abort()
+            return known.blocked(f"{missing} of the changes [{begin}, {portion.until}) are not there")
+        if portion.until != until:
+            _intend(held, portion.until)
         writer.flush()
         reach("relay.flushed")
-        writer.move_cursor(until)
+        writer.move_cursor(portion.until)
         reach("relay.offsets")
     except Refusal:
         writer.abort()
@@ -221,6 +184,23 @@ def _send(held: _Held, outgoing: Outgoing, begin: int, until: int) -> int:
     writer.commit()
     reach("relay.committed")
     with transaction(held.at.conn, PLANNER) as cur:
-        relays.confirm_sent(cur, table, held.token, until)
+        relays.confirm_sent(cur, table, held.token, portion.until)
     reach("relay.confirmed")
-    return sent
+    done.sent, done.transactions = done.sent + sent, done.transactions + 1
+    return portion.until
+
+
+def _intend(held: HeldRelay, until: int) -> None:
+    with transaction(held.at.conn, PLANNER) as cur:
+        relays.intend(cur, held.target.table, held.token, until, RELAY_LEASE_SECONDS)
+
+
+def _of_kafkas_end(held: HeldRelay, fenced: Superseded) -> Refusal:
+    """Returns the error of a writer that was fenced. If no later relay came, Kafka itself ended the transaction."""
+    with transaction(held.at.conn, READER) as cur:
+        if not relays.is_newest(cur, held.target.table, held.token):
+            return fenced
+    return SlowSink(
+        f"{held.writer.topic}: Kafka ended the transaction, as one that takes longer than {TRANSACTION_SECONDS} s",
+        next_command="look at LOCKSTEP_KAFKA; for the embedded broker: lockstep dev status",
+    )
