@@ -48,7 +48,7 @@ class ChangeDecoder:
         self._keys = tuple(column for name in format_.key for column in format_.columns if column.name == name)
         self._units = dict(format_.units)
         self._takers: dict[Any, Take] = {}
-        self._is_unavailable = placeholder_test(format_.placeholder)
+        self._is_unavailable = placeholder_test(format_.placeholder_bytes)
 
     def __call__(self, key: bytes | None, value: bytes | None, _headers: str | None) -> RecordOutcome:
         """Returns the outcome of a record."""
