@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.guarantees import Guarantee
+    from lockstep.formats.rows import RecordOutcome
     from support.fakes.captured import CapturedRecord
 
 
@@ -26,8 +27,11 @@ class MirroringEngine(RememberedEngine):
         assert place < len(self.folder.pipeline.targets)
         return self.folder.pipeline.staged_columns
 
+    def judged(self, record: Any) -> RecordOutcome:
+        return ChangeDecoder("house", self.folder.pipeline.format)(record.key, record.value, None)  # type: ignore[arg-type]
+
     def _write(self, rows: io.StringIO, stream_id: int, offset: int, record: Any, task: int) -> int:
-        outcome = ChangeDecoder("house", self.folder.pipeline.format)(record.key, record.value, None)  # type: ignore[arg-type]
+        outcome = self.judged(record)
         fields = [stream_id, offset, 0, task, record.at.isoformat(), outcome.deleted, outcome.reason]
         fields += [None if b is None or not outcome.reason else "\\\\x" + b.hex() for b in (record.key, record.value)]
         values = [outcome.values.get(column.name) for column in self.columns()]

@@ -60,7 +60,9 @@ class Debezium:
         if not isinstance(self.placeholder, str) or not self.placeholder:
             raise BadDefinition(f"format.placeholder is {self.placeholder!r}: it must be the connector's placeholder")
         if self.placeholder.startswith(HEX) and not _BYTES_IN_HEX.match(self.placeholder.removeprefix(HEX)):
-            raise BadDefinition(f"format.placeholder is {self.placeholder!r}: hexadecimal digits, two a byte, follow {HEX}")
+            raise BadDefinition(
+                f"format.placeholder is {self.placeholder!r}: hexadecimal digits, two a byte, follow {HEX}"
+            )
         if self.wire is not None and not getattr(self.wire, "is_of_the_table", False):
             raise BadDefinition(
                 f"format.wire is {self.wire!r}: it must be Avro(), perhaps with a subject and nothing else"
