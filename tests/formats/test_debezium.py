@@ -74,7 +74,10 @@ def test_a_message_of_the_source_is_filtered():
 def test_a_truncation_is_refused_and_never_a_reject():
     outcome = decoded(change("t"))
     assert outcome.refusal is not None
-    assert outcome.refusal.startswith("shop: the source's table was truncated")
+    assert outcome.refusal == (
+        "shop: the source's table was truncated, and rows stay here: after the skip, run, empty the target, and take a "
+        "snapshot (docs/formats.md)"
+    )
     assert (outcome.reason, outcome.deleted, outcome.filtered) == (None, False, False)
 
 

@@ -21,7 +21,7 @@ def placeholder_test(raw: bytes) -> Callable[[Any], bool]:
     text = raw.decode(errors="replace")
     alone = {text, b64encode(raw).decode(), urlsafe_b64encode(raw).decode(), raw.hex(), raw, _map_as_text(text)}
     of_uuids = str(UUID(bytes=md5(raw, usedforsecurity=False).digest(), version=3))
-    numbers = (list(raw), [byte - 256 if byte > 127 else byte for byte in raw])  # Java's bytes have a sign
+    numbers = (list(raw), memoryview(raw).cast("b").tolist())  # Java's bytes have a sign
 
     def is_unavailable(value: Any) -> bool:
         match value:
