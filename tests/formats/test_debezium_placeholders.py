@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from base64 import b64encode, urlsafe_b64encode
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,7 @@ def test_a_hexadecimal_placeholder_is_not_its_own_text():
 
 
 def test_a_placeholder_that_is_no_text_is_known_by_its_bytes():
-    of = {"placeholder": "hex:fffe"}
+    of: dict[str, Any] = {"placeholder": "hex:fffe"}
     marked = {"id": 1, "v": None, "_unavailable": "v"}
     assert of_field("//4=", "binary", "bytes", **of).values == marked
     assert of_field(urlsafe_b64encode(b"\xff\xfe").decode(), "binary", "bytes", **of).values == marked

@@ -85,6 +85,7 @@ BYTES_READERS: dict[str, Read] = {"base64": base64_bytes, "hex": hex_bytes}
 def reader_by_schema(schema: Mapping[str, Any], column: Column, unit: str | None) -> Read:
     """Returns a function from a value of this schema to one that the column takes. Raises `ValueError` if none does."""
     type_, name, kind = str(schema.get("type")), str(schema.get("name")), column.type.partition("(")[0]
+    read: Read
     if name == DECIMAL:
         parameters = schema.get("parameters")
         read, kinds = decimal_of_bytes(parameters.get("scale") if isinstance(parameters, dict) else None), EXACT
