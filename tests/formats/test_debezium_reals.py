@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -85,7 +86,7 @@ def test_a_fraction_that_a_float_was_written_as_is_that_float_again(schema):
     assert struct.pack("<f", smallest) == b"\1\0\0\0"
 
 
-finite = {"allow_nan": False, "allow_infinity": False}
+finite: dict[str, Any] = {"allow_nan": False, "allow_infinity": False}
 
 
 @settings(max_examples=300, deadline=None)
