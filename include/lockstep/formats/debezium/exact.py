@@ -122,7 +122,7 @@ def _narrow(wide: float) -> float:
 
 
 def _is_written(made: float, value: Any) -> bool:
-    """Returns True if a writer of this number may have written these digits, as 0.1 for the float nearest to it."""
+    """Returns True if these digits may have been written of this number: 0.1 of the float nearest to it."""
     if not isinstance(value, Decimal) or not made:
         return bool(made == value)
     return abs(Decimal(made) - value) <= Decimal((0, (1,), int(value.as_tuple().exponent)))
