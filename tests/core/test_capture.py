@@ -42,11 +42,18 @@ def mirror(**more: Any) -> Pipeline:
         (lambda: Debezium(SCHEMA, units={"id": "micros"}), "format.units: column 'id' is bigint, which needs no unit"),
         (lambda: Debezium(SCHEMA, units={"placed_at": "days"}), "'placed_at' is 'days': a timestamp is written in millis"),
         (lambda: Debezium(SCHEMA, placeholder=""), "format.placeholder is ''"),
+        (lambda: Debezium(SCHEMA, placeholder="hex:"), "format.placeholder is 'hex:': hexadecimal digits, two a byte"),
+        (lambda: Debezium(SCHEMA, placeholder="hex:123"), "format.placeholder is 'hex:123': hexadecimal digits"),
+        (lambda: Debezium(SCHEMA, placeholder="hex:12 34"), "format.placeholder is 'hex:12 34': hexadecimal digits"),
         (lambda: Debezium(SCHEMA, wire=Avro(SCHEMA)), r"format.wire is Avro\(schema="),
         (lambda: Debezium(SCHEMA, wire="avro"), "format.wire is 'avro': it must be Avro"),  # type: ignore[arg-type]
         (lambda: mirror(topic="__debezium-heartbeat.shop"), "holds a connector's heartbeats and no rows"),
         (lambda: mirror(topic="schema-changes.shop"), "holds a connector's schema changes and no rows"),
+        (lambda: mirror(topic="schema-changes"), "holds a connector's schema changes and no rows"),
+        (lambda: mirror(topic="schemahistory.shop"), "holds a connector's schema changes and no rows"),
+        (lambda: mirror(topic="schema-history.shop.eu"), "holds a connector's schema changes and no rows"),
         (lambda: mirror(topic="shop.schemahistory"), "holds a connector's schema changes and no rows"),
+        (lambda: mirror(topic="shop.schema-changes"), "holds a connector's schema changes and no rows"),
         (
             lambda: mirror(target=Accumulate("public.orders", ("id",), (Count("n"),))),
             "Accumulate cannot follow a source that updates and deletes its rows",
@@ -69,7 +76,22 @@ def test_an_append_cannot_follow_a_source():
         mirror(target=Append("public.orders"))
 
 
-@pytest.mark.parametrize("topic", ["shop.public.orders", "orders", "shop.public.schema_versions", "heartbeats"])
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "shop.public.orders",
+        "orders",
+        "shop.public.schema_versions",
+        "heartbeats",
+        "shop.public.flyway_schema_history",
+        "app.dbo.schema_changes",
+        "shop.public.price_schema_changes_log",
+        "shop.public.schemahistory",
+        "flyway_schema_history",
+        "shop.schema_changes",
+        "shop.__debezium-heartbeat",
+    ],
+)
 def test_a_tables_topic_may_have_any_name(topic):
     assert mirror(topic=topic, guarantee=PerPartition()).topic == topic
 

@@ -172,6 +172,8 @@ VARIABLE = {
         ("decimal(10,2)", VARIABLE, {"scale": 1, "value": b"\x7b"}, Decimal("12.30")),
         ("binary", "bytes", b"\x00\xff", b"\x00\xff"),
         ("double", "double", 0.1, 0.1),
+        ("float", "double", 0.5, 0.5),
+        ("float", "float", 0.5, 0.5),
         ("boolean", "boolean", True, True),
         ("smallint", {"type": "int", "connect.type": "int16"}, 5, 5),
         ("string", named("string", f"{DATA}Json"), '{"a": 1}', '{"a": 1}'),
@@ -195,6 +197,10 @@ def test_a_value_is_what_connects_names_in_the_schema_say(registry, column, type
         ("timestamp", named("long", f"{TIME}NanoTimestamp"), 1, "column v: has digits beyond the microsecond"),
         ("timestamp", named("long", f"{TIME}MicroTimestamp"), 2**63 - 1, "column v: is infinite, or outside"),
         ("double", "double", float("nan"), "column v: is no finite number"),
+        ("float", "double", 1234567.891, "column v: does not fit float"),
+        ("float", "double", 1e-60, "column v: does not fit float"),
+        ("float", "long", 5, "column v: int64 does not become a float"),
+        ("double", "long", 2**53 + 1, "column v: does not fit double"),
         ("string", {"type": "map", "values": "double"}, {"k": float("inf")}, "column v: "),
         ("string", ["int", "string"], "x", "column v: its schema is of no type of Connect: 'union'"),
         (
@@ -220,6 +226,7 @@ def test_what_would_lose_a_digit_is_a_reject(registry, column, type_, value, rea
         ([PLACEHOLDER.encode()], {"type": "array", "items": "bytes"}, "string"),
         (list(PLACEHOLDER.encode()), {"type": "array", "items": "int"}, "string"),
         ({PLACEHOLDER: PLACEHOLDER}, {"type": "map", "values": "string"}, "string"),
+        (f'{{"{PLACEHOLDER}":"{PLACEHOLDER}"}}', named("string", f"{DATA}Json"), "string"),
     ],
 )
 def test_an_unavailable_value_is_known_in_every_type(registry, value, type_, column):
@@ -235,6 +242,34 @@ def test_rows_without_an_envelope_are_told_by_what_is_added_to_them(registry):
     assert judge(row).values == {"id": 1, "name": "a"}
     row = encoded(registry, "orders-value", flat, {"id": 1, "name": None, "__deleted": "true"})
     assert judge(row) == RecordOutcome({"id": 1}, deleted=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "type_", "column"),
+    [
+        ("\ufffdA", "string", "string"),
+        (b"\xffA", "bytes", "binary"),
+        ([-1, 65], {"type": "array", "items": "int"}, "string"),
+    ],
+)
+def test_a_placeholder_in_hexadecimal_is_known_in_every_type(registry, value, type_, column):
+    judge = Judge(registry, f"id bigint, v {column}", placeholder="hex:ff41")
+    outcome = judge.change((ID, optional("v", type_)), "u", {"id": 1, "v": value})
+    assert outcome.values == {"id": 1, "v": None, "_unavailable": "v"}
+
+
+def test_a_row_without_an_envelope_may_have_columns_that_are_called_like_parts_of_one(registry):
+    judge = Judge(registry, "id bigint, op string, source string, after string")
+    after = {"type": "record", "name": "After", "fields": [ID]}
+    columns = [{"name": "op", "type": "string"}, {"name": "source", "type": "string"}, {"name": "after", "type": after}]
+    flat = {"type": "record", "name": "Value", "fields": [ID, *columns, {"name": "__deleted", "type": "string"}]}
+    row = {"id": 5, "op": "d", "source": "web", "after": {"id": 6}, "__deleted": "false"}
+    assert judge(encoded(registry, "orders-value", flat, row)).values == {
+        "id": 5,
+        "op": "d",
+        "source": "web",
+        "after": '{"id":6}',
+    }
 
 
 def test_bytes_that_are_no_record_of_a_known_schema_are_rejects(registry):

@@ -54,6 +54,8 @@ def test_none_is_filtered_and_a_value_error_is_a_reject_with_its_reason():
         ("a decimal(4,2)", "{'a': 1.5}", "column a: not a decimal(4,2)"),
         ("a double", "{'a': 2**53 + 1}", "column a: does not fit double"),
         ("a float", "{'a': 1e300}", "column a: does not fit float"),
+        ("a float", "{'a': 2**24 + 1}", "column a: does not fit float"),
+        ("a float", "{'a': 1e-60}", "column a: does not fit float"),
         ("a date", "{'a': datetime.datetime(2026, 1, 1)}", "column a: not a date"),
         ("a timestamp", "{'a': datetime.date(2026, 1, 1)}", "column a: not a timestamp"),
         ("a string", "{'b': 'x'}", "column b: not in the schema"),

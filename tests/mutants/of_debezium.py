@@ -6,6 +6,9 @@ from mutants.mutant import Edit, one
 
 CHANGES = "tests/formats/test_debezium.py::test_"
 KEPT = "tests/simulation/test_unavailable.py::test_"
+MARKED = "tests/formats/test_debezium_placeholders.py::test_"
+REALS = "tests/formats/test_debezium_reals.py::test_"
+RENAMED = "tests/simulation/test_renamed_columns.py::test_"
 DECODER = "formats/debezium/decoder.py"
 
 MUTANTS = [
@@ -19,7 +22,7 @@ MUTANTS = [
     one(
         "a placeholder is taken for a value",
         "it would overwrite what the row has",
-        f"{CHANGES}all_unavailable_values_of_a_record_are_marked",
+        f"{MARKED}all_unavailable_values_of_a_record_are_marked",
         Edit(
             DECODER,
             "if value is not None and self._is_unavailable(value):",
@@ -99,6 +102,85 @@ MUTANTS = [
         "nobody would know which rows lack a value",
         f"{KEPT}at_the_first_sight_of_a_key_it_is_null_and_counted",
         Edit("targets/unavailable.py", "self._lost + one(self._cur).lost", "self._lost"),
+        long=True,
+    ),
+    one(
+        "an envelope is looked for before what is added to a row",
+        "a row with columns op and after would be another row, or a deletion",
+        "tests/formats/test_debezium_flat.py::test_a_nested_column_is_no_side_of_an_envelope",
+        Edit(
+            "formats/debezium/change.py",
+            "    if ADDED_DELETED in payload or ADDED_OPERATION in payload:\n        return _of_row",
+            "    if not _is_envelope(payload) and (ADDED_DELETED in payload or ADDED_OPERATION in payload):\n"
+            "        return _of_row",
+        ),
+        long=True,
+    ),
+    one(
+        "any source makes an envelope",
+        "a row that says nothing of itself would be a deletion",
+        "tests/formats/test_debezium_flat.py::test_a_row_that_nothing_is_added_to_is_a_reject_and_no_envelope[row2]",
+        Edit(
+            "formats/debezium/change.py",
+            "any(isinstance(each, dict) for each in (source, *sides))",
+            "any(each in payload for each in ('source', 'before', 'after'))",
+        ),
+        long=True,
+    ),
+    one(
+        "the text of an hstore is a value",
+        "the placeholder would overwrite what the row has",
+        (
+            f'{MARKED}a_placeholder_may_be_written_in_hexadecimal_as_the_connector_takes_it[{{"ABC":"ABC"}}-string-schema6]',
+        ),
+        Edit("formats/debezium/unavailable.py", "raw.hex(), raw, _map_as_text(text)}", "raw.hex(), raw}"),
+        long=True,
+    ),
+    one(
+        "a placeholder in hexadecimal is a text",
+        "no value would be known as unavailable",
+        f"{MARKED}a_placeholder_that_is_no_text_is_known_by_its_bytes",
+        Edit(
+            "core/capture/debezium.py",
+            "bytes.fromhex(given.removeprefix(HEX)) if given.startswith(HEX) else given.encode()",
+            "given.encode()",
+        ),
+        long=True,
+    ),
+    one(
+        "bytes have no sign",
+        "a placeholder beyond ASCII would be written as an array of numbers",
+        f"{MARKED}the_bytes_of_a_placeholder_are_javas_in_an_array_of_numbers[numbers0]",
+        Edit("formats/debezium/unavailable.py", 'cast("b")', 'cast("B")'),
+        long=True,
+    ),
+    one(
+        "any double becomes the nearest float",
+        "digits would be lost without a word",
+        f"{REALS}a_number_that_would_be_rounded_is_a_reject[1234567.891-float-schema0]",
+        Edit("formats/debezium/exact.py", "(was_double and made != wide) or ", ""),
+        long=True,
+    ),
+    one(
+        "any digits become the nearest number",
+        "a bigint without a schema would be another number in a double",
+        f"{REALS}a_fraction_of_more_digits_than_a_column_holds_is_a_reject[0.1234567890123456789-double]",
+        Edit(
+            "formats/debezium/exact.py",
+            "return abs(Decimal(made) - value) <= ",
+            "return True or abs(Decimal(made) - value) <= ",
+        ),
+        long=True,
+    ),
+    one(
+        "a mark of no column is passed over",
+        "a renamed column would be null where the row has a value",
+        (f"{RENAMED}a_mark_of_no_column_is_refused_and_the_row_keeps_its_value[per batch]",),
+        Edit(
+            "targets/unavailable.py",
+            "[row.name for row in every(cur)]",
+            "[row.name for row in every(cur) if row.name in self._types]",
+        ),
         long=True,
     ),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lockstep.core.errors import BadData
 from lockstep.formats.debezium.decoder import ChangeDecoder
 from simulation.engine import RememberedEngine
 from simulation.log import BEGINNING, Record
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.guarantees import Guarantee
+    from lockstep.formats.rows import RecordOutcome
     from support.fakes.captured import CapturedRecord
 
 
@@ -26,8 +28,13 @@ class MirroringEngine(RememberedEngine):
         assert place < len(self.folder.pipeline.targets)
         return self.folder.pipeline.staged_columns
 
+    def judged(self, record: Any) -> RecordOutcome:
+        return ChangeDecoder("house", self.folder.pipeline.format)(record.key, record.value, None)  # type: ignore[arg-type]
+
     def _write(self, rows: io.StringIO, stream_id: int, offset: int, record: Any, task: int) -> int:
-        outcome = ChangeDecoder("house", self.folder.pipeline.format)(record.key, record.value, None)  # type: ignore[arg-type]
+        outcome = self.judged(record)
+        if outcome.refusal is not None:
+            raise BadData(outcome.refusal)
         fields = [stream_id, offset, 0, task, record.at.isoformat(), outcome.deleted, outcome.reason]
         fields += [None if b is None or not outcome.reason else "\\\\x" + b.hex() for b in (record.key, record.value)]
         values = [outcome.values.get(column.name) for column in self.columns()]
@@ -37,7 +44,9 @@ class MirroringEngine(RememberedEngine):
 
 
 class Mirror(Scene):
-    """A scene over change records. A key's records stand in the partition of its remainder."""
+    """A scene over change records. A key's records stand in the partition of its remainder.
+
+    Records without a key stand in partition 0."""
 
     def __init__(self, dsn: str, home: Path, guarantee: Guarantee | None = None) -> None:
         super().__init__(dsn, home, kind="mirrored", guarantee=guarantee)
@@ -52,8 +61,8 @@ class Mirror(Scene):
 
     def write(self, records: Sequence[CapturedRecord]) -> None:
         for record in records:
-            part = self.log.parts[sum(record.key) % len(self.log.parts)]
-            part.records[part.end] = Record(record.key, record.value, BEGINNING)
+            part = self.log.parts[sum(record.key or b"") % len(self.log.parts)]
+            part.records[part.end] = Record(record.key or b"", record.value, BEGINNING)
             part.end = part.stable_end = part.end + 1
 
     @property

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +24,7 @@ from lockstep.testing import tried
 from support.fakes.captured import PLACEHOLDER, SCHEMA, CapturedTable
 from support.fakes.registry import a_record, a_registry
 
+PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
 FORM = f'Debezium("{SCHEMA}", units={{"photo": "base64"}})'
 DDL = "id bigint primary key, name text, doc text, photo bytea"
 RAW = "_offset bigint, _key binary, _value binary, _headers string, _bytes int, _partition int"
@@ -117,12 +121,47 @@ def test_a_transform_that_drops_it_is_refused(pipeline, topic):
         engine.columns()
 
 
+HEAD = "from pyspark.sql import functions as F\n\n\ndef transform(records):\n    return "
+
+
+def expressions() -> list[str]:
+    """Returns the page's two expressions: of a column that is renamed, and of one that is dropped."""
+    return re.findall(r"^    (records\..*_unavailable.*)$", PAGE.read_text(), re.MULTILINE)
+
+
+def test_a_transform_that_renames_or_drops_a_column_says_so_as_on_the_page(pipeline, topic, produce):
+    name = topic(partitions=1)
+    renames, drops = (each.replace("notes", "doc") for each in expressions())
+    ddl = "id bigint primary key, name text, remark text"
+    both = HEAD + drops.replace("records", f"({renames})", 1) + "\n"
+    made = pipeline(name, "", ddl, target='Upsert("TABLE", key=("id",))', form=FORM, transform=both)
+    produce(name, [(KEY, change("c", {"id": 1, "name": "a", "doc": "first", "photo": "AQ=="}))])
+    made.run()
+    left_open = {"doc": PLACEHOLDER, "photo": b64encode(PLACEHOLDER.encode()).decode()}
+    produce(name, [(KEY, change("u", {"id": 1, "name": "b"} | left_open))])
+    made.run()
+    assert made.ask(f"select id, name, remark from public.{made.name}") == [(1, "b", "first")]
+
+
+def test_a_transform_that_renames_a_column_alone_is_refused_and_the_row_stays(pipeline, topic, produce):
+    name = topic(partitions=1)
+    renames = HEAD + "records.withColumnRenamed('doc', 'remark')\n"
+    ddl = "id bigint primary key, name text, remark text, photo bytea"
+    made = pipeline(name, "", ddl, target='Upsert("TABLE", key=("id",))', form=FORM, transform=renames)
+    produce(name, [(KEY, change("c", {"id": 1, "name": "a", "doc": "first"}))])
+    made.run()
+    produce(name, [(KEY, change("u", {"id": 1, "name": "b", "doc": PLACEHOLDER}))])
+    with pytest.raises(BadData, match=f"public.{made.name}: the record at {name}-0 offset 1 leaves doc open"):
+        made.run()
+    assert made.ask(f"select id, name, remark from public.{made.name}") == [(1, "a", "first")]
+
+
 def test_a_truncation_stops_the_batch_at_its_offset(pipeline, topic, produce):
     name = topic(partitions=1)
     made = pipeline(name, "", DDL, target='Upsert("TABLE", key=("id",))', form=FORM)
     produce(name, [(KEY, change("c", {"id": 1, "name": "a"})), (None, change("t", None))])
     with pytest.raises(
-        BadData, match="the source's table was truncated, and rows stay here: partition 0 offset 1"
+        BadData, match=r"the source's table was truncated, and rows stay here: after the skip, .* partition 0 offset 1"
     ) as no:
         made.run()
     assert no.value.next_command == f"lockstep skip {made.name} --to 0:2 --reason ..."

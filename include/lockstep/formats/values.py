@@ -163,9 +163,12 @@ def _double(value: Any) -> float:
 def _float(value: Any) -> float:
     wide = _double(value)
     try:
-        struct.pack("<f", wide)  # in native order it would not complain
+        (narrow,) = struct.unpack("<f", struct.pack("<f", wide))  # in native order it would not complain
     except OverflowError:
         raise ValueError("does not fit float") from None
+    # A fraction is the nearest float, since Python has no type for it. A whole number is itself, or it does not fit.
+    if (isinstance(value, int) and narrow != value) or (wide and not narrow):
+        raise ValueError("does not fit float")
     return wide
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from psycopg2 import sql
 
+from lockstep.core.errors import BadData
+from lockstep.core.records import UNAVAILABLE
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
 
@@ -22,7 +24,8 @@ Q = queries("lockstep.targets", "unavailable")
 class OpenValues:
     """The values that the newest records of a publish leave open, by column. Without marks there are none.
 
-    `parts` and `values` are those of the publish's own statements.
+    `parts` and `values` are those of the publish's own statements. Raises `BadData` for a mark that names no column: a
+    null would stand in the place of a value.
     """
 
     def __init__(self, cur: cursor, columns: Payload, parts: Mapping[str, Any], values: Mapping[str, Any]) -> None:
@@ -35,7 +38,10 @@ class OpenValues:
         self._open: list[str] = []
         if self._is_marked:
             cur.execute(Q["open_columns"])
-            self._open = [row.name for row in every(cur) if row.name in self._types]
+            self._open = [row.name for row in every(cur)]
+            for name in self._open:
+                if name not in self._types:
+                    self._refuse(name)
 
     def fill_from_batch(self) -> None:
         """Takes each open value from the newest older record of its key, but never from before a deletion."""
@@ -60,6 +66,14 @@ class OpenValues:
         """Forgets the rows that a replay has taken out: the next target has rows of its own."""
         if self._is_marked:
             self._cur.execute(Q["forget_withdrawn"])
+
+    def _refuse(self, name: str) -> NoReturn:
+        self._cur.execute(Q["first_marked"], {"column": name})
+        row, table = one(self._cur), self._values["table"]
+        raise BadData(
+            f"{table}: the record at {row.place} offset {row.offset} leaves {name} open, and that is no column here: "
+            f"a transform that renames or drops a column does the same in {UNAVAILABLE} (docs/formats.md)"
+        )
 
     def _run(self, query: str, name: str) -> None:
         named = {"column": sql.Identifier(name), "type": sql.SQL(self._types[name])}

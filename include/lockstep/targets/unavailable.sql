@@ -2,6 +2,13 @@
 -- The columns that the newest record of some key leaves open.
 select distinct unnest(n._unavailable) as name from newest n where not n._deleted order by name
 
+-- name: first_marked
+-- The first record that leaves this column open.
+-- Another store knows a stream's number alone.
+select coalesce(to_jsonb(s) ->> 'topic' || '-' || (to_jsonb(s) ->> 'partition'), 'stream ' || s.stream_id) as place, n._offset as "offset"
+from newest n join lockstep.stream s on s.stream_id = n._stream
+where %(column)s = any(n._unavailable) and not n._deleted order by n._stream, n._offset limit 1
+
 -- name: fill_from_batch
 -- The value of the newest older record of the key in this batch that has one. A deletion has one, which is none.
 with said as (

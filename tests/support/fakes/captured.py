@@ -15,9 +15,9 @@ FIELDS = {"id": "int64", "name": "string", "doc": "string", "photo": "bytes"}
 
 
 class CapturedRecord(NamedTuple):
-    """A record as a connector sends it."""
+    """A record as a connector sends it. A truncation has no key."""
 
-    key: bytes
+    key: bytes | None
     value: bytes | None
 
 

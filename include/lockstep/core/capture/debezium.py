@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.formats import Avro
 
 PLACEHOLDER = "__debezium_unavailable_value"  # Debezium's default of unavailable.value.placeholder
+HEX = "hex:"  # a connector takes what follows for the placeholder's bytes
+_BYTES_IN_HEX = re.compile(r"([0-9A-Fa-f]{2})+\Z", re.ASCII)
 UNAVAILABLE_COLUMN = Column(UNAVAILABLE, "string")
 # How a value may be written that its schema, or its type in JSON, does not explain.
 VALUE_UNITS = {
@@ -31,7 +34,8 @@ class Debezium:
 
     `key` names the columns of the source's primary key, as the Kafka key has them. Records may have a schema, or the
     payload alone. `units` says how values are written that nothing else explains: `{"placed_at": "micros"}`.
-    `placeholder` is the connector's `unavailable.value.placeholder`. Records are JSON, or `wire=Avro(subject=...)`.
+    `placeholder` is the connector's `unavailable.value.placeholder`, perhaps with `hex:` in front. Records are JSON, or
+    `wire=Avro(subject=...)`.
     """
 
     schema: str
@@ -55,6 +59,10 @@ class Debezium:
             _refuse_bad_unit(name, unit, columns)
         if not isinstance(self.placeholder, str) or not self.placeholder:
             raise BadDefinition(f"format.placeholder is {self.placeholder!r}: it must be the connector's placeholder")
+        if self.placeholder.startswith(HEX) and not _BYTES_IN_HEX.match(self.placeholder.removeprefix(HEX)):
+            raise BadDefinition(
+                f"format.placeholder is {self.placeholder!r}: hexadecimal digits, two a byte, follow {HEX}"
+            )
         if self.wire is not None and not getattr(self.wire, "is_of_the_table", False):
             raise BadDefinition(
                 f"format.wire is {self.wire!r}: it must be Avro(), perhaps with a subject and nothing else"
@@ -64,6 +72,12 @@ class Debezium:
     def columns(self) -> tuple[Column, ...]:
         """Returns the columns of the row, in the schema's order."""
         return parse_columns(self.schema)
+
+    @property
+    def placeholder_bytes(self) -> bytes:
+        """Returns the placeholder as the connector has it in its memory."""
+        given = self.placeholder
+        return bytes.fromhex(given.removeprefix(HEX)) if given.startswith(HEX) else given.encode()
 
 
 def without_mark(columns: Sequence[Column]) -> tuple[Column, ...]:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.guarantees import Guarantee
     from lockstep.core.pipeline.targets import Target
 
-# Topics of a connector's own, by the names that Debezium and its tutorial give them.
+# Topics of a connector's own, by the names that Debezium and its tutorial give them. A table's has its schema in front.
 OWN_TOPICS = {
     "heartbeats": re.compile(r"__debezium-heartbeat(\..*)?\Z"),
-    "schema changes": re.compile(r"(.*[._-])?schema[-_.]?(changes|history)([._-].*)?\Z"),
+    "schema changes": re.compile(r"(schema-?(changes|history)(\..*)?|[^.]*\.schema-?(changes|history))\Z"),
 }
 
 

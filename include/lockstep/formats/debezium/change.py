@@ -71,15 +71,16 @@ def change_of(payload: Any, schema: Fields | None) -> CapturedChange:
     """Returns the change that a payload describes. Raises `ValueError` with the reason if it is no change record."""
     if not isinstance(payload, dict):
         raise ValueError("no change record: not a JSON object")  # noqa: TRY004 - a reason
-    if "op" in payload and ("source" in payload or "after" in payload or "before" in payload):
-        return _of_envelope(payload, schema)
+    # First: a row may have columns that are called like all parts of an envelope, and no envelope has these.
     if ADDED_DELETED in payload or ADDED_OPERATION in payload:
         return _of_row(payload, schema)
+    if _is_envelope(payload):
+        return _of_envelope(payload, schema)
     if "ddl" in payload or "tableChanges" in payload:
         raise ValueError("no change record: it tells of a change of the schema")
     if payload.keys() == {"ts_ms"}:
         raise ValueError("no change record: it is a heartbeat")
-    raise ValueError("no change record: it has neither op nor __deleted nor __op")
+    raise ValueError("no change record: it has neither an envelope nor __deleted nor __op")
 
 
 def schemas_of(schema: Fields | None) -> Mapping[str, Fields] | None:
@@ -95,6 +96,17 @@ def schemas_of(schema: Fields | None) -> Mapping[str, Fields] | None:
             raise ValueError("its schema is not Connect's: a field without a name")  # noqa: TRY004 - a reason
         found[each["field"]] = each
     return found
+
+
+def _is_envelope(payload: Fields) -> bool:
+    """Returns True for an operation beside an object: the source's description, or the row on one side of the change."""
+    source = payload.get("source")
+    sides = [payload.get(side) for side in ("before", "after")]
+    return (
+        "op" in payload
+        and (source is None or isinstance(source, dict))
+        and any(isinstance(each, dict) for each in (source, *sides))
+    )
 
 
 def _of_envelope(payload: Fields, schema: Fields | None) -> CapturedChange:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     Take = Callable[[Any], Any]
     Read = Callable[[bytes], tuple[Any, Mapping[str, Any] | None]]
 
+TRUNCATED = (
+    "the source's table was truncated, and rows stay here: after the skip, run, empty the target, and take a snapshot "
+    "(docs/formats.md)"
+)
 STRUCT = "Struct{"  # how a key begins that Connect's StringConverter has written
 
 
@@ -48,7 +52,7 @@ class ChangeDecoder:
         self._keys = tuple(column for name in format_.key for column in format_.columns if column.name == name)
         self._units = dict(format_.units)
         self._takers: dict[Any, Take] = {}
-        self._is_unavailable = placeholder_test(format_.placeholder)
+        self._is_unavailable = placeholder_test(format_.placeholder_bytes)
 
     def __call__(self, key: bytes | None, value: bytes | None, _headers: str | None) -> RecordOutcome:
         """Returns the outcome of a record."""
@@ -62,7 +66,7 @@ class ChangeDecoder:
             if change.operation == MESSAGE:
                 return RecordOutcome(filtered=True)
             if change.operation == TRUNCATE:
-                return RecordOutcome(refusal=f"{self._pipeline}: the source's table was truncated, and rows stay here")
+                return RecordOutcome(refusal=f"{self._pipeline}: {TRUNCATED}")
             return self._deletion(key, change) if change.operation == DELETE else self._row(change)
         except ValueError as error:
             return RecordOutcome(reason=str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from base64 import b64decode
 from binascii import Error as NoBase64
 from decimal import Decimal, InvalidOperation
@@ -74,8 +75,32 @@ def json_number(value: Any) -> Decimal:
     return Decimal(value)
 
 
-def real(value: Any) -> float:
-    """Returns a number as the nearest double. Infinite ones have no place in JSON, and none here."""
+def real_of(kind: str, *, was_double: bool = False) -> Callable[[Any], float]:
+    """Returns a function from a number to the `float` or `double` that its digits were written of.
+
+    A number that neither is it nor was written of it, to its last digit, is refused. With `was_double`, the writer had a
+    double, and a `float` must be the same number. Infinite ones have no place in JSON, and none here.
+    """
+
+    def real(value: Any) -> float:
+        wide = _finite(value)
+        made = _narrow(wide) if kind == "float" else wide
+        if (was_double and made != wide) or not _is_written(wide if was_double else made, value):
+            raise ValueError(f"does not fit {kind}")
+        return made
+
+    return real
+
+
+def as_whole(value: Any) -> Any:
+    """Returns a decimal without a fraction as an int, and anything else as it is."""
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) < MOST_BYTES:
+        return int(value) if value == value.to_integral_value() else value
+    return value
+
+
+def _finite(value: Any) -> float:
+    """Returns the double that is nearest to a number."""
     if value in ("NaN", "Infinity", "-Infinity"):
         raise ValueError("is no finite number")
     try:
@@ -87,11 +112,20 @@ def real(value: Any) -> float:
     return made
 
 
-def as_whole(value: Any) -> Any:
-    """Returns a decimal without a fraction as an int, and anything else as it is."""
-    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) < MOST_BYTES:
-        return int(value) if value == value.to_integral_value() else value
-    return value
+def _narrow(wide: float) -> float:
+    """Returns the float of four bytes that is nearest to a double."""
+    try:
+        made: float = struct.unpack("<f", struct.pack("<f", wide))[0]
+    except OverflowError:
+        raise ValueError("does not fit float") from None
+    return made
+
+
+def _is_written(made: float, value: Any) -> bool:
+    """Returns True if these digits may have been written of this number: 0.1 of the float nearest to it."""
+    if not isinstance(value, Decimal) or not made:
+        return bool(made == value)
+    return abs(Decimal(made) - value) <= Decimal((0, (1,), int(value.as_tuple().exponent)))
 
 
 def _unscaled(value: Any, places: int) -> Decimal:

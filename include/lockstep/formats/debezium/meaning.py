@@ -13,7 +13,7 @@ from lockstep.formats.debezium.exact import (
     decimal_with_scale,
     hex_bytes,
     json_number,
-    real,
+    real_of,
 )
 from lockstep.formats.debezium.moments import (
     MICROS,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 TIME, CONNECT, DATA = "io.debezium.time.", "org.apache.kafka.connect.data.", "io.debezium.data."
 WHOLE = frozenset(BITS)
+REALS = frozenset({"float", "double"})
 EXACT = WHOLE | {"decimal"}
 
 
@@ -68,10 +69,10 @@ DECIMAL = f"{CONNECT}Decimal"  # its reader needs the schema's scale
 CONNECT_TYPES: dict[str, tuple[Read, frozenset[str]]] = {
     "boolean": (as_it_stands, frozenset({"boolean"})),
     **dict.fromkeys(("int8", "int16", "int32", "int64"), (as_it_stands, EXACT | {"double"})),
-    **dict.fromkeys(("float", "double", "float32", "float64"), (real, frozenset({"float", "double"}))),
     "bytes": (base64_bytes, frozenset({"binary"})),
     **dict.fromkeys(("array", "map", "struct"), (nested_text, frozenset({"string"}))),
 }
+REAL_TYPES = {"float": False, "float32": False, "double": True, "float64": True}  # and whether it is a double
 TEXT_READERS: dict[str, Read] = {
     "string": as_it_stands,
     "date": day_of_text,
@@ -84,6 +85,7 @@ BYTES_READERS: dict[str, Read] = {"base64": base64_bytes, "hex": hex_bytes}
 def reader_by_schema(schema: Mapping[str, Any], column: Column, unit: str | None) -> Read:
     """Returns a function from a value of this schema to one that the column takes. Raises `ValueError` if none does."""
     type_, name, kind = str(schema.get("type")), str(schema.get("name")), column.type.partition("(")[0]
+    read: Read
     if name == DECIMAL:
         parameters = schema.get("parameters")
         read, kinds = decimal_of_bytes(parameters.get("scale") if isinstance(parameters, dict) else None), EXACT
@@ -91,6 +93,8 @@ def reader_by_schema(schema: Mapping[str, Any], column: Column, unit: str | None
         read, kinds = MEANINGS[name]
     elif type_ == "string":
         return _text_reader(kind, unit)
+    elif type_ in REAL_TYPES:
+        read, kinds = real_of(kind, was_double=REAL_TYPES[type_]), REALS
     elif type_ in CONNECT_TYPES:
         read, kinds = CONNECT_TYPES[type_]
     else:
@@ -115,8 +119,8 @@ def reader_without_schema(column: Column, unit: str | None) -> Read:
             if unit is None:
                 raise ValueError("is a number without a schema: say its unit in units, or send schemas")
             return day_of_number(value) if kind == "date" else moment_of_number(UNIT_PARTS[unit])(value)
-        if kind in {"float", "double"}:
-            return real(value)
+        if kind in REALS:
+            return real_of(kind)(value)
         return json_number(value) if kind == "decimal" else as_whole(value) if kind in WHOLE else value
 
     return read

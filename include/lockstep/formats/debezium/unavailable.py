@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+import json
+from base64 import b64encode, urlsafe_b64encode
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -11,15 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def placeholder_test(placeholder: str) -> Callable[[Any], bool]:
+def placeholder_test(raw: bytes) -> Callable[[Any], bool]:
     """Returns a function that is True for a JSON value that stands for an unavailable one, whatever its type.
 
-    Text and bytes are the placeholder. An array holds it, or its bytes as numbers. A map has it as name and value.
+    `raw` are the placeholder's bytes. Text and bytes are the placeholder. An array holds it, or its bytes as numbers. A
+    map has it as name and value, also where the map is written as text.
     """
-    raw = placeholder.encode()
-    alone = {placeholder, b64encode(raw).decode(), raw.hex(), raw}
+    text = raw.decode(errors="replace")
+    alone = {text, b64encode(raw).decode(), urlsafe_b64encode(raw).decode(), raw.hex(), raw, _map_as_text(text)}
     of_uuids = str(UUID(bytes=md5(raw, usedforsecurity=False).digest(), version=3))
-    numbers = list(raw)
+    numbers = (list(raw), memoryview(raw).cast("b").tolist())  # Java's bytes have a sign
 
     def is_unavailable(value: Any) -> bool:
         match value:
@@ -28,7 +30,12 @@ def placeholder_test(placeholder: str) -> Callable[[Any], bool]:
             case [str() | bytes() as one]:
                 return one in alone or one == of_uuids
             case [*many]:
-                return many == numbers
-        return bool(value == {placeholder: placeholder})
+                return many in numbers
+        return bool(value == {text: text})
 
     return is_unavailable
+
+
+def _map_as_text(text: str) -> str:
+    """Returns the text of a map as Jackson writes it: an hstore becomes one unless the connector sends maps."""
+    return json.dumps({text: text}, ensure_ascii=False, separators=(",", ":"))
