@@ -250,3 +250,22 @@ def test_doctor_warns_of_a_watermark_that_is_held_and_of_much_that_is_late(facts
     found = [finding.found for finding in window_findings("sales", facts) if finding]
     assert len(found) == len(told)
     assert all(one.startswith(other) for one, other in zip(found, told, strict=True))
+
+
+@pytest.mark.parametrize("more", [(), (Append("public.raw"),)])
+def test_windows_keep_the_column_that_they_go_by(more):
+    sales = replace(SALES, format=Json(f"{COLUMNS}, shipped_at timestamp"), target=(HOURLY, *more))
+    other = replace(sales, event_time=EventTime("shipped_at", delay="2 minutes"))
+    blocked = changed_definition(other, [sales.document()])
+    assert blocked
+    assert blocked.reason == (
+        "sales: its event time's column was placed_at and is now shipped_at; a pipeline keeps its event time's column for good"
+    )
+    assert blocked.next_command == "put it back, or lockstep clone sales --to ANOTHER_NAME"
+    assert changed_definition(sales, [sales.document()]) is None
+
+
+def test_delay_idle_lateness_and_the_share_of_late_rows_may_change():
+    tuned = replace(HOURLY, lateness="2 days", max_late_share=0.1)
+    other = replace(SALES, target=tuned, event_time=EventTime("placed_at", delay="5 minutes", idle="1 hour"))
+    assert changed_definition(other, [SALES.document()]) is None

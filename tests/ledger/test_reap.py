@@ -9,7 +9,7 @@ from lockstep.adapters.postgres import OWNER, connect, transaction
 from lockstep.core.errors import LockTimeout
 from lockstep.core.staging import stager_of
 from lockstep.steps.changes import decisions
-from lockstep.steps.upkeep.busy import done_unless_busy
+from lockstep.steps.upkeep.busy import done_or_left
 from lockstep.steps.upkeep.reap import reap
 from support.scenes.decision_facts import ME, batch_state, claims
 
@@ -111,4 +111,4 @@ def test_what_somebody_holds_is_left_and_named_and_the_others_are_done():
         return 2
 
     left = ["rejects of held: a lock was held too long"]
-    assert done_unless_busy(["one", "held", "another"], "rejects", work) == (4, left)
+    assert done_or_left(["one", "held", "another"], "rejects", work) == (4, left)

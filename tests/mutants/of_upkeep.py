@@ -132,11 +132,7 @@ MUTANTS = [
         "what upkeep could not do is passed over in silence",
         "it would never be done",
         (BUSY,),
-        Edit(
-            "steps/upkeep/busy.py",
-            '            left.append(f"{what} of {name}: {refusal.message}")\n',
-            "            del refusal\n",
-        ),
+        Edit("steps/upkeep/busy.py", '        left.append(f"{what}: {refusal.message}")\n', "        del refusal\n"),
         long=True,
     ),
     one(
@@ -145,8 +141,8 @@ MUTANTS = [
         (BUSY,),
         Edit(
             "steps/upkeep/busy.py",
-            '            left.append(f"{what} of {name}: {refusal.message}")\n',
-            '            left.append(f"{what} of {name}: {refusal.message}")\n            break\n',
+            "            done += work(name)\n",
+            "            done += work(name)\n        if left:\n            break\n",
         ),
         long=True,
     ),
@@ -156,8 +152,8 @@ MUTANTS = [
         f"{UPKEEP}test_a_pipeline_that_is_planned_meanwhile_is_merged_the_next_time",
         Edit(
             "steps/upkeep/coverage.py",
-            '                left.append(f"{stream.topic}-{stream.partition}: {refusal.message}")\n',
-            "                del refusal\n",
+            'with left_out(f"{stream.topic}-{stream.partition}", left):',
+            'with left_out(f"{stream.topic}-{stream.partition}", []):',
         ),
         long=True,
     ),
@@ -178,8 +174,8 @@ MUTANTS = [
         f"{FORGOTTEN}test_a_pipeline_that_is_planned_meanwhile_is_left_for_the_next_time",
         Edit(
             "steps/upkeep/forget_deletions.py",
-            '                left.append(f"{row.topic}-{row.partition}: {refusal.message}")\n',
-            "                del refusal\n",
+            'with left_out(f"{row.topic}-{row.partition}", left):',
+            'with left_out(f"{row.topic}-{row.partition}", []):',
         ),
         long=True,
     ),

@@ -9,7 +9,9 @@ CONSTRAINTS = "tests/windows/test_constraints_of_windows.py::"
 REFUSES = f"{CONSTRAINTS}test_a_constraint_refuses_by_itself"
 JUDGING = "tests/windows/test_judging.py::"
 FOLDING = "ledger/migrations/0045_folding.sql"
+PASSED = "ledger/migrations/0046_windows_after_forget.sql"
 FOLDS = "tests/windows/test_folding.py::"
+EMITS = "tests/windows/test_emit.py::"
 REFUSES_FOLDING = "tests/windows/test_constraints_of_folding.py::test_a_constraint_refuses_by_itself"
 
 
@@ -23,10 +25,10 @@ def dropped(table: str, name: str, why: str, *cases: int, kind: str = "constrain
     return one(f"{name} dropped from {table}", why, red, Drop(gone), long=True)
 
 
-def unasked(name: str, why: str, old: str, new: str, *cases: int) -> Mutant:
+def unasked(name: str, why: str, old: str, new: str, *cases: int, file: str = EVENT_TIME) -> Mutant:
     """Returns a mutant in which a trigger does not ask for one of its promises."""
     red = tuple(f"{REFUSES}[{name}-{case}]" for case in cases or (0,))
-    return one(f"{name} is not asked", why, red, Edit(EVENT_TIME, old, new), long=True)
+    return one(f"{name} is not asked", why, red, Edit(file, old, new), long=True)
 
 
 MUTANTS = [
@@ -71,14 +73,61 @@ MUTANTS = [
         1,
         2,
     ),
-    unasked("window_stays", "a window's revisions would begin anew", "if tg_op = 'DELETE' then", "if false then"),
+    unasked(
+        "window_stays",
+        "a window's revisions would begin anew",
+        "if tg_op = 'DELETE' then",
+        "if false then",
+        file=PASSED,
+    ),
     unasked(
         "shown_when_passed",
         "a window would be shown before its time",
-        "if new.revision = 1 and old.revision = 0 and not exists (",
-        "if false and not exists (",
+        "if new.revision = 1 and old.revision = 0 and not lockstep.window_passed(",
+        "if false and not lockstep.window_passed(",
         0,
         1,
+        2,
+        file=PASSED,
+    ),
+    one(
+        "one of the pipelines that contribute is enough for shown_when_passed",
+        "a window would be shown while records of it are still to come",
+        (f"{REFUSES}[shown_when_passed-2]",),
+        Edit(PASSED, "select coalesce(bool_and(", "select coalesce(bool_or("),
+        long=True,
+    ),
+    one(
+        "windows are shown in a table that another pipeline has taken",
+        "two pipelines would write one table",
+        (f"{EMITS}test_e7_nothing_is_shown_in_a_table_that_another_pipeline_has_taken_meanwhile",),
+        Edit("steps/windows/emit.py", " or owners.conflicts(cur, pipeline)", ""),
+        long=True,
+    ),
+    one(
+        "a table with windows of a forgotten pipeline is free",
+        "the next pipeline's records would count in windows of the first one, and be shown at once",
+        (f"{EMITS}test_a_table_with_windows_is_taken_by_no_other_pipeline_behind_a_forget",),
+        Edit("ledger/changes/owners.py", "if found is None and isinstance(target, Windows):", "if False:"),
+        long=True,
+    ),
+    one(
+        "windows may go by another column",
+        "one table would hold totals by two clocks",
+        tuple(f"tests/core/test_event_time.py::test_windows_keep_the_column_that_they_go_by[more{n}]" for n in (0, 1)),
+        Edit("core/planning/blocked.py", "in (*_PARTS, _CLOCK):", "in _PARTS:"),
+        long=True,
+    ),
+    one(
+        "verify takes the coverage of today for a late row's segment",
+        "each upkeep would make verify wrong",
+        (f"{FOLDS}test_coverage_that_is_merged_leaves_late_rows_with_their_segments",),
+        Edit(
+            "targets/proof/windowed.sql",
+            "select from lockstep.segment v\n        where v.stream_id",
+            "select from lockstep.coverage v\n        where v.stream_id",
+        ),
+        long=True,
     ),
     one(
         "a record from the future moves time",
@@ -130,7 +179,7 @@ MUTANTS = [
             f"{name} is not asked",
             why,
             tuple(f"{REFUSES_FOLDING}[{name}-{case}]" for case in cases),
-            Edit(FOLDING, old, new),
+            Edit(FOLDING if name in {"folded_by_update", "folded_stays"} else PASSED, old, new),
             long=True,
         )
         for name, why, old, new, *cases in (
@@ -151,8 +200,8 @@ MUTANTS = [
             (
                 "folded_when_passed",
                 "an open window would be folded with each reap",
-                "e.watermark >= s.ends) limit 1;",
-                "e.watermark >= s.ends or true) limit 1;",
+                "and lockstep.window_passed(s.target, s.key, s.ends)) limit 1;",
+                ") limit 1;",
                 0,
             ),
             (

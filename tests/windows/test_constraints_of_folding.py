@@ -83,6 +83,7 @@ def test_a_constraint_refuses_by_itself(guarded, name, statement):
     "statement",
     [
         FOLDED,
+        "delete from lockstep.target_owner; " + FOLDED,
         FOLDED + "; delete from lockstep.contribution where records = 0",
         FIRST + "delete from lockstep.contribution where batch_id = 1",
         FIRST + PUT.format(batch=NEWEST, records=1, folded=0) + ONE,

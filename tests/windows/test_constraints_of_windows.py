@@ -30,6 +30,13 @@ EIGHT, NINE = "'2026-05-01T08:00Z'", "'2026-05-01T09:00Z'"
 UNGUARDED_JUDGED = "alter table lockstep.judged disable trigger judged_stays; "
 UNGUARDED_BATCH = "alter table lockstep.batch disable trigger watermark_of_plan; "
 SHOWN = """update lockstep.window_state set revision = 1 where key = '["a"]'; """
+COUNTS = f"""insert into lockstep.contribution (target, key, batch_id, stream_id, records, "offset", ordinal, totals)
+    select '{T}', '{{key}}', %(b)s, {{stream}}, 1, 0, 0, '{{{{}}}}' """
+GONE = "alter table lockstep.contribution disable trigger contribution_stays; delete from lockstep.contribution;"
+OF_ANOTHER = f"""alter table lockstep.contribution disable trigger contributes_what_it_claims;
+    with s as (insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset,
+        position) values ('other', 'c', 't', 'i', 0, 0, 0, 0, 0) returning stream_id)
+    {COUNTS.format(key='["a"]', stream="s.stream_id")} from s;"""
 NOTHING = {"more": "", "its": ""}
 # constraint → what must be refused, by its name
 REFUSED = [
@@ -64,7 +71,8 @@ REFUSED = [
     ("revision_by_one", SHOWN + "update lockstep.window_state set revision = 0"),
     ("window_stays", "delete from lockstep.window_state"),
     ("shown_when_passed", """update lockstep.window_state set revision = 1 where key = '["later"]'"""),
-    ("shown_when_passed", "delete from lockstep.target_owner; update lockstep.window_state set revision = 1"),
+    ("shown_when_passed", f"{GONE} {SHOWN}"),
+    ("shown_when_passed", f"{OF_ANOTHER} {SHOWN}"),
     ("late_once", LATE.format(offset=3, ends="07:00", watermark="08:00")),
     ("late_by_judgement", LATE.format(offset=4, ends="08:01", watermark="08:00")),
     ("late_by_judgement", LATE.format(offset=4, ends="07:00", watermark="07:30")),
@@ -104,6 +112,8 @@ def timed_rows(ledger):
         cur.execute(CLAIM.format(batch="%(f)s", low=40, high=50), known)
         cur.execute(WINDOW.format(key='["a"]', ends=EIGHT, revision=0))
         cur.execute(WINDOW.format(key='["later"]', ends=NINE, revision=0))
+        for key in ('["a"]', '["later"]'):
+            cur.execute(COUNTS.format(key=key, stream="%(s)s"), known)
         known["d"] = got(DECISION.format(pipeline="orders", kind="admit-late"))
         known["d_other"] = got(DECISION.format(pipeline="orders", kind="pause"))
     return known
@@ -126,6 +136,7 @@ def test_a_constraint_refuses_by_itself(ledger, timed_rows, name, statement):
         ADMITTED.format("%(d)s"),
         """update lockstep.window_state set revision = 1 where key = '["a"]';
            update lockstep.window_state set revision = 2 where key = '["a"]'""",
+        f"delete from lockstep.target_owner; {SHOWN}",
         LATE.format(offset=4, ends="08:00", watermark="08:00"),
         BATCH.format(lane="live", request="null", watermark="'2026-05-01T07:00Z'").replace("'orders'", "'orders'"),
     ],

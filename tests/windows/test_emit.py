@@ -7,9 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 
+from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.definition import Tumbling
+from lockstep.core.planning.decisions import Blocked, Caller
 from lockstep.faults import ARMED_BY, InjectedFault
+from lockstep.ledger.migrate import migrate_target
+from lockstep.steps.batch.plan import plan
 from lockstep.steps.changes.decisions import pause, unpause
+from lockstep.steps.changes.forget import forget, remember
 from lockstep.steps.windows import emit as step
 from simulation.acts import ME
 from support.oracles.folded import not_folded
@@ -146,3 +151,51 @@ def test_nothing_is_shown_under_another_definition(timed):
     assert scene.emit() == {"public.house": 0}
     scene.pipeline = same
     assert scene.emit() == {"public.house": 2}
+
+
+def test_e7_windows_are_shown_behind_a_forget_that_was_undone_also_on_a_silent_topic(timed):
+    scene = timed(idle="5 seconds")
+    scene.put(0, 0, 100)
+    scene.done()
+    forget(scene.at.conn, "house", ME)
+    assert scene.emit() == {"public.house": 0}
+    remember(scene.at.conn, "house", ME)
+    assert scene.emit() == {"public.house": 4}
+    assert {revision for _, revision in scene.shown().values()} == {1}
+    assert scene.violations() == []
+
+
+def test_e7_nothing_is_shown_in_a_table_that_another_pipeline_has_taken_meanwhile(timed):
+    scene = timed(idle="5 seconds")
+    scene.put(0, 0, 100)
+    scene.done()
+    forget(scene.at.conn, "house", ME)
+    scene.ask("insert into lockstep.pipeline (name) values ('other')")
+    scene.ask("insert into lockstep.target_owner (store, target, pipeline) values ('', 'public.house', 'other')")
+    remember(scene.at.conn, "house", ME)
+    assert scene.emit() == {"public.house": 0}
+    assert scene.shown() == {}
+
+
+def test_a_table_with_windows_is_taken_by_no_other_pipeline_behind_a_forget(timed):
+    scene = timed()
+    for partition in range(3):
+        scene.put(partition, 0, 100)
+    scene.done()
+    scene.emit()
+    forget(scene.at.conn, "house", ME)
+    other = replace(scene.folder, pipeline=replace(scene.pipeline, name="other"))
+    reason = "other: public.house has windows of house, and their event time is that of house"
+    following = "name another table, or lockstep forget house --undo --reason ..."
+
+    with pytest.raises(Refusal) as refused:
+        migrate_target(scene.at.conn, other)
+    planned = plan(scene.at.conn, scene.at.broker, other, Caller("me"), datetime.now(UTC))
+
+    assert (refused.value.message, refused.value.next_command) == (reason, following)
+    assert planned.decision == Blocked(reason, following)
+    assert scene.ask("select pipeline from lockstep.target_owner") == []
+    remember(scene.at.conn, "house", ME)
+    scene.put(0, 200)
+    scene.done()
+    assert scene.ask("select pipeline from lockstep.target_owner") == [("house",)]

@@ -7,10 +7,15 @@ from functools import partial
 
 import pytest
 
+from lockstep.core.errors import BadDefinition, LockTimeout
 from lockstep.faults import ARMED_BY, InjectedFault
+from lockstep.steps.changes.forget import forget
 from lockstep.steps.proof.verify import verify
+from lockstep.steps.upkeep import fold_windows as fold_windows_step
+from lockstep.steps.upkeep.coverage import upkeep
 from lockstep.steps.upkeep.fold_windows import fold_windows
 from lockstep.steps.windows.look import windows_document
+from simulation.acts import ME
 from simulation.scene import told
 from support.oracles.folded import not_folded
 
@@ -108,6 +113,55 @@ def test_what_was_folded_goes_into_a_newer_contribution_when_that_is_gone_for_go
 def test_portion_by_portion_everything_is_folded(scene):
     trimmed(scene)
     assert fold(scene, most=1) == 2
+    whole(scene)
+
+
+def test_windows_of_a_forgotten_pipeline_are_folded(scene):
+    trimmed(scene)
+    forget(scene.at.conn, "house", ME)
+    assert fold_windows(scene.at.conn) == (2, [])
+    assert scene.ask(GIVEN_UP) == [(1, 4)]
+    whole(scene)
+
+
+@pytest.mark.parametrize("refusal", ["by the database", "by a lock", "by a definition"])
+def test_a_pipeline_whose_windows_cannot_be_folded_is_left_out_with_the_reason_and_others_go_on(
+    scene, refusal, monkeypatch
+):
+    trimmed(scene)
+    monkeypatch.setattr(fold_windows_step, "pipelines_with_windows", lambda _: ["a", "house"])
+    documents, constraint = fold_windows_step.last_documents, "refused by the test"
+
+    def read(cur, name, batch_id):
+        if name == "a" and refusal == "by the database":
+            cur.execute(f"do $$ begin raise '{constraint}' using errcode = '23514', constraint = 'a'; end $$")
+        if name == "a" and refusal == "by a lock":
+            raise LockTimeout(constraint)
+        if name == "a":
+            raise BadDefinition(constraint)
+        return documents(cur, name, batch_id)
+
+    monkeypatch.setattr(fold_windows_step, "last_documents", read)
+    folded, left = fold_windows(scene.at.conn)
+    assert (folded, len(left)) == (2, 1)
+    assert left[0].startswith("windows of a: ")
+    assert constraint in left[0]
+
+
+def test_coverage_that_is_merged_leaves_late_rows_with_their_segments(timed):
+    scene = timed()
+    for partition in range(3):
+        scene.put(partition, 500)
+    scene.done()
+    scene.put(0, 0)
+    scene.done()
+    for second in (510, 520, 530):
+        scene.put(0, second)
+        scene.done()
+    scene.emit()
+    assert scene.late() == [(0, 1, -30), (0, 1, 0)]
+    scene.log.trim(0, 4)
+    assert upkeep(scene.at.conn, scene.at.broker.view, least=2).merged == 3
     whole(scene)
 
 

@@ -9,6 +9,7 @@ import pytest
 from lockstep.core.errors import BadData
 from lockstep.faults import ARMED_BY, InjectedFault
 from lockstep.steps.windows import judge_events
+from lockstep.steps.windows.look import windows_document
 from support.oracles.folded import not_folded
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -214,6 +215,25 @@ def test_e5_a_window_that_nothing_is_left_of_loses_its_row_and_keeps_its_revisio
     scene.log.parts[0].records[1] = record
     scene.redo("replay", {0: 0, 1: 0, 2: 0}, None)
     assert scene.shown()[0, "b"] == (1, 3)
+    whole(scene)
+
+
+def test_a_window_that_nothing_is_left_of_before_it_is_shown_is_not_due(timed):
+    scene = timed()
+    for partition in range(3):
+        scene.put(partition, 10)
+    scene.put(0, -300, key="b")
+    scene.done()
+    scene.log.parts[0].records[1] = None  # compacted away
+    scene.redo("replay", {0: 0, 1: 0, 2: 0}, None)
+    for partition in range(3):
+        scene.put(partition, 500)
+    scene.done()
+    scene.emit()
+    document = windows_document(scene.at.conn, scene.pipeline, scene.pipeline.first, 10)
+    assert document["counts"] == {"open": 2, "due": 0, "emitted": 2, "updated": 0, "late_rows": 0}
+    seconds = [(window["start"] - NOON).total_seconds() for window in document["windows"]]
+    assert seconds == [480, 450, 0, -30]
     whole(scene)
 
 

@@ -2824,9 +2824,7 @@ begin
         raise exception 'revision_by_one: window % of % would have revision %', new.key, new.target, new.revision
             using errcode = '23514', constraint = 'revision_by_one';
     end if;
-    if new.revision = 1 and old.revision = 0 and not exists (
-            select from lockstep.event_time e join lockstep.target_owner o using (pipeline)
-            where o.store = '' and o.target = new.target and e.watermark >= new.ends) then
+    if new.revision = 1 and old.revision = 0 and not lockstep.window_passed(new.target, new.key, new.ends) then
         raise exception 'shown_when_passed: window % of % ends at %, which the watermark has not passed', new.key, new.target, new.ends
             using errcode = '23514', constraint = 'shown_when_passed';
     end if;
@@ -3037,9 +3035,8 @@ begin
     end if;
     select w.target, w.key into stray from (select distinct target, key from was) w
     where not exists (
-        select from lockstep.window_state s join lockstep.target_owner o on o.store = '' and o.target = s.target
-        join lockstep.event_time e using (pipeline)
-        where s.target = w.target and s.key = w.key and e.watermark >= s.ends) limit 1;
+        select from lockstep.window_state s
+        where s.target = w.target and s.key = w.key and lockstep.window_passed(s.target, s.key, s.ends)) limit 1;
     if found then
         raise exception 'folded_when_passed: window % of % is not over', stray.key, stray.target
             using errcode = '23514', constraint = 'folded_when_passed';
@@ -3073,3 +3070,12 @@ begin
 end $$;
 create trigger contribution_stays after delete on contribution referencing old table as gone
     for each statement execute function guard_contribution_gone();
+
+-- Whether the watermark of each pipeline that contributes to a window has passed its end. A forgotten pipeline owns no table.
+create function window_passed(of_target text, of_key jsonb, ends timestamptz) returns boolean
+    language sql stable
+    set search_path = pg_catalog, pg_temp as $$
+    select coalesce(bool_and(coalesce(e.watermark >= ends, false)), false)
+    from lockstep.contribution c join lockstep.stream s using (stream_id) left join lockstep.event_time e using (pipeline)
+    where c.target = of_target and c.key = of_key
+$$;

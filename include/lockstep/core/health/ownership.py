@@ -80,6 +80,20 @@ def conflict(
     )
 
 
+def windows_of_others(pipeline: str, table: Table, others: Sequence[str]) -> Conflict | None:
+    """Returns why the pipeline may not take a table with windows, or None. `others` are those whose records count there.
+
+    Its own records would count in their windows, and be shown by another event time.
+    """
+    if not others:
+        return None
+    return Conflict(
+        others[0],
+        f"{pipeline}: {table} has windows of {others[0]}, and their event time is that of {others[0]}",
+        f"name another table, or lockstep forget {others[0]} --undo --reason ...",
+    )
+
+
 def clash(pipeline: str, table: Table, target: Target, others: Iterable[Pipeline]) -> Conflict | None:
     """Returns the conflict with the definitions of the other pipelines alone, or None."""
     found = [

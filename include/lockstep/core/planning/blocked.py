@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.feed.feeds import with_feeds_of
+from lockstep.core.pipeline.targets import Windows
 from lockstep.core.planning.decisions import Blocked
 
 if TYPE_CHECKING:
@@ -15,16 +16,18 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.planning.decisions import Situation, Unfinished
 
+_PARTS = ("topic", "target", "guarantee", "store")
+_CLOCK = "event time's column"
 TUNING = ("order_by", "transform", "shared_with", "lateness", "max_late_share")
 
 
 def changed_definition(
     pipeline: Pipeline, bound_by: Iterable[Mapping[str, Any]], unfinished: Unfinished | None = None
 ) -> Blocked | None:
-    """Returns Blocked if topic, target, guarantee or store is not the one that was committed so far (T8)."""
-    now = pipeline.document()
-    for document in (with_feeds_of(earlier, now) for earlier in bound_by):
-        for part in ("topic", "target", "guarantee", "store"):
+    """Returns Blocked if topic, target, guarantee, store or the windows' clock is not the one committed so far (T8)."""
+    now = _clocked(pipeline.document())
+    for document in (_clocked(with_feeds_of(earlier, now)) for earlier in bound_by):
+        for part in (*_PARTS, _CLOCK):
             if _essence(document.get(part)) != _essence(now.get(part)):
                 copy = f"lockstep clone {pipeline.name} --to ANOTHER_NAME"
                 remedy = "lockstep new ANOTHER_NAME --topic TOPIC" if part == "topic" else copy
@@ -36,6 +39,14 @@ def changed_definition(
                     f"put it back, or {remedy}",
                 )
     return None
+
+
+def _clocked(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the document with the column that its windows go by. Windows of two clocks would count in the same rows."""
+    targets = document.get("target")
+    kinds = {each.get("kind") for each in (targets if isinstance(targets, list | tuple) else [targets or {}])}
+    column = (document.get("event_time") or {}).get("column")
+    return {**document, _CLOCK: column if Windows.__name__ in kinds else None}
 
 
 def _essence(part: Any) -> Any:

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from lockstep.core.errors import Refusal
-from lockstep.core.health.ownership import Conflict, Owner, conflict, tables_of
-from lockstep.core.pipeline.targets import shares
+from lockstep.core.health.ownership import Conflict, Owner, conflict, tables_of, windows_of_others
+from lockstep.core.pipeline.targets import Windows, shares
 from lockstep.ledger.batch.plan import lock_pipeline
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe
@@ -99,4 +99,10 @@ def unfinished_of_pipeline(cur: cursor, pipeline: str) -> list[int]:
 
 def _conflict(cur: cursor, pipeline: str, table: Table, target: Target) -> Conflict | None:
     recorded = recorded_owners(cur, table)
-    return conflict(pipeline, table, target, recorded, () if recorded else writers(cur, table))
+    if recorded:
+        return conflict(pipeline, table, target, recorded, ())
+    found = conflict(pipeline, table, target, (), writers(cur, table))
+    if found is None and isinstance(target, Windows):
+        cur.execute(Q["windows_of"], asdict(table) | {"pipeline": pipeline})
+        found = windows_of_others(pipeline, table, [row.pipeline for row in every(cur)])
+    return found

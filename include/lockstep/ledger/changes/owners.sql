@@ -6,6 +6,13 @@ select pipeline, shared_with from lockstep.target_owner where store = %(store)s 
 -- The pipelines that have committed into a table.
 select pipeline from lockstep.target_writer where store = %(store)s and target = %(name)s order by pipeline
 
+-- name: windows_of
+-- The other pipelines whose records count in a table's totals, or are late there. They stay when a pipeline is forgotten.
+select distinct s.pipeline from (
+    select stream_id from lockstep.contribution where target = %(name)s
+    union select stream_id from lockstep.late where target = %(name)s) c
+join lockstep.stream s using (stream_id) where s.pipeline <> %(pipeline)s order by s.pipeline
+
 -- name: lock_table
 -- One registration or hand-over of a table at a time; the next one sees what it has written.
 select pg_advisory_xact_lock(hashtextextended('lockstep.owner ' || %(store)s || ' ' || %(name)s, 0))

@@ -1,5 +1,6 @@
 -- name: counts
 -- How many windows of a target are open, due and shown, how many of these were changed since, and how many rows were late.
+-- A window that nothing is left of is never shown, so it is none of them if it was not shown before.
 select w.open, w.due, w.emitted, w.updated, l.late
 from (
     select count(*) filter (where revision = 0 and not passed) as open, count(*) filter (where revision = 0 and passed) as due,
@@ -7,7 +8,8 @@ from (
     from (
         select s.revision, coalesce(s.ends <= e.watermark, false) as passed
         from lockstep.window_state s left join lockstep.event_time e on e.pipeline = %(pipeline)s
-        where s.target = %(target)s) known) w
+        where s.target = %(target)s and (s.revision > 0 or exists (
+            select from lockstep.contribution c where c.target = s.target and c.key = s.key))) known) w
 cross join (select count(*) as late from lockstep.late where target = %(target)s) l
 
 -- name: streams
@@ -22,10 +24,12 @@ where s.pipeline = %(pipeline)s and s.retired_at is null order by s.partition
 -- name: windows
 -- The newest windows of a target, each over all of its keys.
 with newest as (
-    select distinct ends from lockstep.window_state where target = %(target)s order by ends desc limit %(last)s),
+    select distinct s.ends from lockstep.window_state s where s.target = %(target)s and (s.revision > 0 or exists (
+        select from lockstep.contribution c where c.target = s.target and c.key = s.key)) order by s.ends desc limit %(last)s),
 chosen as (
     select s.key, s.ends, s.revision, (s.key ->> 0)::timestamptz as start from lockstep.window_state s
-    where s.target = %(target)s and s.ends >= (select min(ends) from newest)),
+    where s.target = %(target)s and s.ends >= (select min(ends) from newest) and (s.revision > 0 or exists (
+        select from lockstep.contribution c where c.target = s.target and c.key = s.key))),
 added as (
     select c.key, sum(c.records) as records from chosen w join lockstep.contribution c on c.target = %(target)s and c.key = w.key
     group by c.key)
@@ -96,8 +100,10 @@ where b.batch_id = %(batch_id)s and b.state = 'committed'
 -- name: next_window
 -- The end of the first window that the watermark has not passed, and how many keys it has.
 select s.ends, count(*) as keys from lockstep.window_state s
-where s.target = %(target)s and s.revision = 0 and s.ends = (
+where s.target = %(target)s and s.revision = 0
+  and exists (select from lockstep.contribution c where c.target = s.target and c.key = s.key) and s.ends = (
     select min(n.ends) from lockstep.window_state n
     where n.target = %(target)s and n.revision = 0
+      and exists (select from lockstep.contribution c where c.target = n.target and c.key = n.key)
       and n.ends > coalesce((select e.watermark from lockstep.event_time e where e.pipeline = %(pipeline)s), '-infinity'))
 group by s.ends

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def changed_since_commit(cur: cursor, pipeline: Pipeline, name: str | None = None) -> Blocked | None:
-    """Returns Blocked, as the next plan would, if topic, target, guarantee or store is another one by now.
+    """Returns Blocked, as the next plan would, if it would find another definition by now.
 
     `name` is the ledger's name of the pipeline, if it has another one than the definition.
     """

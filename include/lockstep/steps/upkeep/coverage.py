@@ -7,11 +7,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import PLANNER, READER, transaction
-from lockstep.core.errors import LockTimeout, Refusal
+from lockstep.core.errors import Refusal
 from lockstep.faults import reach
 from lockstep.ledger.admin import upkeep as ledger
 from lockstep.ledger.batch.plan import lock_pipeline
 from lockstep.ledger.changes.decisions import lock_streams
+from lockstep.steps.upkeep.busy import left_out
 from lockstep.steps.upkeep.empty_rejects import empty_rejects
 from lockstep.steps.upkeep.fold_windows import fold_windows
 from lockstep.steps.upkeep.forget_deletions import forget_deletions
@@ -56,7 +57,8 @@ def upkeep(
     """
     with transaction(conn, READER) as cur:
         crowded = ledger.crowded(cur, least)
-    merged, streams, left = 0, 0, []
+    merged = streams = 0
+    left: list[str] = []
     for topic, each in groupby(crowded, key=lambda stream: stream.topic):
         try:
             log_starts = _log_starts(view(topic), list(each))  # before any transaction, never inside (T6)
@@ -66,13 +68,10 @@ def upkeep(
         with transaction(conn, READER) as cur:
             due = set(ledger.below_log_start(cur, log_starts, least))
         for stream in (s for s in crowded if s.stream_id in due):
-            try:
+            with left_out(f"{stream.topic}-{stream.partition}", left):
                 gone = _merge(conn, stream, log_starts[stream.stream_id], most)
-            except LockTimeout as refusal:
-                left.append(f"{stream.topic}-{stream.partition}: {refusal.message}")
-                continue
-            merged += gone
-            streams += gone > 0
+                merged += gone
+                streams += gone > 0
     forgotten, not_forgotten = forget_deletions(conn, view)
     emptied, not_emptied = empty_rejects(conn)
     trimmed, not_trimmed = trim_feeds(conn)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.faults import reach
 from lockstep.ledger.admin import upkeep as ledger
-from lockstep.steps.upkeep.busy import done_unless_busy
+from lockstep.steps.upkeep.busy import done_or_left
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
@@ -23,7 +23,7 @@ def empty_rejects(conn: connection, *, most: int = EMPTIED_PER_TRANSACTION) -> t
     """
     with transaction(conn, READER) as cur:
         pipelines = ledger.rejecting(cur)
-    return done_unless_busy(pipelines, "rejects", lambda pipeline: _empty(conn, pipeline, most))
+    return done_or_left(pipelines, "rejects", lambda pipeline: _empty(conn, pipeline, most))
 
 
 def _empty(conn: connection, pipeline: str, most: int) -> int:

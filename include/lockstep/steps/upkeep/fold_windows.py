@@ -8,7 +8,7 @@ from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.core.pipeline.recorded import pipeline_of_document
 from lockstep.faults import reach
 from lockstep.ledger.batch.plan import last_documents, lock_pipeline
-from lockstep.steps.upkeep.busy import done_unless_busy
+from lockstep.steps.upkeep.busy import done_or_left
 from lockstep.targets.fit import types_of_target
 from lockstep.targets.folding import BEFORE_ALL_KEYS, fold_portion, pipelines_with_windows
 
@@ -25,7 +25,7 @@ def fold_windows(conn: connection, *, most: int = FOLDED_PER_TRANSACTION) -> tup
     """Folds contributions of every pipeline with windows. Returns their number, and the pipelines left out with the reason."""
     with transaction(conn, READER) as cur:
         names = pipelines_with_windows(cur)
-    return done_unless_busy(names, "windows", lambda name: _fold(conn, name, most))
+    return done_or_left(names, "windows", lambda name: _fold(conn, name, most))
 
 
 def _fold(conn: connection, name: str, most: int) -> int:

@@ -6,10 +6,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import PLANNER, READER, transaction
-from lockstep.core.errors import LockTimeout, Refusal
+from lockstep.core.errors import Refusal
 from lockstep.core.planning.deletions import forgettable_below
 from lockstep.ledger.admin import upkeep as ledger
 from lockstep.ledger.batch.plan import lock_pipeline
+from lockstep.steps.upkeep.busy import left_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +38,8 @@ def forget_deletions(
     """
     with transaction(conn, READER) as cur:
         buried = ledger.buried(cur)
-    gone, left = 0, []
+    gone = 0
+    left: list[str] = []
     for topic, each in groupby(buried, key=lambda row: row.topic):
         try:
             seen = view(topic)  # before any transaction, never inside (T6)
@@ -45,10 +47,8 @@ def forget_deletions(
             left.append(f"{topic}: {refusal.message}")
             continue
         for row in each:
-            try:
+            with left_out(f"{row.topic}-{row.partition}", left):
                 gone += _forget(conn, row, seen, most, portions)
-            except LockTimeout as refusal:
-                left.append(f"{row.topic}-{row.partition}: {refusal.message}")
     return gone, left
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.faults import reach
 from lockstep.ledger.feed import trim as ledger
-from lockstep.steps.upkeep.busy import done_unless_busy
+from lockstep.steps.upkeep.busy import done_or_left
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
@@ -20,7 +20,7 @@ def trim_feeds(conn: connection, *, most: int = TRIMMED_PER_TRANSACTION) -> tupl
     """Trims changes that are older than their feed keeps. Returns their number, and the feeds left out with the reason."""
     with transaction(conn, READER) as cur:
         tables = ledger.tables_with_images(cur)
-    return done_unless_busy(tables, "feed", lambda table: _trim(conn, table, most))
+    return done_or_left(tables, "feed", lambda table: _trim(conn, table, most))
 
 
 def _trim(conn: connection, table: str, most: int) -> int:

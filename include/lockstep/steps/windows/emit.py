@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import COMMITTER, READER, transaction
+from lockstep.adapters.postgres_errors import StatementRefused, server_refusals
+from lockstep.core.errors import Refusal
 from lockstep.core.states import Lane
 from lockstep.faults import reach
+from lockstep.ledger.changes import owners
 from lockstep.ledger.windows import times
 from lockstep.steps.feed.announce_changes import number_changes, open_emission
 from lockstep.steps.inspect.committed import changed_since_commit
@@ -15,7 +19,7 @@ from lockstep.targets.accumulate import lock_target
 from lockstep.targets.windows import has_due, show_due
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from psycopg2.extensions import connection
@@ -39,14 +43,14 @@ class Emission:
 def emit(conn: connection, broker: Broker, pipeline: Pipeline) -> Emission:
     """Raises the watermark and shows the windows that it has passed (E7).
 
-    Does nothing without windows, for a paused pipeline, and under a definition that is not the ledger's. If the process
-    dies, the next call goes on: due windows are state.
+    Does nothing without windows, for a paused pipeline, and under a definition that is not the ledger's. Nor does it
+    while another pipeline owns a table of it. If the process dies, the next call goes on: due windows are state.
     """
     if not pipeline.windows or pipeline.event_time is None:
         return Emission()
     with transaction(conn, READER) as cur:
         found = times.watermark_of(cur, pipeline.name)
-        other = changed_since_commit(cur, pipeline)
+        other = changed_since_commit(cur, pipeline) or owners.conflicts(cur, pipeline)
         if found is None or other or times.rests(cur, pipeline.name):
             return Emission(found and found.watermark, {target.table: 0 for target in pipeline.windows})
         now = times.ledger_clock(cur)
@@ -90,11 +94,25 @@ def _raise(
     reach("emit.raised")
 
 
+@contextmanager
+def _refused_by(pipeline: Pipeline, target: Windows) -> Iterator[None]:
+    """Turns the database's refusal of a window's row into one line that names table and constraint."""
+    try:
+        with server_refusals():
+            yield
+    except StatementRefused as refused:
+        constraint = f" by {refused.constraint}" if refused.constraint else ""
+        raise Refusal(
+            f"{pipeline.name}: {target.table} refuses windows that are due{constraint}: {refused.logged}",
+            next_command=f"lockstep verify {pipeline.name}",
+        ) from None
+
+
 def _show(conn: connection, pipeline: Pipeline, target: Windows) -> int:
     """Shows the due windows of a target, so many a transaction, the oldest first."""
     shown = 0
     while True:
-        with transaction(conn, COMMITTER, lock_seconds=EMIT_LOCK_SECONDS) as cur:
+        with _refused_by(pipeline, target), transaction(conn, COMMITTER, lock_seconds=EMIT_LOCK_SECONDS) as cur:
             lock_target(cur, target.table)
             found = 0
             if has_due(cur, pipeline.name, target.table):

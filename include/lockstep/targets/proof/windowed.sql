@@ -23,7 +23,7 @@ where l.target = %(target)s and not (
     l.window_end <= l.watermark
     and exists (select from lockstep.judged j where j.stream_id = l.stream_id and j.offsets @> l."offset" and j.watermark = l.watermark)
     and exists (
-        select from lockstep.coverage v
+        select from lockstep.segment v
         where v.stream_id = l.stream_id and v.offsets @> l."offset" and v.batch_id = l.batch_id))
 order by s.partition, l."offset"
 
