@@ -74,7 +74,9 @@ def test_the_tutorial_alone_leads_from_a_clone_to_a_replay_that_another_person_a
     row = printed["lockstep blame refunds --key r-2"]
     assert re.search(r"refunds.v1-0 offset 1, batch [2-9]", row), row
     assert re.search(r"country +AT", row), row
-    assert "coordinates and contents" in printed["lockstep verify refunds --deep"]
+    assert (
+        "refunds: every check holds. public.refunds: coordinates compared" in printed["lockstep verify refunds --deep"]
+    )
     who = 'psql "$LOCKSTEP_DSN" -Atc "select kind, who from lockstep.decision order by 1"'
     told = typed_in_one_shell([*inside, 'eval "$(lockstep dev env)"', who], clone)[who]
     assert told.splitlines() == ["approve|reviewer@refunds_history"], (told, run_id)
