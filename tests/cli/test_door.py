@@ -24,7 +24,7 @@ HEAVY = (
     "jinja2",
     "airflow",
 )
-ENGINE = {"PYTHONPATH": str(Path(status.__file__).parents[2])}
+ENGINE = {"PYTHONPATH": str(Path(status.__file__).parents[3])}
 CALL = "from lockstep.cli.app import main; main()"
 
 
