@@ -231,4 +231,4 @@ def _write_pid(file: Path, pid: int) -> None:
 
 
 def _path() -> dict[str, str]:
-    return {"PYTHONPATH": str(Path(stack.__file__).parents[2])}
+    return {"PYTHONPATH": str(Path(stack.__file__).parents[3])}
