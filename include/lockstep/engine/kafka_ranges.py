@@ -123,7 +123,8 @@ class KafkaRanges:
                 errors = {place: error for place, error in enumerate(map(Message.error, all_)) if error is not None}
             for place, error in errors.items():
                 refuse_malformed(all_[place], self.bootstrap)
-                self._require_bearable(error, item)
+                if error.code() in FATAL_ERRORS or error.fatal():  # not the log's end, nor a broker that comes and goes
+                    raise self._away(error.str(), item)
             if item is None:  # what was fetched past a range's end
                 continue
             messages = [each for place, each in enumerate(all_) if place not in errors] if errors else all_
@@ -136,11 +137,6 @@ class KafkaRanges:
             if max([each.offset() + 1 for each in messages[-1:]] + ends, default=0) >= until:
                 del waiting[partition]
         return news
-
-    def _require_bearable(self, error: KafkaError, item: StreamRange | None) -> None:
-        """Raises `Unreachable`, but not at the log's end or for a broker that comes and goes."""
-        if error.code() in FATAL_ERRORS or error.fatal():
-            raise self._away(error.str(), item)
 
     def _away(self, what: str, item: StreamRange | None) -> Unreachable:
         which = str(item.offsets) if item else "the topic"
