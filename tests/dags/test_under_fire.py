@@ -110,6 +110,7 @@ def test_a_task_killed_while_spark_reads_is_tried_again_and_its_jvm_ends(house):
     assert house.jvms() == []
 
 
+@pytest.mark.long
 def test_on_a_warm_spark_a_run_starts_no_jvm_and_a_server_that_dies_costs_a_try(house):
     server = house.warm()
     drill = house.pipeline("on_a_warm_spark", slow=True, spark="spark_connect_default")

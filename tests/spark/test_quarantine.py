@@ -72,7 +72,9 @@ def driven_again(loaded):
     assert isinstance(reports[-1].decision, Idle)
 
 
-@pytest.mark.parametrize("transform", [None, SAME], ids=["as decoded", "through a transform"])
+@pytest.mark.parametrize(
+    "transform", [pytest.param(None, marks=pytest.mark.long), SAME], ids=["as decoded", "through a transform"]
+)
 def test_garbage_and_violators_are_rejects_with_their_bytes_and_a_redrive_empties_them(
     pipeline, source, transform, tmp_path
 ):

@@ -34,6 +34,7 @@ def test_a_worker_that_dies_is_replaced_and_each_range_is_committed_once(drill, 
     assert drill.violations() == []
 
 
+@pytest.mark.long
 def test_a_zombie_task_is_ended_by_the_next_attempt_and_its_rows_never_appear(drill):
     by_partition(drill)
     driver = drill.start("--spark", fault="range.before_commit=stop")

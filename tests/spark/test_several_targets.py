@@ -161,6 +161,7 @@ def test_verify_names_the_target_that_lacks_a_row(baskets):
     assert "rows are all there: public.lines" in baskets.proved()
 
 
+@pytest.mark.long
 def test_a_preview_tells_the_difference_of_every_target_and_a_replay_makes_it(baskets):
     baskets.run()
     code = TRANSFORM.replace("customer is not null", "customer is null").replace("<> 'nothing'", "= 'milk'")

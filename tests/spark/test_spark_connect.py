@@ -169,6 +169,7 @@ def test_code_that_was_changed_since_the_server_started_is_the_code_that_runs(pi
     assert loaded.ask(f"select distinct id from public.{loaded.name}") == [("first",)]
 
 
+@pytest.mark.long
 def test_several_pipelines_share_it(pipeline, source, server):
     several = [pipeline(source, ID, DDL), pipeline(source, ID, DDL)]
     folders = [load(each.name).path for each in several]

@@ -32,7 +32,8 @@ def test_a_task_that_fails_is_tried_again_and_only_the_winner_counts(drill, monk
     assert drill.violations() == []
 
 
-@pytest.mark.parametrize("fault", [pytest.param("task.copy_end=kill", marks=pytest.mark.long), "task.committed=kill"])
+@pytest.mark.long
+@pytest.mark.parametrize("fault", ["task.copy_end=kill", "task.committed=kill"])
 def test_a_task_that_dies_for_one_of_two_targets_is_tried_again_for_that_one(drill, monkeypatch, fault):
     monkeypatch.setenv("SPARK_MASTER", "local[2,3]")
     here = into_two(drill)
@@ -46,6 +47,7 @@ def test_a_task_that_dies_for_one_of_two_targets_is_tried_again_for_that_one(dri
     assert [check for check in checks if not check.ok] == []
 
 
+@pytest.mark.long
 def test_an_interrupt_frees_the_batch_and_takes_the_jvm_with_it(drill):
     process = drill.start("--spark", fault="task.read_mid=stop")
     jvm = running_jvm(process)

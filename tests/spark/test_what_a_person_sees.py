@@ -70,6 +70,7 @@ def test_a_task_that_fails_is_one_line_and_the_rest_is_where_it_was_asked_for(br
     assert parse_dsn(broken.dsn)["password"] not in said
 
 
+@pytest.mark.long
 def test_a_transform_that_names_no_column_is_one_line(broken):
     (load(broken.name).path / "transform.py").write_text(NO_COLUMN)
     done = lockstep(broken)
