@@ -26,6 +26,11 @@ class StatementRefused(Exception):  # noqa: N818 - it is an answer, not a fault
         self.logged, self.values = without_values(error)
         self.constraint: str | None = error.diag.constraint_name
 
+    @property
+    def by_constraint(self) -> str:
+        """Returns what goes behind "refuses the rows" in a sentence: the constraint, or nothing."""
+        return f" by {self.constraint}" if self.constraint else ""
+
 
 @contextmanager
 def server_refusals() -> Iterator[None]:

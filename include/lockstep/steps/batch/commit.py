@@ -155,9 +155,8 @@ def refused_by_target(pipeline: Pipeline, attempt: AttemptId, table: str) -> Ite
         error.next_command = error.next_command or f"lockstep batch {attempt.batch_id}"
         raise
     except StatementRefused as refused:
-        constraint = f" by {refused.constraint}" if refused.constraint else ""
         raise BadData(
-            f"{pipeline.name}: batch {attempt.batch_id}: {table} refuses the rows{constraint}: {refused.logged}",
+            f"{pipeline.name}: batch {attempt.batch_id}: {table} refuses the rows{refused.by_constraint}: {refused.logged}",
             next_command=f"lockstep batch {attempt.batch_id}",
             values=refused.values,
         ) from None

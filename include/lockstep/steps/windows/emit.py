@@ -101,9 +101,8 @@ def _refused_by(pipeline: Pipeline, target: Windows) -> Iterator[None]:
         with server_refusals():
             yield
     except StatementRefused as refused:
-        constraint = f" by {refused.constraint}" if refused.constraint else ""
         raise Refusal(
-            f"{pipeline.name}: {target.table} refuses windows that are due{constraint}: {refused.logged}",
+            f"{pipeline.name}: {target.table} refuses windows that are due{refused.by_constraint}: {refused.logged}",
             next_command=f"lockstep verify {pipeline.name}",
         ) from None
 
