@@ -117,7 +117,8 @@ class Storm:
         return self.figures.struck & self._committed
 
     def something_happens(self) -> None:
-        """Does something to the log, or in time."""
+        """Does something to the log, or in time. What was read until now stays remembered."""
+        self.world.remember()
         log, rng = self.world.log, self.rng
         partition = rng.randrange(len(log.parts))
         kind = rng.choices(["data", "garbage", "deletion", "committed", "aborted", "open"], [60, 5, 10, 10, 8, 1])[0]

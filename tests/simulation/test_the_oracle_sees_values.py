@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from lockstep.core.pipeline.definition import AtLeastOnce, AtMostOnce, Idempotent, PerPartition
 from simulation.log import Record, sealed
 from simulation.scene import Scene
+from simulation.storm import storm
 from simulation.values import becomes
+from simulation.world import World
 from support.oracles.checker import look
 
 SWAPPED = """update public.house h set (id, n, uid, crc) = (o.id, o.n, o.uid, o.crc) from public.house o
@@ -162,3 +166,12 @@ def test_a_key_in_two_partitions_of_one_epoch_is_named_where_no_order_tells_them
     key = Record(b"0-1", sealed({"uid": 99, "id": "0-1", "n": 99}), keyed.log.parts[0].records[0].at)
     keyed.log.parts[1].records[2] = key
     assert any("two partitions of one epoch" in violation for violation in keyed.violations())
+
+
+def test_what_was_read_is_still_known_after_the_topic_is_created_again(database, tmp_path):
+    recreates_at_once = 2388772264
+
+    figures = storm(partial(World, database, tmp_path, kind="accumulated"), recreates_at_once, commits=2)
+
+    assert figures.violations == []
+    assert figures.committed >= 2
