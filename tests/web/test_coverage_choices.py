@@ -180,7 +180,7 @@ def test_many_partitions_share_the_cells_and_an_unknown_lag_is_counted():
     assert heat(made, {}, page=40) is None
 
 
-def blocks(*edges: tuple[float, float]) -> list[dict]:
+def blocks(*edges: tuple[float, float]) -> list[drawing.Placed]:
     shades = drawing.Shades(None, None)
     return [
         drawing.placed(Block(1, i, i + 1, "batch", i), (low, high - low), (low, high), shades)
@@ -189,6 +189,6 @@ def blocks(*edges: tuple[float, float]) -> list[dict]:
 
 
 def test_blocks_that_overlap_lie_on_two_tracks_and_neighbours_do_not():
-    assert [each["y"] for each in drawing.on_tracks(blocks((0, 500), (498, 800)))] == [0, 0]
+    assert [each.y for each in drawing.on_tracks(blocks((0, 500), (498, 800)))] == [0, 0]
     tracks = drawing.on_tracks(blocks((0, 800), (400, 800), (800, 900)))
-    assert [(each["y"], each["height"]) for each in tracks] == [(0, 9.5), (10.5, 9.5), (0, 9.5)]
+    assert [(each.y, each.height) for each in tracks] == [(0, 9.5), (10.5, 9.5), (0, 9.5)]

@@ -13,8 +13,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from lockstep.adapters.postgres import OWNER, READER, transaction
-from lockstep.ledger.views import times
-from lockstep.ledger.views.picture import PLACES_PER_PICTURE
+from lockstep.ledger.views import picture, times
+from lockstep.ledger.views.picture import PLACES, PLACES_PER_PICTURE
 from lockstep.ledger.views.times import Span
 from lockstep.web import place
 from lockstep.web.app import pages_app
@@ -174,6 +174,13 @@ insert into lockstep.coverage select 1, int8range(10 * i - 10, 10 * i), 'batch',
 insert into lockstep.request (pipeline, lane, token, who, why) values ('drill', 'replay', 1, 'me', 'a part of it');
 update lockstep.batch set lane = 'replay', request_id = 1 where batch_id between {n} / 5 * 2 + 1 and {n} / 5 * 3;
 """
+# One more batch of the stream, which is as wide as all others together.
+WIDE = """
+insert into lockstep.batch (pipeline, lane, token, owner, lease_until, state, closed_at)
+values ('drill', 'live', {n} + 1, 'me', now(), 'committed', now());
+insert into lockstep.coverage values (1, int8range({n} * 10, {n} * 20), 'batch', {n} + 1);
+update lockstep.stream set position = {n} * 20;
+"""
 
 
 def test_many_segments_are_looked_at_in_places_and_found_one_by_one_from_near(here, shown, postgres):
@@ -198,6 +205,31 @@ def test_many_segments_are_looked_at_in_places_and_found_one_by_one_from_near(he
     assert abs(replays[0].since - minute(2_000)) <= whole.step
     assert abs(replays[-1].until - minute(3_000)) <= whole.step
     assert [(timed.block.batch_id, timed.since) for timed in near] == [(902, minute(901)), (903, minute(902))]
+
+
+def test_along_offsets_many_segments_are_drawn_by_lane_and_a_wide_batch_is_one_block(here, shown, postgres):
+    superuser = postgres.rpartition("/")[0] + "/" + here.drill.dsn.rpartition("/")[2]
+    with closing(psycopg2.connect(superuser)) as conn, conn, conn.cursor() as cur:
+        cur.execute(CROWD.format(topic=here.drill.topic, n=5_000, noon=NOON.isoformat()) + WIDE.format(n=5_000))
+    with transaction(here.at.conn, READER) as cur:
+        far = picture.blocks_by_offset(cur, picture.View((1,), 0, 100_000))
+        near = picture.blocks_by_offset(cur, picture.View((1,), 9_010, 9_030))
+
+    assert shown("along=offsets").status_code == 200
+    assert all(block.dense for block in far)
+    assert [block.from_offset for block in far[1:]] == [block.until_offset for block in far[:-1]]
+    assert (far[0].from_offset, far[-1].until_offset) == (0, 100_000)
+    assert [lane for lane, _ in groupby(block.lane for block in far)] == ["live", "replay", "live"]
+    widths = [block.until_offset - block.from_offset for block in far]
+    step, part = 100_000 / PLACES, 100_000 / PLACES_PER_PICTURE
+    assert max(widths[:-1]) <= part + step
+    assert 50_000 <= widths[-1] <= 50_000 + part + step, "the wide batch, and its neighbours in one part"
+    assert abs(min(b.from_offset for b in far if b.lane == "replay") - 20_000) <= step
+    assert abs(max(b.until_offset for b in far if b.lane == "replay") - 30_000) <= step
+    assert [(b.from_offset, b.until_offset, b.batch_id, b.dense) for b in near] == [
+        (9_010, 9_020, 902, False),
+        (9_020, 9_030, 903, False),
+    ]
 
 
 @pytest.mark.parametrize("seconds", [0.001, 1, 59, 3_600, 86_400 * 3, 86_400 * 400, 86_400 * 365 * 50])

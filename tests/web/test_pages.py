@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import runpy
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from lockstep.ledger.views.picture import PLACES, Block, View, _merged
 from lockstep.steps.changes.forget import forget
 from lockstep.web.app import pages_app
 from lockstep.web.pictures.drawing import Scale
@@ -189,16 +187,6 @@ def test_what_a_page_shows_cannot_speak_to_the_browser(pages, here, produce):
     text = pages(f"/dags/drill/record?partition=0&offset={offset}").text
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert" in text
-
-
-def test_neighbours_of_one_lane_are_drawn_as_one_and_never_wider_than_a_part_of_the_view():
-    view = View((1,), 0, PLACES * 10)
-    looks = [Block(1, 10 * n, 10 * n + 10, "batch", n, "live", datetime.now(UTC), dense=True) for n in range(PLACES)]
-    drawn = _merged(looks, view)
-
-    assert sum(block.until_offset - block.from_offset for block in drawn) == PLACES * 10
-    assert [block.from_offset for block in drawn[1:]] == [block.until_offset for block in drawn[:-1]]
-    assert len(drawn) < PLACES / 4
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 7), (3, 2**53), (999, 1_000)])

@@ -49,8 +49,13 @@ class LedgerAway(Refusal):
 @contextmanager
 def reading_ledger() -> Iterator[cursor]:
     """Opens a reader's transaction on the ledger. Raises `LedgerAway` if it is away or of another version."""
-    with closing(_connected()) as conn, transaction(conn, READER) as cur:
+    with ledger_session() as conn, transaction(conn, READER) as cur:
         yield cur
+
+
+def ledger_session() -> closing[connection]:
+    """Opens a session for several transactions. Raises `LedgerAway` if the ledger is away or of another version."""
+    return closing(_connected())
 
 
 def page_session() -> closing[connection]:

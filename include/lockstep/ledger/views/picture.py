@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from lockstep.core.states import CoverageKind
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
 
@@ -100,17 +101,16 @@ def first_covered(cur: cursor, stream_ids: Sequence[int]) -> int | None:
 
 
 def blocks_by_offset(cur: cursor, view: View) -> list[Block]:
-    """Returns the batches' blocks in the view by stream and offset, at most some hundred of each stream."""
+    """Returns the batches' blocks in the view, each stream's by offset, at most some hundred of each stream."""
     most = most_segments(len(view.streams))
     cur.execute(Q["segments"], _named(view) | {"most": most})
     by_stream = {stream: list(rows) for stream, rows in groupby(every(cur), key=lambda row: row.stream_id)}
     dense = [stream for stream, rows in by_stream.items() if len(rows) > most]
-    found = [_block(row) for stream, rows in by_stream.items() if stream not in dense for row in rows]
+    found = [block_of(row) for stream, rows in by_stream.items() if stream not in dense for row in rows]
     if dense:
-        cur.execute(Q["looks"], view.looks(dense))
-        for _, rows in groupby(every(cur), key=lambda row: row.stream_id):
-            found += _places(list(rows), view)
-    return _merged(with_batches(cur, sorted(found, key=lambda block: (block.stream_id, block.from_offset))), view)
+        cur.execute(Q["looks"], view.looks(dense) | {"parts": PLACES_PER_PICTURE})
+        found += [block_of(row, dense=True) for row in every(cur)]
+    return found
 
 
 def uncovered(cur: cursor, view: View, logs: Mapping[int, tuple[int, int]]) -> list[Block]:
@@ -132,7 +132,7 @@ def claimed(cur: cursor, view: View) -> list[Block]:
 def decided(cur: cursor, view: View) -> list[Block]:
     """Returns every loss and skip in the view."""
     cur.execute(Q["decided"], _named(view))
-    return [_block(row) for row in every(cur)]
+    return [Block(row.stream_id, row.from_offset, row.until_offset, row.kind) for row in every(cur)]
 
 
 def rejects_by_place(cur: cursor, view: View) -> list[Any]:
@@ -141,49 +141,18 @@ def rejects_by_place(cur: cursor, view: View) -> list[Any]:
     return every(cur)
 
 
-def _places(rows: list[Any], view: View) -> list[Block]:
-    """Returns a dense block, as wide as a place, for each sampled row of one stream."""
-    (stream,) = {row.stream_id for row in rows}
-    step, until = view.step(stream), view.range_of(stream)[1]
-    return [Block(stream, r.place, min(r.place + step, until), r.kind, r.batch_id, dense=True) for r in rows]
-
-
-def _merged(found: list[Block], view: View) -> list[Block]:
-    """Merges neighbouring places of one lane into blocks no wider than a part of the view."""
-    widest = {
-        stream: (high - low) // PLACES_PER_PICTURE for stream in view.streams for low, high in [view.range_of(stream)]
-    }
-    merged: list[Block] = []
-    for block in found:
-        last = merged[-1] if merged else None
-        if (
-            last
-            and last.dense
-            and block.dense
-            and (last.stream_id, last.kind, last.lane) == (block.stream_id, block.kind, block.lane)
-            and last.until_offset == block.from_offset
-            and (last.batch_id == block.batch_id or block.until_offset - last.from_offset <= widest[block.stream_id])
-        ):
-            merged[-1] = replace(block, from_offset=last.from_offset)
-        else:
-            merged.append(block)
-    return merged
-
-
-def with_batches(cur: cursor, found: Sequence[Block]) -> list[Block]:
-    """Returns the same blocks, with lane and commit time of each batch."""
-    cur.execute(Q["batches_of_picture"], {"batches": list({b.batch_id for b in found if b.batch_id is not None})})
-    known = {row.batch_id: row for row in every(cur)}
-    return [
-        Block(b.stream_id, b.from_offset, b.until_offset, b.kind, b.batch_id, row.lane, row.closed_at, b.dense)
-        if (row := known.get(b.batch_id))
-        else b
-        for b in found
-    ]
-
-
-def _block(row: Any) -> Block:
-    return Block(row.stream_id, row.from_offset, row.until_offset, row.kind, getattr(row, "batch_id", None))
+def block_of(row: Any, *, dense: bool = False) -> Block:
+    """Returns the block of a batch's row."""
+    return Block(
+        row.stream_id,
+        row.from_offset,
+        row.until_offset,
+        CoverageKind.BATCH,
+        row.batch_id,
+        row.lane,
+        row.closed_at,
+        dense=dense,
+    )
 
 
 def _named(view: View) -> dict[str, Any]:

@@ -13,10 +13,10 @@ cross join lateral (
 
 -- name: segments
 -- What covers each stream between two offsets, one segment a row, at most so many of a stream and one more that says so.
-select s.stream_id, c.from_offset, c.until_offset, c.kind, c.batch_id
+select s.stream_id, c.from_offset, c.until_offset, c.batch_id, b.lane, b.closed_at
 from unnest(%(streams)s::int[]) s (stream_id)
 cross join lateral (
-    select lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.kind, c.batch_id
+    select lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.batch_id
     from lockstep.coverage c
     where c.stream_id = s.stream_id and c.kind = 'batch' and lower(c.offsets) < %(until)s
       and lower(c.offsets) >= coalesce((
@@ -24,25 +24,34 @@ cross join lateral (
           where o.stream_id = s.stream_id and lower(o.offsets) <= %(from)s order by lower(o.offsets) desc limit 1), 0)
       and upper(c.offsets) > %(from)s
     order by lower(c.offsets) limit %(most)s + 1) c
+join lockstep.batch b using (batch_id)
 order by s.stream_id, c.from_offset
 
 -- name: looks
--- The same where there are more segments than a picture has room for: what lies at each of so many places.
-select s.stream_id, g.place, c.from_offset, c.until_offset, c.kind, c.batch_id
-from unnest(%(streams)s::int[], %(froms)s::bigint[], %(untils)s::bigint[], %(steps)s::bigint[])
-    s (stream_id, from_offset, until_offset, step)
-cross join generate_series(s.from_offset, s.until_offset - 1, s.step) g (place)
-cross join lateral (
-    select lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.kind, c.batch_id
-    from lockstep.coverage c
-    where c.stream_id = s.stream_id and c.kind = 'batch' and lower(c.offsets) < g.place + s.step
-    order by lower(c.offsets) desc limit 1) c
-where c.until_offset > g.place
-order by s.stream_id, g.place
-
--- name: batches_of_picture
--- Why each batch exists and when it was committed.
-select batch_id, lane, closed_at from lockstep.batch where batch_id = any(%(batches)s::bigint[])
+-- The same where there are more segments than a picture has room for: what lies at each of so many places. Neighbours of one
+-- batch are one row, and so are those of one lane in one part of the view.
+with looks as (
+    select s.stream_id, g.place, s.step, s.until_offset as edge, c.batch_id, b.lane, b.closed_at,
+        (g.place - s.from_offset) / greatest(1, (s.until_offset - s.from_offset) / %(parts)s) as part
+    from unnest(%(streams)s::int[], %(froms)s::bigint[], %(untils)s::bigint[], %(steps)s::bigint[])
+        s (stream_id, from_offset, until_offset, step)
+    cross join generate_series(s.from_offset, s.until_offset - 1, s.step) g (place)
+    cross join lateral (
+        select upper(c.offsets) as until_offset, c.batch_id
+        from lockstep.coverage c
+        where c.stream_id = s.stream_id and c.kind = 'batch' and lower(c.offsets) < g.place + s.step
+        order by lower(c.offsets) desc limit 1) c
+    join lockstep.batch b using (batch_id)
+    where c.until_offset > g.place),
+marked as (
+    select l.*, l.place - l.step is distinct from lag(l.place) over w or l.lane <> lag(l.lane) over w
+        or (l.part <> lag(l.part) over w and l.batch_id <> lag(l.batch_id) over w) as begins
+    from looks l window w as (partition by l.stream_id order by l.place)),
+numbered as (
+    select m.*, count(*) filter (where m.begins) over (partition by m.stream_id order by m.place) as number from marked m)
+select n.stream_id, n.lane, min(n.place) as from_offset, least(max(n.place) + n.step, n.edge) as until_offset,
+    max(n.batch_id) as batch_id, max(n.closed_at) as closed_at
+from numbered n group by n.stream_id, n.number, n.lane, n.step, n.edge order by n.stream_id, from_offset
 
 -- name: uncovered
 -- What nobody covers between where a log or pipeline begins and its position, exactly, however narrow.

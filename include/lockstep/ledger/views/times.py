@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every
-from lockstep.ledger.views.picture import PLACES, PLACES_PER_PICTURE, Block, most_segments, places
+from lockstep.ledger.views.picture import PLACES, PLACES_PER_PICTURE, Block, block_of, most_segments, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,6 +46,11 @@ class Timed:
     block: Block
     since: datetime | None
     until: datetime | None
+
+    @property
+    def stream_id(self) -> int:
+        """Returns the stream of its block."""
+        return self.block.stream_id
 
 
 def extents(cur: cursor, streams: Sequence[int]) -> dict[int, TimeWindow]:
@@ -139,7 +144,7 @@ def _exact(rows: Iterable[Any]) -> list[Timed]:
     for row in rows:
         since = row.min_timestamp or at
         at = row.max_timestamp or at
-        found.append(Timed(_block(row, dense=False), since, at))
+        found.append(Timed(block_of(row), since, at))
     return found
 
 
@@ -148,13 +153,7 @@ def _in_parts(cur: cursor, windows: Mapping[int, TimeWindow], looks: int, span: 
     part = (span.until - span.since).total_seconds() / PLACES_PER_PICTURE
     asked = {"places": looks, "since": span.since, "until": span.until, "part": part}
     cur.execute(Q["drawn_in_parts"], _columns(windows) | asked)
-    return [Timed(_block(row, dense=True), row.since, row.until) for row in every(cur)]
-
-
-def _block(row: Any, *, dense: bool) -> Block:
-    return Block(
-        row.stream_id, row.from_offset, row.until_offset, "batch", row.batch_id, row.lane, row.closed_at, dense=dense
-    )
+    return [Timed(block_of(row, dense=True), row.since, row.until) for row in every(cur)]
 
 
 def _columns(windows: Mapping[int, TimeWindow]) -> dict[str, list[int]]:

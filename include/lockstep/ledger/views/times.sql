@@ -17,8 +17,11 @@ cross join lateral (
     where c.stream_id = s.stream_id and c.kind = 'batch'
       and lower(c.offsets) <= s.from_offset + ((s.until_offset - s.from_offset)::numeric * g.place / %(places)s)::bigint
     order by lower(c.offsets) desc limit 1) c
-join lockstep.commit m on m.batch_id = c.batch_id and m.stream_id = s.stream_id
-join lockstep.result u on u.batch_id = m.batch_id and u.token = m.token and u.stream_id = m.stream_id
+-- offset 0: each look is one row of two keys, where the planner would read all streams of each batch
+cross join lateral (
+    select u.min_timestamp, u.max_timestamp from lockstep.commit m
+    join lockstep.result u on u.batch_id = m.batch_id and u.token = m.token and u.stream_id = m.stream_id
+    where m.batch_id = c.batch_id and m.stream_id = s.stream_id offset 0) u
 where c.until_offset > s.from_offset
 order by s.stream_id, c.from_offset
 

@@ -10,10 +10,11 @@ from lockstep.core.planning.bounds import MOST_OFFSET
 from lockstep.ledger.views import picture, times
 from lockstep.web.pages.asked import count_kinds
 from lockstep.web.pictures import drawing
-from lockstep.web.place import reading_ledger
 from lockstep.web.render import number
 
 if TYPE_CHECKING:
+    from psycopg2.extensions import cursor
+
     from lockstep.core.offsets import Bounds
     from lockstep.web.pages.asked import CoverageChoices, Streams
 
@@ -21,22 +22,21 @@ if TYPE_CHECKING:
 MOST_OFFSET_DIGITS = 19  # digits of the largest offset. Python refuses to read some thousands.
 
 
-def along_offsets(streams: Streams, asked: CoverageChoices) -> dict[str, Any]:
+def along_offsets(cur: cursor, streams: Streams, asked: CoverageChoices) -> dict[str, Any]:
     """Returns the picture's values, with each segment at its offsets."""
     rows, bounds = streams.rows, streams.bounds
-    with reading_ledger() as cur:
-        ids = [row.stream_id for row in rows]
-        if asked.scale == "own":
-            view = _own_view(rows, bounds, times.extents(cur, ids))
-        else:
-            view = _view(rows, bounds, picture.first_covered(cur, ids), asked)
-        blocks = (
-            picture.blocks_by_offset(cur, view)
-            + picture.decided(cur, view)
-            + picture.uncovered(cur, view, streams.logs())
-        )
-        blocks += picture.claimed(cur, view)
-        dots = picture.rejects_by_place(cur, view)
+    ids = [row.stream_id for row in rows]
+    if asked.scale == "own":
+        view = _own_view(rows, bounds, times.extents(cur, ids))
+    else:
+        view = _view(rows, bounds, picture.first_covered(cur, ids), asked)
+    blocks = (
+        picture.blocks_by_offset(cur, view)
+        + picture.decided(cur, view)
+        + picture.uncovered(cur, view, streams.logs())
+        + picture.claimed(cur, view)
+    )
+    dots = picture.rejects_by_place(cur, view)
     own, scale = bool(view.own), drawing.Scale(view.from_offset, view.until_offset)
     return {
         "lanes": drawing.lanes(view, rows, bounds, blocks, dots),

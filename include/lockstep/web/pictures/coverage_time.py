@@ -14,7 +14,6 @@ from lockstep.ledger.views.times import Span, Timed
 from lockstep.web.pages.asked import count_kinds
 from lockstep.web.pictures import drawing
 from lockstep.web.pictures.clock import Clock
-from lockstep.web.place import reading_ledger
 from lockstep.web.zone import local, stamp, zone_name
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ MILLISECONDS = 1000
 
 
 def along_time(
-    streams: Streams, asked: CoverageChoices, through: datetime | None, since: Mapping[int, datetime]
+    cur: cursor, streams: Streams, asked: CoverageChoices, through: datetime | None, since: Mapping[int, datetime]
 ) -> dict[str, Any]:
     """Returns the picture's values, with each segment from its first record's time to its last one's.
 
@@ -37,33 +36,27 @@ def along_time(
     `since` has that time by partition, where the broker told it.
     """
     now, lagging = datetime.now(UTC), _lagging(streams)
-    with reading_ledger() as cur:
-        known = times.extents(cur, [row.stream_id for row in streams.rows])
-        seen = times.glances(cur, known)
-        span = _span(times.whole(seen), through, asked, now if lagging else None)
-        windows = times.within(cur, known, seen, span)
-        timed = times.blocks_by_time(cur, windows, span) + times.around(
-            cur, _without_records(cur, windows, streams), span
-        )
-        dots = times.rejects_by_time(cur, windows, span)
-        waits = {each.block.stream_id: each for each in times.around(cur, lagging, span)}
-        claims = times.around(cur, _claims(cur, known), span)
+    known = times.extents(cur, [row.stream_id for row in streams.rows])
+    seen = times.glances(cur, known)
+    span = _span(times.whole(seen), through, asked, now if lagging else None)
+    windows = times.within(cur, known, seen, span)
+    timed = times.blocks_by_time(cur, windows, span) + times.around(cur, _without_records(cur, windows, streams), span)
+    dots = times.rejects_by_time(cur, windows, span)
+    waits = {each.block.stream_id: each for each in times.around(cur, lagging, span)}
+    claims = times.around(cur, _claims(cur, known), span)
     first = {row.stream_id: since.get(row.partition) for row in streams.rows}
     planned = [_worked_on(each, timed, first.get(each.block.stream_id), now) for each in claims]
     clock, shades = Clock(span.since, span.until), drawing.Shades.of([each.block for each in timed])
+    done, worked_on, dots_of = drawing.by_stream(timed), drawing.by_stream(planned), drawing.by_stream(dots)
     return {
         "lanes": [
             drawing.lane(number, row, streams.bounds.get(row.stream_id))
             | _waiting(waits.get(row.stream_id), since.get(row.partition), clock, now)
             | {
-                "blocks": drawing.on_tracks(
-                    [_placed(each, clock, shades) for each in timed if each.block.stream_id == row.stream_id]
-                )
-                + [_placed(each, clock, shades) for each in planned if each.block.stream_id == row.stream_id],
+                "blocks": drawing.on_tracks([_placed(each, clock, shades) for each in done[row.stream_id]])
+                + [_placed(each, clock, shades) for each in worked_on[row.stream_id]],
                 "rejects": [
-                    {"x": clock.at(dot.at), "count": dot.rejects, "first": dot.first}
-                    for dot in dots
-                    if dot.stream_id == row.stream_id
+                    {"x": clock.at(dot.at), "count": dot.rejects, "first": dot.first} for dot in dots_of[row.stream_id]
                 ],
             }
             for number, row in enumerate(streams.rows)
@@ -163,7 +156,7 @@ def _worked_on(each: Timed, timed: list[Timed], first: datetime | None, now: dat
     return Timed(block, min(begins, default=each.since), max(ends, default=each.until))
 
 
-def _placed(each: Timed, clock: Clock, shades: drawing.Shades) -> dict[str, Any]:
+def _placed(each: Timed, clock: Clock, shades: drawing.Shades) -> drawing.Placed:
     since, until = each.since or clock.since, each.until or clock.until
     edges = (moment_in_address(since), moment_in_address(max(until, since + timedelta(milliseconds=1))))
     times_said = f", {stamp(since)} to {stamp(until)}" if each.since and each.until else ""

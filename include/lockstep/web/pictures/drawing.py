@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lockstep.core.states import Lane
 from lockstep.ledger.views.picture import PLANNED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from lockstep.core.offsets import Bounds
@@ -78,6 +79,7 @@ def lanes(
 ) -> list[dict[str, Any]]:
     """Returns one document per stream, top to bottom: its blocks, holes, rejects and marks, placed by offset."""
     shades = Shades.of(blocks)
+    blocks_of, dots_of = by_stream(blocks), by_stream(dots)
     drawn = []
     for number, row in enumerate(rows):
         own = bounds.get(row.stream_id)
@@ -92,17 +94,30 @@ def lanes(
                 "waiting": scale.box(row.position, own.stable_end) if own and own.stable_end > row.position else None,
                 "blocks": [
                     placed(b, scale.box(b.from_offset, b.until_offset), (b.from_offset, b.until_offset), shades)
-                    for b in blocks
-                    if b.stream_id == row.stream_id
+                    for b in blocks_of[row.stream_id]
                 ],
                 "rejects": [
-                    {"x": scale.at(d.first), "count": d.rejects, "first": d.first}
-                    for d in dots
-                    if d.stream_id == row.stream_id
+                    {"x": scale.at(d.first), "count": d.rejects, "first": d.first} for d in dots_of[row.stream_id]
                 ],
             }
         )
     return drawn
+
+
+class _OfStream(Protocol):
+    @property
+    def stream_id(self) -> int: ...
+
+
+_Part = TypeVar("_Part", bound=_OfStream)
+
+
+def by_stream(parts: Iterable[_Part]) -> Mapping[int, list[_Part]]:
+    """Groups the parts of a picture by their streams. A stream without any has an empty list."""
+    found = defaultdict(list)
+    for part in parts:
+        found[part.stream_id].append(part)
+    return found
 
 
 def height(lanes_drawn: list[Any]) -> int:
@@ -130,36 +145,39 @@ class Shades:
         return round((AGES - 1) * (self.newest - at).total_seconds() / (self.newest - self.oldest).total_seconds())
 
 
-def placed(
-    block: Block, box: tuple[float, float], edges: tuple[Any, Any], shades: Shades, times: str = ""
-) -> dict[str, Any]:
-    """Returns a block with its place in the lane, and its exact edges for a tooltip.
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A block with its place in the lane, and its exact edges for a tooltip."""
+
+    block: Block
+    x: float
+    width: float
+    y: float
+    height: float
+    age: int
+    edges: tuple[Any, Any]
+    times: str
+
+
+def placed(block: Block, box: tuple[float, float], edges: tuple[Any, Any], shades: Shades, times: str = "") -> Placed:
+    """Places a block in its lane.
 
     The planned block of a replay is a strip at the foot of the lane. The blocks under it stay visible.
     """
-    strip = block.kind == PLANNED and block.lane == Lane.REPLAY
-    return {
-        "block": block,
-        "x": box[0],
-        "width": box[1],
-        "y": LANE - STRIP if strip else 0,
-        "height": STRIP if strip else LANE,
-        "age": shades.age(block.committed_at),
-        "edges": edges,
-        "times": times,
-    }
+    y, high = (LANE - STRIP, STRIP) if block.kind == PLANNED and block.lane == Lane.REPLAY else (0, LANE)
+    return Placed(block, *box, y, high, shades.age(block.committed_at), edges, times)
 
 
-def on_tracks(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def on_tracks(blocks: list[Placed]) -> list[Placed]:
     """Moves blocks that lie over each other to two tracks of the lane, so that none hides another.
 
     Tolerates an overlap that is too narrow to matter.
     """
     ends, tracks = [-inf, -inf], []
-    for block in sorted(blocks, key=lambda each: each["x"]):
-        track = 0 if block["x"] >= ends[0] - TOUCH else 1
-        ends[track] = max(ends[track], block["x"] + block["width"])
+    for block in sorted(blocks, key=lambda each: each.x):
+        track = 0 if block.x >= ends[0] - TOUCH else 1
+        ends[track] = max(ends[track], block.x + block.width)
         tracks.append((block, track))
     if not any(track for _, track in tracks):
         return blocks
-    return [block | {"y": track * (LANE - HALF), "height": HALF} for block, track in tracks]
+    return [replace(block, y=track * (LANE - HALF), height=HALF) for block, track in tracks]
