@@ -8,9 +8,9 @@ import psycopg2
 import pytest
 
 from lockstep.adapters.postgres import COMMITTER, OWNER, PLANNER, transaction
-from lockstep.core.health.ledger_findings import OF_A_RUN
 from support.fakes.ledger_rows import commit_in
 from support.oracles.folded import not_folded
+from support.scenes.undone import roles_that_may
 
 FEED = """insert into lockstep.feed (target, name, key, keep, began_empty, kept_from)
     values ('{}', '{}', '{{id}}', '{}', true, {})"""
@@ -116,10 +116,9 @@ def test_a_persons_change_is_announced_with_its_net_effect_and_a_decision(ledger
     ]
 
 
-@pytest.mark.parametrize("role", OF_A_RUN)
-@pytest.mark.parametrize(
-    "statement",
-    [
+def test_no_role_of_a_run_writes_a_feed_past_its_functions(ledger, orders):
+    assert orders
+    for statement in (
         "update lockstep.feed set keep = '1 day'",
         "delete from lockstep.change_set",
         "insert into lockstep.change_set (target, kind, why) values ('public.orders', 'manual', 'x')",
@@ -128,12 +127,8 @@ def test_a_persons_change_is_announced_with_its_net_effect_and_a_decision(ledger
         "create table lockstep_feed.mine (id int)",
         "select lockstep.number_set(1)",
         "select lockstep.net_set(1)",
-    ],
-)
-def test_no_role_of_a_run_writes_a_feed_past_its_functions(ledger, orders, role, statement):
-    assert orders
-    with pytest.raises(psycopg2.errors.InsufficientPrivilege), transaction(ledger.conn, role) as cur:
-        cur.execute(statement)
+    ):
+        assert roles_that_may(ledger.conn, statement) == set(), statement
 
 
 @pytest.mark.parametrize("what", ["disable trigger only_by_commit_update", "drop column n", "add column more int"])

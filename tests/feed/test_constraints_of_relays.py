@@ -6,7 +6,7 @@ import psycopg2
 import pytest
 
 from lockstep.adapters.postgres import OWNER, transaction
-from lockstep.core.health.ledger_findings import OF_A_RUN
+from support.scenes.undone import roles_that_may
 
 ANOTHER = """insert into lockstep.feed (target, name, key, keep, began_empty)
     values ('public.x', 'public_x', '{{id}}', '1 day', true);
@@ -77,8 +77,6 @@ def test_a_decision_lets_a_relay_begin_anew(sent):
     assert sent.ask("select confirmed, began_at, intent from lockstep.relay") == [(0, 0, None)]
 
 
-@pytest.mark.parametrize("role", OF_A_RUN)
-@pytest.mark.parametrize("statement", ["delete from lockstep.relay", ANOTHER.format("another", 0, 0)])
-def test_no_role_of_a_run_makes_or_removes_a_relay(sent, role, statement):
-    with pytest.raises(psycopg2.errors.InsufficientPrivilege), transaction(sent.conn, role) as cur:
-        cur.execute(statement)
+def test_no_role_of_a_run_makes_or_removes_a_relay(sent):
+    for statement in ("delete from lockstep.relay", ANOTHER.format("another", 0, 0)):
+        assert roles_that_may(sent.conn, statement) == set(), statement

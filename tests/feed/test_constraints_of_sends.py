@@ -6,10 +6,10 @@ import psycopg2
 import pytest
 
 from lockstep.adapters.postgres import COMMITTER, OWNER, transaction
-from lockstep.core.health.ledger_findings import OF_A_RUN
 from lockstep.core.pipeline.definition import Json, Pipeline, Send, Topic
 from lockstep.ledger.feed.make import make_feeds
 from lockstep.ledger.feed.sends import tables_of_sends
+from support.scenes.undone import roles_that_may
 
 CLEAN = Pipeline("orders", "orders.v1", Json("id string, n int"), Send(Topic("clean.v1")))
 TABLE = "lockstep_send.clean_v1"
@@ -65,13 +65,9 @@ def test_a_record_of_which_nothing_was_sent_may_be_sent_by_a_replay(ledger, sent
     assert ledger.ask("select next_number, last_seq from lockstep.feed") == [(4, 2)]
 
 
-@pytest.mark.parametrize("role", OF_A_RUN)
-@pytest.mark.parametrize(
-    "statement", [TRIMMED, "delete from lockstep.trimmed", "update lockstep.trimmed set offsets = '{}'"]
-)
-def test_no_role_of_a_run_writes_what_is_trimmed(ledger, sent, role, statement):
-    with pytest.raises(psycopg2.errors.InsufficientPrivilege), transaction(ledger.conn, role) as cur:
-        cur.execute(statement, sent)
+def test_no_role_of_a_run_writes_what_is_trimmed(ledger, sent):
+    for statement in (TRIMMED, "delete from lockstep.trimmed", "update lockstep.trimmed set offsets = '{}'"):
+        assert roles_that_may(ledger.conn, statement, sent) == set(), statement
 
 
 def test_the_committer_may_ask_what_a_set_would_take_back(ledger, sent):
