@@ -78,7 +78,7 @@ def slow(monkeypatch):
     monkeypatch.setattr(kafka_reading, "INTERVAL_MS", 100)
 
 
-both = pytest.mark.parametrize("read", [task, verifier])
+both = pytest.mark.parametrize("read", [task, pytest.param(verifier, marks=pytest.mark.long)])
 
 
 @both

@@ -18,7 +18,7 @@ from support.scenes.here import into_two
         "task.read_mid=raise",
         pytest.param("task.copy_end=kill", marks=pytest.mark.long),
         pytest.param("task.committed=raise", marks=pytest.mark.long),
-        "task.committed=kill",
+        pytest.param("task.committed=kill", marks=pytest.mark.long),
     ],
 )
 def test_a_task_that_fails_is_tried_again_and_only_the_winner_counts(drill, monkeypatch, fault):

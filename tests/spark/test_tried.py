@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from lockstep.adapters.folders import load
 from lockstep.context.systems import engine_for
 from lockstep.core.changes.tried import Record
@@ -168,6 +170,7 @@ def test_a_record_above_the_limit_is_a_reject_with_its_size(pipeline, topic, pro
     assert reject.reason == "is 3010 bytes after decompression; the limit is 2000 (record_limits.bytes)"
 
 
+@pytest.mark.long
 def test_the_example_of_the_page_passes_as_it_stands(tmp_path):
     text = (ROOT / "docs" / "testing.md").read_text()
     (example,) = re.findall(r"```python\n(# test_orders\.py\n.*?)```", text, re.DOTALL)

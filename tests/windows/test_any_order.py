@@ -131,7 +131,10 @@ def clean_pass(scene, watermark: datetime) -> dict:
     }
 
 
-@pytest.mark.parametrize("seed", [1, 2, pytest.param(random.SystemRandom().randrange(10**6), id="drawn")])
+@pytest.mark.parametrize(
+    "seed",
+    [1, pytest.param(2, marks=pytest.mark.long), pytest.param(random.SystemRandom().randrange(10**6), id="drawn")],
+)
 @pytest.mark.timeout(300)
 def test_whatever_comes_in_whatever_order_each_row_counts_or_is_late_and_the_end_is_one_clean_pass(timed, seed):
     scene = timed()
