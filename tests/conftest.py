@@ -6,6 +6,7 @@ import gc
 import itertools
 import json
 import os
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from support.servers import (
 from support.servers.servers import Servers, make_topic
 
 NUMBERS = itertools.count()
+SESSION = secrets.token_hex(3)  # a process id comes back while servers live on
 ONE_AIRFLOW = "tests/dags/one_airflow/"
 os.environ.setdefault("LOCKSTEP_JARS", str(Path(__file__).parent.parent / ".lockstep" / "jars"))
 # A test's JVM lives for seconds. The first of two compilers is enough, and the JVM starts in half the time.
@@ -108,7 +110,7 @@ def kafka(servers):
 @pytest.fixture
 def database(servers, worker_id):
     """Yields the DSN of a fresh, migrated database: a copy of one template, dropped after the test."""
-    with servers.database(f"t_{worker_id}_{os.getpid()}_{next(NUMBERS)}") as dsn:
+    with servers.database(f"t_{worker_id}_{SESSION}_{next(NUMBERS)}") as dsn:
         yield dsn
 
 
@@ -117,7 +119,7 @@ def topic(kafka):
     """Returns `topic(partitions=4, **settings)`, which makes a topic and returns its name."""
 
     def make(partitions: int = 4, **settings: Any) -> str:
-        name = f"t-{os.getpid()}-{next(NUMBERS)}"
+        name = f"t-{SESSION}-{next(NUMBERS)}"
         make_topic(kafka, name, partitions, **settings)
         return name
 
@@ -131,7 +133,7 @@ def produce(kafka):
     def send(topic: str, records, partition: int = -1, end: str | None = None, **options: Any):
         settings = {"bootstrap.servers": kafka, "linger.ms": 5, "partitioner": "murmur2_random"}
         settings |= {"queue.buffering.max.messages": 1_000_000, **options}
-        producer = Producer(settings | ({"transactional.id": f"tx-{os.getpid()}-{next(NUMBERS)}"} if end else {}))
+        producer = Producer(settings | ({"transactional.id": f"tx-{SESSION}-{next(NUMBERS)}"} if end else {}))
         if end:
             producer.init_transactions(20)
             producer.begin_transaction()
