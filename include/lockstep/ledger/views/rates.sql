@@ -10,7 +10,7 @@ with read as (
     join lockstep.result r on r.batch_id = c.batch_id and r.token = c.token and r.stream_id = c.stream_id
     join lockstep.stream s on s.stream_id = c.stream_id
     where b.pipeline = %(pipeline)s and b.lane <> 'replay' and (b.closed_at is null or b.closed_at >= %(since)s)
-        and c.at >= %(since)s and s.topic = %(topic)s and r.delivered > 0 and r.max_timestamp >= %(since)s),
+        and s.topic = %(topic)s and r.delivered > 0 and r.max_timestamp >= %(since)s),
 hourly as (
     select read.partition, hour, sum(delivered * share) as records, sum(bytes * share) as bytes
     from read
