@@ -52,12 +52,12 @@ def test_each_partition_has_its_sum_and_its_worst_hour(conn, ledger):
 
 
 def test_a_batch_is_spread_over_the_hours_that_its_records_are_of(conn, ledger):
-    segment(ledger, ledger.stream(0), 0, 100, 4_000, 150, 30)  # half an hour, an hour, half an hour
+    segment(ledger, ledger.stream(0), 0, 100, 4_000, 150, 30)  # two hours
 
     (past,) = rates(conn).values()
 
     assert (past.records, past.size) == (100, 4_000)
-    assert (past.worst_hour, past.worst_records, past.worst_size) == (NOON - 2 * HOUR, 50, 2_000)
+    assert (past.worst_hour, past.worst_records, past.worst_size) == (NOON - 2.5 * HOUR, 50, 2_000)
 
 
 @pytest.mark.parametrize(("first", "reason"), [(59, "in order"), (60 * 24 * 400, "one record is a year old")])
@@ -70,6 +70,14 @@ def test_an_old_record_among_new_ones_does_not_flatten_the_worst_hour(conn, ledg
 
     assert past.worst_hour == NOON - HOUR, reason
     assert past.worst_size == pytest.approx(5_000, rel=0.02), reason
+
+
+def test_an_hour_begins_at_any_ten_minutes_so_that_none_is_cut_in_two(conn, ledger):
+    segment(ledger, ledger.stream(0), 0, 10, 1_000, 90, 31)
+
+    (past,) = rates(conn).values()
+
+    assert (past.worst_hour, past.worst_size) == (NOON - 1.5 * HOUR, pytest.approx(1_000))
 
 
 def test_replays_and_what_is_older_than_asked_for_do_not_count(conn, ledger):
@@ -92,10 +100,10 @@ def test_the_sums_are_those_of_plain_python(conn, ledger, seed):
         size = draw.randrange(1, 10_000)
         segment(ledger, stream, number * 10, number * 10 + 10, size, first, last)
         for minute in range(last, first):
-            expected[NOON - HOUR * (minute // 60 + 1)] += size / (first - last)
+            expected[minute] += size / (first - last)
 
     (past,) = rates(conn).values()
 
-    hour, size = max(expected.items(), key=lambda item: item[1])
-    assert (past.worst_hour, past.worst_size) == (hour, pytest.approx(size))
+    hours = [sum(expected[minute + m] for m in range(60)) for minute in range(0, 60 * 32, 10)]
+    assert past.worst_size == pytest.approx(max(hours))
     assert past.size == pytest.approx(sum(expected.values()))

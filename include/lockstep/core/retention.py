@@ -59,7 +59,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The ledger's count of a partition's records of the last days, and in the hour that had the most bytes."""
+    """The ledger's count of a partition's records of the last days, and in the 60 minutes with the most bytes."""
 
     records: float
     size: float
