@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import datetime
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource
 
 from lockstep.cli.exits import Exit
+from support.scenes.command_line import at_a_terminal, without_styles
 from support.scenes.odd_logs import alter, delete_records, high_end, recreate
 
 HOUR = 3_600_000
 NAMES = ("retention", "drill")
 
 
-def dated(here, hours_ago, partition=0, size=10, count=2, **options):
+def dated(here, hours_ago, partition=0, size=10, count=2):
     """Produces records of an age."""
-    producer = Producer({"bootstrap.servers": here.drill.kafka, **options})
+    producer = Producer({"bootstrap.servers": here.drill.kafka})
     for n in range(count):
-        value = '{"id": "w", "n": %d, "pad": "%s"}' % (n, "x" * size)
+        value = json.dumps({"id": "x" * size, "n": n})
         stamp = int(time.time() * 1000 - hours_ago * HOUR)
         producer.produce(here.drill.topic, value, "w", partition=partition, timestamp=stamp)
     producer.flush(20)
 
 
-def keep(here, **settings):
+def keep(here, **settings: Any):
     pairs = [(name.replace("_", "."), str(value)) for name, value in settings.items()]
     alter(here.drill.kafka, ConfigResource.Type.TOPIC, here.drill.topic, pairs)
 
@@ -69,8 +72,10 @@ def test_by_time_it_is_the_records_own_time_and_the_alarm_decides_the_exit_code(
     left = datetime.fromisoformat(found["deleted_at_earliest"]) - datetime.fromisoformat(found["time"])
     assert left.total_seconds() == 24 * 3600
     assert calm.document["seconds"] == pytest.approx(10 * 3600, abs=60)
-    words = lockstep(*NAMES, "--alarm", "11").out.splitlines()[-1]
-    assert "in 10 h, by time, below the alarm of 11 h  Next: lockstep run drill --until-idle" in words
+    *_, words, go_on = lockstep(*NAMES, "--alarm", "11").out.splitlines()
+    assert words.startswith("drill: may be deleted from 20")
+    assert words.endswith("Z on, in 10 h, by time")
+    assert go_on == "below the alarm of 11 h.  Next: lockstep run drill --until-idle"
     keep(here, cleanup_policy="compact")
     kept = lockstep(*NAMES, "--alarm", "11", "--json")
     assert (kept.code, kept.document["deleted_at_earliest"]) == (Exit.DONE, None)
@@ -96,6 +101,10 @@ def test_by_size_it_is_the_rate_of_today_and_of_the_worst_hour(here, lockstep, t
     assert found["worst_hour"]["bytes_per_second"] > 4 * found["today"]["bytes_per_second"]
     assert document["at_worst_hour"] == document["deleted_at_earliest"] < document["at_todays_rate"]
     assert found["seconds"] == pytest.approx((1_000_000 - 10_900) / found["worst_hour"]["bytes_per_second"], rel=0.01)
+    at_a_terminal(lockstep.monkeypatch, columns=80)
+    lines = without_styles(lockstep(*NAMES).out).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert f"  the fastest partition today: {found['today']['records_per_second']:.3g} records/s, " in "\n".join(lines)
     keep(here, retention_bytes=20_000)
     assert lockstep(*NAMES).code == Exit.REFUSED
     keep(here, retention_bytes=100)
@@ -140,8 +149,9 @@ def test_what_was_deleted_already_is_lost_and_names_the_command_that_accepts_it(
     accept = f"lockstep accept-loss drill --partition 1 --from {end} --until {end + 1} --reason ..."
     assert said.document["next"] == partition(said.document, 1)["next"] == accept
     assert lockstep(*NAMES, "--alarm", "0").code == Exit.REFUSED
-    words = lockstep(*NAMES).out.splitlines()[-1]
-    assert f"-1: offsets [{end}, {end + 1}) were deleted before they were committed  Next: {accept}" in words
+    *_, words, go_on = lockstep(*NAMES).out.splitlines()
+    assert f"-1: offsets [{end}, {end + 1}) were deleted before they were committed" in words
+    assert go_on == f"Next: {accept}"
 
 
 def test_another_log_says_nothing_of_the_records_that_were_not_committed(here, lockstep):
@@ -166,6 +176,7 @@ def test_another_log_says_nothing_of_the_records_that_were_not_committed(here, l
     ],
 )
 def test_a_bad_call_is_one_line_with_what_to_do(here, lockstep, words, code, line):
+    assert here.folder.pipeline.name == "drill"
     said = lockstep(*words)
     assert (said.code, len(said.err.splitlines())) == (code, 1)
     assert line in said.err

@@ -9,19 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockstep.core.offsets import TopicPartition
-from lockstep.core.retention import (
+from lockstep.core.retention.limits import Retention, RetentionLimit, retention_of
+from lockstep.core.retention.prospects import (
     STORED_BESIDE_A_RECORD,
-    Deletion,
+    Expiry,
     Fate,
-    Limit,
-    Past,
     Rate,
-    Retention,
     Unread,
+    Volume,
     deletion,
     prospect,
     rate_since,
-    retention_of,
     stored_size,
     worst,
 )
@@ -126,14 +124,14 @@ def test_the_worst_hour_deletes_no_later_than_today(today, other, size, waits):
 def test_what_is_unknown_deletes_nothing_by_its_limit():
     both = Retention(HOUR, 10)
     assert deletion(both, None, None, None, NOW) is None
-    assert deletion(both, NOW, None, None, NOW) == Deletion(NOW + HOUR, Limit.TIME)
-    assert deletion(both, None, 10, None, NOW) == Deletion(NOW, Limit.BYTES)
+    assert deletion(both, NOW, None, None, NOW) == Expiry(NOW + HOUR, RetentionLimit.TIME)
+    assert deletion(both, None, 10, None, NOW) == Expiry(NOW, RetentionLimit.BYTES)
     assert deletion(both, None, 9, 0, NOW) is None
     assert deletion(both, LAST_DAY, None, None, NOW) is None
 
 
 def test_a_record_is_as_large_as_those_that_were_read_and_what_kafka_stores_beside_it():
-    pasts = [Past(10, 1_000, NOW, 9, 900), Past(30, 1_000, NOW, 30, 1_000)]
+    pasts = [Volume(10, 1_000, NOW, 9, 900), Volume(30, 1_000, NOW, 30, 1_000)]
     assert stored_size(pasts) == 50 + STORED_BESIDE_A_RECORD
     assert stored_size([]) is None
     assert pasts[0].worst_rate() == Rate(9 / 3600, (900 + 9 * STORED_BESIDE_A_RECORD) / 3600, NOW)

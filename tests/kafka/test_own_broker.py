@@ -14,7 +14,7 @@ from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.kafka.facts import SurveyedBroker
 from lockstep.core.planning.decisions import Blocked, Idle, Start
 from lockstep.steps.changes.retire import retire
-from lockstep.steps.inspect.retention import retention
+from lockstep.steps.inspect.retention import retention_document
 from support.scenes.here import ME
 from support.scenes.odd_logs import alter, high_end, log_start, records, until
 from support.servers.own_broker import OwnBroker
@@ -101,7 +101,9 @@ def test_retention_between_plan_and_read_stops_the_batch_before_anything_is_lost
 def asked(here, own):
     """Returns the answer of `lockstep retention` for the only partition."""
     now = datetime.now(UTC)
-    document = retention(here.at.conn, SurveyedBroker(own.address), here.folder.pipeline, timedelta(hours=6), now)
+    document = retention_document(
+        here.at.conn, SurveyedBroker(own.address), here.folder.pipeline, timedelta(hours=6), now
+    )
     (partition,) = document["partitions"]
     assert partition["state"] == "waits"
     return partition

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import defaultdict
 from datetime import timedelta
 
 import pytest
@@ -15,9 +15,10 @@ from support.fakes.ledger_rows import NOON, TOPIC, read
 WEEK, HOUR = timedelta(days=7), timedelta(hours=1)
 
 
-def segment(ledger, stream, begin, end, size, first, last, lane="live"):
-    """Commits a batch with these offsets, bytes, and times in minutes before noon."""
-    batch = ledger.planned({stream: (begin, end)}, lane=lane)
+def segment(ledger, stream, offsets, size, minutes, lane="live"):
+    """Commits a batch with these offsets and bytes, from so many minutes before noon to so many."""
+    first, last = minutes
+    batch = ledger.planned({stream: offsets}, lane=lane)
     token = ledger.opened(batch)
     ledger.committed(batch, token)
     with transaction(ledger.conn, OWNER) as cur:
@@ -40,9 +41,9 @@ def test_without_a_batch_there_is_no_rate(conn, ledger):
 
 def test_each_partition_has_its_sum_and_its_worst_hour(conn, ledger):
     quiet, busy = ledger.stream(0), ledger.stream(1)
-    segment(ledger, quiet, 0, 10, 1_000, 119, 61)
-    segment(ledger, busy, 0, 10, 1_000, 239, 181)
-    segment(ledger, busy, 10, 40, 9_000, 59, 1)
+    segment(ledger, quiet, (0, 10), 1_000, (119, 61))
+    segment(ledger, busy, (0, 10), 1_000, (239, 181))
+    segment(ledger, busy, (10, 40), 9_000, (59, 1))
 
     found = rates(conn)
 
@@ -52,7 +53,7 @@ def test_each_partition_has_its_sum_and_its_worst_hour(conn, ledger):
 
 
 def test_a_batch_is_spread_over_the_hours_that_its_records_are_of(conn, ledger):
-    segment(ledger, ledger.stream(0), 0, 100, 4_000, 150, 30)  # two hours
+    segment(ledger, ledger.stream(0), (0, 100), 4_000, (150, 30))  # two hours
 
     (past,) = rates(conn).values()
 
@@ -63,8 +64,8 @@ def test_a_batch_is_spread_over_the_hours_that_its_records_are_of(conn, ledger):
 @pytest.mark.parametrize(("first", "reason"), [(59, "in order"), (60 * 24 * 400, "one record is a year old")])
 def test_an_old_record_among_new_ones_does_not_flatten_the_worst_hour(conn, ledger, first, reason):
     stream = ledger.stream(0)
-    segment(ledger, stream, 0, 10, 100, 119, 60)
-    segment(ledger, stream, 10, 20, 5_000, first, 1)
+    segment(ledger, stream, (0, 10), 100, (119, 60))
+    segment(ledger, stream, (10, 20), 5_000, (first, 1))
 
     (past,) = rates(conn).values()
 
@@ -73,7 +74,7 @@ def test_an_old_record_among_new_ones_does_not_flatten_the_worst_hour(conn, ledg
 
 
 def test_an_hour_begins_at_any_ten_minutes_so_that_none_is_cut_in_two(conn, ledger):
-    segment(ledger, ledger.stream(0), 0, 10, 1_000, 90, 31)
+    segment(ledger, ledger.stream(0), (0, 10), 1_000, (90, 31))
 
     (past,) = rates(conn).values()
 
@@ -82,10 +83,10 @@ def test_an_hour_begins_at_any_ten_minutes_so_that_none_is_cut_in_two(conn, ledg
 
 def test_replays_and_what_is_older_than_asked_for_do_not_count(conn, ledger):
     stream = ledger.stream(0)
-    segment(ledger, stream, 0, 10, 1_000, 90, 80)
-    segment(ledger, stream, 10, 20, 70_000, 60 * 24 * 8, 60 * 24 * 8)
-    segment(ledger, stream, 20, 30, 3_000, 20, 10, lane="fill")
-    segment(ledger, stream, 30, 40, 50_000, 20, 10, lane="replay")
+    segment(ledger, stream, (0, 10), 1_000, (90, 80))
+    segment(ledger, stream, (10, 20), 70_000, (60 * 24 * 8, 60 * 24 * 8))
+    segment(ledger, stream, (20, 30), 3_000, (20, 10), lane="fill")
+    segment(ledger, stream, (30, 40), 50_000, (20, 10), lane="replay")
 
     (past,) = rates(conn).values()
 
@@ -94,11 +95,11 @@ def test_replays_and_what_is_older_than_asked_for_do_not_count(conn, ledger):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_sums_are_those_of_plain_python(conn, ledger, seed):
-    draw, stream, expected, last = random.Random(seed), ledger.stream(0), Counter(), 60 * 30  # noqa: S311
+    draw, stream, expected, last = random.Random(seed), ledger.stream(0), defaultdict(float), 60 * 30  # noqa: S311
     for number in range(12):
         first, last = last, last - draw.randrange(1, 140)
         size = draw.randrange(1, 10_000)
-        segment(ledger, stream, number * 10, number * 10 + 10, size, first, last)
+        segment(ledger, stream, (number * 10, number * 10 + 10), size, (first, last))
         for minute in range(last, first):
             expected[minute] += size / (first - last)
 

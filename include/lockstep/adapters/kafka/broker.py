@@ -16,7 +16,7 @@ from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, first_s
 from lockstep.core.errors import Unreachable
 from lockstep.core.offsets import Bounds, TopicView
 from lockstep.core.records import LAST_STAMP
-from lockstep.core.retention import retention_of
+from lockstep.core.retention.limits import retention_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

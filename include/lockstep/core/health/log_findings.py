@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.core.health.findings import Check, Finding, Judged, problem, warning
 from lockstep.core.pipeline.schedule import longest_wait
-from lockstep.core.retention import retention_of
+from lockstep.core.retention.limits import retention_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockstep.core.retention import Past
+from lockstep.core.retention.prospects import Volume
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 Q = queries("lockstep.ledger.views", "rates")
 
 
-def committed_rates(cur: cursor, pipeline: str, topic: str, since: datetime, now: datetime) -> dict[int, Past]:
+def committed_rates(cur: cursor, pipeline: str, topic: str, since: datetime, now: datetime) -> dict[int, Volume]:
     """Returns each partition's records and bytes since a moment, with those of its worst hour.
 
     Counts what a fill or the live lane has read, and no replay. Omits partitions without a record.
     """
     cur.execute(Q["rates"], {"pipeline": pipeline, "topic": topic, "since": since, "now": now})
     return {
-        row.partition: Past(row.records, row.bytes, row.worst_hour, row.worst_records, row.worst_bytes)
+        row.partition: Volume(row.records, row.bytes, row.worst_hour, row.worst_records, row.worst_bytes)
         for row in every(cur)
     }

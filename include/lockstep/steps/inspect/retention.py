@@ -11,7 +11,8 @@ from lockstep.core.health.broker_findings import unreadable
 from lockstep.core.offsets import TopicPartition
 from lockstep.core.pipeline.schedule import start_of
 from lockstep.core.planning.hours import HOUR
-from lockstep.core.retention import Fate, Unread, prospect, rate_since, retention_of, stored_size, worst
+from lockstep.core.retention.limits import retention_of
+from lockstep.core.retention.prospects import Fate, Unread, prospect, rate_since, stored_size, worst
 from lockstep.ledger.views import rates, reading
 from lockstep.steps.inspect.warn import bounds_of
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from lockstep.adapters.kafka.facts import SurveyedBroker
     from lockstep.core.offsets import TopicView
     from lockstep.core.pipeline.definition import Pipeline
-    from lockstep.core.retention import Deletion, Past, Prospect, Rate, Retention
+    from lockstep.core.retention.limits import Retention
+    from lockstep.core.retention.prospects import Expiry, Prospect, Rate, Volume
     from lockstep.ledger.views.reading import Document
 
 DAYS_OF_HISTORY = 7
@@ -40,7 +42,7 @@ NUMBERS = (
 )
 
 
-def retention(
+def retention_document(
     conn: connection, broker: SurveyedBroker, pipeline: Pipeline, alarm: timedelta, now: datetime
 ) -> Document:
     """Returns, per partition and for the pipeline, when its first record that waits may be deleted.
@@ -118,9 +120,9 @@ def _begins(broker: SurveyedBroker, pipeline: Pipeline, view: TopicView, now: da
 
 
 def _paces(
-    broker: SurveyedBroker, view: TopicView, pasts: Mapping[int, Past], now: datetime
+    broker: SurveyedBroker, view: TopicView, pasts: Mapping[int, Volume], now: datetime
 ) -> dict[int, tuple[Rate, Rate]]:
-    """Returns today's pace of each partition, and its worst hour: of the ledger, of today, or the last one of the log."""
+    """Returns today's pace of each partition and its worst hour: of the ledger, or the last one of the log."""
     looks = [(now - ago, broker.first_at(view, now - ago)) for ago in (TODAY, HOUR)]
     found: dict[int, tuple[Rate, Rate]] = {}
     for p, bounds in view.bounds.items():
@@ -135,7 +137,7 @@ def _paces(
     return found
 
 
-def _size(pasts: Mapping[int, Past], partition: int) -> float | None:
+def _size(pasts: Mapping[int, Volume], partition: int) -> float | None:
     return stored_size([pasts[partition]] if partition in pasts else pasts.values())
 
 
@@ -160,7 +162,7 @@ def _partition(name: str, found: Prospect, limits: Retention, alarm: timedelta, 
     }
 
 
-def _deletions(today: Iterable[Deletion | None], worst_hour: Iterable[Deletion | None], now: datetime) -> Document:
+def _deletions(today: Iterable[Expiry | None], worst_hour: Iterable[Expiry | None], now: datetime) -> Document:
     """Returns the first deletion at each pace, and the earliest of all with its limit."""
     at_today = min((each for each in today if each), default=None)
     at_worst = min((each for each in worst_hour if each), default=None)
@@ -196,7 +198,7 @@ def _next(partitions: Sequence[Document]) -> str | None:
     return wrong[0]["next"] if wrong else None
 
 
-def _not_known(limits: Retention, pasts: Mapping[int, Past], found: Sequence[Prospect]) -> list[str]:
+def _not_known(limits: Retention, pasts: Mapping[int, Volume], found: Sequence[Prospect]) -> list[str]:
     unread = [each.unread for each in found if each.unread.fate is Fate.UNKNOWN]
     unknown = [f"{each.where}: the broker did not tell the time of offset {each.position}" for each in unread]
     if limits.size is not None and not pasts:

@@ -1,7 +1,7 @@
 """Predicts when Kafka deletes the first record of a partition that is not committed.
 
-Kafka deletes the oldest segment as a whole: by time once its newest record is too old, by size once the segments
-behind it are as large as `retention.bytes`. A record may so stay longer than predicted, and by time never shorter.
+Kafka deletes the oldest segment as a whole. By time, it goes once its newest record is too old. By size, it goes once the
+segments behind it are as large as `retention.bytes`. A record may stay longer than predicted, and by time never shorter.
 """
 
 from __future__ import annotations
@@ -11,23 +11,18 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from lockstep.core.retention.limits import NEVER, RetentionLimit
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from lockstep.core.offsets import TopicPartition
+    from lockstep.core.retention.limits import Retention
 
 # A batch of Kafka's has 61 bytes of its own, and a record less than 10 beside key and value, each in a batch alone at worst.
 STORED_BESIDE_A_RECORD = 70
 SHORTEST_SECONDS = 60.0  # a rate is over so many seconds at least: a burst of records is no pace
 HOUR_SECONDS = 3600.0
-NEVER = timedelta(days=365_000)  # what is further away than a thousand years does not happen
-
-
-class Limit(StrEnum):
-    """The setting of a topic that deletes a record: its age, or the size of its partition."""
-
-    TIME = "time"
-    BYTES = "bytes"
 
 
 class Fate(StrEnum):
@@ -41,14 +36,6 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
-    """The limits of a topic. None is no limit."""
-
-    time: timedelta | None
-    size: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Rate:
     """The records and stored bytes a second of a partition from a moment on. Bytes are None if no record's size is known."""
 
@@ -58,7 +45,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class Volume:
     """The ledger's count of a partition's records of the last days, and in the 60 minutes with the most bytes."""
 
     records: float
@@ -107,11 +94,11 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Deletion:
+class Expiry:
     """The moment from which on Kafka may delete a record, and by which limit."""
 
     at: datetime
-    by: Limit
+    by: RetentionLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,25 +112,16 @@ class Prospect:
     size: float | None
     today: Rate
     worst_hour: Rate
-    at_todays_rate: Deletion | None
-    at_worst_hour: Deletion | None
+    at_todays_rate: Expiry | None
+    at_worst_hour: Expiry | None
 
     @property
-    def earliest(self) -> Deletion | None:
+    def earliest(self) -> Expiry | None:
         """Returns the earlier of both deletions."""
         return min((each for each in (self.at_todays_rate, self.at_worst_hour) if each), default=None)
 
 
-def retention_of(settings: Mapping[str, str]) -> Retention:
-    """Returns the limits that a topic's settings make. Compaction alone is none."""
-    if "delete" not in settings.get("cleanup.policy", "delete"):
-        return Retention(None, None)
-    kept, size = int(settings.get("retention.ms", "-1")), int(settings.get("retention.bytes", "-1"))
-    time = timedelta(milliseconds=kept) if 0 <= kept < NEVER / timedelta(milliseconds=1) else None
-    return Retention(time, size if size >= 0 else None)
-
-
-def stored_size(pasts: Iterable[Past]) -> float | None:
+def stored_size(pasts: Iterable[Volume]) -> float | None:
     """Returns the bytes of a record in the log at most, or None if no record is known.
 
     Adds the bytes that Kafka stores beside a record. A producer that compresses stores fewer.
@@ -169,7 +147,7 @@ def prospect(
 ) -> Prospect:
     """Returns the deletions of what waits. `size` is that of a record, and `rates` are today's and the worst hour's."""
     waits = None if size is None else unread.offsets * size
-    first: list[Deletion | None] = [None, None]
+    first: list[Expiry | None] = [None, None]
     if unread.fate in {Fate.WAITS, Fate.UNKNOWN}:
         first = [deletion(limits, unread.since, waits, rate.size, now) for rate in rates]
     return Prospect(unread, waits, *rates, *first)
@@ -177,7 +155,7 @@ def prospect(
 
 def deletion(
     limits: Retention, since: datetime | None, unread: float | None, size: float | None, now: datetime
-) -> Deletion | None:
+) -> Expiry | None:
     """Returns when the record of time `since` may be deleted first, or None if nothing known deletes it.
 
     `unread` are the bytes from it to the log's end, and `size` are those that come each second. The moment is now if
@@ -185,7 +163,7 @@ def deletion(
     """
     by_time = None if limits.time is None or since is None else _after(now, since - now + limits.time)
     by_size = None if limits.size is None else _after(now, _until_full(limits.size, unread, size))
-    found = [Deletion(at, by) for at, by in ((by_time, Limit.TIME), (by_size, Limit.BYTES)) if at]
+    found = [Expiry(at, by) for at, by in ((by_time, RetentionLimit.TIME), (by_size, RetentionLimit.BYTES)) if at]
     return min(found, default=None)
 
 
