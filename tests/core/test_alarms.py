@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from lockstep.core.offsets import Bounds, TopicPartition
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 WHERE = TopicPartition("orders.v1", 3)
 DAY = timedelta(days=1)
+LAST_DAY = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def reading(position: int = 40, start: int = 5, end: int = 100, high: int | None = None, **times: float) -> Reading:
@@ -24,6 +26,7 @@ QUIET = [
     ("nothing waits", reading(position=100, waiting=40), DAY),
     ("time deletes nothing", reading(waiting=4_000), None),
     ("no record was found that waits", reading(), DAY),
+    ("the record that waits is of the calendar's last day", replace(reading(), waiting_since=LAST_DAY), DAY),
 ]
 
 

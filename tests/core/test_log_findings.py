@@ -158,6 +158,7 @@ def test_partitions(partitions, cores, expected, reason):
         (topic(retention_ms=299_999), MINUTES, "problem", "gone before the next run"),
         (topic(retention_ms=0), MINUTES, "problem", "nothing is kept at all"),
         (topic(retention_ms=-1), MINUTES, None, "time deletes nothing"),
+        (topic(retention_ms=2**63 - 1), MINUTES, None, "the longest that Kafka takes, which is for ever"),
         (topic(retention_ms=1, cleanup_policy="compact"), MINUTES, None, "a compacted topic is not cut by time"),
         (topic(retention_ms=1), None, None, "without a schedule there is nothing to compare with"),
     ],

@@ -49,6 +49,7 @@ def test_a_run_shows_its_positions_and_a_group_that_is_in_use_stops_nothing(dril
     [
         ({"retention_ms": 60_000}, timedelta(minutes=1)),
         ({"retention_ms": -1}, None),
+        ({"retention_ms": 2**63 - 1}, None),
         ({"retention_ms": 60_000, "cleanup_policy": "compact"}, None),
     ],
 )

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import ConfigResource
 
 from lockstep.adapters.kafka.broker import Broker
+from lockstep.adapters.kafka.facts import SurveyedBroker
 from lockstep.core.planning.decisions import Blocked, Idle, Start
 from lockstep.steps.changes.retire import retire
+from lockstep.steps.inspect.retention import retention_document
 from support.scenes.here import ME
-from support.scenes.odd_logs import high_end, log_start, records, until
+from support.scenes.odd_logs import alter, high_end, log_start, records, until
 from support.servers.own_broker import OwnBroker
 
 FAR = 2**53 + 1  # the first whole number that a double cannot hold
@@ -90,6 +96,73 @@ def test_retention_between_plan_and_read_stops_the_batch_before_anything_is_lost
     assert f"{name}-0: offsets [0, 7)" in blocked.reason
     assert "accept-loss drill --partition 0 --from 0 --until 7" in blocked.next_command
     assert here.drill.ask("select count(*) from public.drill") == [(0,)]
+
+
+def asked(here, own):
+    """Returns the answer of `lockstep retention` for the only partition."""
+    now = datetime.now(UTC)
+    document = retention_document(
+        here.at.conn, SurveyedBroker(own.address), here.folder.pipeline, timedelta(hours=6), now
+    )
+    (partition,) = document["partitions"]
+    assert partition["state"] == "waits"
+    return partition
+
+
+def test_by_time_a_record_is_gone_when_it_was_predicted_within_a_tenth(elsewhere, produce, own):
+    here = elsewhere(retention_ms=8_000, segment_ms=100)
+    name = here.drill.topic
+    produce(name, records(1), 0)
+
+    predicted = asked(here, own)
+    while log_start(own.address, name) == 0:  # a log that grows, in segments of a tenth of a second
+        produce(name, records(1, 50), 0)
+        time.sleep(0.05)
+    gone = datetime.now(UTC)
+
+    assert predicted["by"] == "time"
+    assert predicted["seconds"] == pytest.approx(8, abs=2)
+    assert timedelta() <= gone - predicted["deleted_at_earliest"] < timedelta(seconds=0.8)
+
+
+@pytest.mark.parametrize(
+    ("pace", "each_hour", "size"), [("at_todays_rate", 10, 1_500_000), ("at_worst_hour", 40, 2_400_000)]
+)
+def test_by_size_a_record_is_gone_in_the_hour_that_was_predicted_within_a_tenth(elsewhere, own, pace, each_hour, size):
+    """Writes ten records an hour for 30 hours, with one hour of forty, and then goes on at either pace, dated ahead.
+
+    A segment is an hour of the records' own time, so that a day passes in seconds.
+    """
+    here = elsewhere(segment_ms=3_600_000, message_timestamp_after_max_ms=2**62, retention_ms=-1)
+    name, now = here.drill.topic, time.time()
+    producer = Producer({"bootstrap.servers": own.address})
+
+    def write(hour: int, count: int) -> None:
+        for n in range(count):
+            stamp = int((now + (hour + n / count) * 3_600) * 1_000)
+            producer.produce(name, json.dumps({"id": "x" * 4_000, "n": n}), "k", partition=0, timestamp=stamp)
+        producer.flush(20)
+
+    for hour in range(-30, 0):
+        write(hour, 40 if hour == -28 else 10)
+        if hour in {-29, -28, -1}:
+            here.drain()
+    first = high_end(own.address, name)
+    alter(own.address, ConfigResource.Type.TOPIC, name, [("retention.bytes", str(size))])
+    write(0, 1)
+
+    found = asked(here, own)
+    hours = (found[pace].timestamp() - now) / 3_600
+    passed = 0
+    while log_start(own.address, name) <= first:
+        write(passed, each_hour)
+        passed += 1
+        if passed > 0.85 * hours:
+            time.sleep(0.6)  # the broker looks every fifth of a second
+
+    assert (found["by"], found["first_unread"]) == ("bytes", first)
+    assert hours > 10
+    assert passed == pytest.approx(hours, rel=0.1)
 
 
 def values(here) -> list[tuple[int, int, int]]:

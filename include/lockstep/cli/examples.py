@@ -14,6 +14,7 @@ EXAMPLES = {
     "replay": "lockstep replay orders --from 2026-05-01T12:00 --until 2026-05-01T13:00 --preview",
     "fill": "lockstep fill orders --partition 3",
     "status": "lockstep status orders",
+    "retention": "lockstep retention orders --alarm 12",
     "watch": "lockstep watch orders --every 2",
     "metrics": "lockstep metrics --serve 9300",
     "batches": "lockstep batches orders --last 20",

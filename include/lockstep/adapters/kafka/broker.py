@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -16,9 +16,11 @@ from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, first_s
 from lockstep.core.errors import Unreachable
 from lockstep.core.offsets import Bounds, TopicView
 from lockstep.core.records import LAST_STAMP
+from lockstep.core.retention.limits import retention_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from datetime import timedelta
 
     from lockstep.core.kafka_options import KafkaOptions
 
@@ -97,10 +99,7 @@ class Broker(Client):
     def retention(self, topic: str) -> timedelta | None:
         """Returns the topic's retention time. None if time deletes no records, or if the login may not read it."""
         settings = self._settings(ConfigResource.Type.TOPIC, topic)
-        if settings is None:
-            return None
-        kept = int(settings["retention.ms"])
-        return timedelta(milliseconds=kept) if kept >= 0 and "delete" in settings["cleanup.policy"] else None
+        return None if settings is None else retention_of(settings).time
 
     def compacts(self, topic: str) -> bool:
         """Returns True if the topic's settings allow compaction, or if the login may not read them."""

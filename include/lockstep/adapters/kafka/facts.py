@@ -14,15 +14,20 @@ FACTS_PATIENCE = 5.0
 OF_TOPIC = (
     "cleanup.policy",
     "delete.retention.ms",
+    "local.retention.bytes",
+    "local.retention.ms",
     "max.message.bytes",
     "message.timestamp.after.max.ms",
     "message.timestamp.type",
     "min.insync.replicas",
+    "remote.storage.enable",
     "retention.bytes",
     "retention.ms",
+    "segment.bytes",
+    "segment.ms",
     "unclean.leader.election.enable",
 )
-OF_BROKER = ("offsets.retention.minutes", "transaction.max.timeout.ms")
+OF_BROKER = ("log.retention.check.interval.ms", "offsets.retention.minutes", "transaction.max.timeout.ms")
 
 
 class SurveyedBroker(Broker):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lockstep.cli.history import known_pipeline
-from lockstep.cli.looks.stages import say_stages
 from lockstep.cli.options import BatchId, Name
 from lockstep.cli.output import AsJson, print_batch, say, say_table, show, shown_watermark
 from lockstep.context.systems import open_ledger
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 
     from lockstep.ledger.views.reading import Document
 
+STAGE_COLUMNS = ["  stage>", "what", "state", "seconds>", "tasks>", "failed>", "median>", "longest>", "gc>"]
+STAGE_FIELDS = ("name", "state", "seconds", "tasks", "failed_tasks", "median_seconds", "longest_seconds", "gc_seconds")
 NewestOption = Annotated[int | None, typer.Option(help="Only the newest so many.", min=1, show_default=False)]
 
 
@@ -89,7 +90,7 @@ def _say_batch(found: Document) -> None:
             ],
         )
     for attempt in found["attempts"]:
-        say_stages(attempt)
+        _say_stages(attempt)
         if attempt["error"]:
             say(f"  attempt {attempt['attempt']}: {', '.join(attempt['error'].splitlines())}")
     if found["guarantee"] == "AtMostOnce" and found["state"] == BatchState.COMMITTED and not found["delivered_at"]:
@@ -130,3 +131,25 @@ def _counts(change_set: Document) -> str:
 def _took(begin: datetime, document: Document) -> str | None:
     end = document["closed_at"]
     return f"{(end - begin).total_seconds():.1f} s" if end else None
+
+
+def _say_stages(attempt: Document) -> None:
+    """Prints what Spark says of the attempt: its memory, its event log and its stages. Prints nothing without Spark."""
+    spark, log = attempt["spark"], attempt["spark_event_log"]
+    if log:
+        say(f"  attempt {attempt['attempt']}: Spark's event log is {log}")
+    if not spark or spark["stages_run"] is None:
+        return
+    peak, limit = (_mebibytes(spark[name]) for name in ("heap_peak_bytes", "heap_limit_bytes"))
+    collected = cell(round(spark["gc_seconds"], 3))
+    say(f"  attempt {attempt['attempt']}: Spark's heap {peak} of {limit} MiB, garbage collection {collected} s")
+    if spark["stages"]:
+        rows = [
+            [f"{stage['stage']}.{stage['try_number']}", *(stage[name] for name in STAGE_FIELDS)]
+            for stage in spark["stages"]
+        ]
+        say_table(STAGE_COLUMNS, rows)
+
+
+def _mebibytes(size: int | None) -> str:
+    return cell(None if size is None else size // 2**20)

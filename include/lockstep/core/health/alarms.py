@@ -53,7 +53,7 @@ def headroom_seconds(reading: Reading, kept: timedelta | None, now: datetime) ->
     """
     if kept is None or reading.waiting_since is None or reading.bounds.stable_end <= reading.position:
         return None
-    return max(0.0, round((reading.waiting_since + kept - now).total_seconds(), 3))
+    return max(0.0, round((reading.waiting_since - now + kept).total_seconds(), 3))
 
 
 def alarms(name: str, reading: Reading, kept: timedelta | None, now: datetime) -> list[Alarm]:

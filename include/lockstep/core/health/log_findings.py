@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.core.health.findings import Check, Finding, Judged, problem, warning
 from lockstep.core.pipeline.schedule import longest_wait
+from lockstep.core.retention.limits import retention_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +107,7 @@ def headroom(
     if kept is None or not log.waiting:
         return None
     partition, oldest = min(log.waiting.items(), key=lambda item: (item[1], item[0]))
-    left = oldest + kept - now
+    left = oldest - now + kept
     if left > WAITS * (wait or timedelta()):
         return None
     gone = left <= timedelta()
@@ -133,8 +134,7 @@ def transactions(topic: TopicFacts, found: Sequence[OpenTransaction], now: datet
 
 def kept_for(topic: TopicFacts) -> timedelta | None:
     """Returns how long the topic keeps a record by time, or None if time deletes none."""
-    kept = topic.number("retention.ms")
-    return timedelta(milliseconds=kept) if kept >= 0 and "delete" in topic.word("cleanup.policy", "delete") else None
+    return retention_of(topic.settings or {}).time
 
 
 def _transaction(topic: TopicFacts, found: OpenTransaction, now: datetime, limit: timedelta) -> Finding:

@@ -1,0 +1,1 @@
+"""Predicts when Kafka deletes a record that is not committed."""

@@ -1,0 +1,209 @@
+"""Says when Kafka deletes the first record that a pipeline has not committed, at today's pace and the worst hour's."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from lockstep.adapters.postgres import READER, transaction
+from lockstep.core.errors import Refusal
+from lockstep.core.health.broker_findings import unreadable
+from lockstep.core.offsets import TopicPartition
+from lockstep.core.pipeline.schedule import start_of
+from lockstep.core.planning.hours import HOUR
+from lockstep.core.retention.limits import retention_of
+from lockstep.core.retention.prospects import Fate, Unread, prospect, rate_since, stored_size, worst
+from lockstep.ledger.views import rates, reading
+from lockstep.steps.inspect.warn import bounds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.kafka.facts import SurveyedBroker
+    from lockstep.core.offsets import TopicView
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.retention.limits import Retention
+    from lockstep.core.retention.prospects import Expiry, Prospect, Rate, Volume
+    from lockstep.ledger.views.reading import Document
+
+DAYS_OF_HISTORY = 7
+TODAY = timedelta(hours=24)
+WORDS = ("cleanup.policy", "message.timestamp.type")
+NUMBERS = (
+    "retention.ms",
+    "retention.bytes",
+    "segment.ms",
+    "segment.bytes",
+    "local.retention.ms",
+    "local.retention.bytes",
+    "log.retention.check.interval.ms",
+)
+
+
+def retention_document(
+    conn: connection, broker: SurveyedBroker, pipeline: Pipeline, alarm: timedelta, now: datetime
+) -> Document:
+    """Returns, per partition and for the pipeline, when its first record that waits may be deleted.
+
+    `ok` is False if that is sooner than `alarm`, if a record is lost, or if its time is unknown. Today's pace is that of
+    the log, whatever is committed. The worst hour and a record's size are what the ledger has counted in
+    `DAYS_OF_HISTORY`. Refuses a topic whose settings the login may not read.
+    """
+    with transaction(conn, READER) as cur:
+        streams = reading.stream_progress(cur, pipeline.name)
+        since = now - timedelta(days=DAYS_OF_HISTORY)
+        pasts = rates.committed_rates(cur, pipeline.name, pipeline.topic, since, now)
+    view, facts = broker.view(pipeline.topic), broker.topic_facts(pipeline.topic)
+    if facts.settings is None:
+        finding = unreadable(facts)
+        raise Refusal(f"{finding.subject}: {finding.found}", next_command=finding.remedy)
+    limits, paces = retention_of(facts.settings), _paces(broker, view, pasts, now)
+    found = [
+        prospect(each, limits, _size(pasts, each.where.partition), paces[each.where.partition], now)
+        for each in _unread(broker, pipeline, view, streams, now)
+    ]
+    partitions = [_partition(pipeline.name, each, limits, alarm, now) for each in found]
+    return {
+        "pipeline": pipeline.name,
+        "topic": facts.topic,
+        "asked_at": now,
+        "alarm_hours": alarm / HOUR,
+        "ok": all(each["ok"] for each in partitions),
+        **_deletions([each.at_todays_rate for each in found], [each.at_worst_hour for each in found], now),
+        "settings": {name: facts.word(name, "") or None for name in WORDS}
+        | {name: int(facts.settings[name]) if name in facts.settings else None for name in NUMBERS}
+        | {"remote.storage.enable": facts.word("remote.storage.enable", "false") == "true"},
+        "partitions": partitions,
+        "not_known": _not_known(limits, pasts, found),
+        "next": _next(partitions),
+    }
+
+
+def _unread(
+    broker: SurveyedBroker, pipeline: Pipeline, view: TopicView, streams: Sequence[Any], now: datetime
+) -> list[Unread]:
+    """Returns what waits in each partition of the log, from the pipeline's position on, or from where it would begin.
+
+    Aborted records count, and those of open transactions: a segment goes by every record's time.
+    """
+    positions = {row.partition: row.position for row in streams}
+    strangers = {row.partition for row in streams if bounds_of(row, view) is None}
+    if not streams:
+        positions = _begins(broker, pipeline, view, now)
+    highs = broker.high_ends(view)
+    starts = {p: bounds.log_start for p, bounds in view.bounds.items()}
+    at = {p: max(positions.get(p, start), start) for p, start in starts.items()}
+    waiting = {p: offset for p, offset in at.items() if offset < highs[p] and p not in strangers}
+    times = broker.first_times(view.topic, waiting, committed=False)
+    return [
+        Unread(
+            TopicPartition(view.topic, p),
+            positions.get(p, start),
+            start,
+            highs[p],
+            times.get(p),
+            empty=times.get(p, now) is None,
+            same_log=p not in strangers,
+        )
+        for p, start in sorted(starts.items())
+    ]
+
+
+def _begins(broker: SurveyedBroker, pipeline: Pipeline, view: TopicView, now: datetime) -> dict[int, int]:
+    """Returns where the first plan would begin."""
+    start = start_of(pipeline.start)
+    if isinstance(start, datetime) and start <= now:
+        return broker.offsets_at(view, start)
+    return {p: b.log_start if start == "earliest" else b.stable_end for p, b in view.bounds.items()}
+
+
+def _paces(
+    broker: SurveyedBroker, view: TopicView, pasts: Mapping[int, Volume], now: datetime
+) -> dict[int, tuple[Rate, Rate]]:
+    """Returns today's pace of each partition and its worst hour: of the ledger, or the last one of the log."""
+    looks = [(now - ago, broker.first_at(view, now - ago)) for ago in (TODAY, HOUR)]
+    found: dict[int, tuple[Rate, Rate]] = {}
+    for p, bounds in view.bounds.items():
+        size, seen = _size(pasts, p), []
+        for moment, first in looks:
+            offset, stamp = first[p]
+            # A log that does not reach back so far began with its first record.
+            begins = stamp if stamp and offset <= bounds.log_start else moment
+            seen.append(rate_since(bounds.stable_end - offset, begins, now, size))
+        before = [pasts[p].worst_rate()] if p in pasts else []
+        found[p] = seen[0], worst([*seen, *before])
+    return found
+
+
+def _size(pasts: Mapping[int, Volume], partition: int) -> float | None:
+    return stored_size([pasts[partition]] if partition in pasts else pasts.values())
+
+
+def _partition(name: str, found: Prospect, limits: Retention, alarm: timedelta, now: datetime) -> Document:
+    unread, first = found.unread, found.earliest
+    wrong = {Fate.LOST, Fate.ANOTHER_LOG} | ({Fate.UNKNOWN} if limits.time is not None else set())
+    well = unread.fate not in wrong and (first is None or first.at - now >= alarm)
+    return {
+        "topic": unread.where.topic,
+        "partition": unread.where.partition,
+        "state": unread.fate,
+        "ok": well,
+        "first_unread": unread.position,
+        "log_start": unread.log_start,
+        "until_offset": unread.high_end,
+        "time": unread.since,
+        "waiting_bytes": None if found.size is None else round(found.size),
+        **_deletions([found.at_todays_rate], [found.at_worst_hour], now),
+        "today": _pace(found.today),
+        "worst_hour": _pace(found.worst_hour),
+        "next": None if well else _help(name, unread),
+    }
+
+
+def _deletions(today: Iterable[Expiry | None], worst_hour: Iterable[Expiry | None], now: datetime) -> Document:
+    """Returns the first deletion at each pace, and the earliest of all with its limit."""
+    at_today = min((each for each in today if each), default=None)
+    at_worst = min((each for each in worst_hour if each), default=None)
+    first = min((each for each in (at_today, at_worst) if each), default=None)
+    return {
+        "deleted_at_earliest": first.at if first else None,
+        "by": first.by if first else None,
+        "seconds": round((first.at - now).total_seconds(), 3) if first else None,
+        "at_todays_rate": at_today.at if at_today else None,
+        "at_worst_hour": at_worst.at if at_worst else None,
+    }
+
+
+def _pace(rate: Rate) -> Document:
+    size = None if rate.size is None else round(rate.size, 3)
+    return {"since": rate.begins, "records_per_second": round(rate.records, 3), "bytes_per_second": size}
+
+
+def _help(name: str, unread: Unread) -> str:
+    match unread.fate:
+        case Fate.LOST:
+            where = f"--partition {unread.where.partition} --from {unread.position} --until {unread.log_start}"
+            return f"lockstep accept-loss {name} {where} --reason ..."
+        case Fate.ANOTHER_LOG | Fate.UNKNOWN:
+            return f"lockstep status {name}"
+        case _:
+            return f"lockstep run {name} --until-idle"
+
+
+def _next(partitions: Sequence[Document]) -> str | None:
+    """Returns the command for the partition that is worst off: first one that a run cannot help."""
+    wrong = sorted((each for each in partitions if not each["ok"]), key=lambda each: each["state"] == Fate.WAITS)
+    return wrong[0]["next"] if wrong else None
+
+
+def _not_known(limits: Retention, pasts: Mapping[int, Volume], found: Sequence[Prospect]) -> list[str]:
+    unread = [each.unread for each in found if each.unread.fate is Fate.UNKNOWN]
+    unknown = [f"{each.where}: the broker did not tell the time of offset {each.position}" for each in unread]
+    if limits.size is not None and not pasts:
+        unknown.append(
+            f"when retention.bytes is reached: no batch read a record of the last {DAYS_OF_HISTORY} days, "
+            "so its size is unknown"
+        )
+    return unknown
