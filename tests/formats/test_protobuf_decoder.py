@@ -175,32 +175,34 @@ KINDS = a_file(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        (b"\x08\xff\xff\xff\xff\x1f", "field n has the number 8589934591, which is no int32"),
-        (b"\x10\x80\x80\x80\x80\x10", "field u has the number 4294967296, which is no uint32"),
-        (b"\x10\xff\xff\xff\xff\x1f", "field u has the number 8589934591, which is no uint32"),
-        (b"\x18\x02", "field b has the number 2, which is no bool"),
-        (b"\x20\x80\x80\x80\x80\x10", "field s has the number 4294967296, which is no sint32"),
-        (b"\x40" + b"\xff" * 9 + b"\x02", "a number of more than 64 bits"),
-        (b"\x48\x80\x80\x80\x80\x10", "field e has the number 4294967296, which is no shop.E"),
-        (b"\x30\x80\x80\x80\x80\x10", "field r has the number 4294967296, which is no int32"),
-        (b"\x32\x05\x80\x80\x80\x80\x10", "field r has the number 4294967296, which is no int32"),
-        (b"\x0a\x01a", "field n has wire type 2, and the schema says int32"),
-        (b"\x28\x01", "field f has wire type 0, and the schema says fixed32"),
-        (b"\x38\x01", "field m has wire type 0, and the schema says message"),
-        (b"\x3a\x03\x0a\x01a", "field n has wire type 2, and the schema says int32"),
-        (b"\x3b\x3c", "field m is a group, and the schema says message"),
-        (b"\xa3\x01\xa4\x01", "field 20 is a group"),
-        (b"\x3c", "Wire format was corrupt"),
-        (b"\x00\x01", "Wire format was corrupt"),
-        (b"\x0f", "Wire format was corrupt"),
-        (b"\x08", "Wire format was corrupt"),
-        (b"\x3a\x05\x08\x01", "Wire format was corrupt"),
-    ],
-    ids=repr,
-)
+ODD_WIRES = {
+    "an int32 of 33 bits": (b"\x08\xff\xff\xff\xff\x1f", "field n has the number 8589934591, which is no int32"),
+    "a uint32 of 33 bits": (b"\x10\x80\x80\x80\x80\x10", "field u has the number 4294967296, which is no uint32"),
+    "a uint32 of more": (b"\x10\xff\xff\xff\xff\x1f", "field u has the number 8589934591, which is no uint32"),
+    "a bool of 2": (b"\x18\x02", "field b has the number 2, which is no bool"),
+    "a sint32 of 33 bits": (b"\x20\x80\x80\x80\x80\x10", "field s has the number 4294967296, which is no sint32"),
+    "a number of 65 bits": (b"\x40" + b"\xff" * 9 + b"\x02", "a number of more than 64 bits"),
+    "an enum of 33 bits": (b"\x48\x80\x80\x80\x80\x10", "field e has the number 4294967296, which is no shop.E"),
+    "an item of 33 bits": (b"\x30\x80\x80\x80\x80\x10", "field r has the number 4294967296, which is no int32"),
+    "a packed item of 33 bits": (
+        b"\x32\x05\x80\x80\x80\x80\x10",
+        "field r has the number 4294967296, which is no int32",
+    ),
+    "text for a number": (b"\x0a\x01a", "field n has wire type 2, and the schema says int32"),
+    "a varint for four bytes": (b"\x28\x01", "field f has wire type 0, and the schema says fixed32"),
+    "a varint for a message": (b"\x38\x01", "field m has wire type 0, and the schema says message"),
+    "text for a number within": (b"\x3a\x03\x0a\x01a", "field n has wire type 2, and the schema says int32"),
+    "a group for a message": (b"\x3b\x3c", "field m is a group, and the schema says message"),
+    "an unknown group": (b"\xa3\x01\xa4\x01", "field 20 is a group"),
+    "the end of no group": (b"\x3c", "Wire format was corrupt"),
+    "field 0": (b"\x00\x01", "Wire format was corrupt"),
+    "wire type 7": (b"\x0f", "Wire format was corrupt"),
+    "no number": (b"\x08", "Wire format was corrupt"),
+    "a message cut short": (b"\x3a\x05\x08\x01", "Wire format was corrupt"),
+}
+
+
+@pytest.mark.parametrize(("body", "why"), ODD_WIRES.values(), ids=ODD_WIRES)
 def test_odd_wires_are_rejects_wherever_the_parser_would_bend_or_skip_them(registry, body, why):
     said = reason(registry, KINDS, body)
     assert said.startswith("does not decode by schema id 1: ")
