@@ -77,7 +77,7 @@ MUTANTS = [
         "a timestamp of Protobuf loses its nanoseconds",
         "a value would be rounded without a word",
         (f"{EXACT_TIME}[0-1-has digits below the microsecond, which a timestamp would lose]",),
-        Edit("formats/protobuf/values.py", "if nanos % NANOS_A_MICRO:", "if nanos % NANOS_A_MICRO == NANOS:"),
+        Edit("formats/protobuf/values.py", "if nanos % NANOS_A_MICRO:", "if nanos % NANOS_A_MICRO == NANOS_A_SECOND:"),
         long=True,
     ),
     one(

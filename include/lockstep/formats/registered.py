@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lockstep.formats.avro.schemas import Schemas
 
 MAGIC, HEAD_BYTES = b"\x00", 5
-Writer = TypeVar("Writer")
+AnyWriter = TypeVar("AnyWriter")
 
 
 def is_wire_format(record: bytes) -> bool:
@@ -35,20 +35,20 @@ def require_registry(pipeline: Pipeline, wire: Avro | Protobuf, registry: Regist
     return registry
 
 
-class WritersById(ABC, Generic[Writer]):
+class WritersById(ABC, Generic[AnyWriter]):
     """The writers of one task's records by schema id. Each schema is parsed once."""
 
     def __init__(self, schemas: Schemas, limits: RecordLimits) -> None:
         self._schemas = schemas
         self._limits = limits
-        self._writers: dict[int, Writer] = {}
+        self._writers: dict[int, AnyWriter] = {}
         self._refused: dict[int, UnknownSchema] = {}
 
     @abstractmethod
-    def parse(self, schema_id: int) -> Writer:
+    def parse(self, schema_id: int) -> AnyWriter:
         """Returns the writer of a schema id. Raises `UnknownSchema` if the registry has no schema that can be read."""
 
-    def of_record(self, record: bytes, subject: str | None = None) -> Writer:
+    def of_record(self, record: bytes, subject: str | None = None) -> AnyWriter:
         """Returns the writer of a record. Raises `ValueError` with the reason if nothing says which it is."""
         if not is_wire_format(record):
             raise ValueError("not Confluent's wire format: a zero byte, the schema's id, the record")
@@ -57,7 +57,7 @@ class WritersById(ABC, Generic[Writer]):
         except UnknownSchema as unknown:
             raise ValueError(str(unknown)) from None
 
-    def of_id(self, schema_id: int, subject: str | None = None) -> Writer:
+    def of_id(self, schema_id: int, subject: str | None = None) -> AnyWriter:
         """Returns the writer of a schema id. An id that the registry refused stays refused for this task alone."""
         if schema_id in self._refused:
             raise self._refused[schema_id]

@@ -235,9 +235,8 @@ def _registered(folder: PipelineFolder, format_: Avro | Protobuf, registry: Regi
 
     def judged(key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:
         outcome = decoder(key, value, headers)
-        if outcome.deleted and outcome.reason is None and format_.key is not None and not outcome.values:
-            return tombstone(key, column)
-        return outcome
+        is_plain = outcome.deleted and outcome.reason is None and format_.key is not None and not outcome.values
+        return tombstone(key, column) if is_plain else outcome
 
     return judged
 

@@ -30,7 +30,7 @@ def why_no_key(pipeline: Pipeline) -> Column:
 
 
 def with_plain_keys(frame: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Reads the keys of those tombstones as text that no schema has read: they have no reason and no key column."""
+    """Reads as text the keys of tombstones that no schema has read. These have neither a reason nor a key column."""
     key = pipeline.format.key
     if not pipeline.takes_tombstones or not isinstance(key, str):
         return frame

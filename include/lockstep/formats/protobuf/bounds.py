@@ -1,4 +1,4 @@
-"""Walks over the bytes of a message by its schema: bounds depth and values, and refuses what a parser would bend."""
+"""Walks over a message's bytes by its schema. Bounds depth and values, and refuses what a parser would bend."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
     from lockstep.core.pipeline.limits import RecordLimits
 
-VARINT, EIGHT, LENGTH, GROUP, END_GROUP, FOUR = range(6)
+VARINT, EIGHT, LENGTH, GROUP_WIRE, END_GROUP_WIRE, FOUR = range(6)
 FIXED_WIDTHS = {EIGHT: 8, FOUR: 4}
-WIDE = (Field.TYPE_FIXED64, Field.TYPE_SFIXED64, Field.TYPE_DOUBLE)
-NARROW = (Field.TYPE_FIXED32, Field.TYPE_SFIXED32, Field.TYPE_FLOAT)
+WIDE_FIXED = (Field.TYPE_FIXED64, Field.TYPE_SFIXED64, Field.TYPE_DOUBLE)
+NARROW_FIXED = (Field.TYPE_FIXED32, Field.TYPE_SFIXED32, Field.TYPE_FLOAT)
 LENGTHS = (Field.TYPE_STRING, Field.TYPE_BYTES, Field.TYPE_MESSAGE)
 TYPE_WORDS = {
     getattr(Field, name): name.removeprefix("TYPE_").lower() for name in dir(Field) if name.startswith("TYPE_")
@@ -29,8 +29,8 @@ LAST_SHIFT = 63
 def wire_type(type_: int) -> int:
     """Returns the wire type of a field's type, where it is not packed."""
     if type_ == Field.TYPE_GROUP:
-        return GROUP
-    return EIGHT if type_ in WIDE else FOUR if type_ in NARROW else LENGTH if type_ in LENGTHS else VARINT
+        return GROUP_WIRE
+    return EIGHT if type_ in WIDE_FIXED else FOUR if type_ in NARROW_FIXED else LENGTH if type_ in LENGTHS else VARINT
 
 
 def reachable(descriptor: Descriptor) -> dict[str, Descriptor]:
@@ -103,8 +103,8 @@ class WireWalk:
                 self._skip(f"field {number}", wire, end)
             elif wire == LENGTH and field.is_repeated and field.type not in LENGTHS:
                 self._packed(field, self._length(end))
-            elif wire != wire_type(field.type) or wire == GROUP:
-                found = "is a group" if wire in {GROUP, END_GROUP} else f"has wire type {wire}"
+            elif wire != wire_type(field.type) or wire == GROUP_WIRE:
+                found = "is a group" if wire in {GROUP_WIRE, END_GROUP_WIRE} else f"has wire type {wire}"
                 raise ValueError(f"field {field.name} {found}, and the schema says {TYPE_WORDS[field.type]}")
             elif field.type == Field.TYPE_MESSAGE:
                 self._count(1)
@@ -131,7 +131,9 @@ class WireWalk:
         elif wire in FIXED_WIDTHS:
             self._at = self._until(FIXED_WIDTHS[wire], end)
         else:
-            raise ValueError(f"{what} {'is a group' if wire in {GROUP, END_GROUP} else f'has wire type {wire}'}")
+            raise ValueError(
+                f"{what} {'is a group' if wire in {GROUP_WIRE, END_GROUP_WIRE} else f'has wire type {wire}'}"
+            )
 
     def _fits(self, field: Field, value: int) -> None:
         if field.type in {Field.TYPE_INT32, Field.TYPE_ENUM}:

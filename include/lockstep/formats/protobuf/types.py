@@ -8,8 +8,8 @@ from lockstep.core.pipeline.columns import MAX_PRECISION, digits
 from lockstep.formats.protobuf.bounds import TYPE_WORDS, reachable
 from lockstep.formats.protobuf.values import (
     ANY,
-    DURATION,
-    TIMESTAMP,
+    DURATION_TYPE,
+    TIMESTAMP_TYPE,
     WRAPPERS,
     default_of,
     duration_text,
@@ -46,29 +46,32 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
     "string": ("string",),
     "bytes": ("binary",),
     "enum": ("string", "int", "bigint"),
-    TIMESTAMP: ("timestamp", "string"),
-    DURATION: ("string",),
+    TIMESTAMP_TYPE: ("timestamp", "string"),
+    DURATION_TYPE: ("string",),
 }
 # Digits of the longest value, before and behind the point.
 DIGITS_OF: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("int32", "sint32", "sfixed32", "uint32", "fixed32"), (10, 0)),
     **dict.fromkeys(("int64", "sint64", "sfixed64"), (19, 0)),
     **dict.fromkeys(("uint64", "fixed64"), (20, 0)),
-    DURATION: (12, 9),
+    DURATION_TYPE: (12, 9),
 }
 # The conversions that a value needs on its way into a column of a type.
 CONVERSIONS: dict[tuple[str, str], Convert] = {
-    (TIMESTAMP, "timestamp"): micros_of,
-    (TIMESTAMP, "string"): timestamp_text,
-    (DURATION, "string"): duration_text,
-    (DURATION, "decimal"): seconds_of,
+    (TIMESTAMP_TYPE, "timestamp"): micros_of,
+    (TIMESTAMP_TYPE, "string"): timestamp_text,
+    (DURATION_TYPE, "string"): duration_text,
+    (DURATION_TYPE, "decimal"): seconds_of,
     ("string", "string"): text_of,
     **{(kind, "string"): whole_text for kind in ("uint64", "fixed64")},
 }
 
 
 def fit(field: Field, column: Column) -> FieldReader | None:
-    """Returns a function from a message's set fields to the column's value, or None if the column cannot take the type."""
+    """Returns a function from a message's set fields to the column's value.
+
+    Returns None if the column cannot take the field's type.
+    """
     number, wrapped = field.number, _wrapped(field)
     if wrapped is not None:
         inner = _converter(wrapped, column)
@@ -89,7 +92,7 @@ def fit(field: Field, column: Column) -> FieldReader | None:
 
 
 def rest_of(field: Field) -> FieldReader | None:
-    """Returns a function from a message's set fields to the field's value in JSON, or None for what JSON cannot say."""
+    """Returns a function from a message's set fields to the field's value in JSON. Returns None if `Any` may be in it."""
     if field.message_type is not None and ANY in reachable(field.message_type):
         return None
     return lambda found: plain_field(field, found)

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KNOWN = "google.protobuf."
-ANY, TIMESTAMP, DURATION = f"{KNOWN}Any", f"{KNOWN}Timestamp", f"{KNOWN}Duration"
-STRUCT, LIST_VALUE, JSON_VALUE = f"{KNOWN}Struct", f"{KNOWN}ListValue", f"{KNOWN}Value"
+ANY, TIMESTAMP_TYPE, DURATION_TYPE = f"{KNOWN}Any", f"{KNOWN}Timestamp", f"{KNOWN}Duration"
+STRUCT_TYPE, LIST_VALUE, JSON_VALUE = f"{KNOWN}Struct", f"{KNOWN}ListValue", f"{KNOWN}Value"
 WRAPPERS = frozenset(
     f"{KNOWN}{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
-UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SECOND_ZERO = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
 MOST_SECONDS = 315_576_000_000  # of a duration, which is 10,000 years
-NANOS = 1_000_000_000
+NANOS_A_SECOND = 1_000_000_000
 NANOS_A_MICRO = 1_000
 FRACTIONS = (3, 6, 9)  # digits behind the point
 
@@ -31,13 +31,13 @@ def micros_of(timestamp: Any) -> datetime:
     seconds, nanos = _moment(timestamp)
     if nanos % NANOS_A_MICRO:
         raise ValueError("has digits below the microsecond, which a timestamp would lose")
-    return UNIX_EPOCH + timedelta(seconds=seconds, microseconds=nanos // NANOS_A_MICRO)
+    return SECOND_ZERO + timedelta(seconds=seconds, microseconds=nanos // NANOS_A_MICRO)
 
 
 def timestamp_text(timestamp: Any) -> str:
     """Returns a timestamp as RFC 3339, to the nanosecond."""
     seconds, nanos = _moment(timestamp)
-    return f"{(UNIX_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()}{_fraction(nanos)}Z"
+    return f"{(SECOND_ZERO + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()}{_fraction(nanos)}Z"
 
 
 def duration_text(duration: Any) -> str:
@@ -50,7 +50,7 @@ def duration_text(duration: Any) -> str:
 def seconds_of(duration: Any) -> Decimal:
     """Returns a duration in seconds, to the nanosecond."""
     seconds, nanos = _span(duration)
-    return Decimal(seconds * NANOS + nanos).scaleb(-9)
+    return Decimal(seconds * NANOS_A_SECOND + nanos).scaleb(-9)
 
 
 def enum_name(field: Field, number: int) -> str:
@@ -113,7 +113,7 @@ def _plain_message(message: Any) -> Any:
     name = descriptor.full_name
     if name in WRAPPERS:
         return plain["value"]
-    if name == STRUCT:
+    if name == STRUCT_TYPE:
         return plain["fields"]
     if name == LIST_VALUE:
         return plain["values"]
@@ -125,7 +125,7 @@ def _plain_message(message: Any) -> Any:
     return plain
 
 
-IN_JSON: dict[str, Callable[[Any], Any]] = {TIMESTAMP: timestamp_text, DURATION: duration_text}
+IN_JSON: dict[str, Callable[[Any], Any]] = {TIMESTAMP_TYPE: timestamp_text, DURATION_TYPE: duration_text}
 
 
 def _key_text(key: Any) -> str:
@@ -134,20 +134,20 @@ def _key_text(key: Any) -> str:
 
 def _moment(timestamp: Any) -> tuple[int, int]:
     seconds, nanos = timestamp.seconds, timestamp.nanos
-    if not (FIRST_SECOND <= seconds <= LAST_SECOND and 0 <= nanos < NANOS):
+    if not (FIRST_SECOND <= seconds <= LAST_SECOND and 0 <= nanos < NANOS_A_SECOND):
         raise ValueError(f"{seconds} seconds and {nanos} nanoseconds are no timestamp of the years 1 to 9999")
     return seconds, nanos
 
 
 def _span(duration: Any) -> tuple[int, int]:
     seconds, nanos = duration.seconds, duration.nanos
-    if abs(seconds) > MOST_SECONDS or abs(nanos) >= NANOS or seconds * nanos < 0:
+    if abs(seconds) > MOST_SECONDS or abs(nanos) >= NANOS_A_SECOND or seconds * nanos < 0:
         raise ValueError(f"{seconds} seconds and {nanos} nanoseconds are no duration")
     return seconds, nanos
 
 
 def _fraction(nanos: int) -> str:
-    """Returns a fraction of a second in as few of 3, 6 or 9 digits as hold it, or nothing for none."""
+    """Returns a fraction of a second in 3, 6 or 9 digits, the fewest that hold it, or nothing."""
     if not nanos:
         return ""
     text = f"{nanos:09}"
