@@ -12,7 +12,7 @@ from lockstep.adapters import folders
 from lockstep.core.changes.tried import Deletion, Expectation, Record, Reject, Row, Tried, Verdict
 from lockstep.core.changes.tried import SupersededRow as Superseded
 from lockstep.core.errors import Refusal
-from lockstep.core.pipeline.formats import avro_of
+from lockstep.core.pipeline.formats import registered_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ def tried(name: str, records: Iterable[Given]) -> Tried:
     from lockstep.dev import trial  # noqa: PLC0415
 
     folder = folders.load(name)
-    takes_json = avro_of(folder.pipeline.format) is None
+    takes_json = registered_of(folder.pipeline.format) is None
     given = [_record(name, line, each, takes_json=takes_json) for line, each in enumerate(records, 1)]
     return trial.try_records(folder, given, configured_registry())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockstep.adapters import folders
-from lockstep.core.pipeline.definition import Avro, Json, Raw, Upsert
+from lockstep.core.pipeline.definition import Avro, Json, Protobuf, Raw, Upsert
 from support.scenes.command_line import assert_refused, assert_wrong_call
 
 
@@ -53,15 +53,16 @@ def test_a_folder_that_cannot_be_written_is_said(lockstep):
         (),
         ("--columns", "id string, user bigint, at timestamp", "--key", "id"),
         ("--format", "avro", "--columns", "id string, user bigint", "--key", "id"),
+        ("--format", "protobuf", "--columns", "id string, user bigint", "--key", "id"),
         ("--format", "raw"),
     ],
-    ids=["append", "upsert", "avro", "raw"],
+    ids=["append", "upsert", "avro", "protobuf", "raw"],
 )
 def test_a_new_pipeline_works_as_it_is(lockstep, database, options):
     lockstep.environ(LOCKSTEP_DSN=database)
     said = lockstep("new", "sales", "--topic", "sales.v1", *options)
     assert (said.code, said.err) == (0, "")
-    assert ("LOCKSTEP_REGISTRY must name" in said.out) == ("avro" in options)
+    assert ("LOCKSTEP_REGISTRY must name" in said.out) == bool({"avro", "protobuf"} & {*options})
     assert said.out.endswith("Next: lockstep check sales, then lockstep migrate sales, then lockstep run sales\n")
     assert sorted(lockstep.tree()) == [
         "sales/__init__.py",
@@ -90,6 +91,11 @@ def test_a_new_definition_says_what_was_asked_for(lockstep):
         (("--format", "json"), Json("id string, at timestamp"), b'"at" timestamptz'),
         (("--format", "avro", "--columns", "id string, n int"), Avro("id string, n int"), b'"n" int'),
         (("--format", "avro", "--key", "id"), Avro("id string, at timestamp", key="id"), b'"id" text primary key'),
+        (
+            ("--format", "protobuf", "--key", "id"),
+            Protobuf("id string, at timestamp", key="id"),
+            b'"id" text primary key',
+        ),
         (("--format", "raw"), Raw("value"), b'"value" bytea'),
     ],
     ids=lambda case: " ".join(case) if isinstance(case, tuple) else "",
@@ -104,7 +110,7 @@ def test_each_format_has_its_definition_and_its_table(lockstep, options, format_
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--format", "protobuf"), "'protobuf' is not one of 'json', 'avro', 'raw'"),
+        (("--format", "xml"), "'xml' is not one of 'json', 'avro', 'protobuf', 'raw'"),
         (("--format", "raw", "--columns", "id string"), "--columns: raw bytes have one column, value"),
         (("--format", "raw", "--key", "id"), "--key: raw bytes have one column, value"),
     ],

@@ -172,17 +172,20 @@ def test_a_target_that_does_not_fit_is_one_line(lockstep, sample, target, words)
     assert_refused(lockstep("try", "orders", "--file", sample()), *words, "Next: ")
 
 
-def test_records_of_bytes_need_an_envelope_and_avro_a_registry(lockstep, sample):
+@pytest.mark.parametrize("kind", ["Avro", "Protobuf"])
+def test_records_of_bytes_need_an_envelope_and_a_registry(lockstep, sample, kind):
     init = """
 from lockstep.core.pipeline.definition import Avro, Pipeline, Upsert
 P = Pipeline(name="orders", topic="o", format=Avro("id string, n int"), target=Upsert("public.orders", key=("id",)))
 """
-    lockstep.define(init=init)
+    lockstep.define(init=init.replace("Avro", kind))
     assert_refused(lockstep("try", "orders", "--file", sample()), "sample.jsonl:1: this pipeline's records are bytes")
     coded = base64.b64encode(b"\0\0\0\0\1").decode()
     name = sample(json.dumps({"value_base64": coded}).encode())
     said = lockstep("try", "orders", "--file", name, "--envelope")
-    assert_refused(said, "records are Avro, and LOCKSTEP_REGISTRY names no schema registry", "export LOCKSTEP_REGISTRY")
+    assert_refused(
+        said, f"records are {kind}, and LOCKSTEP_REGISTRY names no schema registry", "export LOCKSTEP_REGISTRY"
+    )
 
 
 def test_wrong_calls(lockstep, sample):

@@ -14,7 +14,7 @@ import lockstep.core.pipeline.definition
 from lockstep import Accumulate, Append, Avro, Count, Debezium, Idempotent, PerPartition, Pipeline, Upsert
 from lockstep.core.errors import BadDefinition
 from lockstep.core.pipeline.columns import Column
-from lockstep.core.pipeline.formats import avro_of
+from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.recorded import pipeline_of_document
 from lockstep.core.planning.routes import not_by_columns
 
@@ -122,8 +122,8 @@ def test_records_may_come_in_avro():
     document = json.loads(json.dumps(whole.document()))
     assert document["format"]["wire"] == {"schema": "", "key": None, "subject": "orders-value", "rest": None}
     assert pipeline_of_document(document) == whole
-    assert avro_of(whole.format) == Avro(subject="orders-value")
-    assert avro_of(mirror().format) is None
+    assert registered_of(whole.format) == Avro(subject="orders-value")
+    assert registered_of(mirror().format) is None
 
 
 @pytest.mark.parametrize(

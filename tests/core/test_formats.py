@@ -9,7 +9,7 @@ import pytest
 from lockstep.adapters.folders import load
 from lockstep.core.errors import BadData, BadDefinition, Unreachable, said_in
 from lockstep.core.pipeline.columns import Column
-from lockstep.core.pipeline.definition import Append, Avro, Custom, Envelope, Json, Pipeline, Raw, Upsert
+from lockstep.core.pipeline.definition import Append, Avro, Custom, Envelope, Json, Pipeline, Protobuf, Raw, Upsert
 
 GOOD: dict[str, Any] = {"name": "p", "topic": "t", "target": Append("public.p")}
 
@@ -26,6 +26,12 @@ GOOD: dict[str, Any] = {"name": "p", "topic": "t", "target": Append("public.p")}
         (lambda: Avro("id string", subject=""), "format.subject"),
         (lambda: Avro("id uuid"), "uuid"),
         (lambda: Avro("id string", rest="Extra"), "format.rest"),
+        (lambda: Protobuf("id string", key="no"), "format.key"),
+        (lambda: Protobuf("id string", subject=""), "format.subject"),
+        (lambda: Protobuf("id string", rest="Extra"), "format.rest"),
+        (lambda: Protobuf("id string", message="shop..Order"), "format.message is 'shop..Order'"),
+        (lambda: Protobuf("id string", message=".shop.Order"), "format.message is '.shop.Order'"),
+        (lambda: Protobuf(""), "schema"),
         (lambda: Raw("Value"), "Value"),
         (lambda: Custom("id string", function="a.b"), "format.function"),
         (lambda: Custom("id"), "id"),
@@ -73,11 +79,13 @@ def test_only_a_format_that_knows_its_key_takes_tombstones():
         for kind, format_ in {
             "avro": Avro("id string", key="id"),
             "avro without": Avro("id string"),
+            "protobuf": Protobuf("id string", key="id"),
+            "protobuf without": Protobuf("id string"),
             "raw": Raw("id"),
             "own": Custom("id string"),
         }.items()
     }
-    assert taken == {"avro": True, "avro without": False, "raw": False, "own": False}
+    assert {kind for kind, takes in taken.items() if takes} == {"avro", "protobuf"}
 
 
 def test_what_a_definition_does_not_say_is_not_in_its_document():

@@ -25,6 +25,7 @@ from lockstep.core.pipeline.definition import (
     PerPartition,
     Pipeline,
     Postgres,
+    Protobuf,
     Raw,
     Sum,
     Upsert,
@@ -51,6 +52,7 @@ PIPELINES = [
     Pipeline(
         "a", "t", Avro("id string", subject="s"), Append("public.a"), guarantee=PerPartition(), nondeterministic=True
     ),
+    Pipeline("a", "t", Protobuf("id string", message="s.M", key="id", rest="r"), Append("public.a")),
     Pipeline("a", "t", Raw("v"), Append("public.a"), envelope=Envelope(key="k binary", headers="h"), start="latest"),
     Pipeline("a", "t", Custom("id string", "read"), Append("public.a"), guarantee=AtLeastOnce(), store=Files("x")),
     Pipeline("a", "t", JSON, Upsert("public.a", ("id",)), guarantee=Idempotent(), store=Postgres("WAREHOUSE")),
@@ -64,9 +66,9 @@ def test_a_definition_comes_back_from_json_as_it_was(pipeline):
 
 def test_the_files_beside_a_definition_are_left_out():
     folder = PipelineFolder(
-        PIPELINES[7], folders.Path(), "def transform(r): ...", {"name": "s"}, None, "def read(): ..."
+        PIPELINES[8], folders.Path(), "def transform(r): ...", {"name": "s"}, None, "def read(): ..."
     )
-    assert pipeline_of_document(json.loads(json.dumps(folder.document()))) == PIPELINES[7]
+    assert pipeline_of_document(json.loads(json.dumps(folder.document()))) == PIPELINES[8]
 
 
 @pytest.mark.parametrize("name", folders.pipeline_names())

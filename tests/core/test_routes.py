@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import lockstep
-from lockstep import Append, Avro, Custom, Envelope, Json, PerPartition, Pipeline, Raw
+from lockstep import Append, Avro, Custom, Envelope, Json, PerPartition, Pipeline, Protobuf, Raw
 from lockstep.core.errors import BadDefinition
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.pipeline.folder import PipelineFolder
@@ -61,6 +61,7 @@ def test_many_ranges_that_commit_one_by_one_are_shared_by_tasks():
         ({"target": Append("public.a", transform="cheap")}, "a transform makes the rows"),
         ({"target": (Append("public.a"), Append("public.b"))}, "2 targets take the rows of one read"),
         ({"format": Avro("id string")}, "the format is Avro, and only Json decodes by columns"),
+        ({"format": Protobuf("id string")}, "the format is Protobuf, and only Json decodes by columns"),
         ({"format": Raw("body")}, "the format is Raw, and only Json decodes by columns"),
         ({"format": Custom("id string")}, "the format is Custom, and only Json decodes by columns"),
         ({"format": Json("id string", strict=True)}, "format.strict looks at each record's field names"),

@@ -9,11 +9,12 @@ import pytest
 
 from lockstep.core.errors import BadDefinition, Refusal, Unreachable
 from lockstep.core.pipeline.columns import IDENTIFIER
-from lockstep.core.pipeline.definition import Append, Avro, Json, Pipeline
+from lockstep.core.pipeline.definition import Append, Avro, Json, Pipeline, Protobuf
 from lockstep.core.planning.history import HistoryRun, RequestForm, read_form
 from lockstep.core.registry import registry as registry_of
 from lockstep.formats.avro.decoder import Decoder
-from lockstep.formats.avro.schemas import Schemas
+from lockstep.formats.avro.schemas import PROTOBUF, Schemas
+from lockstep.formats.protobuf.decoder import MessageDecoder
 from lockstep.formats.rows import RecordOutcome
 from support.fakes.registry import a_registry
 from support.inputs.hostile_settings import ANSWERS, COLUMNS, FORM, GOOD
@@ -55,6 +56,25 @@ def test_every_hostile_answer_of_a_registry_is_a_row_a_reject_or_blames_the_regi
     else:
         assert "does not answer for" in blamed
         assert "\n" not in blamed
+
+
+@pytest.mark.parametrize("place", range(0, len(ANSWERS), 3))
+def test_an_answer_that_holds_no_descriptors_is_a_reject_or_blames_the_registry(server, place):
+    status, body = ANSWERS[place]
+    server.trouble = status, body.replace(b'"AVRO"', b'"PROTOBUF"')
+    format_, known = Protobuf("id string"), Schemas(registry_of(server.url, OPTIONS, str), PROTOBUF)
+    decode = MessageDecoder(Pipeline("p", "t", format_, Append("public.p")), format_, known)
+    begun, outcome, blamed = time.monotonic(), None, ""
+
+    try:
+        outcome = decode(None, RECORD[:5] + b"\x00\x0a\x01a", None)
+    except Unreachable as away:
+        blamed = str(away)
+
+    assert time.monotonic() - begun < 10
+    assert bool(blamed) != bool(outcome)
+    assert outcome is None or outcome.reason
+    assert "\n" not in blamed
 
 
 def test_schemas_that_refer_to_each_other_are_rejects_and_are_asked_for_once(server):

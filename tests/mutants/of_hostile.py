@@ -6,6 +6,10 @@ from mutants.mutant import Edit, one
 
 ISOLATION = "tests/core/test_isolation.py::test_no_record_is_blamed_"
 REJECT = "tests/spark/test_isolated.py::test_a_record_that_ends_its_readers_process_is_a_reject_and_the_others_are_rows"
+ODD_WIRES = (
+    "tests/formats/test_protobuf_decoder.py::test_odd_wires_are_rejects_wherever_the_parser_would_bend_or_skip_them"
+)
+EXACT_TIME = "tests/formats/test_protobuf_types.py::test_a_timestamp_is_exact_or_a_reject"
 
 MUTANTS = [
     one(
@@ -49,6 +53,31 @@ MUTANTS = [
         "one record would ask the registry as often as its owner likes",
         ("tests/formats/test_hostile_settings.py::test_a_long_chain_of_references_ends",),
         Edit("formats/avro/schemas.py", "if len(seen) > MOST_REFERENCES:", "if len(seen) > 2 * MOST_REFERENCES:"),
+        long=True,
+    ),
+    one(
+        "bytes of Protobuf that the parser has bent are taken",
+        "an int32 of 33 bits would be another number, and a field of another wire type no value at all",
+        (f"{ODD_WIRES}[an int32 of 33 bits]", f"{ODD_WIRES}[text for a number]"),
+        Edit(
+            "formats/protobuf/messages.py",
+            "if message.SerializePartialToString(deterministic=True) != body:",
+            "if message.SerializePartialToString(deterministic=True) is None:",
+        ),
+        long=True,
+    ),
+    one(
+        "an index of Protobuf behind a map is guessed",
+        "the rows of one message would be read as another's",
+        ("tests/formats/test_protobuf_decoder.py::test_an_index_behind_a_map_is_taken_only_with_the_messages_name",),
+        Edit("formats/protobuf/descriptors.py", "if len(whole) > 1:", "if len(whole) > 2:"),
+        long=True,
+    ),
+    one(
+        "a timestamp of Protobuf loses its nanoseconds",
+        "a value would be rounded without a word",
+        (f"{EXACT_TIME}[0-1-has digits below the microsecond, which a timestamp would lose]",),
+        Edit("formats/protobuf/values.py", "if nanos % NANOS_A_MICRO:", "if nanos % NANOS_A_MICRO == NANOS_A_SECOND:"),
         long=True,
     ),
     one(

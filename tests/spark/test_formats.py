@@ -18,12 +18,13 @@ from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
 from lockstep.cli.app import app
 from lockstep.core.errors import BadData, BadDefinition, Unreachable
-from lockstep.core.pipeline.definition import Append, Avro, Custom, Envelope, Json, Pipeline, Raw, Upsert
+from lockstep.core.pipeline.definition import Append, Avro, Custom, Envelope, Json, Pipeline, Protobuf, Raw, Upsert
 from lockstep.core.registry import registry as registry_of
 from lockstep.engine.spark.session import session
 from lockstep.formats import decoded
 from lockstep.steps.proof.verify import verify
 from support.fakes.registry import a_record, a_registry
+from support.inputs.protos import a_file, a_message, classes, framed
 
 RAW = "_offset bigint, _timestamp timestamp, _key binary, _value binary, _headers string, _bytes int, _partition int"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -186,9 +187,29 @@ def test_tombstones_of_avro_delete_by_a_key_of_either_kind(registry):
     assert {row["k"] for row in rows} == {None}
 
 
-def test_avro_without_a_registry_is_refused_before_anything_is_read():
-    with pytest.raises(BadDefinition, match="LOCKSTEP_REGISTRY is not set"):
-        decode(Avro("id string"), b"")
+def test_tombstones_of_protobuf_delete_by_a_key_of_either_kind(registry):
+    key = registry.register_protobuf("t-key", a_file(a_message("K", "int64 id = 1")))
+    rows = decode(
+        Protobuf("id bigint, n int", key="id"),
+        (b"17", None),
+        (framed(key, b"\x08\x12"), None),
+        (b"x", None),
+        (b"\x00\x00\x00\x03\xe7x", None),
+        (framed(key, b"\x0a\x00"), None),
+        target=Upsert("public.p", key=("id",)),
+        registry=registry_of(registry.url, {}, str),
+    )
+    assert [(row["_deleted"], row["id"]) for row in rows] == [(True, 17), (True, 18)] + [(True, None)] * 3
+    assert [row["_reason"] for row in rows[:4]] == [None, None] + ["tombstone: its key is not a bigint"] * 2
+    assert rows[4]["_reason"].startswith(f"does not decode by schema id {key}: field id has wire type 2")
+
+
+@pytest.mark.parametrize("format_", [Avro("id string"), Protobuf("id string")], ids=["avro", "protobuf"])
+def test_a_format_without_its_registry_is_refused_before_anything_is_read(format_):
+    with pytest.raises(
+        BadDefinition, match=f"its format is {type(format_).__name__}, and LOCKSTEP_REGISTRY is not set"
+    ):
+        decode(format_, b"")
 
 
 def test_an_own_decoder_that_is_not_there_is_refused_before_anything_is_read():
@@ -270,6 +291,47 @@ def test_payments_of_two_writers_reconcile_in_one_batch_and_an_unknown_schema_co
     assert left.startswith("not Confluent's wire format")
     assert loaded.ask("select count(*) from payments") == [(790,)]
     assert loaded.ask("select count(*) from lockstep.reject") == [(10,)]
+    assert loaded.violations() == []
+
+
+def test_protobuf_of_ten_schemas_lands_in_one_batch_and_a_second_decoder_finds_the_same_rows(
+    pipeline, topic, produce, registry
+):
+    values = []
+    for n in range(10):
+        more = [f"int32 f{k} = {k + 10}" for k in range(n)]
+        fields = ("string id = 1", "uint64 big = 2", ".google.protobuf.Timestamp at = 3", "map string int32 m = 4")
+        file = a_file(a_message("Order", *fields, *more), a_message("Other", "string id = 1"))
+        schema_id, make = registry.register_protobuf("t", file), classes(file)
+        for i in range(20):
+            order = make(
+                "shop.Order", id=f"r{n}-{i}", big=2**64 - 1 - i, m={"b": i, "a": 1}, **dict.fromkeys(["f0"][:n], i)
+            )
+            order.at.FromMicroseconds(i)
+            values.append(framed(schema_id, order))
+        values.append(framed(schema_id, make("shop.Other", id="x"), b"\x02\x02"))
+        values.append(framed(schema_id, b"\x08\x01"))
+    source = topic(partitions=1)
+    produce(source, [("k", value) for value in values])
+    form = 'Protobuf("id string, big decimal(20,0), at timestamp, m string", message="shop.Order", rest="extra")'
+    loaded = pipeline(source, "", "id text, big numeric(20), at timestamptz, m jsonb, extra jsonb", form=form)
+
+    assert totals(loaded.run()) == (220, 200, 0, 20)
+    assert loaded.ask(
+        "select count(distinct id), sum(big), max(at), sum((m->>'b')::int), count(extra->'f0'), sum((extra->>'f0')::int) "
+        f"from {loaded.name}"
+    ) == [(200, 200 * (2**64 - 1) - 1900, datetime(1970, 1, 1, microsecond=19, tzinfo=UTC), 1900, 180, 1710)]
+    reasons = loaded.ask("select reason, count(*) from lockstep.reject group by 1 order by 2 desc, 1")
+    assert {reason.partition(" is message")[2] for reason, _ in reasons if "message" in reason} == {
+        " shop.Other, not shop.Order"
+    }
+    assert sum("field id has wire type 0" in reason for reason, _ in reasons) == 10
+    checks = verify(
+        connect(loaded.dsn), Broker(loaded.kafka), load(loaded.name), deep=True,
+        registry=registry_of(registry.url, {}, str),
+    )  # fmt: skip
+    assert [check for check in checks if not check.ok] == []
+    assert any("220 records decoded again" in check.detail for check in checks), checks
     assert loaded.violations() == []
 
 

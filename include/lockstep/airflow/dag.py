@@ -13,7 +13,7 @@ from lockstep.airflow.history.form import retry, take_over_field
 from lockstep.airflow.hours import hours_of, tell_hours
 from lockstep.airflow.link import BatchLink
 from lockstep.airflow.relay import send_behind
-from lockstep.core.pipeline.formats import avro_of
+from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Idempotent
 from lockstep.core.pipeline.targets import topics_of
 
@@ -54,9 +54,9 @@ def _how(pipeline: Pipeline) -> str:
 
 
 def door_of(pipeline: Pipeline, postgres_conn_id: str, kafka_conn_id: str, registry_conn_id: str) -> Door:
-    """Returns the connections of a pipeline. Only one that reads or sends Avro has the registry's connection."""
+    """Returns the connections of a pipeline. It has the registry's if the records that it reads or sends need one."""
     sends_avro = any(topic.value for _, topic in topics_of(pipeline.targets))
-    registered = registry_conn_id if avro_of(pipeline.format) or sends_avro else None
+    registered = registry_conn_id if registered_of(pipeline.format) or sends_avro else None
     return Door(pipeline.name, postgres_conn_id, kafka_conn_id, registered, pipeline.store)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.core.changes.tried import Record, Tried
 from lockstep.core.errors import Refusal, quoted
 from lockstep.core.kafka_options import KafkaOptions
-from lockstep.core.pipeline.formats import avro_of
+from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.planning.routes import needs_spark
 from lockstep.core.registry import NAME_REGISTRY
 from lockstep.core.settings import REMOTE
@@ -51,9 +51,9 @@ def try_records(
     """
     if not records:
         raise Refusal(f"{folder.pipeline.name}: there is no record to try", next_command=PURPOSE.command)
-    if avro_of(folder.pipeline.format) and registry is None:
+    if (wire := registered_of(folder.pipeline.format)) and registry is None:
         raise Refusal(
-            f"{folder.pipeline.name}: records are Avro, and LOCKSTEP_REGISTRY names no schema registry",
+            f"{folder.pipeline.name}: records are {type(wire).__name__}, and LOCKSTEP_REGISTRY names no schema registry",
             next_command=NAME_REGISTRY,
         )
     most = folder.pipeline.record_limits.bytes

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lockstep.core.capture.debezium import Debezium
-from lockstep.core.pipeline.formats import Avro, Custom, Json, Raw
+from lockstep.core.formats.registered import Avro, Protobuf
+from lockstep.core.pipeline.formats import Custom, Json, Raw
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,6 +38,10 @@ def _of_format(records: DataFrame, pipeline: Pipeline, decode: str | None, regis
             from lockstep.formats.avro import format as avro_format
 
             return avro_format.decoded(records, pipeline, format_, registry)
+        case Protobuf() as format_:
+            from lockstep.formats.protobuf import format as protobuf_format
+
+            return protobuf_format.decoded(records, pipeline, format_, registry)
         case Raw() as format_:
             from lockstep.formats import raw_format
 

@@ -13,17 +13,18 @@ import numpy as np
 import pyarrow as pa
 
 from lockstep.core.capture.debezium import Debezium
+from lockstep.core.formats.registered import Avro, Protobuf
 from lockstep.core.pipeline.columns import NUL
-from lockstep.core.pipeline.formats import Avro, Custom, Json, Raw, avro_of
+from lockstep.core.pipeline.formats import Custom, Json, Raw, registered_of
 from lockstep.core.pipeline.targets import needed_columns
 from lockstep.core.records import LAST_STAMP
-from lockstep.formats.avro.decoder import Decoder
-from lockstep.formats.avro.schemas import schemas
+from lockstep.formats.avro.decoder import avro_decoder
 from lockstep.formats.debezium.documents import change_decoder
 from lockstep.formats.debezium.reread import reread
 from lockstep.formats.json.alone import UNSURE, JsonAlone, Unsure, tombstone
 from lockstep.formats.json.columns import JsonColumns, columnar
 from lockstep.formats.own_decoder import OwnDecoder
+from lockstep.formats.protobuf.decoder import protobuf_decoder
 from lockstep.formats.rows import RecordOutcome, headers_json
 from lockstep.formats.values import arrow_type
 
@@ -66,7 +67,7 @@ def undecodable(folder: PipelineFolder, registry: Registry | None) -> str | None
     """Says why the folder's target cannot be decoded a second time, or returns None if it can."""
     if folder.transform is not None:
         return "transform.py makes the rows"
-    if avro_of(folder.pipeline.format) and registry is None:
+    if registered_of(folder.pipeline.format) and registry is None:
         return "LOCKSTEP_REGISTRY is not set"
     return None
 
@@ -204,8 +205,8 @@ def _judge(folder: PipelineFolder, registry: Registry | None) -> Judge:
     match pipeline.format:
         case Json() as format_:
             return JsonAlone(pipeline, format_)
-        case Avro() as format_:
-            return _avro(folder, format_, registry)
+        case Avro() | Protobuf() as format_:
+            return _registered(folder, format_, registry)
         case Raw() as format_:
             name = format_.column
             return lambda _key, value, _headers: RecordOutcome({name: value})
@@ -223,19 +224,19 @@ def _judge(folder: PipelineFolder, registry: Registry | None) -> Judge:
             return reread(change_decoder(pipeline, format_, registry))
 
 
-def _avro(folder: PipelineFolder, format_: Avro, registry: Registry | None) -> Judge:
+def _registered(folder: PipelineFolder, format_: Avro | Protobuf, registry: Registry | None) -> Judge:
     if registry is None:
-        raise LookupError("Avro without a registry")
+        raise LookupError(f"{type(format_).__name__} without a registry")
     # It reads what many tasks have read, so it may meet as many unknown ids as all of them.
     limits = replace(folder.pipeline.record_limits, schemas=EVERY)
-    decoder = Decoder(replace(folder.pipeline, record_limits=limits), format_, schemas(registry))
+    made: Any = avro_decoder if isinstance(format_, Avro) else protobuf_decoder
+    decoder: Judge = made(replace(folder.pipeline, record_limits=limits), format_, registry)
     column = next((column for column in format_.columns if column.name == format_.key), None)
 
     def judged(key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:
         outcome = decoder(key, value, headers)
-        if outcome.deleted and outcome.reason is None and format_.key is not None and not outcome.values:
-            return tombstone(key, column)
-        return outcome
+        is_plain = outcome.deleted and outcome.reason is None and format_.key is not None and not outcome.values
+        return tombstone(key, column) if is_plain else outcome
 
     return judged
 

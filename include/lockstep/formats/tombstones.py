@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpar
 from lockstep.core.pipeline.columns import NUL
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from lockstep.core.pipeline.definition import Pipeline
 
@@ -27,3 +27,19 @@ def why_no_key(pipeline: Pipeline) -> Column:
     type_ = next(c.type for c in pipeline.format.columns if c.name == pipeline.format.key)
     bad = key.isNull() | ~F.is_valid_utf8(key) | F.contains(key, F.lit(NUL)) | key.try_cast(type_).isNull()
     return F.when(bad, F.lit(f"tombstone: its key is not a {type_}"))
+
+
+def with_plain_keys(frame: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """Reads as text the keys of tombstones that no schema has read. These have neither a reason nor a key column."""
+    key = pipeline.format.key
+    if not pipeline.takes_tombstones or not isinstance(key, str):
+        return frame
+    type_ = next(column.type for column in pipeline.format.columns if column.name == key)
+    plain = F.col("_deleted") & F.col("_reason").isNull() & F.col(key).isNull()
+    frame = frame.withColumn("_plain", plain).withColumns(
+        {
+            "_reason": F.when(F.col("_plain"), why_no_key(pipeline)).otherwise(F.col("_reason")),
+            key: F.when(F.col("_plain"), key_as(type_)).otherwise(F.col(key)),
+        }
+    )
+    return frame.drop("_plain")

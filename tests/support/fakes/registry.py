@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
@@ -42,6 +43,21 @@ class SchemaRegistry(ThreadingHTTPServer):
         self.versions.setdefault(subject, []).append(schema_id)
         return schema_id
 
+    def register_protobuf(self, subject: str, file: Any, text: str | None = None, **more: Any) -> int:
+        """Registers a file's descriptor, given as a `FileDescriptorProto`. With `text`, the registry knows no other form."""
+        serialized = base64.b64encode(file.SerializeToString()).decode()
+        document = {
+            "schema": text or "syntax = ...",
+            "schemaType": "PROTOBUF",
+            "serialized": text or serialized,
+            **more,
+        }
+        if document not in self.schemas:
+            self.schemas.append(document)
+        schema_id = self.schemas.index(document) + 1
+        self.versions.setdefault(subject, []).append(schema_id)
+        return schema_id
+
     def encode(self, schema_id: int, value: Any) -> bytes:
         schema = parse_schema(json.loads(self.schemas[schema_id - 1]["schema"]))
         return wire(schema_id, schema, value)
@@ -60,13 +76,19 @@ class SchemaRegistry(ThreadingHTTPServer):
                 return 200, {"subject": subject, "version": version, "id": schema_id, **document}
         return 404, {"error_code": 40403 if subject in self.versions else 40401, "message": "not found"}
 
-    def answer(self, path: str) -> tuple[int, Any]:
+    def form(self, schema_id: int, query: str) -> dict[str, Any]:
+        """Returns a schema in the form that the query asks for."""
+        document = dict(self.schemas[schema_id - 1])
+        serialized = document.pop("serialized", None)
+        return document | {"schema": serialized} if serialized and "format=serialized" in query else document
+
+    def answer(self, path: str, query: str = "") -> tuple[int, Any]:
         if found := re.fullmatch(r"/schemas/ids/(\d+)(/versions)?", path):
             schema_id = int(found[1])
             if not 1 <= schema_id <= len(self.schemas):
                 return 404, {"error_code": 40403, "message": "Schema not found"}
             if not found[2]:
-                return 200, self.schemas[schema_id - 1]
+                return 200, self.form(schema_id, query)
             pairs = [(subject, i) for subject, ids in self.versions.items() for i in ids]
             return 200, [{"subject": s, "version": self.versions[s].index(i) + 1} for s, i in pairs if i == schema_id]
         if path == "/subjects":
@@ -75,7 +97,7 @@ class SchemaRegistry(ThreadingHTTPServer):
         if found and found[1] in self.versions:
             version = len(self.versions[found[1]]) if found[2] == "latest" else int(found[2])
             schema_id = self.versions[found[1]][version - 1]
-            return 200, {"subject": found[1], "version": version, "id": schema_id, **self.schemas[schema_id - 1]}
+            return 200, {"subject": found[1], "version": version, "id": schema_id, **self.form(schema_id, query)}
         return 404, {"error_code": 40401, "message": "Subject not found"}
 
 
@@ -83,9 +105,9 @@ class Door(BaseHTTPRequestHandler):
     server: SchemaRegistry
 
     def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
+        path, _, query = self.path.partition("?")
         self.server.asked.append(path)
-        self._say(*self.server.answer(path))
+        self._say(*self.server.answer(path, query))
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -16,7 +16,7 @@ from lockstep.cli.options import Name
 from lockstep.cli.output import AsJson, say, show
 from lockstep.cli.pipelines.sharing import conflicts_of, definitions_on_disk
 from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.core.pipeline.definition import Append, Avro, Json, Pipeline, Raw, Upsert
+from lockstep.core.pipeline.definition import Append, Avro, Json, Pipeline, Protobuf, Raw, Upsert
 from lockstep.core.pipeline.names import refuse_bad_name
 
 TEMPLATE_FOLDER = Path(__file__).parents[1] / "templates"
@@ -31,6 +31,7 @@ class FormatName(StrEnum):
 
     JSON = "json"
     AVRO = "avro"
+    PROTOBUF = "protobuf"
     RAW = "raw"
 
 
@@ -94,21 +95,26 @@ def new_command(
             say(folders.shown_path(folder / file))
         if dag:
             say(folders.shown_path(dag))
-        if kind is FormatName.AVRO:
+        if kind in {FormatName.AVRO, FormatName.PROTOBUF}:
             say("LOCKSTEP_REGISTRY must name the schema registry of these records.")
         say(f"Next: {', then '.join(next_commands)}")
 
     show(document, as_json, for_people)
 
 
-def _format(kind: FormatName, columns: str | None, key: str | None) -> Json | Avro | Raw:
+def _format(kind: FormatName, columns: str | None, key: str | None) -> Json | Avro | Protobuf | Raw:
     if kind is FormatName.RAW:
         for option, given in (("--columns", columns), ("--key", key)):
             if given is not None:
                 raise typer.BadParameter("raw bytes have one column, value, and no fields", param_hint=option)
         return Raw()
     schema = EXAMPLE_COLUMNS if columns is None else columns
-    return Json(schema, key) if kind is FormatName.JSON else Avro(schema, key)
+    kinds: dict[FormatName, type[Json | Avro | Protobuf]] = {
+        FormatName.JSON: Json,
+        FormatName.AVRO: Avro,
+        FormatName.PROTOBUF: Protobuf,
+    }
+    return kinds[kind](schema, key=key)
 
 
 def _texts(pipeline: Pipeline) -> dict[str, str]:

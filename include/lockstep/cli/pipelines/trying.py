@@ -48,11 +48,11 @@ def try_command(
         raise typer.BadParameter("with --envelope each line has its key", param_hint="--key")
     from lockstep.adapters import folders
     from lockstep.context.systems import configured_registry
-    from lockstep.core.pipeline.formats import avro_of
+    from lockstep.core.pipeline.formats import registered_of
     from lockstep.dev import trial
 
     folder = folders.load(name)
-    says_bytes = avro_of(folder.pipeline.format) is not None
+    says_bytes = registered_of(folder.pipeline.format) is not None
     records, lines = trial.sample(file, key, envelope=envelope, most=limit, says_bytes=says_bytes)
     with shown_progress("starting") as tell:
         found = trial.try_records(folder, records, configured_registry(), tell)

@@ -13,7 +13,7 @@ from lockstep.core.records import UNAVAILABLE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lockstep.core.pipeline.formats import Avro
+    from lockstep.core.formats.registered import Avro
 
 PLACEHOLDER = "__debezium_unavailable_value"  # Debezium's default of unavailable.value.placeholder
 HEX = "hex:"  # a connector takes what follows for the placeholder's bytes

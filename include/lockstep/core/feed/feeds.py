@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.errors import BadDefinition, quoted
+from lockstep.core.formats.registered import Avro
 from lockstep.core.offsets import is_topic_name
-from lockstep.core.pipeline.formats import Avro
 from lockstep.core.pipeline.guarantees import Delivered
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from lockstep.core.capture.debezium import PLACEHOLDER, Debezium
 from lockstep.core.capture.fit import refuse_no_mirror
 from lockstep.core.errors import BadDefinition
 from lockstep.core.feed.feeds import Topic, refuse_odd_topics
+from lockstep.core.formats.registered import Avro, Protobuf
 from lockstep.core.offsets import is_topic_name
-from lockstep.core.pipeline.formats import Avro, Custom, Envelope, Format, Json, Raw, columns_of, key_columns
+from lockstep.core.pipeline.formats import Custom, Envelope, Format, Json, Raw, columns_of, key_columns
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Guarantee, Idempotent, PerBatch, PerPartition
 from lockstep.core.pipeline.limits import Limits, RecordLimits, is_number, refuse_bad_days
 from lockstep.core.pipeline.names import refuse_bad_name
@@ -60,6 +61,7 @@ __all__ = [
     "PerPartition",
     "Pipeline",
     "Postgres",
+    "Protobuf",
     "Raw",
     "RecordLimits",
     "Send",

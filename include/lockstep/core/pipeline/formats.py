@@ -6,30 +6,14 @@ from dataclasses import dataclass
 
 from lockstep.core.capture.debezium import UNAVAILABLE_COLUMN, Debezium
 from lockstep.core.errors import BadDefinition
-from lockstep.core.pipeline.columns import IDENTIFIER, Column, parse_columns
+from lockstep.core.formats.fields import NamedFields, refuse_bad_rest, refuse_no_column
+from lockstep.core.formats.registered import Avro, Protobuf
+from lockstep.core.pipeline.columns import Column, parse_columns
 from lockstep.core.records import UNAVAILABLE
 
 
-class _Fields:
-    """The base of formats whose records have named fields. Some are columns, and others gather in `rest`."""
-
-    __slots__ = ()
-    schema: str
-    rest: str | None
-
-    @property
-    def declared(self) -> tuple[Column, ...]:
-        """Returns the columns that are fields of the record."""
-        return _declared(self.schema, self.rest)
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Returns the decoded columns, in the schema's order."""
-        return _with_rest(self.schema, self.rest)
-
-
 @dataclass(frozen=True, slots=True)
-class Json(_Fields):
+class Json(NamedFields):
     """JSON objects with this schema. `key` names the column that holds the Kafka key, which a tombstone needs.
 
     Fields outside the schema are ignored, or gathered as JSON text in the string column `rest`. Missing fields are
@@ -46,35 +30,8 @@ class Json(_Fields):
             raise BadDefinition(f"format.strict is {self.strict!r}: it must be True or False")
         if self.strict and self.rest is not None:
             raise BadDefinition("format.strict and format.rest: a field that is not in the schema is rejected or kept")
-        _refuse_no_column("format.key", self.key, self.declared)
-        _refuse_bad_rest(self.rest, self.schema)
-
-
-@dataclass(frozen=True, slots=True)
-class Avro(_Fields):
-    """Avro in Confluent's wire format, read by the schema it was written with. Columns are declared as for `Json`.
-
-    `key` and `rest` are as for `Json`. With `subject`, a record is a reject if its schema was not registered under it.
-    As the `value` of a `Topic` it has no schema, because the table's columns are the schema.
-    """
-
-    schema: str = ""
-    key: str | None = None
-    subject: str | None = None
-    rest: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.subject is not None and (not isinstance(self.subject, str) or not self.subject):
-            raise BadDefinition(f"format.subject is {self.subject!r}: it must be a subject's name")
-        if self.is_of_the_table:
-            return
-        _refuse_no_column("format.key", self.key, self.declared)
-        _refuse_bad_rest(self.rest, self.schema)
-
-    @property
-    def is_of_the_table(self) -> bool:
-        """Returns True if nothing but a subject is said, as for a topic's values."""
-        return (self.schema, self.key, self.rest) == ("", None, None)
+        refuse_no_column("format.key", self.key, self.declared)
+        refuse_bad_rest(self.rest, self.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +83,7 @@ class Custom:
         return parse_columns(self.schema)
 
 
-Format = Json | Avro | Raw | Custom | Debezium
+Format = Json | Avro | Protobuf | Raw | Custom | Debezium
 
 
 def key_columns(format_: Format) -> tuple[str, ...]:
@@ -179,11 +136,11 @@ class Envelope:
         return (*([self.key_column] if self.key_column else []), *rest)
 
 
-def avro_of(format_: Format) -> Avro | None:
-    """Returns the Avro that the format's records come in, or None for records that need no registry."""
+def registered_of(format_: Format) -> Avro | Protobuf | None:
+    """Returns what the format's records come in by a registry's schemas, or None if they need no registry."""
     if isinstance(format_, Debezium):
         return format_.wire
-    return format_ if isinstance(format_, Avro) else None
+    return format_ if isinstance(format_, Avro | Protobuf) else None
 
 
 def marked_columns(format_: Format) -> tuple[Column, ...]:
@@ -207,33 +164,6 @@ def columns_of(format_: Format, envelope: Envelope | None, *, is_staged: bool = 
     if any(column.name == UNAVAILABLE for column in (*format_.columns, *more)):
         raise BadDefinition(f"column {UNAVAILABLE!r} is reserved: Lockstep fills it")
     return columns
-
-
-def _declared(schema: str, rest: str | None) -> tuple[Column, ...]:
-    return tuple(column for column in parse_columns(schema) if column.name != rest)
-
-
-def _with_rest(schema: str, rest: str | None) -> tuple[Column, ...]:
-    """Returns the schema's columns, with the column of the rest added at the end if the schema has none."""
-    columns = parse_columns(schema)
-    known = rest is None or rest in {column.name for column in columns}
-    return columns if known or rest is None else (*columns, Column(rest, "string"))
-
-
-def _refuse_bad_rest(rest: str | None, schema: str) -> None:
-    if rest is None:
-        return
-    if not isinstance(rest, str) or not IDENTIFIER.match(rest):
-        raise BadDefinition(f"format.rest is {rest!r}: it must be a column's name")
-    for column in _with_rest(schema, rest):
-        if column.name == rest and column.type != "string":
-            raise BadDefinition(f"format.rest: column {rest!r} is {column.type}, and must be string")
-
-
-def _refuse_no_column(field: str, name: str | None, columns: tuple[Column, ...]) -> None:
-    names = [column.name for column in columns]
-    if name is not None and name not in names:
-        raise BadDefinition(f"{field}: {name!r} is not a column of the schema ({', '.join(names)})")
 
 
 def _refuse_twice(field: str, columns: tuple[Column, ...]) -> None:

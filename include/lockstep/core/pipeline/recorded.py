@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from lockstep.core.capture.debezium import Debezium
 from lockstep.core.errors import BadDefinition
 from lockstep.core.feed.feeds import Feed, Topic
+from lockstep.core.formats.registered import Avro, Protobuf
 from lockstep.core.pipeline.definition import Limits, Pipeline
 from lockstep.core.pipeline.folder import BESIDE
-from lockstep.core.pipeline.formats import Avro, Custom, Envelope, Json, Raw
+from lockstep.core.pipeline.formats import Custom, Envelope, Json, Raw
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Idempotent, PerBatch, PerPartition
 from lockstep.core.pipeline.limits import RecordLimits
 from lockstep.core.pipeline.stores import Files, Postgres
@@ -20,7 +21,7 @@ from lockstep.core.windows.event_time import Calendar, EventTime, Hopping, Tumbl
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-FORMATS = (Json, Avro, Raw, Custom, Debezium)
+FORMATS = (Json, Avro, Protobuf, Raw, Custom, Debezium)
 TARGET_TYPES = (Append, Send, Upsert, Accumulate, Windows)
 WINDOW_KINDS = (Tumbling, Hopping, Calendar)
 TOTALS = (Count, Sum, Min, Max)

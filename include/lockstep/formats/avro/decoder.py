@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.errors import BadData
-from lockstep.formats.avro.schemas import UnknownSchema
+from lockstep.formats.avro.schemas import UnknownSchema, schemas
 from lockstep.formats.avro.types import converter, type_name, unchanged
-from lockstep.formats.avro.writers import HEAD_BYTES, Writers, is_wire_format
-from lockstep.formats.rows import RecordOutcome
+from lockstep.formats.avro.writers import Writers
+from lockstep.formats.registered import HEAD_BYTES, RegisteredDecoder, is_wire_format
 from lockstep.formats.values import json_text, taker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lockstep.core.formats.registered import Avro
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.definition import Pipeline
-    from lockstep.core.pipeline.formats import Avro
+    from lockstep.core.registry import Registry
     from lockstep.formats.avro.schemas import Schemas
     from lockstep.formats.avro.writers import WriterSchema
 
@@ -24,28 +25,22 @@ if TYPE_CHECKING:
 SURE = frozenset({"boolean", "binary", "date", "timestamp"})
 
 
-class Decoder:
+def avro_decoder(pipeline: Pipeline, format_: Avro, registry: Registry) -> Decoder:
+    """Returns the judge of one task's records."""
+    return Decoder(pipeline, format_, schemas(registry))
+
+
+class Decoder(RegisteredDecoder):
     """The judge of one task's records. It matches each writer's schema with the columns once per id."""
 
-    def __init__(self, pipeline: Pipeline, format_: Avro, schemas: Schemas) -> None:
-        self._pipeline = pipeline
+    def __init__(self, pipeline: Pipeline, format_: Avro, known: Schemas) -> None:
+        super().__init__(pipeline, format_)
         self._format = format_
-        self._writers = Writers(schemas, pipeline.record_limits)
+        self._writers = Writers(known, pipeline.record_limits)
         self._readers: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-        self._key = next((column for column in format_.columns if column.name == format_.key), None)
 
-    def __call__(self, key: bytes | None, value: bytes | None, _headers: str | None) -> RecordOutcome:
-        """Returns the outcome of a record. A deletion without values has a key of plain text."""
-        try:
-            if value is not None:
-                return RecordOutcome(self._values(value))
-            if not self._pipeline.takes_tombstones:
-                return RecordOutcome(reason="null value")
-            return RecordOutcome(self._key_values(key), deleted=True)
-        except ValueError as error:
-            return RecordOutcome(reason=str(error), deleted=value is None and self._pipeline.takes_tombstones)
-
-    def _values(self, record: bytes) -> dict[str, Any]:
+    def values(self, record: bytes) -> dict[str, Any]:
+        """Returns the row of a record, by the schema that wrote it."""
         writer = self._writers.of_record(record, self._format.subject)
         if writer.schema_id not in self._readers:
             self._readers[writer.schema_id] = self._reader(writer)
@@ -99,7 +94,7 @@ class Decoder:
 
         return taken
 
-    def _key_values(self, key: bytes | None) -> dict[str, Any]:
+    def key_values(self, key: bytes | None) -> dict[str, Any]:
         """Returns the key column of a tombstone with an Avro key, or nothing for a key of plain text."""
         if self._key is None or key is None or not is_wire_format(key):
             return {}

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from lockstep.core.registry import Registry
 
+AVRO, PROTOBUF = "AVRO", "PROTOBUF"  # as the registry writes a schema's type
+SERIALIZED = {PROTOBUF: "serialized"}  # the form that is asked for
 NOT_FOUND = {(404, 40401), (404, 40402), (404, 40403)}  # subject, version, schema. Another server's 404 has no code.
-
 
 INCOMPATIBLE = 409
 MOST_REFERENCES = 100  # that one schema may lead to
@@ -30,33 +31,38 @@ class IncompatibleSchema(ValueError):  # noqa: N818 - it is an answer, not a fau
 
 
 class UnknownSchema(LookupError):  # noqa: N818 - it is an answer, not a fault
-    """The registry's answer that it has no such Avro schema. `str()` is the reason of a reject."""
+    """The registry's answer that it has no such schema. `str()` is the reason of a reject."""
 
 
 @cache
-def schemas(registry: Registry) -> Schemas:
-    """Returns this process's one client of a registry."""
-    return Schemas(registry)
+def schemas(registry: Registry, kind: str = AVRO) -> Schemas:
+    """Returns this process's one client of a registry for schemas of a kind."""
+    return Schemas(registry, kind)
 
 
 class Schemas:
-    """The schemas by id, as JSON text with the texts of their references."""
+    """The schemas by id, as text with the texts of their references."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, kind: str = AVRO) -> None:
         self._registry = registry
+        self._kind = kind
         self._client = _client(registry)
         self._known: dict[int, tuple[str, dict[str, str]]] = {}
         self._subjects: dict[int, frozenset[str]] = {}
 
     def writer(self, schema_id: int) -> tuple[str, dict[str, str]]:
-        """Returns the Avro schema of an id, and the named schemas it refers to, in the order of their use.
+        """Returns the schema of an id, and the named schemas it refers to, in the order of their use.
 
+        Those of Protobuf are serialized descriptors in base64, or `.proto` text from a registry that has nothing else.
         Raises `UnknownSchema`, or `Unreachable` if the registry does not answer or denies access.
         """
         if schema_id not in self._known:
-            found = self._asked(lambda: self._client.get_schema(schema_id), f"schema id {schema_id}")
-            if (found.schema_type or "AVRO") != "AVRO":
-                raise UnknownSchema(f"schema id {schema_id} is {found.schema_type}, not Avro")
+            ask = partial(self._client.get_schema, schema_id, fmt=SERIALIZED.get(self._kind))
+            found = self._asked(ask, f"schema id {schema_id}")
+            if (found.schema_type or AVRO) != self._kind:
+                raise UnknownSchema(
+                    f"schema id {schema_id} is {found.schema_type or AVRO}, not {self._kind.capitalize()}"
+                )
             named: dict[str, str] = {}
             self._add_references(found.references or (), named, f"schema id {schema_id}", set())
             self._known[schema_id] = found.schema_str, named
@@ -116,7 +122,7 @@ class Schemas:
                 seen.add(each.name)
                 if len(seen) > MOST_REFERENCES:
                     raise UnknownSchema(f"{whose} refers to more than {MOST_REFERENCES} schemas")
-                ask = partial(self._client.get_version, each.subject, each.version)
+                ask = partial(self._client.get_version, each.subject, each.version, fmt=SERIALIZED.get(self._kind))
                 found = self._asked(ask, f"what {whose} refers to")
                 self._add_references(found.schema.references or (), named, whose, seen)
                 named[each.name] = found.schema.schema_str

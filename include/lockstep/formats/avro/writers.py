@@ -13,14 +13,13 @@ from fastavro.read import LOGICAL_READERS
 
 from lockstep.formats.avro.bounds import VALUES_A_BYTE, Walk, is_open, nesting
 from lockstep.formats.avro.schemas import UnknownSchema
+from lockstep.formats.registered import HEAD_BYTES, WritersById
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lockstep.core.pipeline.limits import RecordLimits
-    from lockstep.formats.avro.schemas import Schemas
 
-MAGIC, HEAD_BYTES = b"\x00", 5
 MOST_DIGITS = 4_000  # of a decimal: making digits of bytes costs the square of their number
 BITS_A_DIGIT = 3.33
 SLACK_BYTES = 9  # so few more are still counted in digits
@@ -59,48 +58,12 @@ class WriterSchema:
         return {field["name"]: field["type"] for field in self.schema["fields"]}
 
 
-class Writers:
-    """The writers of one task's records by schema id. Each is parsed once."""
+class Writers(WritersById[WriterSchema]):
+    """The writers of one task's records by schema id."""
 
-    def __init__(self, schemas: Schemas, limits: RecordLimits) -> None:
-        self._schemas = schemas
-        self._limits = limits
-        self._writers: dict[int, WriterSchema] = {}
-        self._refused: dict[int, UnknownSchema] = {}
-
-    def of_record(self, record: bytes, subject: str | None = None) -> WriterSchema:
-        """Returns the writer of a record. Raises `ValueError` with the reason if nothing says which it is."""
-        if not is_wire_format(record):
-            raise ValueError("not Confluent's wire format: a zero byte, the schema's id, the record")
-        try:
-            return self.of_id(int.from_bytes(record[1:HEAD_BYTES], "big"), subject)
-        except UnknownSchema as unknown:
-            raise ValueError(str(unknown)) from None
-
-    def of_id(self, schema_id: int, subject: str | None = None) -> WriterSchema:
-        """Returns the writer of a schema id. An id that the registry refused stays refused for this task alone."""
-        if schema_id in self._refused:
-            raise self._refused[schema_id]
-        if schema_id in self._writers:
-            return self._writers[schema_id]
-        if len(self._refused) >= self._limits.schemas:
-            raise UnknownSchema(
-                f"schema id {schema_id} was not asked for: the registry refused {len(self._refused)} others, which is the limit"
-            )
-        try:
-            if subject is not None:
-                self._schemas.require_subject(schema_id, subject)
-            writer = parsed(schema_id, *self._schemas.writer(schema_id), self._limits)
-        except UnknownSchema as unknown:
-            self._refused[schema_id] = unknown
-            raise
-        self._writers[schema_id] = writer
-        return writer
-
-
-def is_wire_format(record: bytes) -> bool:
-    """Returns True if the bytes begin as a record of Confluent's wire format."""
-    return len(record) >= HEAD_BYTES and record[:1] == MAGIC
+    def parse(self, schema_id: int) -> WriterSchema:
+        """Returns the writer's schema of an id. Raises `UnknownSchema` if it is no Avro schema."""
+        return parsed(schema_id, *self._schemas.writer(schema_id), self._limits)
 
 
 def parsed(schema_id: int, text: str, references: Mapping[str, str], limits: RecordLimits) -> WriterSchema:

@@ -45,7 +45,7 @@ class AvroDocuments:
 
     def of_key(self, data: bytes) -> Document:
         """Returns the document of a key. Raises `ValueError` if it is none."""
-        from lockstep.formats.avro.writers import is_wire_format  # noqa: PLC0415 - as above
+        from lockstep.formats.registered import is_wire_format  # noqa: PLC0415 - as above
 
         return self._read(data, None) if is_wire_format(data) else json_document(data)
 

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lockstep.core.pipeline.formats import marked_columns
-from lockstep.formats.avro.format import require_registry
 from lockstep.formats.debezium.documents import change_decoder
+from lockstep.formats.registered import require_registry
 from lockstep.formats.rows import decoded_in_python
 
 if TYPE_CHECKING:
@@ -24,6 +24,6 @@ def decoded(records: DataFrame, pipeline: Pipeline, format_: Debezium, registry:
     Reads their `_key` and `_value`. Raises `BadDefinition` if they are Avro and there is no registry.
     """
     if format_.wire is not None:
-        registry = require_registry(pipeline, registry)
+        registry = require_registry(pipeline, format_.wire, registry)
     decoder = partial(change_decoder, pipeline, format_, registry)
     return decoded_in_python(records, marked_columns(format_), decoder, pipeline.record_limits.bytes)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.core.errors import Refusal
 from lockstep.core.health.findings import Check, problem, warning
-from lockstep.core.pipeline.formats import avro_of
+from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.registry import NAME_REGISTRY
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ NO_SCHEMA = "each record of another subject is a reject"
 
 def registry_findings(pipelines: Sequence[Pipeline], place: Callable[[], Registry | None]) -> Judged:
     """Returns what is wrong with the registry for the pipelines that need one. Asks nothing if none does."""
-    formats = {each.name: avro for each in pipelines if (avro := avro_of(each.format))}
+    formats = {each.name: wire for each in pipelines if (wire := registered_of(each.format))}
     if not formats:
         return []
     try:

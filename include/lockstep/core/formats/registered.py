@@ -1,0 +1,64 @@
+"""Defines the formats whose schemas are in a registry: Avro and Protobuf."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lockstep.core.errors import BadDefinition
+from lockstep.core.formats.fields import NamedFields, refuse_bad_rest, refuse_no_column
+
+MESSAGE_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Avro(NamedFields):
+    """Avro in Confluent's wire format, read by the schema it was written with. Columns are declared as for `Json`.
+
+    `key` and `rest` are as for `Json`. With `subject`, a record is a reject if its schema was not registered under it.
+    As the `value` of a `Topic` it has no schema, because the table's columns are the schema.
+    """
+
+    schema: str = ""
+    key: str | None = None
+    subject: str | None = None
+    rest: str | None = None
+
+    def __post_init__(self) -> None:
+        _refuse_bad_subject(self.subject)
+        if self.is_of_the_table:
+            return
+        refuse_no_column("format.key", self.key, self.declared)
+        refuse_bad_rest(self.rest, self.schema)
+
+    @property
+    def is_of_the_table(self) -> bool:
+        """Returns True if nothing but a subject is said, as for a topic's values."""
+        return (self.schema, self.key, self.rest) == ("", None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Protobuf(NamedFields):
+    """Protobuf in Confluent's wire format, read by the schema it was written with. Columns are declared as for `Json`.
+
+    With `message`, such as `shop.Order`, a record is a reject if it is another message of its schema. `subject`, `key`
+    and `rest` are as for `Avro`.
+    """
+
+    schema: str
+    message: str | None = None
+    subject: str | None = None
+    key: str | None = None
+    rest: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.message is not None and not (isinstance(self.message, str) and MESSAGE_NAME.match(self.message)):
+            raise BadDefinition(f"format.message is {self.message!r}: it must be a message's full name, as shop.Order")
+        _refuse_bad_subject(self.subject)
+        refuse_no_column("format.key", self.key, self.declared)
+        refuse_bad_rest(self.rest, self.schema)
+
+
+def _refuse_bad_subject(subject: str | None) -> None:
+    if subject is not None and (not isinstance(subject, str) or not subject):
+        raise BadDefinition(f"format.subject is {subject!r}: it must be a subject's name")

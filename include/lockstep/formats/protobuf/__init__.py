@@ -1,0 +1,1 @@
+"""Decodes Protobuf, record by record, by the schema that wrote it."""
