@@ -53,8 +53,8 @@ def admit_late(
 ) -> Request | None:
     """Records the decision, what it admits, and the request to replay it, in one transaction (E8).
 
-    Returns None if nothing is late there. A judged range is admitted as a whole. What was admitted before goes on, by its
-    open request or by another one, without a second decision. Raises `Refusal` if no segment can be read again.
+    Returns None if nothing is late there. A judged range is admitted as a whole. An earlier admission goes on without a
+    second decision, by its open request or by another one. Raises `Refusal` if no segment can be read again.
     """
     pipeline = folder.pipeline
     view = broker.view(pipeline.topic)
