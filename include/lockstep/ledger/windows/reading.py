@@ -118,6 +118,17 @@ def admit_ranges(cur: cursor, ranges: Sequence[StreamRange], decision: int) -> N
     cur.execute(Q["admit"], range_arrays(ranges) | {"decision": decision})
 
 
+def note_admits(cur: cursor, request_id: int, ranges: Sequence[StreamRange]) -> None:
+    """Records the judged ranges that a preview would admit."""
+    cur.execute(Q["note_admits"], {"request_id": request_id} | range_arrays(ranges))
+
+
+def admits(cur: cursor, request_id: int) -> tuple[StreamRange, ...]:
+    """Returns the judged ranges that a preview would admit, and that no decision admits so far."""
+    cur.execute(Q["admits"], {"request_id": request_id})
+    return stream_ranges(every(cur))
+
+
 def replay_over(
     cur: cursor, pipeline: str, windows: Sequence[StreamRange], log_starts: Mapping[int, int]
 ) -> int | None:

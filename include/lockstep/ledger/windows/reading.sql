@@ -87,6 +87,19 @@ update lockstep.judged j set admitted_by = %(decision)s
 from unnest(%(streams)s::int[], %(froms)s::bigint[]) as r (stream_id, from_offset)
 where j.stream_id = r.stream_id and lower(j.offsets) = r.from_offset and j.admitted_by is null
 
+-- name: note_admits
+-- What a preview would admit.
+insert into lockstep.request_admits (request_id, stream_id, offsets)
+select %(request_id)s, r.stream_id, int8range(r.from_offset, r.until_offset)
+from unnest(%(streams)s::int[], %(froms)s::bigint[], %(untils)s::bigint[]) as r (stream_id, from_offset, until_offset)
+
+-- name: admits
+-- What a preview would admit, and nobody has admitted so far.
+select a.stream_id, s.topic, s.partition, lower(a.offsets) as from_offset, upper(a.offsets) as until_offset
+from lockstep.request_admits a join lockstep.stream s using (stream_id)
+join lockstep.judged j on j.stream_id = a.stream_id and j.offsets = a.offsets and j.admitted_by is null
+where a.request_id = %(request_id)s order by 1, 4
+
 -- name: replay_over
 -- An open replay that still does all of these offsets, and that reads nothing below the log's start.
 select r.request_id from lockstep.request r

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,8 @@ from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.states import Lane
 from lockstep.ledger.changes import decisions, requests
-from lockstep.ledger.windows.reading import admit_ranges, late_ranges, replay_over
+from lockstep.ledger.changes.history import insert_request_call
+from lockstep.ledger.windows.reading import admit_ranges, admits, late_ranges, note_admits, replay_over
 from lockstep.steps.batch.one_log import require_one_log
 from lockstep.steps.changes.decisions import deciding
 from lockstep.steps.requests.edges import streams_of_log
@@ -17,7 +19,7 @@ from lockstep.steps.requests.plan_request import asked_for, mixes_partitions
 from lockstep.steps.requests.requests import touched_segments
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from psycopg2.extensions import connection, cursor
 
@@ -57,6 +59,51 @@ def admit_late(
     second decision, by its open request or by another one. Raises `Refusal` if no segment can be read again.
     """
     pipeline = folder.pipeline
+    with _looked_up(conn, broker, folder, partition, begin, end) as (cur, found, log_starts):
+        if not found.windows:
+            return None
+        known = None if found.ranges else replay_over(cur, pipeline.name, found.windows, log_starts)
+        if known is None:
+            return _opened(cur, pipeline.name, found, person)
+        if person.run:
+            insert_request_call(cur, pipeline.name, person.run, known)
+        return asked_for(cur, known, pipeline.name)
+
+
+def preview_admission(
+    conn: connection, broker: Broker, folder: PipelineFolder, person: Person, partition: int | None
+) -> Request | None:
+    """Opens a preview of the replay that would let late records count. Returns None if nothing is late.
+
+    Nothing is decided: the preview judges as if it were.
+    """
+    with _looked_up(conn, broker, folder, partition, None, None) as (cur, found, _):
+        return _opened(cur, folder.pipeline.name, found, person, preview=True) if found.windows else None
+
+
+def open_shown_admission(
+    conn: connection, pipeline: str, shown: Request, person: Person, *, preview: bool = False
+) -> Request | None:
+    """Decides what a preview has shown, and opens its replay, in one transaction. Or previews it once more.
+
+    Returns None if nobody is left to admit anything of it. A plain replay of its offsets does then.
+    """
+    with deciding(conn, pipeline) as cur:
+        ranges = admits(cur, shown.request_id)
+        return _opened(cur, pipeline, Admissible(ranges, shown.windows), person, preview=preview) if ranges else None
+
+
+@contextmanager
+def _looked_up(
+    conn: connection,
+    broker: Broker,
+    folder: PipelineFolder,
+    partition: int | None,
+    begin: int | None,
+    end: int | None,
+) -> Iterator[tuple[cursor, Admissible, dict[int, int]]]:
+    """Finds, under the pipeline's lock, what of the late records can be read again. The block ends the transaction."""
+    pipeline = folder.pipeline
     view = broker.view(pipeline.topic)
     require_one_log(conn, broker, pipeline, view)
     with transaction(conn, READER) as cur:
@@ -66,15 +113,19 @@ def admit_late(
     with deciding(conn, pipeline.name) as cur:
         tables = [target.table for target in pipeline.windows]
         late = late_ranges(cur, tables, [stream.stream_id for stream in meant], begin, end)
-        found = admissible(cur, folder, streams, late, log_starts)
-        if not found.windows:
-            return None
-        if not found.ranges and (known := replay_over(cur, pipeline.name, found.windows, log_starts)):
-            return asked_for(cur, known, pipeline.name)
-        if found.ranges:
-            decide_admission(cur, pipeline.name, found.ranges, person)
-        request_id = requests.insert_request(cur, pipeline.name, Lane.REPLAY, found.windows, person, preview=False)
-        return replace(asked_for(cur, request_id, pipeline.name), goes_on=False)
+        yield cur, admissible(cur, folder, streams, late, log_starts), log_starts
+
+
+def _opened(cur: cursor, pipeline: str, found: Admissible, person: Person, *, preview: bool = False) -> Request:
+    """Opens the replay, behind a decision on what nobody admits so far. A preview notes it instead."""
+    if found.ranges and not preview:
+        decide_admission(cur, pipeline, found.ranges, person)
+    request_id = requests.insert_request(cur, pipeline, Lane.REPLAY, found.windows, person, preview=preview)
+    if preview:
+        note_admits(cur, request_id, found.ranges)
+    if person.run:
+        insert_request_call(cur, pipeline, person.run, request_id)
+    return replace(asked_for(cur, request_id, pipeline), goes_on=False)
 
 
 def admissible(
