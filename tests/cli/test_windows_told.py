@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from lockstep.core.changes.person import Person
+from lockstep.steps.windows.admit import admit_late
 from support.oracles.exposed import values
 from support.scenes.windowed import into_windows
 
@@ -65,8 +67,11 @@ def test_commands_tell_of_windows_and_of_late_records_until_they_are_admitted(lo
     )
     assert "public.by_minute: 1 late\n" in lockstep("late", "drill").out
 
-    admitted = lockstep("late", "drill", "--admit", "--reason", "the shop was offline", "--json").document
-    assert (admitted["lane"], admitted["decision"]) == ("replay", "done")
+    waiting = admit_late(windowed.at.conn, windowed.at.broker, windowed.folder, Person("ada", "the shop was offline"))
+    assert "1 of these are admitted, and their replay has not ended" in lockstep("late", "drill").out
+    admitted = lockstep("late", "drill", "--admit", "--reason", "once more", "--json").document
+    assert (admitted["lane"], admitted["decision"], admitted["late"]) == ("replay", "done", 0)
+    assert (admitted["request"], admitted["goes_on"]) == (waiting.request_id, True)
     assert lockstep("late", "drill", "--json").document["late"] == 0
     assert drill.ask("select records, _revision from public.by_minute where id = 'r0'") == [(2, 2)]
     assert drill.ask("select who is not null, why from lockstep.decision where kind = 'admit-late'") == [

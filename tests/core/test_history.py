@@ -40,6 +40,7 @@ def by_hand(clear_number: int = 0, **form: Any) -> HistoryRun:
         (by_hand(action="fill"), ("fill",), "everything that is not covered"),
         (by_hand(1, action="fill"), ("fill",), "cleared, it does what its form says once more"),
         (by_hand(action="skip", reason="r"), (), "no request: a decision"),
+        (by_hand(action="admit-late", reason="r", partition=0), ("replay",), "a decision, and the replay behind it"),
     ],
 )
 def test_a_run_asks_for_lanes(run, lanes, why):

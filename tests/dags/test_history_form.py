@@ -95,8 +95,17 @@ def test_a_form_opens_ready_and_marks_no_field_that_may_stay_empty(made, require
 def test_the_form_opens_on_a_fill_and_offers_no_null():
     action = fields(approval=False)["action"]
     assert action.value == "fill"
+    others = [each for each in HistoryAction if each != HistoryAction.ADMIT_LATE]
+    assert action.schema["enum"] == others
+    assert action.schema["values_display"].keys() == set(others)
+
+
+def test_late_records_are_admitted_only_where_a_pipeline_has_windows():
+    action = fields(approval=False, windows=True)["action"]
     assert action.schema["enum"] == list(HistoryAction)
     assert action.schema["values_display"].keys() == set(HistoryAction)
+    with pytest.raises(ParamValidationError, match="action"):
+        form(action="admit-late").validate()
 
 
 def test_the_fields_that_most_runs_need_are_unfolded_and_the_rest_is_one_section():

@@ -147,7 +147,7 @@ MUTANTS = [
         (f"{REFUSED}[accumulate-call4-cannot be told apart]",),
         Edit(
             "core/changes/erasure.py",
-            "isinstance(target, Accumulate) and column not in",
+            "isinstance(target, WithTotals) and column not in",
             "not target.table and column not in",
         ),
         long=True,

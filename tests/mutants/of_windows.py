@@ -10,6 +10,9 @@ REFUSES = f"{CONSTRAINTS}test_a_constraint_refuses_by_itself"
 JUDGING = "tests/windows/test_judging.py::"
 FOLDING = "ledger/migrations/0045_folding.sql"
 PASSED = "ledger/migrations/0046_windows_after_forget.sql"
+ERASED = "ledger/migrations/0047_late_and_erased.sql"
+ADMITS = "tests/windows/test_admission.py::"
+ERASES = "tests/windows/test_erased_windows.py::"
 FOLDS = "tests/windows/test_folding.py::"
 EMITS = "tests/windows/test_emit.py::"
 REFUSES_FOLDING = "tests/windows/test_constraints_of_folding.py::test_a_constraint_refuses_by_itself"
@@ -78,7 +81,7 @@ MUTANTS = [
         "a window's revisions would begin anew",
         "if tg_op = 'DELETE' then",
         "if false then",
-        file=PASSED,
+        file=ERASED,
     ),
     unasked(
         "shown_when_passed",
@@ -88,7 +91,7 @@ MUTANTS = [
         0,
         1,
         2,
-        file=PASSED,
+        file=ERASED,
     ),
     one(
         "one of the pipelines that contribute is enough for shown_when_passed",
@@ -255,6 +258,43 @@ MUTANTS = [
         "each upkeep would make verify wrong",
         (f"{FOLDS}test_contributions_below_log_start_become_one_for_each_closed_window_and_count_as_before",),
         Edit("targets/proof/windowed.sql", "sum(records - folded) as rows", "sum(records) as rows"),
+        long=True,
+    ),
+    one(
+        "an admission that was interrupted is forgotten",
+        "its rows would stay late, and the same command would say that nothing is to be done",
+        (f"{ADMITS}test_an_admission_whose_request_was_closed_has_another_request_and_no_other_decision",),
+        Edit("steps/windows/admit.py", "if unread else [item]", "if unread or late[item] else [item]"),
+        long=True,
+    ),
+    one(
+        "an admission goes on with a replay that cannot be read again",
+        "what the log still holds would wait for what it has lost",
+        (f"{ADMITS}test_what_the_log_no_longer_holds_stays_late_and_does_not_hold_the_rest[admitted before]",),
+        Edit("ledger/windows/reading.sql", "lower(o.offsets) < b.log_start)", "false)"),
+        long=True,
+    ),
+    one(
+        "the late rows of an erased key stay",
+        "erase would say that the key is gone",
+        (f"{ERASES}test_after_erase_no_window_and_no_late_row_holds_a_byte_of_the_key",),
+        Edit("ledger/changes/erasures.py", '        cur.execute(Q["erase_late"], facts)\n', ""),
+        long=True,
+    ),
+    one(
+        "verify --deep counts the records of an erased key",
+        "each erasure would make verify wrong",
+        (f"{ERASES}test_after_erase_no_window_and_no_late_row_holds_a_byte_of_the_key",),
+        Edit("steps/proof/verify_windows.py", "if gone else rows", "if False else rows"),
+        long=True,
+    ),
+    one(
+        "an erasure takes windows of other keys",
+        "a window's revisions would begin anew",
+        (
+            f"{ERASES}test_the_database_lets_nothing_of_another_key_go_and_nothing_without_a_decision[window_state-window_stays]",
+        ),
+        Edit(ERASED, "and e.digest = lockstep.key_digest(", "and e.digest <> '-' || lockstep.key_digest("),
         long=True,
     ),
 ]

@@ -138,11 +138,13 @@ class Acts:
             return {"emitted": dict(emit(at.conn, at.broker, self.pipeline).emitted)}
 
     def admit(self) -> dict:
-        """Admits every late record, and counts it by a replay."""
+        """Admits every late record, and counts it by a replay, as `lockstep late --admit` does."""
         with self._at() as at:
             asked = admit_late(at.conn, at.broker, self.folder, ME)
-        self.end_requests()
-        return {"admitted": asked.request_id is not None}
+            if asked is None:
+                return {"decision": "Idle", "committed": []}
+            who = self._caller(take_over=True)
+            return _told(list(until_idle(at, self._engine(), self.folder, who, wait=0, request_id=asked.request_id)))
 
     def reap(self) -> dict:
         with self._at() as at:

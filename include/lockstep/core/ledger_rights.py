@@ -29,6 +29,7 @@ HISTORY_TABLES = (
     "migration",
     "delivery",
     "request_call",
+    "request_admits",
     "rehearsal",
     *("complete_hour", "hour_offsets", "hour_told", "hour_changed", "feed", "change_set", "trimmed"),
     "blank_change",
@@ -54,6 +55,7 @@ PLANS = (
     "boundary",
     "coverage",
     "request_call",
+    "request_admits",
     "rehearsal",
     "complete_hour",
     "hour_offsets",
@@ -81,7 +83,7 @@ GRANTS = (
     *(("lockstep_committer", "INSERT", table) for table in COMMITS),
     *(
         ("lockstep_committer", "DELETE", table)
-        for table in ("coverage", "contribution", "claim", "reject", "tombstone", "arrival", "late")
+        for table in ("coverage", "contribution", "claim", "reject", "tombstone", "arrival", "late", "window_state")
     ),
     *(("lockstep_partition", "INSERT", table) for table in RANGES),
     *(("lockstep_partition", "DELETE", table) for table in ("coverage", "claim", "reject", "tombstone")),

@@ -898,6 +898,16 @@ create table folded (
     constraint folded_records_check check (records > 0)
 );
 
+-- The judged ranges whose late records a request lets count. Those of a preview are admitted by nobody yet.
+create table request_admits (
+    request_id bigint not null,
+    stream_id integer not null,
+    offsets int8range not null,
+    constraint request_admits_pkey primary key (request_id, stream_id, offsets),
+    constraint request_admits_request_id_fkey foreign key (request_id) references request(request_id),
+    constraint request_admits_stream_id_fkey foreign key (stream_id) references stream(stream_id)
+);
+
 -- From a target row's _stream to where it was read.
 create view origin as
 select stream_id as _stream, pipeline, cluster_id, topic, topic_id, partition, incarnation from stream;
@@ -2813,10 +2823,14 @@ end $$;
 create trigger judged_stays before insert or delete or update on judged
     for each row execute function guard_judging();
 
--- A window is shown once the watermark has passed it. Then each change is one revision more, and none is used twice.
+-- A window is shown once the watermark has passed it. Then each change is one revision more, and none is used twice. A window
+-- goes with the key that an erasure takes out.
 create function guard_window() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     if tg_op = 'DELETE' then
+        if lockstep.is_being_erased(old.target, old.key) then
+            return old;
+        end if;
         raise exception 'window_stays: % of %', old.key, old.target using errcode = '23514', constraint = 'window_stays';
     end if;
     if (case tg_op when 'INSERT' then new.revision <> 0 else new.revision not in (old.revision, old.revision + 1)
@@ -2852,14 +2866,15 @@ end $$;
 create trigger late_by_judgement after insert on late referencing new table as added
     for each statement execute function guard_late();
 
--- A late record stays, until a replay judges its segment again.
+-- A late record stays, until a replay judges its segment again, or an erasure takes its key out.
 create function guard_late_gone() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     stray record;
 begin
     select g.* into stray from gone g where tg_op = 'UPDATE' or not exists (
         select from lockstep.claim k
-        where k.stream_id = g.stream_id and k.offsets @> g."offset" and k.expects = 'batch') limit 1;
+        where k.stream_id = g.stream_id and k.offsets @> g."offset" and k.expects = 'batch')
+        and not lockstep.is_being_erased(g.target, g.key) limit 1;
     if found then
         raise exception '%: offset % of stream %', tg_name, stray."offset", stray.stream_id
             using errcode = '23514', constraint = tg_name;
@@ -3078,4 +3093,18 @@ create function window_passed(of_target text, of_key jsonb, ends timestamptz) re
     select coalesce(bool_and(coalesce(e.watermark >= ends, false)), false)
     from lockstep.contribution c join lockstep.stream s using (stream_id) left join lockstep.event_time e using (pipeline)
     where c.target = of_target and c.key = of_key
+$$;
+
+-- Whether a window's key holds what the newest erasure of its table's owner takes out, while that is not decided.
+create function is_being_erased(of_target text, of_key jsonb) returns boolean
+    language sql stable
+    set search_path = pg_catalog, pg_temp as $$
+    select exists (
+        select from lockstep.target_owner o join lockstep.erasure_salt z using (pipeline)
+        cross join lateral (
+            select e.* from lockstep.erasure e where e.pipeline = o.pipeline order by e.erasure_id desc limit 1) e
+        cross join jsonb_array_elements_text(of_key) with ordinality as k (value, place)
+        where o.store = '' and o.target = of_target and k.place > 1 and e.digest = lockstep.key_digest(
+                z.salt, convert_to(case when e.as_uuid then replace(k.value, '-', '') else k.value end, 'UTF8'))
+          and lockstep.erasure_decision(e.erasure_id) is null)
 $$;

@@ -40,7 +40,8 @@ def publish(cur: cursor, target: Windows, rows: Rows, event_time: EventTime) -> 
     Windows that are not shown yet get no row. Raises `BadData` unless each row counts, or is late, in each of its windows.
     """
     cur.execute(Q["lane"], {"batch_id": rows.batch_id})
-    parts = windowed_pieces(target, event_time, rows, is_replay=one(cur).lane == Lane.REPLAY)
+    batch = one(cur)
+    parts = windowed_pieces(target, event_time, rows, is_replay=batch.lane == Lane.REPLAY, admits=batch.admits)
     parts |= written_pieces(cur, target)
     values = {"batch_id": rows.batch_id, "target": target.table, "ours": list(NOT_OF_A_RECORD)}
     accumulate.lock_target(cur, target.table)
@@ -135,18 +136,19 @@ def see_events(cur: cursor, event_time: EventTime, rows: Rows) -> None:
     cur.execute(statement, {"batch_id": rows.batch_id, "token": rows.attempt.token})
 
 
-def windowed_pieces(target: Windows, event_time: EventTime, rows: Rows, *, is_replay: bool) -> dict[str, Composable]:
+def windowed_pieces(
+    target: Windows, event_time: EventTime, rows: Rows, *, is_replay: bool, admits: bool = False
+) -> dict[str, Composable]:
     """Returns pieces of SQL that give each row once for each of its windows, with the watermark that judges it."""
     moment = _moment(event_time)
+    judged = ("of_offset_admitted" if admits else "of_offset") if is_replay else "of_plan"
     parts: dict[str, Composable] = {
         "moment": moment,
         "windows": windows_in_sql(target.window, moment),
         "end_of_key": end_in_sql(target.window, sql.SQL("(c.key ->> 0)::timestamptz")),
         "lateness": _interval(parse_duration(target.lateness, "target.lateness")),
         "excluded_names": sql.SQL(", ").join(sql.Identifier("excluded", total.name) for total in target.totals),
-        "watermark": sql.SQL(Q["of_offset"])
-        if is_replay
-        else sql.SQL(Q["of_plan"]).format(batch_id=sql.Literal(rows.batch_id)),
+        "watermark": sql.SQL(Q[judged]).format(batch_id=sql.Literal(rows.batch_id)),
     }
     parts["late"] = sql.SQL(Q["late"]).format(**parts)
     parts["windowed"] = sql.SQL(Q["windowed"]).format(**parts, rows=rows.source)

@@ -22,8 +22,9 @@ from (select date_trunc({unit}, {moment} at time zone {zone}) as begins) b
 lockstep.first_moment(date_trunc({unit}, {moment} at time zone {zone}) + {step}, {zone})
 
 -- name: lane
--- The lane of a batch.
-select lane from lockstep.batch where batch_id = %(batch_id)s
+-- The lane of a batch, and whether it previews an admission.
+select b.lane, exists (select from lockstep.request_admits a where a.request_id = b.request_id) as admits
+from lockstep.batch b where b.batch_id = %(batch_id)s
 
 -- name: of_plan
 -- Live rows are judged by the watermark of their plan, and those of a fill by none.
@@ -32,6 +33,14 @@ select lane from lockstep.batch where batch_id = %(batch_id)s
 -- name: of_offset
 -- A replayed row is judged as its offset was at first. What was admitted since, or never judged, is not late.
 coalesce((select case when j.offsets @> t._offset and j.admitted_by is null then j.watermark end from lockstep.judged j
+    where j.stream_id = t._stream and lower(j.offsets) <= t._offset order by lower(j.offsets) desc limit 1), '-infinity')
+
+-- name: of_offset_admitted
+-- The preview of an admission judges as the replay behind the decision will.
+coalesce((select case when j.offsets @> t._offset and j.admitted_by is null and not exists (
+        select from lockstep.request_admits a join lockstep.batch b using (request_id)
+        where b.batch_id = {batch_id} and a.stream_id = j.stream_id and a.offsets = j.offsets) then j.watermark end
+    from lockstep.judged j
     where j.stream_id = t._stream and lower(j.offsets) <= t._offset order by lower(j.offsets) desc limit 1), '-infinity')
 
 -- name: windowed

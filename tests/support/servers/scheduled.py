@@ -128,22 +128,24 @@ class House:
         past: Sequence[datetime] = (),
         spark: str = "spark_default",
         history: str = "None",
+        plain: tuple[str, str] | None = None,
     ) -> Scheduled:
         """Makes a pipeline with records on its topic, a table, and a DAG that Airflow has parsed.
 
         A `slow` one makes a `pause` of so many seconds at each record. With a `past` it has records of those moments,
-        starts behind them, and has its history DAG, too.
+        starts behind them, and has its history DAG, too. A `plain` one has another definition and table, and no transform.
         """
         folder, topic = self.place.pipelines / name, f"{self.place.metadata}-{name}"
         folder.mkdir()
         make_topic(self.place.kafka, topic, partitions=2)
         made = Scheduled(self, name, topic, self.place.pipelines.parent / f"{name}.slow")
         made.mark.touch() if slow else None
-        (folder / "__init__.py").write_text(
-            PIPELINE.format(name=name, topic=topic, start="latest" if past else "earliest")
-        )
-        (folder / "target.sql").write_text(TARGET.format(name=name))
-        (folder / "transform.py").write_text(TRANSFORM.format(mark=str(made.mark), pause=pause))
+        definition, table = plain or (PIPELINE, TARGET)
+        start = "latest" if past else "earliest"
+        (folder / "__init__.py").write_text(definition.format(name=name, topic=topic, start=start))
+        (folder / "target.sql").write_text(table.format(name=name))
+        if plain is None:
+            (folder / "transform.py").write_text(TRANSFORM.format(mark=str(made.mark), pause=pause))
         conn = connect(self.place.dsn)
         migrate_target(conn, load(name))
         conn.close()

@@ -16,7 +16,15 @@ from lockstep.airflow.history import showing
 from lockstep.core.changes.approval import approver_of, refusal
 from lockstep.core.changes.person import Person
 from lockstep.core.errors import BadData
-from lockstep.core.planning.history import NOTHING_ASKED, HistoryRun, RunMode, read_form, require_approval, waits_until
+from lockstep.core.planning.history import (
+    NOTHING_ASKED,
+    HistoryAction,
+    HistoryRun,
+    RunMode,
+    read_form,
+    require_approval,
+    waits_until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,7 +84,8 @@ def shown_to_approver(door: Door) -> tuple[str, str]:
         else:
             called = history.run_requests(at.conn, pipeline.name, triggering_person(key_of_ask()), preview=True)
             wider = showing.format_widened(history.widened_stretches(at.conn, asked, called))
-            found = wider + showing.rehearsed(called, pipeline.targets)
+            admitted = showing.ADMITTED if asked.action == HistoryAction.ADMIT_LATE else ""
+            found = admitted + wider + showing.rehearsed(called, pipeline.targets)
     subject = f"{door.pipeline}: {asked.action}, asked for by {asker() or 'airflow'}"
     return subject, showing.format_request(asked, found)
 

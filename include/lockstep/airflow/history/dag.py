@@ -1,4 +1,4 @@
-"""Builds a pipeline's second DAG, for backfills and for manual runs that fill, replay, accept a loss or skip."""
+"""Builds a pipeline's second DAG, for backfills and for manual runs: fills, replays, late records, losses and skips."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ HISTORY_DAG_ABOUT = """\
 What pipeline `{name}` has passed, or left out: its position is never moved back, and the live DAG goes on meanwhile.
 
 A **backfill** fills what its intervals do not cover; with reprocessing, or when a run is **cleared**, it replays what is
-covered and fills the rest. **Trigger** a run to fill, replay, accept a loss or skip between times or offsets: *preview*
-shows what would change, *approval* waits for somebody. The run of the schedule, one a day, holds its day and does nothing.
+covered and fills the rest. **Trigger** a run to fill, replay, accept a loss or skip between times or offsets, or to let
+late records count: *preview* shows what would change, *approval* waits for somebody. The run of the schedule, one a day,
+holds its day and does nothing.
 **Skipped** means that nothing was to be done, or that it was not approved.
 """
 
@@ -76,7 +77,7 @@ def history_for(  # noqa: PLR0913 - each is a setting that a DAG file may give
         "tags": ["lockstep", "history", pipeline.topic],
         "description": f"What {pipeline.name} has passed or left out: backfill, replay, loss and skip",
         "doc_md": HISTORY_DAG_ABOUT.format(name=pipeline.name),
-        "params": fields(approval=approval or bool(named)),
+        "params": fields(approval=approval or bool(named), windows=bool(pipeline.windows)),
     }
     with DAG(f"{pipeline.name}{SUFFIX}", schedule=settings.pop("schedule", DAILY), **(ours | settings)) as dag:
 

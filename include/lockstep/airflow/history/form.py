@@ -20,23 +20,25 @@ OFFSETS_FIELD: dict[str, Any] = {
 FIELD_TITLES = {
     "fill": "fill: read what was skipped, or lies before the start",
     "replay": "replay: covered offsets again, under today's code",
+    "admit-late": "admit-late: let late records count in their windows, by a replay",
     "accept-loss": "accept-loss: record deleted offsets as lost, go on behind them",
     "skip": "skip: move the live position forward; what is left behind can be filled",
 }
 
 
-def fields(*, approval: bool) -> dict[str, Param]:
-    """Returns the form's fields. `approval` is the initial state of its box."""
+def fields(*, approval: bool, windows: bool = False) -> dict[str, Param]:
+    """Returns the form's fields. `approval` is the initial state of its box. Late records are those of `windows`."""
+    actions = [action.value for action in HistoryAction if windows or action != HistoryAction.ADMIT_LATE]
     return {
         "action": Param(
             default=HistoryAction.FILL.value,
             type="string",
-            enum=[action.value for action in HistoryAction],
-            values_display=FIELD_TITLES,
+            enum=actions,
+            values_display={action: FIELD_TITLES[action] for action in actions},
             title="Action",
             description="A backfill, or a run that was cleared, does this only if it was given it.",
         ),
-        "reason": reason_field("Why. The ledger keeps it. A loss, a skip and an approval need one."),
+        "reason": reason_field("Why. The ledger keeps it. A decision and an approval need one."),
         "from_time": _moment(
             "From", "The first record of each partition at or past this moment. A backfill has its interval."
         ),
@@ -62,7 +64,7 @@ def fields(*, approval: bool) -> dict[str, Param]:
             minimum=0,
             maximum=2**31 - 1,
             title="Partition",
-            description="Only this one, of a fill or replay.",
+            description="Only this one, of a fill, a replay or late records.",
             section=MORE_CHOICES,
         ),
         "retry": retry(section=MORE_CHOICES),

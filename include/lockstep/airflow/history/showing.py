@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lockstep.core.planning.widened import Widened
 
 LONGEST_ROW = 300  # characters of a row
+ADMITTED = "What is late in these offsets would count in its windows **from then on**, by a decision and a replay.\n\n"
 NOTHING_CHANGED = "Nothing was changed so far."
 
 
@@ -67,6 +68,7 @@ def _one(called: Request, means: str) -> str:
             ("table", *RowChange),
             [[t, *(str(counts[k]) for k in RowChange)] for t, counts in found.get("targets", {}).items()],
         ),
+        *([f"Late rows: {late['before']} before, {late['after']} after."] if (late := found.get("late")) else []),
         f"Rejects: {rejects.get('before', 0)} before, {rejects.get('after', 0)} after.",
     ]
     if samples := found.get("samples"):

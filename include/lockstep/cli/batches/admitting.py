@@ -88,16 +88,25 @@ def _list(name: str, target: str | None, partition: int | None, last: int, *, as
 
 
 def _admit(name: str, partition: int | None, begin: int | None, end: int | None, reason: str, how: How) -> None:
+    from lockstep.adapters.postgres import READER, transaction
+    from lockstep.ledger.windows.reading import read_late
     from lockstep.steps.windows.admit import admit_late
     from lockstep.steps.windows.look import require_windows
 
-    require_windows(load(name).pipeline)
+    pipeline = load(name).pipeline
+    require_windows(pipeline)
 
     def asks(folder: PipelineFolder, at: Context) -> Request | None:
         person = typing_person(reason)
         return admit_late(at.conn, at.broker, folder, person, partition=partition, begin=begin, end=end)
 
-    do(name, Lane.REPLAY, how, asks)
+    def adds(at: Context) -> Document:
+        with transaction(at.conn, READER) as cur:
+            return {"late": sum(read_late(cur, target.table, None, 1)[0] for target in pipeline.windows)}
+
+    document = do(name, Lane.REPLAY, how, asks, adds=adds)
+    if document["late"] and not how.as_json:
+        say(f"{document['late']} rows stay late: lockstep late {name}")
 
 
 def _say_late(document: Document) -> None:
@@ -121,4 +130,6 @@ def _say_late(document: Document) -> None:
             for r in document["records"]
         ]
         say_table(["  partition", "offset>", "event", "window", "key", "late by s>", "batch>"], rows)
+        if waiting := sum(r["admitted_by"] is not None for r in document["records"]):
+            say(f"{waiting} of these are admitted, and their replay has not ended: the same command goes on")
         say(f"let them count: lockstep late {document['pipeline']} --admit --reason WHY")

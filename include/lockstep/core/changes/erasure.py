@@ -10,7 +10,7 @@ from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.columns import TEXT, WHOLE_TYPES
 from lockstep.core.pipeline.formats import key_columns
 from lockstep.core.pipeline.guarantees import Delivered
-from lockstep.core.pipeline.targets import Accumulate, Append, Send, Windows
+from lockstep.core.pipeline.targets import Append, Send, WithTotals
 
 if TYPE_CHECKING:
     from lockstep.core.changes.person import Person
@@ -42,17 +42,11 @@ def erasable_column(pipeline: Pipeline, given: str | None) -> str:
                 f"{name}: its rows are sent to {target.topic.name}, and erase does not reach a topic; nothing was erased",
                 next_command=f"let retention or compaction of {target.topic.name} take the records; ours go with lockstep reap",
             )
-        if isinstance(target, Windows):
-            raise Refusal(
-                f"{name}: {target.table} has windows, and erase does not reach their totals and late records; nothing was "
-                "erased",
-                next_command=f"take {target.table} out of the definition",
-            )
-        if isinstance(target, Accumulate) and column not in target.key:
+        if isinstance(target, WithTotals) and column not in target.key:
             raise Refusal(
                 f"{name}: {target.table} holds totals by ({', '.join(target.key)}), and what one {column} added to them "
                 "cannot be told apart; nothing was erased",
-                next_command=f"name a column of that key, or take {target.table} out of the definition",
+                next_command=f"lockstep erase {name} --key KEY --column {target.key[0]} --reason ...",
             )
     return column
 

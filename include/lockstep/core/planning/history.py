@@ -21,10 +21,14 @@ NOTHING_ASKED = "nothing was asked for: a backfill, or a run that is triggered b
 
 
 class HistoryAction(StrEnum):
-    """The choices of a history run's form. The first two are lanes, and the others are decisions."""
+    """The choices of a history run's form. The first two are lanes, and the others are decisions.
+
+    A replay lets admitted records count.
+    """
 
     FILL = Lane.FILL
     REPLAY = Lane.REPLAY
+    ADMIT_LATE = "admit-late"
     ACCEPT_LOSS = "accept-loss"
     SKIP = "skip"
 
@@ -161,7 +165,7 @@ def _of_interval(
     if begin is not None or end is not None:
         field = "from" if begin is not None else "until"
         raise _refused(f"{field}_time, {field}_offsets", "a backfill's bounds are its interval; leave them out")
-    if action and not _lanes(action):
+    if action not in {None, *Lane}:
         raise _refused("action", f"{action} is not for a backfill: trigger a run by hand")
     if run.interval is None:
         raise _refused("data interval", f"run {run.run_id} has none")
@@ -185,7 +189,9 @@ def _action(given: Any) -> HistoryAction | None:
 
 
 def _lanes(action: HistoryAction) -> tuple[Lane, ...]:
-    """Returns the one lane of a fill or replay, and none of a decision."""
+    """Returns the one lane of a fill or replay, that of an admission, and none of another decision."""
+    if action == HistoryAction.ADMIT_LATE:
+        return (Lane.REPLAY,)
     return tuple(lane for lane in (Lane.FILL, Lane.REPLAY) if lane.value == action.value)
 
 
@@ -213,12 +219,16 @@ def _bound(form: Mapping[str, Any], side: str) -> Bound | None:
 
 def _refuse_contradictions(asked: RequestForm) -> None:
     begin, end = asked.begin, asked.end
-    if not asked.lanes and asked.reason is None:
+    if asked.action not in {*Lane} and asked.reason is None:
         raise _refused("reason", f"{asked.action} is a decision: say why, the ledger keeps it")
     if not asked.lanes and asked.partition is not None:
         raise _refused("partition", f"of {asked.action} the offsets name the partitions")
     if asked.action == HistoryAction.ACCEPT_LOSS:
         lost_offsets(asked)
+    if asked.action == HistoryAction.ADMIT_LATE and (begin is not None or end is not None):
+        raise _refused(
+            "from_time, until_time", "all that is late counts, or what is late of one partition; leave bounds out"
+        )
     if asked.action == HistoryAction.SKIP and begin is not None:
         raise _refused("from_time, from_offsets", "a skip begins at the position; say until where")
     if asked.action == HistoryAction.SKIP and asked.mode == RunMode.PREVIEW:

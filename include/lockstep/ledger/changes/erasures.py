@@ -9,7 +9,7 @@ from psycopg2 import DataError, sql
 
 from lockstep.core.changes.erasure import UUID, key_kind, needles_of, pattern_of
 from lockstep.core.errors import Refusal
-from lockstep.core.pipeline.definition import Append
+from lockstep.core.pipeline.definition import Append, Windows
 from lockstep.ledger.proof.verify_contents import shapes_of
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
@@ -133,7 +133,10 @@ def erase_target(cur: cursor, subject: Subject, erasure_id: int, target: Target)
     cur.execute(sql.SQL(Q["erase_rows"]).format(**parts, **rest), facts)
     if isinstance(target, Append) or subject.column not in target.key:
         return 0
-    facts |= {"place": target.key.index(subject.column)}
+    facts |= {"place": target.key.index(subject.column) + isinstance(target, Windows)}  # a window's start stands first
+    if isinstance(target, Windows):
+        cur.execute(Q["erase_windows"], facts)
+        cur.execute(Q["erase_late"], facts)
     cur.execute(Q["erase_contributions"], facts)
     cur.execute(Q["erase_tombstones"], facts)
     return int(cur.rowcount)
@@ -160,6 +163,12 @@ def left_over(cur: cursor, subject: Subject, targets: Sequence[Target]) -> list[
         cur.execute(sql.SQL(Q["still_held"]).format(target=table_name(target.table)), facts)
         if rows := one(cur).rows:
             found.append(f"{rows} rows of {target.table}, in another column or of another pipeline")
+        if isinstance(target, Windows):
+            of_target = facts | {"target": target.table}
+            for query, what in (("still_late", "late rows"), ("still_counted", "contributions to windows")):
+                cur.execute(Q[query], of_target)
+                if rows := one(cur).rows:
+                    found.append(f"{rows} {what} of {target.table}, in another column")
     return found
 
 

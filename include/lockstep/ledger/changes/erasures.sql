@@ -52,10 +52,25 @@ with gone as (
     delete from lockstep.contribution c using lockstep.stream s
     where s.stream_id = c.stream_id and s.pipeline = any(lockstep.line_of(%(pipeline)s)) and c.target = %(target)s
       and case when %(as_uuid)s then replace(c.key ->> %(place)s, '-', '') else c.key ->> %(place)s end = %(key)s
-    returning c.batch_id, c.stream_id, c."offset", c.records)
+    returning c.batch_id, c.stream_id, c."offset", c.records - c.folded as records)
 insert into lockstep.erased (erasure_id, relation, target, batch_id, stream_id, "offset", rows)
 select %(erasure_id)s, 'lockstep.contribution', %(target)s, g.batch_id, g.stream_id, g."offset", sum(g.records)
-from gone g group by 4, 5, 6
+from gone g where g.records > 0 group by 4, 5, 6
+
+-- name: erase_windows
+-- The key's windows, with their revisions. What counts in them goes next.
+delete from lockstep.window_state w where w.target = %(target)s
+  and case when %(as_uuid)s then replace(w.key ->> %(place)s, '-', '') else w.key ->> %(place)s end = %(key)s
+
+-- name: erase_late
+-- The key's late rows.
+with gone as (
+    delete from lockstep.late l using lockstep.stream s
+    where s.stream_id = l.stream_id and s.pipeline = any(lockstep.line_of(%(pipeline)s)) and l.target = %(target)s
+      and case when %(as_uuid)s then replace(l.key ->> %(place)s, '-', '') else l.key ->> %(place)s end = %(key)s
+    returning l.batch_id, l.stream_id, l."offset")
+insert into lockstep.erased (erasure_id, relation, target, batch_id, stream_id, "offset", rows)
+select %(erasure_id)s, 'lockstep.late', %(target)s, g.batch_id, g.stream_id, g."offset", count(*) from gone g group by 4, 5, 6
 
 -- name: erase_tombstones
 -- Deletions of the key that were remembered: the erasure keeps its records out from now on.
@@ -93,6 +108,14 @@ where r.pipeline = any(lockstep.line_of(%(pipeline)s)) and (r.why ~ %(pattern)s 
 -- name: still_held
 -- Rows of a target that hold the key in other columns, or that another pipeline wrote.
 select count(*) as rows from {target} t where t::text ~ %(pattern)s
+
+-- name: still_late
+-- Late rows of a target that hold the key in other columns.
+select count(*) as rows from lockstep.late l where l.target = %(target)s and l.row::text ~ %(pattern)s
+
+-- name: still_counted
+-- What segments have added to totals that show the key.
+select count(*) as rows from lockstep.contribution c where c.target = %(target)s and (c.key::text ~ %(pattern)s or c.totals::text ~ %(pattern)s)
 
 -- name: erased_of_batch
 -- How many rows and rejects of a batch were erased, by decision.

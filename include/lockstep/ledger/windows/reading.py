@@ -12,7 +12,7 @@ from lockstep.ledger.rows import every, maybe, one
 from lockstep.ledger.views.reading import documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from psycopg2.extensions import cursor
@@ -102,16 +102,41 @@ def read_late(
 
 def late_ranges(
     cur: cursor, tables: Iterable[str], streams: Iterable[int], begin: int | None, end: int | None
-) -> tuple[StreamRange, ...]:
-    """Returns the judged ranges that hold late rows of these tables, in these streams and offsets."""
+) -> dict[StreamRange, bool]:
+    """Returns the judged ranges that hold late rows of these tables, in these streams and offsets.
+
+    The value is True for a range that a decision admits, and whose replay has not ended.
+    """
     values = {"targets": list(tables), "streams": list(streams), "begin": begin, "end": end}
     cur.execute(Q["late_ranges"], values)
-    return stream_ranges(every(cur))
+    rows = every(cur)
+    return dict(zip(stream_ranges(rows), (row.is_admitted for row in rows), strict=True))
 
 
 def admit_ranges(cur: cursor, ranges: Sequence[StreamRange], decision: int) -> None:
     """Admits what is late of these judged ranges. A replay then counts it."""
     cur.execute(Q["admit"], range_arrays(ranges) | {"decision": decision})
+
+
+def note_admits(cur: cursor, request_id: int, ranges: Sequence[StreamRange]) -> None:
+    """Records the judged ranges that a preview would admit."""
+    cur.execute(Q["note_admits"], {"request_id": request_id} | range_arrays(ranges))
+
+
+def admits(cur: cursor, request_id: int) -> tuple[StreamRange, ...]:
+    """Returns the judged ranges that a preview would admit, and that no decision admits so far."""
+    cur.execute(Q["admits"], {"request_id": request_id})
+    return stream_ranges(every(cur))
+
+
+def replay_over(
+    cur: cursor, pipeline: str, windows: Sequence[StreamRange], log_starts: Mapping[int, int]
+) -> int | None:
+    """Returns an open replay that still does all of these offsets, or None. `log_starts` is by stream."""
+    starts = {"starting": list(log_starts), "log_starts": list(log_starts.values())}
+    cur.execute(Q["replay_over"], {"pipeline": pipeline} | starts | range_arrays(windows))
+    row = maybe(cur)
+    return row.request_id if row else None
 
 
 def judged_by(cur: cursor, batch_id: int) -> Document:

@@ -71,9 +71,11 @@ from lockstep.event_time e where e.pipeline = %(pipeline)s
 select count(*) as late from lockstep.late where target = %(target)s
 
 -- name: late_ranges
--- The judged ranges of a pipeline that hold late rows of these targets, in streams of today's log.
-select distinct j.stream_id, s.topic, s.partition, lower(j.offsets) as from_offset, upper(j.offsets) as until_offset
-from lockstep.late l join lockstep.judged j on j.stream_id = l.stream_id and j.offsets @> l."offset" and j.admitted_by is null
+-- The judged ranges of a pipeline that hold late rows of these targets, in streams of today's log. Those that are admitted wait for
+-- their replay.
+select distinct j.stream_id, s.topic, s.partition, lower(j.offsets) as from_offset, upper(j.offsets) as until_offset,
+    j.admitted_by is not null as is_admitted
+from lockstep.late l join lockstep.judged j on j.stream_id = l.stream_id and j.offsets @> l."offset"
 join lockstep.stream s on s.stream_id = l.stream_id
 where l.target = any(%(targets)s::text[]) and s.stream_id = any(%(streams)s::int[])
   and (%(begin)s::bigint is null or l."offset" >= %(begin)s) and (%(end)s::bigint is null or l."offset" < %(end)s)
@@ -84,6 +86,38 @@ order by 1, 4
 update lockstep.judged j set admitted_by = %(decision)s
 from unnest(%(streams)s::int[], %(froms)s::bigint[]) as r (stream_id, from_offset)
 where j.stream_id = r.stream_id and lower(j.offsets) = r.from_offset and j.admitted_by is null
+
+-- name: note_admits
+-- What a preview would admit.
+insert into lockstep.request_admits (request_id, stream_id, offsets)
+select %(request_id)s, r.stream_id, int8range(r.from_offset, r.until_offset)
+from unnest(%(streams)s::int[], %(froms)s::bigint[], %(untils)s::bigint[]) as r (stream_id, from_offset, until_offset)
+
+-- name: admits
+-- What a preview would admit, and nobody has admitted so far.
+select a.stream_id, s.topic, s.partition, lower(a.offsets) as from_offset, upper(a.offsets) as until_offset
+from lockstep.request_admits a join lockstep.stream s using (stream_id)
+join lockstep.judged j on j.stream_id = a.stream_id and j.offsets = a.offsets and j.admitted_by is null
+where a.request_id = %(request_id)s order by 1, 4
+
+-- name: replay_over
+-- An open replay that still does all of these offsets, and that reads nothing below the log's start.
+select r.request_id from lockstep.request r
+cross join unnest(%(streams)s::int[], %(froms)s::bigint[], %(untils)s::bigint[]) as w (stream_id, from_offset, until_offset)
+where r.pipeline = %(pipeline)s and r.lane = 'replay' and r.closed_at is null and not r.preview
+  and not exists (
+    select from lockstep.request_window o
+    join unnest(%(starting)s::int[], %(log_starts)s::bigint[]) as b (stream_id, log_start) on b.stream_id = o.stream_id
+    where o.request_id = r.request_id and lower(o.offsets) < b.log_start)
+group by r.request_id having bool_and(
+    exists (
+        select from lockstep.request_window o
+        where o.request_id = r.request_id and o.stream_id = w.stream_id and o.offsets @> int8range(w.from_offset, w.until_offset))
+    and not exists (
+        select from lockstep.coverage c join lockstep.commit m on m.batch_id = c.batch_id and m.stream_id = c.stream_id
+        where int4range(c.stream_id, c.stream_id, '[]') && int4range(w.stream_id, w.stream_id, '[]')
+          and c.offsets && int8range(w.from_offset, w.until_offset) and c.kind = 'batch' and m.token >= r.token))
+order by r.request_id limit 1
 
 -- name: judged_by
 -- The watermark that a batch was judged by, and its late rows by target.

@@ -17,6 +17,7 @@ from lockstep.core.windows.event_time import parse_duration
 from lockstep.core.windows.judgements import has_windows, place_record, watermark_at
 from lockstep.formats.second_reading import ROW, UNKNOWN
 from lockstep.ledger.proof import verify as ledger
+from lockstep.ledger.staging.suppression import erased_columns, erased_places
 from lockstep.targets.proof.recount import Recount
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class _Reread:
         self._reading = log.reading()
         self._needed = {event_time.column, *target.key, *(total.of for total in target.totals if total.of)}
         documents = ledger.committed_definitions(log.cur, log.pipeline.name)
+        self._erased = erased_columns(log.cur, log.pipeline.name)
         self._lateness = {name: _lateness(document, target, event_time) for name, document in documents.items()}
 
     def read(self, stream: Any) -> None:
@@ -97,7 +99,7 @@ class _Reread:
             where = f"{stream.topic}-{stream.partition}"
             if not segment.quarantined:
                 self._refuse_rejects(where, rows.filter(pc.invert(counts)))
-            rows = rows.filter(counts)
+            rows = self._without_erased(stream, rows.filter(counts))
             if any(
                 f",{name}," in (unsure or "") for unsure in rows.column("_unsure").to_pylist() for name in self._needed
             ):
@@ -117,6 +119,14 @@ class _Reread:
         for offset, moment in self._events(rows):
             if became[offset] == ROW and has_windows(moment):
                 self.wrong.add(f"{where} offset {offset}: it is a reject, and its record decodes to a row")
+
+    def _without_erased(self, stream: Any, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the records that no erasure keeps out."""
+        offsets = rows.column("_offset").to_pylist()
+        known = {each.column_name for each in self._erased} & set(rows.schema.names)
+        keys = {name: rows.column(name).to_pylist() for name in known}
+        gone = erased_places(self._log.cur, self._erased, stream.stream_id, offsets, keys)
+        return rows.filter(pa.array([place not in gone for place in range(rows.num_rows)])) if gone else rows
 
     def _events(self, rows: pa.RecordBatch) -> Any:
         return zip(rows.column("_offset").to_pylist(), rows.column(self._column).to_pylist(), strict=True)

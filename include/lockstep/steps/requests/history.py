@@ -17,6 +17,8 @@ from lockstep.ledger.changes import decisions, history, requests
 from lockstep.steps.changes.decisions import accept_loss, deciding
 from lockstep.steps.changes.skip import skip
 from lockstep.steps.requests.requests import NewRequest, open_request, written_down
+from lockstep.steps.windows.admit import admit_late, open_shown_admission, preview_admission
+from lockstep.steps.windows.look import require_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,8 +69,13 @@ def open_run_requests(
         )
     preview = asked.mode != RunMode.DO
     known = {each.lane: each for each in run_requests(at.conn, folder.pipeline.name, person, preview=preview)}
-    found = []
+    found: list[Request | None] = []
     for lane in asked.lanes:
+        if asked.action == HistoryAction.ADMIT_LATE:
+            require_windows(folder.pipeline)
+            admit = preview_admission if preview else admit_late
+            found.append(known.get(lane) or admit(at.conn, at.broker, folder, person, partition=asked.partition))
+            continue
         wanted = NewRequest(lane, asked.begin, asked.end, asked.partition, preview)
         found.append(known.get(lane) or open_request(at.conn, at.broker, folder, wanted, person, now))
     return [each for each in found if each]
@@ -158,6 +165,7 @@ def open_approved(at: Context, folder: PipelineFolder, person: Person) -> list[R
         asker = replace(person, who=shown.who, why=shown.why)
         found.append(
             known.get(shown.lane)
+            or open_shown_admission(at.conn, name, shown, asker)
             or written_down(at.conn, folder.pipeline, shown.lane, shown.windows, asker, view, preview=False)
         )
     return [each for each in found if each]

@@ -16,6 +16,7 @@ from lockstep.steps.batch.run import until_idle
 from lockstep.steps.requests.history import run_requests
 from lockstep.steps.requests.preview import preview
 from lockstep.steps.requests.requests import is_complete, written_down
+from lockstep.steps.windows.admit import open_shown_admission
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,9 @@ def _once_more(at: Context, folder: PipelineFolder, asked: Request, person: Pers
     """Opens a new preview of the same offsets, because a preview ends with the process that made it."""
     view = at.broker.view(folder.pipeline.topic)
     asker = replace(person, who=asked.who, why=asked.why)
-    opened = written_down(at.conn, folder.pipeline, asked.lane, asked.windows, asker, view, preview=True)
+    opened = open_shown_admission(at.conn, folder.pipeline.name, asked, asker, preview=True) or written_down(
+        at.conn, folder.pipeline, asked.lane, asked.windows, asker, view, preview=True
+    )
     return opened.request_id if opened else asked.request_id
 
 

@@ -1,7 +1,8 @@
 -- name: rows_not_counted
 -- Every row of a segment counts in each of its windows, or is late there.
 select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || coalesce(p.rows, u.rows) || ' rows recorded, each in '
-    || %(windows)s || ' windows; ' || coalesce(c.rows, 0) + coalesce(f.records, 0) || ' count, ' || coalesce(l.rows, 0) || ' are late' as what
+    || %(windows)s || ' windows; ' || coalesce(c.rows, 0) + coalesce(f.records, 0) || ' count, ' || coalesce(l.rows, 0) || ' are late'
+    || case when x.rows > 0 then ', ' || x.rows || ' are erased' else '' end as what
 from lockstep.segment v
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
 left join lockstep.target_rows p on (p.batch_id, p.token, p.stream_id, p.target) = (u.batch_id, u.token, u.stream_id, %(target)s)
@@ -11,7 +12,12 @@ left join (
 left join lockstep.folded f on (f.target, f.batch_id, f.stream_id) = (%(target)s, u.batch_id, u.stream_id)
 left join (select batch_id, stream_id, count(*) as rows from lockstep.late where target = %(target)s group by 1, 2) l
     on (l.batch_id, l.stream_id) = (u.batch_id, u.stream_id)
-where s.pipeline = %(pipeline)s and coalesce(p.rows, u.rows) * %(windows)s <> coalesce(c.rows, 0) + coalesce(f.records, 0) + coalesce(l.rows, 0)
+left join (
+    select batch_id, stream_id, sum(rows)::bigint as rows from lockstep.erased
+    where relation in ('lockstep.contribution', 'lockstep.late') and target = %(target)s group by 1, 2) x
+    on (x.batch_id, x.stream_id) = (u.batch_id, u.stream_id)
+where s.pipeline = %(pipeline)s and coalesce(p.rows, u.rows) * %(windows)s <> coalesce(c.rows, 0) + coalesce(f.records, 0)
+    + coalesce(l.rows, 0) + coalesce(x.rows, 0)
 order by u.batch_id, s.partition
 
 -- name: late_not_by_judgement
