@@ -171,6 +171,7 @@ def test_more_of_them_than_a_batch_may_have_are_named_with_the_next_command(
     assert loaded.ask(f"select * from public.{loaded.name}") == []
 
 
+@pytest.mark.long
 def test_a_redrive_under_a_decoder_that_was_mended_makes_the_record_a_row(
     pipeline, topic, kafka, tmp_path, monkeypatch
 ):

@@ -71,6 +71,7 @@ def rows(batches) -> list[dict]:
     return found
 
 
+@pytest.mark.long
 def test_they_give_the_same_records_of_any_range(odd, monkeypatch):
     kafka, topic = odd
     for seed, together in enumerate([1, 1, 40, 40, 1000, 1000] * 2):

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from dags.one_airflow.test_history import History
 from lockstep.dev.servers.airflow_settings import REVIEWER, USER
 
-pytestmark = pytest.mark.timeout(1000)
+pytestmark = [pytest.mark.timeout(1000), pytest.mark.long]
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 BY_MINUTE = """
 from lockstep import Count, EventTime, Json, Pipeline, Tumbling, Windows
