@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Q = queries("lockstep.ledger.views", "picture")
 MOST_SEGMENTS = 120  # of one stream. More than that are sampled in `PLACES`.
 MOST_BLOCKS = 2_400  # of all streams together, where they are that many
-PLACES, MOST_LOOKS = 240, 4_800  # of one stream, and of all together
+PLACES, MOST_LOOKS = 240, 3_600  # of one stream, and of all together
 REJECT_PLACES = 80  # along a stream at which rejects are counted
 PLACES_PER_PICTURE = 24  # what is looked at in places is drawn in about so many parts
 HOLE, PLANNED = "hole", "planned"  # kinds of blocks that are no coverage

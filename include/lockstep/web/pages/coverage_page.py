@@ -12,6 +12,7 @@ from lockstep.ledger.views.hours import complete_through, told_again
 from lockstep.steps.inspect.warn import bounds_of
 from lockstep.web.pages.asked import CoverageChoices, Streams
 from lockstep.web.pictures import drawing
+from lockstep.web.pictures.blocks import block_svg
 from lockstep.web.pictures.coverage_offsets import along_offsets
 from lockstep.web.pictures.coverage_time import along_time
 from lockstep.web.pictures.heat import heat
@@ -65,6 +66,7 @@ def coverage_page(dag_id: str, asked: CoverageChoices) -> str:
         most=LANES_PER_PAGE,
         heat=heat(every, bounds, LANES_PER_PAGE),
         hours_back=HOURS_TO_CHOOSE,
+        block_svg=block_svg,
         **drawn,
     )
 
