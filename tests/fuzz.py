@@ -163,11 +163,9 @@ def protobuf_values(data: st.DataObject) -> None:
     outcome = decode(None, framed(0, made), None)
     assert outcome.reason is None, outcome.reason
     for place, type_ in enumerate(types):
-        value, found = values[f"c{place}"], outcome.values[f"c{place}"]
-        assert same(found, Decimal(value) if type_.startswith("decimal") and value is not None else value), (
-            value,
-            found,
-        )
+        value: Any = values[f"c{place}"]
+        wanted = Decimal(value) if type_.startswith("decimal") and value is not None else value
+        assert same(outcome.values[f"c{place}"], wanted), (value, outcome.values[f"c{place}"])
     chance = random.Random(data.draw(st.integers()))  # noqa: S311 - spread, not secrecy
     for _ in range(20):
         fits(decode(None, framed(0, spoiled(made.SerializeToString(), chance)), None), format_.columns)
