@@ -39,15 +39,16 @@ TOPIC, PARTITIONS, KEYS = "follows.v1", 4, 1_000
 BEGIN, HOURS = datetime(2026, 5, 1, tzinfo=UTC), 24
 IDLE_CALLS = 50
 DEFINITION = """from lockstep import *
-P = Pipeline("{name}", "follows.v1", Json("id string, k string, n bigint, at timestamp"), {target},
+P = Pipeline("{name}", "follows.v1", Json("id string, k string, hour string, n bigint, at timestamp"), {target},
     limits=Limits(records=100_000_000), start="earliest"{more})
 """
 ORIGIN = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
-ROW = f"id text {{key}}, k text, n bigint, at timestamptz, {ORIGIN}"
+ROW = f"id text {{key}}, k text, hour text, n bigint, at timestamptz, {ORIGIN}"
 APPENDED = f"create table public.{{name}} ({ROW.format(key='')}, primary key (_stream, _offset, _ordinal))"
 KEYED = f"create table public.{{name}} ({ROW.format(key='primary key')})"
-TOTALS = 'key=("k",), totals=(Count("records"), Sum("total", of="n"))'
-ADDED_UP = f"create table public.{{name}} (k text primary key, records bigint, total numeric, {ORIGIN})"
+TOTALS = 'totals=(Count("records"), Sum("total", of="n"))'
+ADDED_UP = f"""create table public.{{name}} (hour text, k text, records bigint, total numeric, {ORIGIN},
+    primary key (hour, k))"""
 BY_HOUR = f"""create table public.{{name}} (window_start timestamptz, window_end timestamptz not null, k text, records bigint,
     total numeric, _revision int not null, {ORIGIN}, primary key (window_start, k))"""
 
@@ -68,9 +69,9 @@ KINDS = {
     "upsert, feed": Kind(
         'Upsert("public.{name}", key=("id",), feed=Feed(to=Topic("{name}.out", partitions=4)))', KEYED
     ),
-    "accumulate": Kind(f'Accumulate("public.{{name}}", {TOTALS})', ADDED_UP),
+    "accumulate": Kind(f'Accumulate("public.{{name}}", key=("hour", "k"), {TOTALS})', ADDED_UP),
     "windows": Kind(
-        f'Windows("public.{{name}}", window=Tumbling("1 hour"), {TOTALS})',
+        f'Windows("public.{{name}}", window=Tumbling("1 hour"), key=("k",), {TOTALS})',
         BY_HOUR,
         ', event_time=EventTime("at", delay="2 minutes")',
     ),
@@ -86,11 +87,13 @@ LEAST_RELAYED, MOST_IDLE_MS = 50_000, 30.0
 
 def produce(bootstrap: str, records: int) -> None:
     """Produces so many records over a day, in the order of their times, each of its own id and one of a thousand keys."""
-    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(20)
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # its future ends with it
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(20)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 10_000_000})
     step = timedelta(hours=HOURS) / records
     for i in range(records):
-        value = {"id": f"r{i}", "k": f"k{i % KEYS}", "n": i, "at": (BEGIN + i * step).isoformat()}
+        at = BEGIN + i * step
+        value = {"id": f"r{i}", "k": f"k{i % KEYS}", "hour": f"{at:%H}", "n": i, "at": at.isoformat()}
         producer.produce(TOPIC, json.dumps(value), partition=i % PARTITIONS)
         if i % 10_000 == 0:
             producer.poll(0)
@@ -141,7 +144,9 @@ class Bench:
     def _check(self, kind: str, name: str) -> None:
         """Compares what the rows sum up to with what was produced. Open windows have no row yet, but they count."""
         if kind == "windows":
-            counted = "select sum(records), sum((totals ->> 1)::numeric) from lockstep.contribution where target = %s"
+            counted = (
+                "select sum(records), sum((totals ->> 'total')::numeric) from lockstep.contribution where target = %s"
+            )
         elif kind == "accumulate":
             counted = f"select sum(records), sum(total) from public.{name} where %s <> ''"
         else:
