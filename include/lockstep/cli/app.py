@@ -7,6 +7,7 @@ import sys
 import tempfile
 import traceback
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
@@ -147,9 +148,12 @@ def main() -> None:
         sys.exit(_refuse(line, f"read the traceback in {_keep_traceback()}", Exit.UNEXPECTED))
 
 
+command_tree = cache(lambda: get_command(app))  # built at the first call, for all calls of a process
+
+
 def _call() -> int:
     try:
-        return app(prog_name="lockstep", standalone_mode=False) or Exit.DONE
+        return command_tree()(prog_name="lockstep", standalone_mode=False) or Exit.DONE
     finally:
         sys.stdout.flush()  # a reader who has left is noticed here, not when the interpreter ends
 
@@ -165,7 +169,7 @@ def _refuse_call(error: TyperException) -> Exit:
 
 def _called(words: list[str]) -> str:
     """Returns the command that was called, as far as it exists, for an error that does not name it."""
-    path, found = ["lockstep"], get_command(app)
+    path, found = ["lockstep"], command_tree()
     for word in words:
         if not isinstance(found, TyperGroup) or word not in found.commands:
             break
