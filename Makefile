@@ -24,9 +24,9 @@ export HOME := $(CURDIR)/.lockstep/user
 $(shell mkdir -p "$(CURDIR)/.lockstep/user")
 endif
 
-# Two workers share the session's servers; a file's tests share one Spark session. In their order: files with few
-# tests take the longest, and must not be left to the end.
-SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
+# Four workers on two cores, because many tests wait. They share the session's servers, and a file's tests one Spark
+# session. In their order: files with few tests take the longest, and must not be left to the end.
+SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
 LOCK := uv pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links --generate-hashes
 
