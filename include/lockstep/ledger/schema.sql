@@ -170,10 +170,14 @@ create table decision (
     program text,  -- Null: recorded before migration 0024.
     os_user text,  -- Null: recorded before migration 0024.
     constraint decision_pkey primary key (decision_id),
+    constraint adopt_is_told check (kind <> 'adopt' or coalesce((detail ->> 'digest') ~ '^[0-9a-f]{16}$', false)
+        and coalesce(jsonb_typeof(detail #> '{reader,kind}'::text[]) = 'string', false) and coalesce(jsonb_path_exists(detail,
+        '$."from"[*]'::jsonpath), false) and not jsonb_path_exists(detail,
+        '$."from"[*]?(!((@."topic".type() == "string" && @."partition".type() == "number") && @."offset".type() == "number"))'::jsonpath)),
     constraint alter_is_told check (kind <> 'alter' or coalesce((detail ->> 'digest') ~ '^[0-9a-f]{16}$', false)
         and coalesce(jsonb_path_exists(detail, '$."statements"[*]?(@.type() == "string" && @ != "")'::jsonpath), false)),
     constraint decision_kind_check check (kind in ('pause', 'unpause', 'skip', 'accept-loss', 'abandon', 'retire',
-        'approve', 'refuse-approval', 'grow', 'restored', 'hand-over', 'admit-late', 'restart-relay', 'manual-change',
+        'approve', 'refuse-approval', 'grow', 'restored', 'hand-over', 'adopt', 'admit-late', 'restart-relay', 'manual-change',
         'promote', 'withdraw', 'rename', 'forget', 'remember', 'alter', 'erase')),
     constraint forget_is_told check (kind <> 'forget' or coalesce(jsonb_typeof(detail -> 'tables') = 'array', false)
         and not jsonb_path_exists(detail,
@@ -3108,3 +3112,35 @@ create function is_being_erased(of_target text, of_key jsonb) returns boolean
                 z.salt, convert_to(case when e.as_uuid then replace(k.value, '-', '') else k.value end, 'UTF8'))
           and lockstep.erasure_decision(e.erasure_id) is null)
 $$;
+
+-- Another reader's offsets are a beginning. A pipeline that has streams, open or closed, has begun. No plan begins meanwhile.
+create function guard_adoption() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    perform from lockstep.pipeline p where p.name = new.pipeline for no key update;
+    if exists (select from lockstep.stream s where s.pipeline = new.pipeline) then
+        raise exception 'adopted_first: % has planned already', new.pipeline
+            using errcode = '23514', constraint = 'adopted_first';
+    end if;
+    return new;
+end $$;
+create trigger adopted_first before insert on decision
+    for each row when (new.kind = 'adopt') execute function guard_adoption();
+
+-- At the COMMIT, the streams begin where the decision says, all of them and no others.
+create function check_adoption() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    other record;
+begin
+    select coalesce(s.partition, f.partition) as partition into other
+    from (select topic, partition, start_offset from lockstep.stream where pipeline = new.pipeline) s
+    full join jsonb_to_recordset(new.detail -> 'from') f (topic text, partition int, "offset" bigint)
+        on f.topic = s.topic and f.partition = s.partition
+    where s.start_offset is distinct from f."offset" limit 1;
+    if found then
+        raise exception 'adopted_as_decided: partition % of % does not begin where decision % says',
+            other.partition, new.pipeline, new.decision_id using errcode = '23514', constraint = 'adopted_as_decided';
+    end if;
+    return null;
+end $$;
+create constraint trigger adopted_as_decided after insert on decision
+    deferrable initially deferred for each row when (new.kind = 'adopt') execute function check_adoption();
