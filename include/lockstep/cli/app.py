@@ -38,6 +38,7 @@ from lockstep.cli.looks import (
 )
 from lockstep.cli.output import print_json
 from lockstep.cli.pipelines import (
+    adopting,
     canarying,
     checking,
     cloning,
@@ -88,6 +89,7 @@ for command in (
     trying.try_command,
     canarying.canary_command,
     promoting.promote_command,
+    adopting.adopt_command,
     running.plan_command,
     running.run_command,
     replaying.replay_command,

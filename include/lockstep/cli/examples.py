@@ -9,6 +9,7 @@ EXAMPLES = {
     "try": "lockstep try orders --file sample.jsonl --key order_id",
     "canary": "lockstep canary orders --transform new.py --batches 3",
     "promote": 'lockstep promote orders --transform new.py --reason "tried by a canary"',
+    "adopt": "lockstep adopt orders --group orders-loader",
     "plan": "lockstep plan orders --dry-run",
     "run": "lockstep run orders --until-idle",
     "replay": "lockstep replay orders --from 2026-05-01T12:00 --until 2026-05-01T13:00 --preview",

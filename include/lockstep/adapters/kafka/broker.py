@@ -111,6 +111,17 @@ class Broker(Client):
         settings = self._settings(ConfigResource.Type.TOPIC, topic)
         return None if settings is None else int(settings["max.message.bytes"])
 
+    def groups(self) -> dict[str, str]:
+        """Returns each consumer group that the login may see, with its state, such as `Stable` or `Empty`."""
+        try:
+            asked = self._client().list_consumer_groups(request_timeout=client.ANSWER_SECONDS)
+            found = asked.result(client.ANSWER_SECONDS + client.GRACE)
+        except KafkaException as error:
+            raise self._away(error) from None
+        if found.errors:  # of one of the brokers, whose groups are not in the answer
+            raise self._away(found.errors[0])
+        return {each.group_id: each.state.name.capitalize() for each in found.valid}
+
     def mirror(self, group: str, topic: str, positions: Mapping[int, int]) -> None:
         """Commits positions as a consumer group's offsets, for ordinary lag tools. Moves them forward only.
 

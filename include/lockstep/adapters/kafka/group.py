@@ -1,12 +1,15 @@
-"""Reads and sets a pipeline's consumer group: its mirrored offsets, also backwards after a restore."""
+"""Reads and sets consumer groups: a pipeline's mirrored offsets, and those of a reader that it takes over from."""
 
 from __future__ import annotations
 
+import shlex
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from lockstep.core.errors import Unreachable
+from lockstep.core.changes.readers import Standing
+from lockstep.core.errors import Refusal, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -14,8 +17,27 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
     from lockstep.adapters.kafka.broker import Broker
+    from lockstep.core.changes.readers import Reader
 
 GROUP_SECONDS = 10.0
+RESTING = "Empty"  # the state of a group without members
+
+
+def standing_of_group(broker: Broker, pipeline: str, reader: Reader, topic: str, partitions: Iterable[int]) -> Standing:
+    """Returns where a reader's consumer group stands. Raises `Refusal` while it has members, and without such a group."""
+    known, group = broker.groups(), str(reader.group)
+    if group not in known:
+        near = next(iter(get_close_matches(group, known, 1)), "GROUP")
+        raise Refusal(
+            f"{reader.shown} is not at {broker.bootstrap}, or this login may not see it",
+            next_command=f"lockstep adopt {pipeline} --group {shlex.quote(near)}",
+        )
+    if known[group] != RESTING:
+        raise Refusal(
+            f"{reader.shown} has live members (it is {known[group]}): stop what reads there",
+            next_command=f"lockstep adopt {pipeline} {reader.words}",
+        )
+    return Standing(reader, mirrored(broker, group, topic, partitions))
 
 
 def mirrored(broker: Broker, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.folder import PipelineFolder
 
 
-def _digest(value: str | None) -> str | None:
+def shown_digest(value: str | None) -> str | None:
+    """Returns the digest of a proposal or a preview. Any other text is a wrong call."""
     if value is not None and not DIGEST.match(value):
-        raise typer.BadParameter(f"{value!r} is not a digest that --propose has shown: 16 letters of 0-9 and a-f")
+        raise typer.BadParameter(f"{value!r} is not a digest that was shown: 16 letters of 0-9 and a-f")
     return value
 
 
@@ -40,7 +41,9 @@ def _columns(values: list[str] | None) -> list[str] | None:
 Propose = Annotated[bool, typer.Option("--propose", help="Show how the table differs; change nothing.")]
 Apply = Annotated[
     str | None,
-    typer.Option("--apply", help="Run what --propose showed.", metavar="DIGEST", callback=_digest, show_default=False),
+    typer.Option(
+        "--apply", help="Run what --propose showed.", metavar="DIGEST", callback=shown_digest, show_default=False
+    ),
 ]
 OnlyColumns = Annotated[
     list[str] | None,

@@ -172,7 +172,7 @@ def _replaced(
             for word, value in given:
                 was, now = within_call.get(word or "", ("", ""))
                 if isinstance(value, ast.Constant) and value.value == was and was != now:
-                    yield value, now
+                    yield value, str(now)
     formatted = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in formatted:

@@ -33,6 +33,7 @@ from lockstep.core.pipeline.violations import ON_VIOLATION, REFUSE
 from lockstep.core.windows.event_time import Calendar, EventTime, Hopping, Tumbling
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import timedelta
 
     from lockstep.core.pipeline.columns import Column
@@ -89,14 +90,13 @@ class Pipeline:
 
     `format` says how a record's bytes become columns, `envelope` which columns hold its key, time and headers. Several
     targets are a tuple. Each batch is published to all of them in one transaction, in the tuple's order. The first plan
-    begins at `start`: `earliest`, `latest`, or an ISO 8601 time. `limits` bound one batch, `record_limits` one record.
+    begins at `start`: `earliest`, `latest`, an ISO 8601 time, or offsets by partition, as `{0: 123}`. `limits` bound one
+    batch, `record_limits` one record.
 
     `schedule` is the DAG's, and `owner` its owner in Airflow. `alarm` is a duration such as `15m`: the pipeline is behind if
-    a record waits for longer. Without it, two schedules count.
-
-    `event_time` says which column tells when a record's event happened. Targets with windows need it.
-
-    Results live in the ledger's own database, unless `store` names another place. `guarantee` says what a crash can cost.
+    a record waits for longer. Without it, two schedules count. `event_time` says which column tells when a record's event
+    happened. Targets with windows need it. Results live in the ledger's own database, unless `store` names another place.
+    `guarantee` says what a crash can cost.
 
     A batch is refused if more than `max_reject_share` of its records are rejects. `on_violation` says what becomes of rows
     that break a critical expectation: `refuse` the batch, or `quarantine` them as rejects. `reject_retention` is how many
@@ -108,7 +108,7 @@ class Pipeline:
     topic: str
     format: Format
     target: Target | tuple[Target, ...]
-    start: str = "earliest"
+    start: str | Mapping[int, int] = "earliest"
     limits: Limits = field(default_factory=Limits)
     schedule: str | None = None
     owner: str = "lockstep"
@@ -224,6 +224,7 @@ class Pipeline:
         `kind` keeps the types apart. Later options are left out while they have their default.
         """
         whole = asdict(self) | {name: _told(getattr(self, name)) for name in ("format", "guarantee")}
+        whole["start"] = self.start if isinstance(self.start, str) else {str(p): at for p, at in self.start.items()}
         targets = [_told(target) for target in self.targets]
         whole["target"] = targets[0] if len(targets) == 1 else targets
         whole["store"] = _told(self.store) if self.store else None

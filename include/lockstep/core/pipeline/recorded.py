@@ -48,6 +48,8 @@ def pipeline_of_document(document: Mapping[str, Any]) -> Pipeline:
             whole["store"] = _of_kind(whole["store"], STORES)
         if "envelope" in whole:
             whole["envelope"] = Envelope(**whole["envelope"])
+        if isinstance(whole["start"], dict):
+            whole["start"] = {int(partition): offset for partition, offset in whole["start"].items()}
         if "event_time" in whole:
             whole["event_time"] = EventTime(**whole["event_time"])
         return Pipeline(**whole)

@@ -1,15 +1,16 @@
-"""Computes how long a record may wait, by the schedule or by an alarm, and where the first plan begins."""
+"""Computes how long a record may wait, by schedule or alarm, and parses where the first plan begins."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date, timedelta
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lockstep.core.errors import BadDefinition, quoted
-from lockstep.core.planning.bounds import moment_of
+from lockstep.core.planning.bounds import MOST_OFFSET, AtOffsets, moment_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -122,14 +123,26 @@ def _number(text: str, names: dict[str, int]) -> int:
     return names[text] if text in names else int(text)
 
 
-def start_of(start: str) -> datetime | str:
-    """Returns `earliest`, `latest`, or the moment of an ISO 8601 start, in UTC.
+def start_of(start: str | Mapping[int, int]) -> datetime | str | AtOffsets:
+    """Returns `earliest`, `latest`, the moment of an ISO 8601 start in UTC, or an offset for each partition.
 
-    Raises `BadDefinition` for other text.
+    Raises `BadDefinition` for any other value.
     """
+    if isinstance(start, Mapping):
+        if not start or not all(_is_offset(each) for pair in start.items() for each in pair):
+            raise BadDefinition(
+                f"start is {quoted(repr(start))}: it must hold an offset for each partition, as {{0: 123}}"
+            )
+        return AtOffsets(dict(start))
     if start in {"earliest", "latest"}:
         return start
     try:
         return moment_of(start)
     except (TypeError, ValueError):
-        raise BadDefinition(f"start is {start!r}: it must be earliest, latest or an ISO 8601 time") from None
+        raise BadDefinition(
+            f"start is {start!r}: it must be earliest, latest, an ISO 8601 time, or offsets, as {{0: 123, 1: 456}}"
+        ) from None
+
+
+def _is_offset(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MOST_OFFSET

@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from lockstep.core.errors import Refusal, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lockstep.core.offsets import TopicView
 
 _OFFSETS = re.compile(r"^\d{1,19}:\d{1,19}(,\d{1,19}:\d{1,19})*\Z", re.ASCII)
 _BATCH = re.compile(r"^\d{1,19}\Z", re.ASCII)
@@ -44,6 +50,18 @@ class AtBatch:
 
 
 Bound = AtOffsets | AtTime | AtBatch
+
+
+def first_offsets(
+    start: datetime | str | AtOffsets, view: TopicView, offsets_at: Callable[[datetime], dict[int, int]], now: datetime
+) -> dict[int, int]:
+    """Returns, per partition, where a first plan would begin at this start, within the log's bounds."""
+    if isinstance(start, AtOffsets):
+        wanted = {p: start.offsets.get(p, bounds.stable_end) for p, bounds in view.bounds.items()}
+        return {p: min(max(wanted[p], bounds.log_start), bounds.stable_end) for p, bounds in view.bounds.items()}
+    if isinstance(start, datetime) and start <= now:
+        return offsets_at(start)
+    return {p: bounds.log_start if start == "earliest" else bounds.stable_end for p, bounds in view.bounds.items()}
 
 
 def parse_bound(text: str, option: str) -> Bound:

@@ -111,6 +111,22 @@ def record(cur: cursor, pipeline: str, kind: str, person: Person, detail: dict[s
     return int(one(cur).decision_id)
 
 
+def adoption(cur: cursor, pipeline: str) -> Any | None:
+    """Returns number, person and digest of the decision by which the pipeline took over from another reader, or None."""
+    cur.execute(Q["adoption"], {"pipeline": pipeline})
+    return maybe(cur)
+
+
+def record_loss(
+    cur: cursor, pipeline: str, person: Person, lost: StreamRange, position: int, abandoned: Sequence[int] = ()
+) -> None:
+    """Covers the offsets as lost, as `insert_loss` does, and records the decision."""
+    insert_loss(cur, lost, position)
+    at = lost.offsets.topic_partition
+    detail = {**_offsets(lost), "topic": at.topic, "partition": at.partition, "abandoned": list(abandoned)}
+    record(cur, pipeline, "accept-loss", person, detail)
+
+
 def _offsets(lost: StreamRange) -> dict[str, int]:
     return {
         "stream_id": lost.stream_id,

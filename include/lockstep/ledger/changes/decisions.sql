@@ -74,3 +74,8 @@ where stream_id = %(stream_id)s and position = %(position)s and retired_at is nu
 -- Who decided what, and why.
 insert into lockstep.decision (pipeline, kind, who, why, detail) values (%(pipeline)s, %(kind)s, %(who)s, %(why)s, %(detail)s)
 returning decision_id
+
+-- name: adoption
+-- The decision by which a pipeline took over from another reader: its first one about streams, so there is one at most.
+select decision_id, who, detail ->> 'digest' as digest from lockstep.decision
+where pipeline = %(pipeline)s and kind = 'adopt'

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.adapters.processes import is_gone
+from lockstep.core.changes.adoption import named_starts
 from lockstep.core.changes.promotion import not_deployed
 from lockstep.core.errors import LockTimeout, Refusal
 from lockstep.core.pipeline.schedule import start_of
+from lockstep.core.planning.bounds import AtOffsets, first_offsets
 from lockstep.core.planning.decisions import Blocked, Busy, Decision, Done, Resume, Situation, Start
 from lockstep.core.planning.live import decide
 from lockstep.core.states import Lane
@@ -202,8 +205,8 @@ def _first_starts(broker: Broker, pipeline: Pipeline, view: TopicView, now: date
     Sends its requests before any lock is taken.
     """
     start = start_of(pipeline.start)
-    if isinstance(start, datetime):
-        if start > now:
-            raise Refusal(f"{pipeline.name}: its start {start.isoformat()} has not come yet; it is {now.isoformat()}")
-        return broker.offsets_at(view, start)
-    return {p: bounds.log_start if start == "earliest" else bounds.stable_end for p, bounds in view.bounds.items()}
+    if isinstance(start, datetime) and start > now:
+        raise Refusal(f"{pipeline.name}: its start {start.isoformat()} has not come yet; it is {now.isoformat()}")
+    if isinstance(start, AtOffsets):
+        return named_starts(pipeline.name, start.offsets, view)
+    return first_offsets(start, view, partial(broker.offsets_at, view), now)

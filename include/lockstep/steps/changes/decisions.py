@@ -105,16 +105,7 @@ def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: Offs
             return Loss(lost, position, (), changed=False)
         _refuse_what_is_not_lost(pipeline.name, lost, position, view.bounds[partition].log_start, coverage)
         decisions.release_claims(cur, abandoned)
-        decisions.insert_loss(cur, item, position)
-        detail = {
-            "stream_id": stream.stream_id,
-            "topic": pipeline.topic,
-            "partition": partition,
-            "from_offset": lost.from_offset,
-            "until_offset": lost.until_offset,
-            "abandoned": abandoned,
-        }
-        decisions.record(cur, pipeline.name, "accept-loss", person, detail)
+        decisions.record_loss(cur, pipeline.name, person, item, position, abandoned)
     return Loss(lost, max(position, lost.until_offset), tuple(abandoned))
 
 

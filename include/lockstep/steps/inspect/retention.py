@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import READER, transaction
@@ -10,6 +11,7 @@ from lockstep.core.errors import Refusal
 from lockstep.core.health.broker_findings import unreadable
 from lockstep.core.offsets import TopicPartition
 from lockstep.core.pipeline.schedule import start_of
+from lockstep.core.planning.bounds import first_offsets
 from lockstep.core.planning.hours import HOUR
 from lockstep.core.retention.limits import retention_of
 from lockstep.core.retention.prospects import Fate, Unread, prospect, rate_since, stored_size, worst
@@ -18,6 +20,7 @@ from lockstep.steps.inspect.warn import bounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from psycopg2.extensions import connection
 
@@ -91,7 +94,7 @@ def _unread(
     positions = {row.partition: row.position for row in streams}
     strangers = {row.partition for row in streams if bounds_of(row, view) is None}
     if not streams:
-        positions = _begins(broker, pipeline, view, now)
+        positions = first_offsets(start_of(pipeline.start), view, partial(broker.offsets_at, view), now)
     highs = broker.high_ends(view)
     starts = {p: bounds.log_start for p, bounds in view.bounds.items()}
     at = {p: max(positions.get(p, start), start) for p, start in starts.items()}
@@ -109,14 +112,6 @@ def _unread(
         )
         for p, start in sorted(starts.items())
     ]
-
-
-def _begins(broker: SurveyedBroker, pipeline: Pipeline, view: TopicView, now: datetime) -> dict[int, int]:
-    """Returns where the first plan would begin."""
-    start = start_of(pipeline.start)
-    if isinstance(start, datetime) and start <= now:
-        return broker.offsets_at(view, start)
-    return {p: b.log_start if start == "earliest" else b.stable_end for p, b in view.bounds.items()}
 
 
 def _paces(

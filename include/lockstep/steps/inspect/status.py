@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import READER, transaction
@@ -13,6 +13,7 @@ from lockstep.core.health.alarms import Reading, headroom_seconds
 from lockstep.core.health.health import Condition, HealthFacts, Work, age, health_word, judge_health
 from lockstep.core.offsets import TopicPartition
 from lockstep.core.pipeline.schedule import start_of
+from lockstep.core.planning.bounds import first_offsets
 from lockstep.core.states import CoverageKind
 from lockstep.ledger.changes import promotions, requests
 from lockstep.ledger.changes.forgotten import forgetting
@@ -21,7 +22,7 @@ from lockstep.steps.inspect.warn import bounds_of, readings, warnings
 from lockstep.steps.windows.look import times_of_pipeline
 
 if TYPE_CHECKING:
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from psycopg2.extensions import connection, cursor
 
@@ -170,11 +171,8 @@ def _forgotten(cur: cursor, pipeline: str) -> Document | None:
 
 def _before_the_first_plan(broker: Broker, pipeline: Pipeline, view: TopicView, now: datetime) -> list[Document]:
     """Returns lag and age per partition for a pipeline without streams, from where its first plan would begin."""
-    start = start_of(pipeline.start)
     ends = {p: bounds.stable_end for p, bounds in view.bounds.items()}
-    starts = {p: bounds.log_start for p, bounds in view.bounds.items()} if start == "earliest" else ends
-    if isinstance(start, datetime) and start <= now:
-        starts = broker.offsets_at(view, start)
+    starts = first_offsets(start_of(pipeline.start), view, partial(broker.offsets_at, view), now)
     waiting = {p: at for p, at in starts.items() if at < ends[p]}
     times = broker.first_times(view.topic, waiting) if waiting else {}
     return [

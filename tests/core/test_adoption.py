@@ -1,0 +1,251 @@
+"""Tests a beginning where another reader stands: what its files say, and where each partition begins."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lockstep.adapters.kafka.checkpoints import standing_of_checkpoint
+from lockstep.core.changes.adoption import adoption_of
+from lockstep.core.changes.readers import (
+    AT_OFFSETS,
+    IN_DEFINITION,
+    Reader,
+    Standing,
+    group_of_connector,
+    offsets_text,
+    parse_offsets,
+)
+from lockstep.core.errors import Refusal
+from lockstep.core.offsets import Bounds, TopicView
+from support.oracles.next_commands import faults_of
+
+VIEW = TopicView("c", "orders.v1", "t", {0: Bounds(0, 100), 1: Bounds(40, 60)})
+LOADER = Reader("group", "loader", "--group loader", "the consumer group loader", "loader")
+SINK = {"name": "sink", "connector.class": "JdbcSink", "topics": "orders.v1"}
+
+
+def adoption(offsets, given=(), view=VIEW, reader=LOADER):
+    return adoption_of("orders", Standing(reader, offsets), dict(given), view)
+
+
+def refused(act, *arguments: Any) -> str:
+    """Returns the line of a refusal. Its next command can be typed."""
+    with pytest.raises(Refusal) as raised:
+        act(*arguments)
+    assert "\n" not in str(raised.value)
+    assert faults_of(raised.value.next_command) == []
+    return str(raised.value)
+
+
+def test_each_partition_begins_where_the_reader_stands():
+    found = adoption({0: 7, 1: 60})
+    assert found.starts == {0: 7, 1: 60}
+    assert [(each.first, each.lost) for each in found.places] == [(7, None), (60, None)]
+    assert found.document()["from"][0] == {
+        "topic": "orders.v1",
+        "partition": 0,
+        "stands": 7,
+        "log_start": 0,
+        "log_end": 100,
+        "first": 7,
+        "waiting": 93,
+        "lost": 0,
+    }
+    assert found.next_command() == f"lockstep adopt orders --group loader --apply {found.digest} --reason ..."
+
+
+def test_deleted_offsets_are_lost_and_must_be_accepted_by_their_partition():
+    found = adoption({0: 7, 1: 30})
+    assert (found.starts, [str(each) for each in found.lost]) == ({0: 7, 1: 30}, ["orders.v1-1 [30, 40)"])
+    assert found.places[1].first == 40
+    found.require_accepted([1])
+    begins = "orders.v1-1 [30, 40) was deleted from the log and not read before: it is lost"
+    line = refused(found.require_accepted, [])
+    assert line.startswith(begins)
+    assert line.endswith(f"--group loader --apply {found.digest} --accept-loss 1 --reason ...")
+    assert "nothing of partition 0 is lost" in refused(found.require_accepted, [0, 1])
+
+
+def test_the_digest_is_of_where_it_begins_and_of_what_is_lost_not_of_the_logs_end():
+    found = adoption({0: 7, 1: 50})
+    grown = replace(VIEW, bounds={0: Bounds(0, 900), 1: Bounds(50, 700)})
+    assert adoption({0: 7, 1: 50}, view=grown).digest == found.digest
+    trimmed = replace(VIEW, bounds={0: Bounds(0, 900), 1: Bounds(51, 700)})
+    others = [
+        adoption({0: 8, 1: 50}),
+        adoption({0: 7, 1: 50}, view=trimmed),
+        adoption({0: 7, 1: 50}, view=replace(VIEW, topic_id="anew")),
+        adoption({0: 7, 1: 50}, view=replace(VIEW, cluster_id="other")),
+        adoption({0: 7, 1: 50}, reader=replace(LOADER, batch=3)),
+        adoption_of("clicks", Standing(LOADER, {0: 7, 1: 50}), {}, VIEW),
+    ]
+    assert len({found.digest, *(each.digest for each in others)}) == 7
+
+
+def test_given_offsets_are_for_partitions_that_the_reader_has_none_in():
+    found = adoption({0: 7}, {1: 40})
+    assert found.starts == {0: 7, 1: 40}
+    assert found.next_command().startswith("lockstep adopt orders --group loader --at 1:40 --apply ")
+    line = refused(adoption, {0: 7})
+    assert line.startswith("orders.v1-1: the consumer group loader has no offset there, and the log holds [40, 60)")
+    assert line.endswith("  Next: lockstep adopt orders --group loader --at 1:40")
+    line = refused(adoption, {0: 7}, {0: 9, 1: 40})
+    assert "orders.v1-0: the consumer group loader stands at 7, and --at says 9" in line
+    assert line.endswith("  Next: lockstep adopt orders --group loader --at 1:40")
+    line = refused(adoption_of, "orders", AT_OFFSETS, {0: 7}, VIEW)
+    assert line.endswith(
+        "orders.v1-1: --at has no offset there, and the log holds [40, 60)  Next: lockstep adopt orders --at 0:7,1:40"
+    )
+    assert "start says 101, past the log's end 100" in refused(
+        adoption_of, "orders", IN_DEFINITION, {0: 101, 1: 40}, VIEW
+    )
+
+
+def test_offsets_outside_of_the_log_are_refused():
+    assert "orders.v1-0: the consumer group loader stands at 101, past the log's end 100" in refused(
+        adoption, {0: 101, 1: 50}
+    )
+    line = refused(adoption, {0: 7, 1: 50, 5: 3})
+    assert (
+        "orders.v1 has no partition 5, and the consumer group loader stands at 3 there: its partitions are 0, 1" in line
+    )
+
+
+@pytest.mark.parametrize("text", ["", "0", "0:", "0:-1", "a:1", "0:1,", "0:1;1:2", "0:²", "2147483648:1", f"0:{2**63}"])
+def test_any_other_text_is_no_offsets(text):
+    with pytest.raises(ValueError, match="is not PARTITION:OFFSET, such as 0:1200"):
+        parse_offsets(text)
+
+
+def test_offsets_are_parsed_as_they_are_written_and_a_partition_is_named_once():
+    assert parse_offsets("0:123, 1:456") == {0: 123, 1: 456}
+    assert offsets_text({1: 456, 0: 123}) == "0:123,1:456"
+    with pytest.raises(ValueError, match="partition 0 is named twice, with 1 and 2"):
+        parse_offsets("0:1,0:2")
+
+
+@pytest.mark.parametrize(
+    ("document", "found"),
+    [
+        (SINK, ("sink", "connect-sink")),
+        ({"name": "sink", "config": {"topics": " orders.v1 ", "tasks.max": 1}}, ("sink", "connect-sink")),
+        ({"name": "sink", "config": {**SINK, "name": "other"}, "tasks": []}, ("other", "connect-other")),
+        (SINK | {"consumer.override.group.id": "own"}, ("sink", "own")),
+    ],
+    ids=["flat", "with config", "as connect gives it", "own group"],
+)
+def test_a_sinks_group_is_called_by_its_name_or_as_it_says(document, found):
+    assert group_of_connector(json.dumps(document), "sink.json", "orders", "orders.v1") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "sink.json: it is no JSON document"),
+        ("[" * 100_000, "it is no JSON document"),
+        ("[]", "it is no connector's configuration"),
+        ('{"config": 1}', "it is no connector's configuration"),
+        ('{"topics": "orders.v1"}', "it has no name"),
+        (
+            json.dumps(SINK | {"name": "${env:NAME}"}),
+            "its consumer group is 'connect-${env:NAME}', which Connect fills in",
+        ),
+        (json.dumps(SINK | {"topics": ""}), "it names no topics, so it is no sink"),
+        (json.dumps(SINK | {"topics": "clicks"}), "it reads clicks, and orders reads orders.v1"),
+        (
+            json.dumps(SINK | {"topics": "clicks, orders.v1"}),
+            "it reads clicks, orders.v1, and a pipeline has one topic",
+        ),
+        (json.dumps(SINK | {"topics.regex": "o.*"}), "it reads the topics that match 'o.*'"),
+    ],
+)
+def test_another_document_is_no_sink_of_this_topic(text, words):
+    assert words in refused(group_of_connector, text, "sink.json", "orders", "orders.v1")
+
+
+def ends(offsets, version="v1", metadata="{}") -> str:
+    return "\n".join([version, metadata, offsets if isinstance(offsets, str) else json.dumps(offsets)])
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Returns `checkpoint(commits, more)`, which writes such a folder: two batches, both committed."""
+
+    def write(commits=(0, 1), more=()):
+        known = {"0": ends({"orders.v1": {"0": 5, "1": 40}}), "1": ends({"orders.v1": {"0": 10, "1": 50}})} | dict(more)
+        for folder, files in (("offsets", known), ("commits", {str(n): "v1\n{}" for n in commits})):
+            (tmp_path / folder).mkdir()
+            for name, text in files.items():
+                (tmp_path / folder / name).write_text(text)
+                (tmp_path / folder / f".{name}.crc").write_bytes(b"\x00")
+        return tmp_path
+
+    return write
+
+
+def test_a_query_stands_at_the_end_of_its_last_committed_batch(checkpoint):
+    folder = checkpoint()
+    (folder / "offsets" / ".2.1b3c.tmp").write_text("half")
+    found = standing_of_checkpoint(folder, "orders", "orders.v1")
+    assert (found.reader.batch, found.offsets) == (1, {0: 10, 1: 50})
+
+
+def test_a_tenth_batch_is_behind_a_ninth(checkpoint):
+    more = {n: ends({"orders.v1": {"0": 10 + int(n)}}) for n in map(str, range(2, 12))}
+    assert standing_of_checkpoint(checkpoint(range(12), more), "orders", "orders.v1").offsets == {0: 21}
+
+
+def test_a_batch_that_is_planned_and_not_committed_is_refused_by_its_offsets(checkpoint):
+    folder = checkpoint(more={"2": ends({"orders.v1": {"0": 30, "1": 50, "2": 4}})})
+    line = refused(standing_of_checkpoint, folder, "orders", "orders.v1")
+    assert (
+        "has planned batch 2 and not committed it, so rows of orders.v1-0 [10, 30), orders.v1-2 [0, 4) may be" in line
+    )
+    assert line.endswith("let the query end it, or if none is there: lockstep adopt orders --at 0:10,1:50")
+
+
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [
+        ("", "offsets/1: its format is '', and v1 is known"),
+        (ends({}, "v2"), "its format is 'v2', and v1 is known"),
+        ("v1", "it is broken, or its query has read nothing"),
+        (ends("-"), "it is broken, or its query has read nothing"),
+        (ends('{"orders.v1"'), "it is broken: a line of it is no JSON"),
+        (ends('{"orders.v1": {"0": 5}}\n{"logOffset": 3}'), "its query reads 2 sources"),
+        (ends({"logOffset": 3}), "its query does not read Kafka"),
+        (ends("3"), "its query does not read Kafka"),
+        (ends({"clicks": {"0": 5}}), "it reads clicks, and orders reads orders.v1"),
+        (
+            ends({"clicks": {"0": 5}, "orders.v1": {"0": 5}}),
+            "its query reads clicks, orders.v1, and a pipeline has one",
+        ),
+        (ends({"orders.v1": {"0": -2}}), "its partitions and offsets are no numbers"),
+        (ends({"orders.v1": {"x": 2}}), "its partitions and offsets are no numbers"),
+        (ends({"orders.v1": {"0": True}}), "its partitions and offsets are no numbers"),
+    ],
+)
+def test_a_broken_or_another_offsets_file_is_refused(checkpoint, last, words):
+    assert words in refused(standing_of_checkpoint, checkpoint(more={"1": last}), "orders", "orders.v1")
+
+
+def test_a_folder_that_is_no_whole_checkpoint_is_refused(checkpoint, tmp_path):
+    assert "nowhere/offsets: a checkpoint's folder has offsets/ and commits/" in refused(
+        standing_of_checkpoint, tmp_path / "nowhere", "orders", "orders.v1"
+    )
+    folder = checkpoint(commits=(0, 1, 2))
+    assert "it is broken: batch 2 is committed, and its offsets are missing" in refused(
+        standing_of_checkpoint, folder, "orders", "orders.v1"
+    )
+    for file in (folder / "commits").iterdir():
+        file.unlink()
+    assert "its query has planned batch 1 and committed none" in refused(
+        standing_of_checkpoint, folder, "orders", "orders.v1"
+    )
+    for file in (folder / "offsets").iterdir():
+        file.unlink()
+    assert "it holds no batch of Structured Streaming" in refused(standing_of_checkpoint, folder, "orders", "orders.v1")
