@@ -68,6 +68,8 @@ NO_BATCHES = [
     ("blame append --key k", Exit.REFUSED, "public.append is appended to, its rows have no key"),
     ("blame orders --key k --target public.avro", Exit.REFUSED, "public.avro is no target of it"),
     ("restored orders --reason r", Exit.REFUSED, "the ledger has no open stream of it"),
+    ("adopt orders --at 0:1", Exit.AWAY, "Kafka at 127.0.0.1:1 does not answer"),
+    ("adopt orders --spark-checkpoint .", Exit.AWAY, "Kafka at 127.0.0.1:1 does not answer"),
     ("batches gone", Exit.REFUSED, "no pipeline 'gone'"),
     ("verify gone", Exit.REFUSED, "no pipeline 'gone'"),
     ("plan orders", Exit.AWAY, "Kafka at 127.0.0.1:1 does not answer"),

@@ -80,8 +80,12 @@ def adopt_command(
 
     given = _given(at, others=[option for option in (group, connect, spark_checkpoint) if option is not None])
     _refuse_odd_decision(apply, reason, accept_loss or (), preview=preview)
-    pipeline, at_broker = folders.load(name).pipeline, broker()
-    source = steps.Source(_look(pipeline, at_broker, group, connect, spark_checkpoint), given)
+    if group is not None and not group.strip():
+        raise typer.BadParameter("name the consumer group", param_hint="--group")
+    pipeline = folders.load(name).pipeline
+    reader = _sink(connect, pipeline) if connect is not None else _group(group) if group is not None else None
+    at_broker = broker()
+    source = steps.Source(_look(pipeline, at_broker, reader, spark_checkpoint), given)
     with open_ledger() as conn:
         if apply is None:
             shown = steps.preview_adoption(conn, at_broker, pipeline, source)
@@ -127,32 +131,31 @@ def _refuse_odd_decision(apply: str | None, reason: str | None, accepted: Sequen
 
 
 def _look(
-    pipeline: Pipeline, at: Broker, group: str | None, connect: Path | None, checkpoint: Path | None
+    pipeline: Pipeline, at: Broker, reader: Reader | None, checkpoint: Path | None
 ) -> Callable[[Sequence[int]], Standing]:
     """Returns the function that asks where the named reader stands."""
-    name, topic = pipeline.name, pipeline.topic
     if checkpoint is not None:
-        return lambda _: standing_of_checkpoint(checkpoint, name, topic)
-    if connect is not None:
-        reader = _sink(connect, name, topic)
-    elif group is not None:
-        reader = Reader("group", group, f"--group {shlex.quote(group)}", f"the consumer group {group}", group)
-    else:
+        return lambda _: standing_of_checkpoint(checkpoint, pipeline.name, pipeline.topic)
+    if reader is None:
         return lambda _: AT_OFFSETS
     from lockstep.adapters.kafka.group import standing_of_group
 
-    return partial(standing_of_group, at, name, reader, topic)
+    return partial(standing_of_group, at, pipeline.name, reader, pipeline.topic)
 
 
-def _sink(file: Path, name: str, topic: str) -> Reader:
+def _group(group: str) -> Reader:
+    return Reader("group", group, f"--group {shlex.quote(group)}", f"the consumer group {group}", group)
+
+
+def _sink(file: Path, pipeline: Pipeline) -> Reader:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise Refusal(
-            f"{file}: cannot be read: {why}", next_command=f"lockstep adopt {name} --connect FILE.json"
+            f"{file}: cannot be read: {why}", next_command=f"lockstep adopt {pipeline.name} --connect FILE.json"
         ) from None
-    sink, group = group_of_connector(text, str(file), name, topic)
+    sink, group = group_of_connector(text, str(file), pipeline.name, pipeline.topic)
     return Reader(
         "connect", sink, f"--connect {shlex.quote(str(file))}", f"the consumer group {group} of {sink}", group
     )
