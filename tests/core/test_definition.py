@@ -29,6 +29,7 @@ from lockstep.core.pipeline.definition import (
     start_of,
 )
 from lockstep.core.pipeline.stores import connection_of, require_address
+from lockstep.core.planning.bounds import AtOffsets
 
 GOOD: dict[str, Any] = {
     "name": "orders",
@@ -149,6 +150,12 @@ def test_an_alarm_is_kept_in_the_document_and_none_keeps_the_document_as_it_was(
 )
 def test_a_pipeline_is_late_after_two_schedules_or_its_alarm(schedule, alarm, after, reason):
     assert Pipeline(**GOOD, schedule=schedule, alarm=alarm).behind_after == after, reason
+
+
+def test_a_start_names_offsets_by_partition_and_its_document_is_json():
+    begun = Pipeline(**GOOD, start={0: 123, 1: 0})
+    assert start_of(begun.start) == AtOffsets({0: 123, 1: 0})
+    assert begun.document()["start"] == {"0": 123, "1": 0}
 
 
 def test_a_start_without_a_zone_is_utc():

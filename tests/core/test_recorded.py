@@ -54,6 +54,7 @@ PIPELINES = [
     ),
     Pipeline("a", "t", Protobuf("id string", message="s.M", key="id", rest="r"), Append("public.a")),
     Pipeline("a", "t", Raw("v"), Append("public.a"), envelope=Envelope(key="k binary", headers="h"), start="latest"),
+    Pipeline("a", "t", Raw("v"), Append("public.a"), start={0: 123, 11: 0}),
     Pipeline("a", "t", Custom("id string", "read"), Append("public.a"), guarantee=AtLeastOnce(), store=Files("x")),
     Pipeline("a", "t", JSON, Upsert("public.a", ("id",)), guarantee=Idempotent(), store=Postgres("WAREHOUSE")),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mutants.of_adoption import MUTANTS as ADOPTION
 from mutants.of_approvals import MUTANTS as APPROVALS
 from mutants.of_authors import MUTANTS as AUTHORS
 from mutants.of_chain import MUTANTS as CHAIN
@@ -36,6 +37,7 @@ from mutants.of_verify import MUTANTS as VERIFY
 from mutants.of_windows import MUTANTS as WINDOWS
 
 MUTANTS = [
+    *ADOPTION,
     *APPROVALS,
     *AUTHORS,
     *CONSTRAINTS,

@@ -130,11 +130,9 @@ def start_of(start: str | Mapping[int, int]) -> datetime | str | AtOffsets:
     """
     if isinstance(start, Mapping):
         if not start or not all(_is_offset(each) for pair in start.items() for each in pair):
-            raise BadDefinition(
-                f"start is {quoted(repr(start))}: it must hold an offset for each partition, as {{0: 123}}"
-            )
+            raise BadDefinition(f"start is {start!r}: it must hold an offset for each partition, as {{0: 123}}")
         return AtOffsets(dict(start))
-    if start in {"earliest", "latest"}:
+    if isinstance(start, str) and start in {"earliest", "latest"}:
         return start
     try:
         return moment_of(start)
