@@ -135,14 +135,12 @@ def adoption_of(pipeline: str, standing: Standing, given: Mapping[int, int], vie
     Raises `Refusal` unless this is one offset within the log for each partition of the topic.
     """
     reader = standing.reader
-    named = f"{reader.words} " if reader.words else ""
     for partition in sorted(given.keys() & standing.offsets.keys()):
         rest = {p: offset for p, offset in given.items() if p not in standing.offsets}
         raise Refusal(
             f"{view.topic}-{partition}: {reader.stands} {standing.offsets[partition]}, and --at says "
             f"{given[partition]}: --at is for partitions that it has no offset in",
-            next_command=f"lockstep adopt {pipeline} {named}".rstrip()
-            + (f" --at {offsets_text(rest)}" if rest else ""),
+            next_command=f"lockstep adopt {pipeline} {_words(reader, rest)}",
         )
     stands = {**standing.offsets, **given}
     for partition in sorted(stands.keys() - view.bounds.keys()):
@@ -157,7 +155,7 @@ def adoption_of(pipeline: str, standing: Standing, given: Mapping[int, int], vie
         raise Refusal(
             f"{view.topic}-{partition}: {reader.shown} has no offset there, and the log holds "
             f"[{bounds.log_start}, {bounds.stable_end})",
-            next_command=f"lockstep adopt {pipeline} {named}--at {offsets_text(at)}",
+            next_command=f"lockstep adopt {pipeline} {_words(reader, at)}",
         )
     for partition, offset in sorted(stands.items()):
         if offset > view.bounds[partition].stable_end:
@@ -167,8 +165,7 @@ def adoption_of(pipeline: str, standing: Standing, given: Mapping[int, int], vie
                 next_command=f"lockstep status {pipeline}",
             )
     places = tuple(ReaderPlace(TopicPartition(view.topic, p), at, view.bounds[p]) for p, at in sorted(stands.items()))
-    words = " ".join(each for each in (reader.words, f"--at {offsets_text(given)}" if given else "") if each)
-    return Adoption(pipeline, reader, view, places, words)
+    return Adoption(pipeline, reader, view, places, _words(reader, given))
 
 
 def named_starts(pipeline: str, offsets: Mapping[int, int], view: TopicView) -> dict[int, int]:
@@ -176,3 +173,8 @@ def named_starts(pipeline: str, offsets: Mapping[int, int], view: TopicView) -> 
     begin = adoption_of(pipeline, IN_DEFINITION, offsets, view)
     begin.require_accepted(())
     return begin.starts
+
+
+def _words(reader: Reader, given: Mapping[int, int]) -> str:
+    """Returns the options of a call that names this reader and these offsets."""
+    return " ".join(each for each in (reader.words, f"--at {offsets_text(given)}" if given else "") if each)
