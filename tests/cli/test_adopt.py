@@ -71,8 +71,8 @@ def commit(drill, group: str, *offsets: int) -> None:
 
 @pytest.fixture
 def group(here, monkeypatch):
-    """Returns the name of a group of its own. Between two looks at it there are 0.3 seconds."""
-    monkeypatch.setattr(adopt, "Source", partial(adopt.Source, seconds=0.3))
+    """Returns the name of a group of its own. Between two looks at it there is 0.1 second."""
+    monkeypatch.setattr(adopt, "Source", partial(adopt.Source, seconds=0.1))
     return f"loader {here.drill.topic}"
 
 
@@ -149,6 +149,7 @@ def test_a_sinks_group_that_moves_is_refused_and_one_that_rests_is_taken_over(he
     assert here.drill.ask(STARTS) == [(0, 6, 6), (1, 0, 0), (2, 0, 0)]
 
 
+@pytest.mark.long
 def test_a_reader_behind_the_logs_start_has_lost_what_a_person_accepts_by_partition(here, lockstep, group):
     delete_records(here.drill.kafka, here.drill.topic, 9)
     commit(here.drill, group, 4, 0, 0)
@@ -173,6 +174,7 @@ def test_a_reader_behind_the_logs_start_has_lost_what_a_person_accepts_by_partit
     assert [(h["kind"], h["from_offset"], h["until_offset"]) for h in holes["holes"]] == [("loss", 4, 9)]
 
 
+@pytest.mark.long
 def test_what_is_no_position_of_this_topic_is_refused(here, lockstep, group, produce):
     topic, at = here.drill.topic, ("adopt", "drill", "--at")
     near = lockstep("adopt", "drill", "--group", group)

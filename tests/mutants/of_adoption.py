@@ -41,6 +41,7 @@ MUTANTS = [
         "records that nobody has read would be passed over without a word",
         f"{PURE}test_deleted_offsets_are_lost_and_must_be_accepted_by_their_partition",
         Edit("core/changes/adoption.py", "in lost.items() if p not in accepted)", "in lost.items() if p < 0)"),
+        long=True,
     ),
     one(
         "offsets past the log's end are taken",
@@ -79,6 +80,7 @@ MUTANTS = [
         "its rows would be there twice if the query's sink has them",
         f"{PURE}test_a_batch_that_is_planned_and_not_committed_is_refused_by_its_offsets",
         Edit("core/changes/readers.py", "offsets[-1] if offsets[-1] > commits[-1] else None", "None"),
+        long=True,
     ),
     one(
         "batches of a checkpoint are ordered as texts",
