@@ -125,9 +125,7 @@ def test_a_sinks_group_that_moves_is_refused_and_one_that_rests_is_taken_over(he
     (lockstep.home / "sink.json").write_text(json.dumps(config))
     sink = ("--connect", "sink.json")
     with moving(here.drill, f"connect-{group}"):
-        while lockstep("adopt", "drill", *sink).err.endswith(
-            "may not see it  Next: lockstep adopt drill --group GROUP\n"
-        ):
+        while "may not see it" in lockstep("adopt", "drill", *sink).err:  # until its first commit
             pass
         moves = lockstep("adopt", "drill", *sink)
     assert_refused(moves, f"{here.drill.topic}-0: the consumer group connect-{group} of {group} still moves, from ")
