@@ -171,11 +171,7 @@ MUTANTS = [
         "an accepted loss leaves no row",
         "each decision says who took it and why",
         f"{LOSS}test_a_loss_is_covered_and_the_position_lies_behind_it",
-        Edit(
-            "steps/changes/decisions.py",
-            '        decisions.record(cur, pipeline.name, "accept-loss", person, detail)\n',
-            "",
-        ),
+        Edit("ledger/changes/decisions.py", '    record(cur, pipeline, "accept-loss", person, detail)\n', ""),
         long=True,
     ),
     one(
