@@ -33,7 +33,7 @@ def _of_format(records: DataFrame, pipeline: Pipeline, decode: str | None, regis
         case Json() as format_:
             from lockstep.formats.json import format as json_format
 
-            return json_format.decoded(records, pipeline, format_)
+            return json_format.decoded(records, pipeline, format_, registry)
         case Avro() as format_:
             from lockstep.formats.avro import format as avro_format
 

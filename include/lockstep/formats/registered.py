@@ -1,4 +1,4 @@
-"""Judges records whose schemas are in a registry: what Avro and Protobuf share."""
+"""Judges records whose schemas are in a registry: what Avro, Protobuf and JSON Schema share."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lockstep.core.errors import BadDefinition
+from lockstep.core.formats.registered import HEAD_BYTES, MAGIC
 from lockstep.formats.avro.schemas import UnknownSchema
 from lockstep.formats.rows import RecordOutcome
 
 if TYPE_CHECKING:
     from lockstep.core.formats.registered import Avro, Protobuf
-    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.definition import Json, Pipeline
     from lockstep.core.pipeline.limits import RecordLimits
     from lockstep.core.registry import Registry
     from lockstep.formats.avro.schemas import Schemas
 
-MAGIC, HEAD_BYTES = b"\x00", 5
 AnyWriter = TypeVar("AnyWriter")
 
 
@@ -25,7 +25,7 @@ def is_wire_format(record: bytes) -> bool:
     return len(record) >= HEAD_BYTES and record[:1] == MAGIC
 
 
-def require_registry(pipeline: Pipeline, wire: Avro | Protobuf, registry: Registry | None) -> Registry:
+def require_registry(pipeline: Pipeline, wire: Avro | Protobuf | Json, registry: Registry | None) -> Registry:
     """Returns the registry, or raises `BadDefinition` if none is set."""
     if registry is None:
         raise BadDefinition(
@@ -41,8 +41,8 @@ class WritersById(ABC, Generic[AnyWriter]):
     def __init__(self, schemas: Schemas, limits: RecordLimits) -> None:
         self._schemas = schemas
         self._limits = limits
-        self._writers: dict[int, AnyWriter] = {}
-        self._refused: dict[int, UnknownSchema] = {}
+        self._writers: dict[tuple[int, str | None], AnyWriter] = {}
+        self._refused: dict[tuple[int, str | None], UnknownSchema] = {}
 
     @abstractmethod
     def parse(self, schema_id: int) -> AnyWriter:
@@ -58,11 +58,15 @@ class WritersById(ABC, Generic[AnyWriter]):
             raise ValueError(str(unknown)) from None
 
     def of_id(self, schema_id: int, subject: str | None = None) -> AnyWriter:
-        """Returns the writer of a schema id. An id that the registry refused stays refused for this task alone."""
-        if schema_id in self._refused:
-            raise self._refused[schema_id]
-        if schema_id in self._writers:
-            return self._writers[schema_id]
+        """Returns the writer of a schema id. An id that the registry refused stays refused for this task alone.
+
+        Keys have no subject: what is known of an id as a key's says nothing of it as a value's.
+        """
+        known = schema_id, subject
+        if known in self._refused:
+            raise self._refused[known]
+        if known in self._writers:
+            return self._writers[known]
         if len(self._refused) >= self._limits.schemas:
             raise UnknownSchema(
                 f"schema id {schema_id} was not asked for: the registry refused {len(self._refused)} others, which is the limit"
@@ -72,9 +76,9 @@ class WritersById(ABC, Generic[AnyWriter]):
                 self._schemas.require_subject(schema_id, subject)
             writer = self.parse(schema_id)
         except UnknownSchema as unknown:
-            self._refused[schema_id] = unknown
+            self._refused[known] = unknown
             raise
-        self._writers[schema_id] = writer
+        self._writers[known] = writer
         return writer
 
 

@@ -23,6 +23,7 @@ from lockstep.formats.debezium.documents import change_decoder
 from lockstep.formats.debezium.reread import reread
 from lockstep.formats.json.alone import UNSURE, JsonAlone, Unsure, tombstone
 from lockstep.formats.json.columns import JsonColumns, columnar
+from lockstep.formats.json.heads import EVERY, headed
 from lockstep.formats.own_decoder import OwnDecoder
 from lockstep.formats.protobuf.decoder import protobuf_decoder
 from lockstep.formats.rows import RecordOutcome, headers_json
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 ROW, DELETED, REJECTED, FILTERED, UNKNOWN = "row", "deleted", "reject", "filtered", "unknown"
 REREAD_COLUMNS = (("_offset", "bigint"), ("_became", "text"), ("_unsure", "text"))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-EVERY = 2**31
 ESCAPE = re.compile(r"\\(?:u00(..)|.)")
 
 
@@ -204,7 +204,7 @@ def _judge(folder: PipelineFolder, registry: Registry | None) -> Judge:
     pipeline = folder.pipeline
     match pipeline.format:
         case Json() as format_:
-            return JsonAlone(pipeline, format_)
+            return headed(pipeline, format_, registry) if format_.registry else JsonAlone(pipeline, format_)
         case Avro() | Protobuf() as format_:
             return _registered(folder, format_, registry)
         case Raw() as format_:

@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Pipeline
 
 
-def key_as(type_: str) -> Column:
+def key_as(type_: str, its_key: str = "_key") -> Column:
     """Returns the Kafka key's text as the key column's type, or null if the text is no such value."""
-    return F.col("_key").cast("string").try_cast(type_)
+    return F.col(its_key).cast("string").try_cast(type_)
 
 
-def why_no_key(pipeline: Pipeline) -> Column:
+def why_no_key(pipeline: Pipeline, its_key: str = "_key") -> Column:
     """Returns the reason why a tombstone's key names no row, or null if it does."""
     if pipeline.format.key is None:
         return F.lit(None).cast("string")
-    key = F.col("_key").cast("string")
+    key = F.col(its_key).cast("string")
     type_ = next(c.type for c in pipeline.format.columns if c.name == pipeline.format.key)
-    bad = key.isNull() | ~F.is_valid_utf8(key) | F.contains(key, F.lit(NUL)) | key.try_cast(type_).isNull()
+    bad = key.isNull() | ~F.is_valid_utf8(key) | F.contains(key, F.lit(NUL)) | key_as(type_, its_key).isNull()
     return F.when(bad, F.lit(f"tombstone: its key is not a {type_}"))
 
 

@@ -43,6 +43,16 @@ class SchemaRegistry(ThreadingHTTPServer):
         self.versions.setdefault(subject, []).append(schema_id)
         return schema_id
 
+    def register_json(self, subject: str, schema: Any, **more: Any) -> int:
+        """Registers a JSON Schema, given as a document or as its text."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        document = {"schema": text, "schemaType": "JSON", **more}
+        if document not in self.schemas:
+            self.schemas.append(document)
+        schema_id = self.schemas.index(document) + 1
+        self.versions.setdefault(subject, []).append(schema_id)
+        return schema_id
+
     def register_protobuf(self, subject: str, file: Any, text: str | None = None, **more: Any) -> int:
         """Registers a file's descriptor, given as a `FileDescriptorProto`. With `text`, the registry knows no other form."""
         serialized = base64.b64encode(file.SerializeToString()).decode()
@@ -139,6 +149,12 @@ def a_registry() -> Iterator[SchemaRegistry]:
     made.shutdown()
     made.server_close()
     thread.join()
+
+
+def headed(schema_id: int, value: Any) -> bytes:
+    """Returns a record of JSON in Confluent's wire format. `value` is bytes, or what becomes JSON."""
+    body = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return b"\x00" + schema_id.to_bytes(4, "big") + body
 
 
 def wire(schema_id: int, schema: Any, value: Any) -> bytes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import textwrap
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +18,11 @@ from lockstep.cli.output import AsJson, say, show
 from lockstep.cli.pipelines.sharing import conflicts_of, definitions_on_disk
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.pipeline.definition import Append, Avro, Json, Pipeline, Protobuf, Raw, Upsert
+from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.names import refuse_bad_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TEMPLATE_FOLDER = Path(__file__).parents[1] / "templates"
 NEW_PIPELINE_FILES = ("__init__.py", "expectations.json", "target.sql")
@@ -32,6 +37,7 @@ class FormatName(StrEnum):
     JSON = "json"
     AVRO = "avro"
     PROTOBUF = "protobuf"
+    JSON_SCHEMA = "json-schema"
     RAW = "raw"
 
 
@@ -95,7 +101,7 @@ def new_command(
             say(folders.shown_path(folder / file))
         if dag:
             say(folders.shown_path(dag))
-        if kind in {FormatName.AVRO, FormatName.PROTOBUF}:
+        if registered_of(pipeline.format):
             say("LOCKSTEP_REGISTRY must name the schema registry of these records.")
         say(f"Next: {', then '.join(next_commands)}")
 
@@ -109,10 +115,11 @@ def _format(kind: FormatName, columns: str | None, key: str | None) -> Json | Av
                 raise typer.BadParameter("raw bytes have one column, value, and no fields", param_hint=option)
         return Raw()
     schema = EXAMPLE_COLUMNS if columns is None else columns
-    kinds: dict[FormatName, type[Json | Avro | Protobuf]] = {
+    kinds: dict[FormatName, Callable[..., Json | Avro | Protobuf]] = {
         FormatName.JSON: Json,
         FormatName.AVRO: Avro,
         FormatName.PROTOBUF: Protobuf,
+        FormatName.JSON_SCHEMA: partial(Json, registry=True),
     }
     return kinds[kind](schema, key=key)
 
@@ -139,6 +146,7 @@ def _texts(pipeline: Pipeline) -> dict[str, str]:
         "columns": columns,
         "schema": [*(f"{line} " for line in lines[:-1]), lines[-1]],
         "key": pipeline.format.key,
+        "registry": isinstance(pipeline.format, Json) and pipeline.format.registry,
     }
     return {file: environment.get_template(f"{file}.jinja").render(values) for file in (*NEW_PIPELINE_FILES, DAG_FILE)}
 

@@ -1,4 +1,4 @@
-"""Defines the formats whose schemas are in a registry: Avro and Protobuf."""
+"""Defines the formats whose schemas are always in a registry: Avro and Protobuf."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats.fields import NamedFields, refuse_bad_rest, refuse_no_column
 
+MAGIC, HEAD_BYTES = b"\x00", 5  # of Confluent's wire format: a zero byte, then the schema's id
 MESSAGE_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 
 
@@ -25,7 +26,7 @@ class Avro(NamedFields):
     rest: str | None = None
 
     def __post_init__(self) -> None:
-        _refuse_bad_subject(self.subject)
+        refuse_bad_subject(self.subject)
         if self.is_of_the_table:
             return
         refuse_no_column("format.key", self.key, self.declared)
@@ -54,11 +55,12 @@ class Protobuf(NamedFields):
     def __post_init__(self) -> None:
         if self.message is not None and not (isinstance(self.message, str) and MESSAGE_NAME.match(self.message)):
             raise BadDefinition(f"format.message is {self.message!r}: it must be a message's full name, as shop.Order")
-        _refuse_bad_subject(self.subject)
+        refuse_bad_subject(self.subject)
         refuse_no_column("format.key", self.key, self.declared)
         refuse_bad_rest(self.rest, self.schema)
 
 
-def _refuse_bad_subject(subject: str | None) -> None:
+def refuse_bad_subject(subject: str | None) -> None:
+    """Refuses a subject that is no name."""
     if subject is not None and (not isinstance(subject, str) or not subject):
         raise BadDefinition(f"format.subject is {subject!r}: it must be a subject's name")

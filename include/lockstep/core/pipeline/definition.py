@@ -79,7 +79,8 @@ __all__ = [
 ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store", "reject_retention"))
 ADDED |= {"alarm": None, "feed": None, "to": None, "event_time": None, "record_limits": asdict(RecordLimits())}
 ADDED |= {"units": {}, "placeholder": PLACEHOLDER, "wire": None}
-ADDED |= {"read": "auto", "strict": False, "nondeterministic": False, "on_violation": REFUSE, "shared_with": ()}
+ADDED |= {"read": "auto", "strict": False, "nondeterministic": False, "registry": False, "validate": False}
+ADDED |= {"on_violation": REFUSE, "shared_with": ()}
 BY_SPARK = "spark"
 READ = ("auto", BY_SPARK)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lockstep.core.capture.debezium import UNAVAILABLE_COLUMN, Debezium
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats.fields import NamedFields, refuse_bad_rest, refuse_no_column
-from lockstep.core.formats.registered import Avro, Protobuf
+from lockstep.core.formats.registered import Avro, Protobuf, refuse_bad_subject
 from lockstep.core.pipeline.columns import Column, parse_columns
 from lockstep.core.records import UNAVAILABLE
 
@@ -18,16 +18,27 @@ class Json(NamedFields):
 
     Fields outside the schema are ignored, or gathered as JSON text in the string column `rest`. Missing fields are
     null. `strict` rejects a record whose fields are not exactly the schema's.
+
+    With `registry`, each record has the id of a JSON Schema in front, in Confluent's wire format. `subject` is as for
+    `Avro`. `validate` rejects a record that its registered schema does not allow.
     """
 
     schema: str
     key: str | None = None
     strict: bool = False
     rest: str | None = None
+    registry: bool = False
+    subject: str | None = None
+    validate: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.strict, bool):
-            raise BadDefinition(f"format.strict is {self.strict!r}: it must be True or False")
+        for field in ("strict", "registry", "validate"):
+            if not isinstance(getattr(self, field), bool):
+                raise BadDefinition(f"format.{field} is {getattr(self, field)!r}: it must be True or False")
+        for field in ("subject", "validate"):
+            if getattr(self, field) and not self.registry:
+                raise BadDefinition(f"format.{field} needs the registry's schemas: say registry=True, too")
+        refuse_bad_subject(self.subject)
         if self.strict and self.rest is not None:
             raise BadDefinition("format.strict and format.rest: a field that is not in the schema is rejected or kept")
         refuse_no_column("format.key", self.key, self.declared)
@@ -136,10 +147,12 @@ class Envelope:
         return (*([self.key_column] if self.key_column else []), *rest)
 
 
-def registered_of(format_: Format) -> Avro | Protobuf | None:
+def registered_of(format_: Format) -> Avro | Protobuf | Json | None:
     """Returns what the format's records come in by a registry's schemas, or None if they need no registry."""
     if isinstance(format_, Debezium):
         return format_.wire
+    if isinstance(format_, Json):
+        return format_ if format_.registry else None
     return format_ if isinstance(format_, Avro | Protobuf) else None
 
 

@@ -24,6 +24,12 @@ MAX_OFFSETS_IN_PROCESS = 20_000
 MAX_COMMITS_IN_PROCESS = 64  # ranges that are committed one by one
 # Types whose values Arrow's parser and Spark's read alike, or differ in a way that can be detected.
 ALIKE = frozenset({"string", "boolean", "smallint", "int", "bigint", "float", "double", "date", "timestamp"})
+# Options of `Json` that look at more than values by columns.
+RECORD_BY_RECORD = {
+    "registry": "looks up the schema of each record",
+    "strict": "looks at each record's field names",
+    "rest": "gathers other fields record by record",
+}
 
 
 class Way(StrEnum):
@@ -100,10 +106,9 @@ def not_by_columns(pipeline: Pipeline) -> str | None:
     format_ = pipeline.format
     if not isinstance(format_, Json):
         return f"the format is {type(format_).__name__}, and only Json decodes by columns"
-    if format_.strict:
-        return "format.strict looks at each record's field names"
-    if format_.rest is not None:
-        return "format.rest gathers other fields record by record"
+    for option, what in RECORD_BY_RECORD.items():
+        if getattr(format_, option):
+            return f"format.{option} {what}"
     if pipeline.envelope is not None:
         return "the envelope's columns come from each record's key, time and headers"
     if odd := next((column for column in format_.columns if not read_alike(column)), None):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.errors import BadData
+from lockstep.core.formats.registered import HEAD_BYTES
 from lockstep.formats.avro.schemas import UnknownSchema, schemas
 from lockstep.formats.avro.types import converter, type_name, unchanged
 from lockstep.formats.avro.writers import Writers
-from lockstep.formats.registered import HEAD_BYTES, RegisteredDecoder, is_wire_format
+from lockstep.formats.registered import RegisteredDecoder, is_wire_format
 from lockstep.formats.values import json_text, taker
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 
 from lockstep.core.errors import BadData
-from lockstep.formats.registered import HEAD_BYTES, MAGIC
+from lockstep.core.formats.registered import HEAD_BYTES, MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.registry import Registry
 
-AVRO, PROTOBUF = "AVRO", "PROTOBUF"  # as the registry writes a schema's type
+AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"  # as the registry writes a schema's type
 SERIALIZED = {PROTOBUF: "serialized"}  # the form that is asked for
 NOT_FOUND = {(404, 40401), (404, 40402), (404, 40403)}  # subject, version, schema. Another server's 404 has no code.
 

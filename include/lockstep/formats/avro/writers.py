@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from fastavro import parse_schema, schemaless_reader
 from fastavro.read import LOGICAL_READERS
 
+from lockstep.core.formats.registered import HEAD_BYTES
 from lockstep.formats.avro.bounds import VALUES_A_BYTE, Walk, is_open, nesting
 from lockstep.formats.avro.schemas import UnknownSchema
-from lockstep.formats.registered import HEAD_BYTES, WritersById
+from lockstep.formats.registered import WritersById
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
+from lockstep.core.formats.registered import HEAD_BYTES, MAGIC
 from lockstep.core.pipeline.columns import NUL, NUL_REASON, digits
+from lockstep.formats.json import BODY, HEAD_FAULT, PLAIN_KEY
 from lockstep.formats.json.rest import gatherer
 from lockstep.formats.tombstones import key_as, why_no_key
 
@@ -20,8 +22,10 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.columns import Column as Declared
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.formats import Json
+    from lockstep.core.registry import Registry
 
 CORRUPT = "_corrupt"
+HEADED = "begins with the head of a registry's schema, not with JSON: Json(..., registry=True) reads such records"
 OPTIONS = {
     "mode": "PERMISSIVE",
     "columnNameOfCorruptRecord": CORRUPT,
@@ -34,13 +38,19 @@ NAME_LENGTH = 100  # as much of a field's name as a reason repeats
 FIRST_MOMENT, LAST_MOMENT = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
 
 
-def decoded(records: DataFrame, pipeline: Pipeline, format_: Json) -> DataFrame:
+def decoded(records: DataFrame, pipeline: Pipeline, format_: Json, registry: Registry | None = None) -> DataFrame:
     """Adds the declared columns, `_deleted` and `_reason` to raw records (`_key`, `_value`). A reject has only nulls.
 
-    Parses wide numbers wide and then narrows them: a digit too many is a reject and never a rounding.
+    Parses wide numbers wide and then narrows them: a digit too many is a reject and never a rounding. With a registry,
+    the JSON is what follows the head of each value.
     """
     schema = ", ".join(f"`{c.name}` {_parsed_type(c)}" for c in format_.declared)
-    raw = records.withColumn("_text", F.col("_value").cast("string"))
+    body = "_value"
+    if format_.registry:
+        from lockstep.formats.json.heads import without_heads  # noqa: PLC0415 - the registry's client is slow to import
+
+        records, body = without_heads(records, pipeline, format_, registry), BODY
+    raw = records.withColumn("_text", F.col(body).cast("string"))
     raw = raw.withColumn("_parsed", F.from_json("_text", f"{schema}, `{CORRUPT}` string", OPTIONS))
     if format_.rest is not None:
         gather = gatherer(frozenset(column.name for column in format_.declared))
@@ -49,13 +59,17 @@ def decoded(records: DataFrame, pipeline: Pipeline, format_: Json) -> DataFrame:
     deleted = F.col("_value").isNull() if pipeline.takes_tombstones else F.lit(False)  # noqa: FBT003 - a literal
     judged = raw.withColumn("_deleted", deleted).withColumn("_reason", _reason(pipeline, format_))
     values = [_value(c, pipeline, format_).alias(c.name) for c in format_.columns]
-    passing = {"_text", "_parsed", "_gathered"}
+    passing = {"_text", "_parsed", "_gathered", BODY, PLAIN_KEY, HEAD_FAULT}
     return judged.select(*[F.col(name) for name in judged.columns if name not in passing], *values)
 
 
 def _reason(pipeline: Pipeline, format_: Json) -> Column:
     text = F.col("_text")
     live = F.when(text.isNull(), F.lit("null value"))
+    if not format_.registry:
+        live = live.when(
+            F.startswith(F.col("_value"), F.lit(MAGIC)) & (F.length("_value") >= HEAD_BYTES), F.lit(HEADED)
+        )
     live = live.when(~F.is_valid_utf8(text), F.lit("not valid UTF-8"))
     live = live.when(F.col("_parsed").isNull() | F.col(f"_parsed.{CORRUPT}").isNotNull(), _why_corrupt(format_))
     live = live.when(~_ends_once(text), F.lit("not one JSON object: something follows it"))
@@ -64,7 +78,9 @@ def _reason(pipeline: Pipeline, format_: Json) -> Column:
             live = live.when(bad, F.lit(f"column {column.name}: {reason}"))
     for bad, why in _other_fields(format_):
         live = live.when(bad, why)
-    return F.when(F.col("_deleted"), why_no_key(pipeline)).otherwise(live)
+    its_key = PLAIN_KEY if format_.registry else "_key"
+    whole = F.when(F.col("_deleted"), why_no_key(pipeline, its_key)).otherwise(live)
+    return F.coalesce(F.col(HEAD_FAULT), whole) if format_.registry else whole
 
 
 def _other_fields(format_: Json) -> list[tuple[Column, Column]]:
@@ -136,7 +152,9 @@ def _value(column: Declared, pipeline: Pipeline, format_: Json) -> Column:
     field = F.col("_gathered.text") if column.name == format_.rest else F.col(f"_parsed.{column.name}")
     parsed = field.cast(column.type)
     if column.name == format_.key and pipeline.takes_tombstones:
-        parsed = F.when(F.col("_deleted"), key_as(column.type)).otherwise(parsed)
+        parsed = F.when(F.col("_deleted"), key_as(column.type, PLAIN_KEY if format_.registry else "_key")).otherwise(
+            parsed
+        )
     return F.when(F.col("_reason").isNull(), parsed)
 
 

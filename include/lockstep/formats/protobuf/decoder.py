@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.errors import BadData
+from lockstep.core.formats.registered import HEAD_BYTES
 from lockstep.formats.avro.schemas import PROTOBUF, UnknownSchema, schemas
 from lockstep.formats.protobuf.descriptors import MessageWriters, split_record
 from lockstep.formats.protobuf.types import field_type_name, fit, rest_of
-from lockstep.formats.registered import HEAD_BYTES, RegisteredDecoder, is_wire_format
+from lockstep.formats.registered import RegisteredDecoder, is_wire_format
 from lockstep.formats.values import json_text, taker
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from lockstep.core.errors import Unreachable
+from lockstep.core.formats.registered import HEAD_BYTES
 from lockstep.formats.avro.schemas import UnknownSchema
 from lockstep.formats.protobuf.messages import MessageType
-from lockstep.formats.registered import HEAD_BYTES, WritersById
+from lockstep.formats.registered import WritersById
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
