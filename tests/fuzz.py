@@ -14,6 +14,7 @@ import sys
 import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import psycopg2
@@ -28,6 +29,7 @@ from lockstep.engine.sinks.copy_binary import copy_binary
 from lockstep.formats.avro.decoder import Decoder
 from lockstep.formats.json.alone import JsonAlone, Unsure
 from lockstep.formats.json.columns import columnar
+from lockstep.formats.json.heads import HeadJudge
 from lockstep.formats.protobuf.decoder import MessageDecoder
 from lockstep.formats.rows import RecordOutcome, headers_json, headers_of
 from lockstep.formats.values import arrow_type
@@ -84,6 +86,8 @@ MESSAGES = {
     "binary": ("bytes", st.binary()),
     "decimal(20,0)": ("uint64", st.integers(0, 2**64 - 1)),
 }
+DECIMALS = st.builds(lambda digits, places: Decimal((int(digits < 0), tuple(map(int, str(abs(digits)))), places)),
+                     st.integers(-500, 500), st.integers(-4, 4))  # fmt: skip
 NESTED_MESSAGES = ["repeated fixed32 n = 99", "map string string n = 99", ".shop.R n = 99", "bytes n = 99"]
 
 
@@ -169,6 +173,29 @@ def protobuf_values(data: st.DataObject) -> None:
     chance = random.Random(data.draw(st.integers()))  # noqa: S311 - spread, not secrecy
     for _ in range(20):
         fits(decode(None, framed(0, spoiled(made.SerializeToString(), chance)), None), format_.columns)
+
+
+@EACH
+@given(st.data())
+def json_contracts(data: st.DataObject) -> None:
+    """Checks numbers and lists by a JSON Schema against fractions, and spoiled records, each a body or a reject."""
+    divisor, low = data.draw(DECIMALS.filter(lambda number: number > 0)), data.draw(DECIMALS)
+    values = data.draw(st.lists(DECIMALS | st.booleans() | st.none() | TEXT, max_size=5))
+    schema = {"items": {"multipleOf": "DIVISOR", "minimum": "LOW"}, "uniqueItems": True}
+    text = json.dumps(schema).replace('"DIVISOR"', str(divisor)).replace('"LOW"', str(low))
+    body = json.dumps(values, default=lambda number: f"<{number}>").replace('"<', "").replace('>"', "").encode()
+    numbers = [Fraction(value) for value in values if isinstance(value, Decimal)]
+    others = [(type(value), value) for value in values if not isinstance(value, Decimal)]
+    good = all((number / Fraction(divisor)).denominator == 1 and number >= Fraction(low) for number in numbers)
+    good = good and len(set(numbers)) == len(numbers) and len(set(others)) == len(others)
+    format_ = Json("id string", registry=True, validate=True)
+    take = HeadJudge(Pipeline("p", "t", format_, Append("public.p")), format_, OneSchema(text))  # type: ignore[arg-type]
+    told = take(None, HEAD + b"\x01" + body, None).reason
+    assert (told is None) == good, (text, body, told)
+    chance = random.Random(data.draw(st.integers()))  # noqa: S311 - spread, not secrecy
+    for _ in range(20):
+        outcome = take(None, HEAD + b"\x01" + spoiled(body, chance), None)
+        assert bool(outcome.values) != bool((outcome.reason or "").strip()), outcome
 
 
 def fits(outcome: RecordOutcome, columns: tuple[Column, ...]) -> None:
@@ -258,6 +285,7 @@ def main(seconds: float, dsn: str | None) -> int:
     while not rounds or time.monotonic() < until:
         avro_values()
         protobuf_values()
+        json_contracts()
         json_values()
         headers()
         if dsn:

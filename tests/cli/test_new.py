@@ -8,6 +8,8 @@ from lockstep.adapters import folders
 from lockstep.core.pipeline.definition import Avro, Json, Protobuf, Raw, Upsert
 from support.scenes.command_line import assert_refused, assert_wrong_call
 
+MANY = ", ".join(["id int", *(f"c{n} string" for n in range(20))])
+
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
@@ -54,15 +56,16 @@ def test_a_folder_that_cannot_be_written_is_said(lockstep):
         ("--columns", "id string, user bigint, at timestamp", "--key", "id"),
         ("--format", "avro", "--columns", "id string, user bigint", "--key", "id"),
         ("--format", "protobuf", "--columns", "id string, user bigint", "--key", "id"),
+        ("--format", "json-schema", "--columns", "id string, user bigint", "--key", "id"),
         ("--format", "raw"),
     ],
-    ids=["append", "upsert", "avro", "protobuf", "raw"],
+    ids=["append", "upsert", "avro", "protobuf", "json-schema", "raw"],
 )
 def test_a_new_pipeline_works_as_it_is(lockstep, database, options):
     lockstep.environ(LOCKSTEP_DSN=database)
     said = lockstep("new", "sales", "--topic", "sales.v1", *options)
     assert (said.code, said.err) == (0, "")
-    assert ("LOCKSTEP_REGISTRY must name" in said.out) == bool({"avro", "protobuf"} & {*options})
+    assert ("LOCKSTEP_REGISTRY must name" in said.out) == bool({"avro", "protobuf", "json-schema"} & {*options})
     assert said.out.endswith("Next: lockstep check sales, then lockstep migrate sales, then lockstep run sales\n")
     assert sorted(lockstep.tree()) == [
         "sales/__init__.py",
@@ -96,6 +99,23 @@ def test_a_new_definition_says_what_was_asked_for(lockstep):
             Protobuf("id string, at timestamp", key="id"),
             b'"id" text primary key',
         ),
+        (
+            ("--format", "json-schema"),
+            Json("id string, at timestamp", registry=True),
+            b'"at" timestamptz',
+        ),
+        (
+            (
+                "--format",
+                "json-schema",
+                "--key",
+                "id",
+                "--columns",
+                MANY,
+            ),
+            Json(MANY, key="id", registry=True),
+            b'"c19" text',
+        ),
         (("--format", "raw"), Raw("value"), b'"value" bytea'),
     ],
     ids=lambda case: " ".join(case) if isinstance(case, tuple) else "",
@@ -110,7 +130,7 @@ def test_each_format_has_its_definition_and_its_table(lockstep, options, format_
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--format", "xml"), "'xml' is not one of 'json', 'avro', 'protobuf', 'raw'"),
+        (("--format", "xml"), "'xml' is not one of 'json', 'avro', 'protobuf', 'json-schema', 'raw'"),
         (("--format", "raw", "--columns", "id string"), "--columns: raw bytes have one column, value"),
         (("--format", "raw", "--key", "id"), "--key: raw bytes have one column, value"),
     ],

@@ -172,13 +172,14 @@ def test_a_target_that_does_not_fit_is_one_line(lockstep, sample, target, words)
     assert_refused(lockstep("try", "orders", "--file", sample()), *words, "Next: ")
 
 
-@pytest.mark.parametrize("kind", ["Avro", "Protobuf"])
+@pytest.mark.parametrize("kind", ["Avro", "Protobuf", "Json"])
 def test_records_of_bytes_need_an_envelope_and_a_registry(lockstep, sample, kind):
     init = """
 from lockstep.core.pipeline.definition import Avro, Pipeline, Upsert
 P = Pipeline(name="orders", topic="o", format=Avro("id string, n int"), target=Upsert("public.orders", key=("id",)))
 """
-    lockstep.define(init=init.replace("Avro", kind))
+    init = init.replace("Avro", kind)
+    lockstep.define(init=init.replace('int")', 'int", registry=True)') if kind == "Json" else init)
     assert_refused(lockstep("try", "orders", "--file", sample()), "sample.jsonl:1: this pipeline's records are bytes")
     coded = base64.b64encode(b"\0\0\0\0\1").decode()
     name = sample(json.dumps({"value_base64": coded}).encode())

@@ -81,11 +81,13 @@ def test_only_a_format_that_knows_its_key_takes_tombstones():
             "avro without": Avro("id string"),
             "protobuf": Protobuf("id string", key="id"),
             "protobuf without": Protobuf("id string"),
+            "json by registry": Json("id string", key="id", registry=True),
+            "json by registry without": Json("id string", registry=True),
             "raw": Raw("id"),
             "own": Custom("id string"),
         }.items()
     }
-    assert {kind for kind, takes in taken.items() if takes} == {"avro", "protobuf"}
+    assert {kind for kind, takes in taken.items() if takes} == {"avro", "protobuf", "json by registry"}
 
 
 def test_what_a_definition_does_not_say_is_not_in_its_document():

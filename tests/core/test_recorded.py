@@ -53,6 +53,7 @@ PIPELINES = [
         "a", "t", Avro("id string", subject="s"), Append("public.a"), guarantee=PerPartition(), nondeterministic=True
     ),
     Pipeline("a", "t", Protobuf("id string", message="s.M", key="id", rest="r"), Append("public.a")),
+    Pipeline("a", "t", Json("id string", registry=True, subject="s", validate=True), Append("public.a")),
     Pipeline("a", "t", Raw("v"), Append("public.a"), envelope=Envelope(key="k binary", headers="h"), start="latest"),
     Pipeline("a", "t", Raw("v"), Append("public.a"), start={0: 123, 11: 0}),
     Pipeline("a", "t", Custom("id string", "read"), Append("public.a"), guarantee=AtLeastOnce(), store=Files("x")),

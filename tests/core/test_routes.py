@@ -64,6 +64,7 @@ def test_many_ranges_that_commit_one_by_one_are_shared_by_tasks():
         ({"format": Protobuf("id string")}, "the format is Protobuf, and only Json decodes by columns"),
         ({"format": Raw("body")}, "the format is Raw, and only Json decodes by columns"),
         ({"format": Custom("id string")}, "the format is Custom, and only Json decodes by columns"),
+        ({"format": Json("id string", registry=True)}, "format.registry looks up the schema of each record"),
         ({"format": Json("id string", strict=True)}, "format.strict looks at each record's field names"),
         ({"format": Json("id string", rest="more")}, "format.rest gathers other fields record by record"),
         (

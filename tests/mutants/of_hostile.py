@@ -9,6 +9,10 @@ REJECT = "tests/spark/test_isolated.py::test_a_record_that_ends_its_readers_proc
 ODD_WIRES = (
     "tests/formats/test_protobuf_decoder.py::test_odd_wires_are_rejects_wherever_the_parser_would_bend_or_skip_them"
 )
+CONTRACTS = "tests/formats/test_json_contracts.py::"
+WITHIN_A_SECOND = f"{CONTRACTS}test_a_hostile_schema_or_record_is_a_reject_within_a_second"
+HEADS = "tests/formats/test_json_registered.py::"
+KNOWN_AS_A_KEY = f"{HEADS}test_what_is_known_of_an_id_as_a_keys_says_nothing_of_it_as_a_values"
 EXACT_TIME = "tests/formats/test_protobuf_types.py::test_a_timestamp_is_exact_or_a_reject"
 
 MUTANTS = [
@@ -78,6 +82,48 @@ MUTANTS = [
         "a value would be rounded without a word",
         (f"{EXACT_TIME}[0-1-has digits below the microsecond, which a timestamp would lose]",),
         Edit("formats/protobuf/values.py", "if nanos % NANOS_A_MICRO:", "if nanos % NANOS_A_MICRO == NANOS_A_SECOND:"),
+        long=True,
+    ),
+    one(
+        "JSON by the registry is taken without a head",
+        "a record of another program would be read by a schema that its first bytes happen to name",
+        (f"{HEADS}test_what_has_no_known_head_is_a_reject_with_its_reason",),
+        Edit("formats/registered.py", "len(record) >= HEAD_BYTES and record[:1] == MAGIC", "len(record) >= HEAD_BYTES"),
+        long=True,
+    ),
+    one(
+        "an id is of every subject once it is known as a key's",
+        "a value of another subject would be taken, and which one would hang on the order of records",
+        (f"{KNOWN_AS_A_KEY}[key]", f"{KNOWN_AS_A_KEY}[value]"),
+        Edit("formats/registered.py", "known = schema_id, subject\n", "known = schema_id, None\n"),
+        long=True,
+    ),
+    one(
+        "a pattern of a JSON Schema backtracks",
+        "one record of forty letters would hold its batch for years",
+        (f"{WITHIN_A_SECOND}[a lookahead]", f"{WITHIN_A_SECOND}[a back reference]"),
+        Edit("formats/json/keywords.py", '    "pattern": _pattern,\n', ""),
+        long=True,
+    ),
+    one(
+        "checks by a JSON Schema are not counted",
+        "a schema that leads to itself twice doubles the work with each level of a record",
+        (f"{CONTRACTS}test_checks_are_counted_and_their_depth_is",),
+        Edit("formats/json/keywords.py", "if self._left < 0:", "if self._left < -self._most:"),
+        long=True,
+    ),
+    one(
+        "a schema within a schema leaves the bounded keywords",
+        "a dialect that is named again would bring back keywords without a bound",
+        (f"{WITHIN_A_SECOND}[a lookahead of a dialect within a schema]",),
+        Edit("formats/json/contracts.py", "    made.evolve = evolve\n", ""),
+        long=True,
+    ),
+    one(
+        "a field that stands twice is checked once",
+        "the schema would judge one value, and the table get the other",
+        (CONTRACTS + """test_what_two_parsers_could_read_differently_is_a_reject[b'{"a":1,"a":2}']""",),
+        Edit("formats/json/contracts.py", "if len(made) < len(pairs):", "if not made and pairs:"),
         long=True,
     ),
     one(

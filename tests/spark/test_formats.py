@@ -23,7 +23,8 @@ from lockstep.core.registry import registry as registry_of
 from lockstep.engine.spark.session import session
 from lockstep.formats import decoded
 from lockstep.steps.proof.verify import verify
-from support.fakes.registry import a_record, a_registry
+from support.fakes.registry import a_record, a_registry, headed
+from support.inputs import hostile
 from support.inputs.protos import a_file, a_message, classes, framed
 
 RAW = "_offset bigint, _timestamp timestamp, _key binary, _value binary, _headers string, _bytes int, _partition int"
@@ -204,7 +205,56 @@ def test_tombstones_of_protobuf_delete_by_a_key_of_either_kind(registry):
     assert rows[4]["_reason"].startswith(f"does not decode by schema id {key}: field id has wire type 2")
 
 
-@pytest.mark.parametrize("format_", [Avro("id string"), Protobuf("id string")], ids=["avro", "protobuf"])
+@pytest.mark.long
+def test_json_behind_a_head_is_read_as_plain_json_is_to_the_last_hostile_record(registry):
+    schema_id = registry.register_json("t", {})
+    values = [value for _, value, headers in hostile.records() if value is not None and not headers]
+    columns = "id string, amount decimal(9,2), extra string"
+    plain = decode(Json(columns, rest="extra"), *values)
+    by_registry = decode(
+        Json(columns, rest="extra", registry=True),
+        *(headed(schema_id, value) for value in values),
+        registry=registry_of(registry.url, {}, str),
+    )
+    heads = "begins with the head of a registry's schema, not with JSON: Json(..., registry=True) reads such records"
+    told = {row["_reason"] for row in plain}
+    assert heads in told
+    assert len(told) > 8
+    for value, row, other in zip(values, plain, by_registry, strict=True):
+        if row["_reason"] != heads:
+            assert row == other, value
+
+
+def test_json_without_a_head_is_a_reject_and_tombstones_delete_by_a_key_of_either_kind(registry):
+    key = registry.register_json("t-key", {"type": "integer"})
+    value = registry.register_json("t-value", {})
+    rows = decode(
+        Json("id bigint, n int", key="id", registry=True),
+        (b"17", None),
+        (headed(key, 18), None),
+        (headed(key, {"id": 19}), None),
+        (headed(key, [1]), None),
+        (headed(999, 1), None),
+        (b"k", b'{"id":1}'),
+        (b"k", headed(value, {"id": 20, "n": 1})),
+        (b"k", headed(value, b'{"id":20}{}')),
+        target=Upsert("public.p", key=("id",)),
+        registry=registry_of(registry.url, {}, str),
+    )
+    assert [(row["_deleted"], row["id"]) for row in rows[:5]] == [(True, 17), (True, 18), (True, 19)] + [
+        (True, None)
+    ] * 2
+    assert [row["_reason"] for row in rows[:5]] == [None] * 3 + ["tombstone: its key is not a bigint"] * 2
+    assert rows[5]["_reason"] == "not Confluent's wire format: a zero byte, the schema's id, the record"
+    assert (rows[6]["id"], rows[6]["n"], rows[6]["_reason"], rows[6]["_deleted"]) == (20, 1, None, False)
+    assert rows[7]["_reason"] == "not one JSON object: something follows it"
+
+
+@pytest.mark.parametrize(
+    "format_",
+    [Avro("id string"), Protobuf("id string"), Json("id string", registry=True)],
+    ids=["avro", "protobuf", "json"],
+)
 def test_a_format_without_its_registry_is_refused_before_anything_is_read(format_):
     with pytest.raises(
         BadDefinition, match=f"its format is {type(format_).__name__}, and LOCKSTEP_REGISTRY is not set"
@@ -333,6 +383,47 @@ def test_protobuf_of_ten_schemas_lands_in_one_batch_and_a_second_decoder_finds_t
     assert [check for check in checks if not check.ok] == []
     assert any("220 records decoded again" in check.detail for check in checks), checks
     assert loaded.violations() == []
+
+
+def test_json_that_its_schema_does_not_allow_is_a_reject_and_a_second_decoder_finds_the_same_rows(
+    pipeline, topic, produce, registry
+):
+    old = registry.register_json("t-value", {"required": ["id"], "properties": {"n": {"minimum": 0}}})
+    reference = {"name": "n.json", "subject": "t-n", "version": 1}
+    registry.register_json("t-n", {"multipleOf": 0.1})
+    new = registry.register_json("t-value", {"properties": {"n": {"$ref": "n.json"}}}, references=[reference])
+    key = registry.register_json("t-key", {})
+    records = [(f"r{i}", headed(old if i % 2 else new, {"id": f"r{i}", "n": i / 10, "x": i})) for i in range(200)]
+    records += [("r1", headed(old, {"id": "r1", "n": -1})), ("r2", headed(new, {"id": "r2", "n": 0.25}))]
+    records += [
+        (headed(key, "r4"), None),
+        ("r6", None),
+        ("r8", b'{"id":"r8"}'),
+        ("r10", headed(new + 9, {"id": "r10"})),
+    ]
+    source = topic(partitions=1)
+    produce(source, records)
+    form = 'Json("id string, n decimal(9,1)", key="id", rest="extra", registry=True, subject="t-value", validate=True)'
+    loaded = pipeline(
+        source, "", "id text primary key, n numeric(9,1), extra jsonb", target="Upsert", key="id", form=form
+    )
+
+    assert totals(loaded.run()) == (206, 202, 0, 4)
+    assert loaded.ask(f"select count(*), sum(n), sum((extra->>'x')::int) from {loaded.name}") == [
+        (198, Decimal(19_890) / 10, 19_890)
+    ]
+    assert loaded.ask('select reason from lockstep.reject order by "offset"') == [
+        (f"field n: breaks minimum 0, says schema id {old}",),
+        (f"field n: breaks multipleOf 0.1, says schema id {new}",),
+        ("not Confluent's wire format: a zero byte, the schema's id, the record",),
+        (f"schema id {new + 9} is not in the registry",),
+    ]
+    checks = verify(
+        connect(loaded.dsn), Broker(loaded.kafka), load(loaded.name), deep=True,
+        registry=registry_of(registry.url, {}, str),
+    )  # fmt: skip
+    assert [check for check in checks if not check.ok] == []
+    assert any("198 rows compared with their records" in check.detail for check in checks), checks
 
 
 def test_a_writer_that_would_bend_a_column_stops_the_batch_and_an_absent_registry_blames_nobody(

@@ -230,6 +230,27 @@ def schemas() -> list[str]:
     return made
 
 
+# JSON Schemas that a registry may give, each with a record that one of them must not stop the others with.
+CONTRACTS: dict[str, tuple[Any, Any]] = {
+    "a pattern that backtracks": ({"pattern": "^(a+)+$"}, "a" * 50_000 + "!"),
+    "a name's pattern that backtracks":
+        ({"patternProperties": {"^(a|a)*$": True}, "additionalProperties": False}, {"a" * 50_000 + "!": 1}),
+    "a lookahead": ({"pattern": "^(?=.*x)"}, "x"),
+    "a back reference": ({"pattern": "(a)\\1"}, "aa"),
+    "a schema that leads to itself": ({"$ref": "#"}, {}),
+    "a schema that leads to itself twice": ({"allOf": [{"$ref": "#"}, {"$ref": "#"}]}, {}),
+    "a dialect within a schema":
+        ({"$defs": {"x": {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "^(a+)+$"}},
+          "$ref": "#/$defs/x"}, "a" * 50_000 + "!"),
+    "a lookahead of a dialect within a schema":
+        ({"$defs": {"x": {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "^(?=.*x)"}},
+          "$ref": "#/$defs/x"}, "x"),
+    "many unique items": ({"uniqueItems": True}, [{"a": n} for n in range(20_000)] + [{"a": 1}]),
+    "a number without an end": ({"multipleOf": 7}, b"1e999999999999999"),
+    "half a surrogate pair": ({"pattern": "a"}, b'"\\ud800"'),
+    "a reference to what is no schema": ({"$ref": "#/x", "x": [1]}, {}),
+}  # fmt: skip
+
 OPTIONS = {
     **dict.fromkeys(
         ("plugin.library.paths", "ssl.engine.location", "ssl.providers", "oauthbearer_token_refresh_cb"), "/opt/x.so"

@@ -190,6 +190,6 @@ def _demand(error: Any) -> str:
         case "required" | "dependentRequired":
             return str(error.message)  # it names a field of the schema
         case str() as keyword if keyword != "additionalProperties":
-            demanded = json.dumps(error.validator_value, default=str)
+            demanded = json.dumps(error.validator_value, default=float)
             return f"breaks {keyword}" + (f" {demanded}" if len(demanded) <= SHOWN else "")
     return "not allowed"
