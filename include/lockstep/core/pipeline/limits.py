@@ -35,7 +35,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class RecordLimits:
-    """The limits of a record: bytes of key and value after decompression, and for Avro and Protobuf depth and values.
+    """The limits of a record: bytes of key and value after decompression, and for a registry's schemas depth and values.
 
     `schemas` is how many schema ids the registry may refuse as unknown in one task.
     """
