@@ -24,12 +24,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lockstep.core.pipeline.columns import Column
-from lockstep.core.pipeline.definition import Append, Avro, Json, Pipeline, Protobuf
+from lockstep.core.pipeline.definition import Append, Avro, Custom, Json, Pipeline, Protobuf, Upsert
 from lockstep.engine.sinks.copy_binary import copy_binary
 from lockstep.formats.avro.decoder import Decoder
 from lockstep.formats.json.alone import JsonAlone, Unsure
 from lockstep.formats.json.columns import columnar
 from lockstep.formats.json.heads import HeadJudge
+from lockstep.formats.own_decoder import OwnDecoder
 from lockstep.formats.protobuf.decoder import MessageDecoder
 from lockstep.formats.rows import RecordOutcome, headers_json, headers_of
 from lockstep.formats.values import arrow_type
@@ -198,6 +199,26 @@ def json_contracts(data: st.DataObject) -> None:
         assert bool(outcome.values) != bool((outcome.reason or "").strip()), outcome
 
 
+@EACH
+@given(st.data())
+def own_deletions(data: st.DataObject) -> None:
+    """Checks that a decoder's own deletion is of exactly the key that it names, or a reject."""
+    types = data.draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3))
+    names = [f"k{place}" for place, _ in enumerate(types)]
+    format_ = Custom(", ".join(f"{name} {type_}" for name, type_ in zip(names, types, strict=True)) + ", n int")
+    source = "from lockstep import Delete\ndef decode(key, value, headers):\n    return Delete(key)\n"
+    decode = OwnDecoder(format_, source, (Upsert("public.p", key=tuple(names)),))
+    right = {name: data.draw(VALUES[type_]) for name, type_ in zip(names, types, strict=True)}
+    outcome = decode(right, None, None)  # type: ignore[arg-type]
+    assert outcome.deleted, outcome.reason
+    assert all(same(outcome.values[name], value) for name, value in right.items()), (right, outcome.values)
+    wrong = data.draw(st.none() | st.dictionaries(st.sampled_from([*names, "n", "x"]), st.one_of(*VALUES.values())))
+    outcome = decode(wrong, None, None)  # type: ignore[arg-type]
+    assert outcome.deleted != bool(outcome.reason), outcome
+    assert not outcome.deleted or outcome.values.keys() == {*names} == (wrong or {}).keys()
+    fits(outcome, format_.columns)
+
+
 def fits(outcome: RecordOutcome, columns: tuple[Column, ...]) -> None:
     """Checks that a record is a row that fits its columns, or a reject with a reason."""
     assert outcome.reason is None or outcome.reason.strip()
@@ -286,6 +307,7 @@ def main(seconds: float, dsn: str | None) -> int:
         avro_values()
         protobuf_values()
         json_contracts()
+        own_deletions()
         json_values()
         headers()
         if dsn:

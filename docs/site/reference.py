@@ -36,7 +36,7 @@ VARIABLE = re.compile(r"LOCKSTEP_[A-Z_]+\Z")
 LEDGER = ROOT / "include" / "lockstep" / "ledger"
 VALUES = {
     "The pipeline": ("Pipeline", "Limits", "RecordLimits"),
-    "Formats": ("Json", "Avro", "Protobuf", "Raw", "Custom", "Debezium", "Envelope"),
+    "Formats": ("Json", "Avro", "Protobuf", "Raw", "Custom", "Delete", "Debezium", "Envelope"),
     "Targets": ("Append", "Send", "Upsert", "Accumulate", "Windows", "Count", "Sum", "Min", "Max", "Feed", "Topic"),
     "Event time": ("EventTime", "Tumbling", "Hopping", "Calendar"),
     "Guarantees": ("PerBatch", "PerPartition", "Idempotent", "AtLeastOnce", "AtMostOnce"),

@@ -136,6 +136,18 @@ def test_a_decoder_that_cannot_be_used_is_one_line(lockstep, files, fault):
     assert f"orders: include/pipelines/orders/{fault}" in said.err
 
 
+def test_a_decoder_that_deletes_where_no_target_can_is_one_line(lockstep):
+    vain = OWN.replace('Upsert("public.orders", key=("id",))', 'Append("public.orders")').replace("Upsert", "Append")
+    source = "from lockstep import Delete\n\ndef decode(key, value, headers):\n    return Delete({'id': 'a'})\n"
+    lockstep.define(init=vain, decode=source)
+    said = lockstep("check", "orders")
+    assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
+    why = "decode.py:4: Delete: the target is Append, and only Upsert keeps a row for each key"
+    assert f"orders: include/pipelines/orders/{why}" in said.err
+    lockstep.define(init=OWN, decode=source)
+    assert lockstep("check", "orders").out.startswith("orders: ok")
+
+
 def test_an_own_decoder_that_loads_is_ok(lockstep):
     lockstep.define(init=OWN, decode=DECODER)
     assert lockstep("check", "orders").out == (

@@ -72,7 +72,7 @@ def test_the_envelopes_columns_stand_behind_the_formats():
     assert Envelope(key="k").columns == (Column("k", "string"),)
 
 
-def test_only_a_format_that_knows_its_key_takes_tombstones():
+def test_only_a_format_that_knows_its_key_or_decodes_itself_deletes():
     target = Upsert("public.p", key=("id",))
     taken = {
         kind: Pipeline("p", "t", format_, target).takes_tombstones  # type: ignore[arg-type]
@@ -85,9 +85,10 @@ def test_only_a_format_that_knows_its_key_takes_tombstones():
             "json by registry without": Json("id string", registry=True),
             "raw": Raw("id"),
             "own": Custom("id string"),
+            "own without": Custom("n string"),
         }.items()
     }
-    assert {kind for kind, takes in taken.items() if takes} == {"avro", "protobuf", "json by registry"}
+    assert {kind for kind, takes in taken.items() if takes} == {"avro", "protobuf", "json by registry", "own"}
 
 
 def test_what_a_definition_does_not_say_is_not_in_its_document():

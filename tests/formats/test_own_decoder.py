@@ -13,14 +13,25 @@ from decimal import Decimal
 import pytest
 
 from lockstep.core.errors import BadDefinition
-from lockstep.core.pipeline.definition import Custom
-from lockstep.formats.own_code import function_of
+from lockstep.core.pipeline.definition import Accumulate, Append, Count, Custom, Upsert
+from lockstep.formats.own_code import function_of, refuse_vain_deletion
 from lockstep.formats.own_decoder import OwnDecoder
+from support.inputs import hostile
+
+ONE = (Upsert("public.p", key=("id",)),)
+TWO = (Append("public.log"), Upsert("public.p", key=("shop", "id")), Upsert("public.q", key=("id", "shop")))
 
 
-def outcome(schema: str, body: str, value: bytes | None = b"v", key: bytes | None = b"k", headers: str | None = None):
-    source = f"import datetime, decimal\ndef decode(key, value, headers):\n    {body}\n"
-    return OwnDecoder(Custom(schema), source)(key, value, headers)
+def outcome(
+    schema: str,
+    body: str,
+    value: bytes | None = b"v",
+    key: bytes | None = b"k",
+    headers: str | None = None,
+    targets=ONE,
+):
+    source = f"import datetime, decimal\nfrom lockstep import Delete\ndef decode(key, value, headers):\n    {body}\n"
+    return OwnDecoder(Custom(schema), source, targets)(key, value, headers)
 
 
 def test_it_is_given_key_value_and_headers_as_bytes():
@@ -99,5 +110,86 @@ def test_a_decoder_that_cannot_be_loaded_is_refused_in_one_line(source, words):
 
 
 def test_what_is_no_dict_is_the_codes_fault():
-    with pytest.raises(TypeError, match="returns list, and must return a dict or None"):
+    with pytest.raises(TypeError, match="returns list, and must return a dict, Delete or None"):
         outcome("a string", "return []")
+
+
+def test_a_delete_is_the_deletion_of_exactly_one_key():
+    made = outcome("id int, n int", "return Delete({'id': 7})")
+    assert (made.values, made.deleted, made.reason, made.filtered) == ({"id": 7}, True, None, False)
+    both = outcome("id int, shop string, n int", "return Delete({'id': 7, 'shop': 's'})", targets=TWO)
+    assert (both.values, both.deleted) == ({"shop": "s", "id": 7}, True)
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("7", "Delete: its key is int, and must be a dict of id"),
+        ("None", "Delete: its key is NoneType, and must be a dict of id"),
+        ("{}", "Delete: its key names nothing, and the target's key is id"),
+        ("{'n': 1}", "Delete: its key names n, and the target's key is id"),
+        ("{'id': 1, 'n': 1}", "Delete: its key names id, n, and the target's key is id"),
+        ("{1: 1, b'x': 2}", "Delete: its key names 1, b'x', and the target's key is id"),
+        ("{'id': '7'}", "Delete: column id: not a int"),
+        ("{'id': True}", "Delete: column id: not a int"),
+        ("{'id': 2**31}", "Delete: column id: does not fit int"),
+        ("{'id': None}", "Delete: column id: null"),
+    ],
+)
+def test_a_delete_whose_key_names_no_row_is_a_reject_with_the_reason(key, reason):
+    made = outcome("id int, n int", f"return Delete({key})")
+    assert (made.reason, made.deleted, made.values) == (reason, False, {})
+
+
+@pytest.mark.parametrize("place", range(len(hostile.DELETE_KEYS)))
+def test_a_hostile_key_of_a_delete_is_a_reject_and_the_code_goes_on(place):
+    source = "from lockstep import Delete\nKEYS = []\ndef decode(key, value, headers):\n    return Delete(KEYS[0])\n"
+    decode = OwnDecoder(Custom("id int, n int"), source, ONE)
+    decode._function.__globals__["KEYS"].append(hostile.DELETE_KEYS[place])  # noqa: SLF001 - the decoder's own module
+    made = decode(None, b"v", None)
+    assert made.reason.startswith("Delete: ")
+    assert (made.deleted, made.filtered, made.values) == (False, False, {})
+
+
+@pytest.mark.parametrize(
+    ("targets", "why"),
+    [
+        ((Append("public.p"),), "the target is Append, and only Upsert keeps a row for each key"),
+        (
+            (Append("public.p"), Accumulate("public.a", ("id",), (Count("n"),))),
+            "the target is Append and Accumulate, and only Upsert keeps a row for each key",
+        ),
+        (
+            (Upsert("public.p", key=("id",), order_by="n"),),
+            "target.order_by of public.p is 'n', and a deletion has no such value",
+        ),
+        (
+            (Upsert("public.p", key=("id",)), Upsert("public.q", key=("n",))),
+            "public.p and public.q have different keys, and one deletion names one key",
+        ),
+        ((Upsert("public.p", key=("nr",)),), "the key column nr of public.p is none of the format's"),
+    ],
+    ids=["append", "totals", "order_by", "two keys", "a transform's key"],
+)
+def test_a_delete_that_no_target_takes_is_refused_by_its_line_or_a_reject_where_no_line_shows_it(targets, why):
+    format_ = Custom("id int, n int")
+    for head, use in (
+        ("from lockstep import Delete", "Delete"),
+        ("from lockstep import Delete as Gone", "Gone"),
+        ("import lockstep", "lockstep.Delete"),
+        ("import lockstep as ls", "ls.Delete"),
+    ):
+        source = f"{head}\n\ndef decode(key, value, headers):\n    return {use}({{'id': 1}})\n"
+        with pytest.raises(BadDefinition) as refused:
+            refuse_vain_deletion(format_, source, targets)
+        assert str(refused.value) == f"decode.py:4: Delete: {why}"
+        refuse_vain_deletion(format_, source, ONE)
+        made = OwnDecoder(format_, source, targets)(None, b"v", None)
+        assert (made.reason, made.deleted) == (f"Delete: {why}", False)
+    hidden = (
+        "import lockstep\ndef decode(key, value, headers):\n    return getattr(lockstep, 'Del' + 'ete')({'id': 1})\n"
+    )
+    refuse_vain_deletion(format_, hidden, targets)
+    assert OwnDecoder(format_, hidden, targets)(None, b"v", None).reason == f"Delete: {why}"
+    other = "class Delete: ...\ndef decode(key, value, headers):\n    return Delete and None\n"
+    refuse_vain_deletion(format_, other, targets)

@@ -9,6 +9,7 @@ REJECT = "tests/spark/test_isolated.py::test_a_record_that_ends_its_readers_proc
 ODD_WIRES = (
     "tests/formats/test_protobuf_decoder.py::test_odd_wires_are_rejects_wherever_the_parser_would_bend_or_skip_them"
 )
+OWN_DELETE = "tests/formats/test_own_decoder.py::test_"
 CONTRACTS = "tests/formats/test_json_contracts.py::"
 WITHIN_A_SECOND = f"{CONTRACTS}test_a_hostile_schema_or_record_is_a_reject_within_a_second"
 HEADS = "tests/formats/test_json_registered.py::"
@@ -82,6 +83,53 @@ MUTANTS = [
         "a value would be rounded without a word",
         (f"{EXACT_TIME}[0-1-has digits below the microsecond, which a timestamp would lose]",),
         Edit("formats/protobuf/values.py", "if nanos % NANOS_A_MICRO:", "if nanos % NANOS_A_MICRO == NANOS_A_SECOND:"),
+        long=True,
+    ),
+    one(
+        "a decoder's own deletion takes a key with a column too many",
+        "a deletion of a narrower key, from another table's decoder, would delete a row",
+        (
+            f"{OWN_DELETE}a_delete_whose_key_names_no_row_is_a_reject_with_the_reason"
+            "[{'id': 1, 'n': 1}-Delete: its key names id, n, and the target's key is id]",
+        ),
+        Edit("formats/own_decoder.py", "if key.keys() != {*self._key}:", "if not key.keys() >= {*self._key}:"),
+        long=True,
+    ),
+    one(
+        "a decoder's own deletion has a key that is null",
+        "its batch would be refused for one record, instead of a reject",
+        (
+            f"{OWN_DELETE}a_delete_whose_key_names_no_row_is_a_reject_with_the_reason[{{'id': None}}-Delete: column id: null]",
+        ),
+        Edit(
+            "formats/own_decoder.py",
+            "if empty else RecordOutcome(values",
+            "if empty and not values else RecordOutcome(values",
+        ),
+        long=True,
+    ),
+    one(
+        "a decoder's own deletion has no order and passes by one",
+        "a row that is newer by its order would be deleted by an older record",
+        (
+            f"{OWN_DELETE}a_delete_that_no_target_takes_is_refused_by_its_line_or_a_reject_where_no_line_shows_it[order_by]",
+        ),
+        Edit(
+            "core/formats/deletions.py",
+            "        if target.order_by is not None:\n",
+            "        if target.order_by == ():\n",
+        ),
+        long=True,
+    ),
+    one(
+        "a decoder that deletes is not refused where no target can",
+        "every one of its deletions would be a reject, and nobody told before the first run",
+        ("tests/cli/test_check.py::test_a_decoder_that_deletes_where_no_target_can_is_one_line",),
+        Edit(
+            "steps/inspect/check.py",
+            "            refuse_vain_deletion(format_, folder.decode, folder.pipeline.targets)\n",
+            "",
+        ),
         long=True,
     ),
     one(

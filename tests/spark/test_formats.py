@@ -385,6 +385,7 @@ def test_protobuf_of_ten_schemas_lands_in_one_batch_and_a_second_decoder_finds_t
     assert loaded.violations() == []
 
 
+@pytest.mark.long
 def test_json_that_its_schema_does_not_allow_is_a_reject_and_a_second_decoder_finds_the_same_rows(
     pipeline, topic, produce, registry
 ):

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import random
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from lockstep.adapters.folders import load
+from lockstep.adapters.kafka.broker import Broker
+from lockstep.adapters.postgres import connect
 from lockstep.core.changes.person import Person
 from lockstep.core.planning.bounds import AtOffsets
 from lockstep.core.planning.decisions import Caller, Idle
 from lockstep.core.states import Lane
 from lockstep.steps.batch.run import until_idle
 from lockstep.steps.changes.skip import skip
+from lockstep.steps.proof.verify import verify
 from lockstep.steps.requests import requests
 from lockstep.steps.requests.preview import preview
 
@@ -22,6 +26,18 @@ ME = Person("me", "a test")
 CODE = (
     "from pyspark.sql import functions as F\ndef transform(r):\n    return r.withColumn('n', F.col('n') * {factor})\n"
 )
+DELETING = """
+from lockstep import Delete
+
+def decode(key, value, headers):
+    what, _, rest = value.decode().partition(" ")
+    shop, nr, *more = rest.split(":")
+    if what == "odd":
+        return Delete({"id": nr})
+    if what == "drop":
+        return Delete({"nr": int(nr), "shop": shop})
+    return {"shop": shop, "nr": int(nr), "n": int(more[0])}
+"""
 TOTALS = "select count(*), sum(n) from {}"
 
 
@@ -100,6 +116,72 @@ def test_what_was_skipped_is_filled_while_the_position_stays(pipeline, source, p
     assert loaded.ask(TOTALS.format(loaded.name)) == [(150, sum(range(150)))]
     assert loaded.ask("select partition, position from lockstep.stream order by 1") == stood
     assert loaded.violations() == []
+
+
+def test_a_decoders_own_deletions_are_those_of_the_log_in_batches_replays_and_a_second_reading(
+    pipeline, topic, produce, tmp_path
+):
+    source = topic(partitions=2)
+    chance, kept, rejected = random.Random(22), {}, []  # noqa: S311 - spread, not secrecy
+    deletions: set[tuple[str, int]] = set()
+    sent: dict[int, int] = {0: 0, 1: 0}
+
+    def send(records: int) -> None:
+        lines: dict[int, list[tuple[str, str]]] = {0: [], 1: []}
+        for _ in range(records):
+            shop, nr, n = chance.choice("ab"), chance.randrange(8), chance.randrange(100)
+            partition = nr % 2
+            line = chance.choice(
+                [f"put {shop}:{nr}:{n}", f"put {shop}:{nr}:{n}", f"drop {shop}:{nr}", f"odd {shop}:{nr}"]
+            )
+            lines[partition].append((str(nr), line))
+            if line.startswith("put"):
+                kept[shop, nr] = n
+            elif line.startswith("drop"):
+                kept.pop((shop, nr), None)
+                deletions.add((shop, nr))
+            else:
+                rejected.append((partition, sent[partition]))
+            sent[partition] += 1
+        for partition, its in lines.items():
+            produce(source, its, partition=partition)
+
+    def rows() -> dict[tuple[str, int], int]:
+        return {(shop, nr): n for shop, nr, n in loaded.ask(f"select shop, nr, n from {loaded.name}")}
+
+    loaded = pipeline(
+        source, "", "shop text, nr int, n int, primary key (shop, nr)", target='Upsert("TABLE", key=("shop", "nr"))',
+        form='Custom("shop string, nr int, n int")', max_reject_share="1.0",
+    )  # fmt: skip
+    (tmp_path / "pipelines" / loaded.name / "decode.py").write_text(DELETING)
+    send(60)
+    loaded.run_until_idle()
+    assert rows() == kept
+    first = dict(sent)
+    send(60)
+    loaded.run_until_idle()
+    assert rows() == kept
+    assert deletions - kept.keys()  # some stay deleted
+    told = loaded.ask(
+        'select s.partition, r."offset", r.reason from lockstep.reject r join lockstep.stream s using (stream_id)'
+    )
+    assert sorted((partition, offset) for partition, offset, _ in told) == sorted(rejected)
+    assert {reason for _, _, reason in told} == {"Delete: its key names id, and the target's key is shop, nr"}
+
+    work(loaded, ask(loaded, "replay", {0: 0, 1: 0}, first))  # older records take nothing back, and raise no row
+    assert rows() == kept
+    checks = verify(connect(loaded.dsn), Broker(loaded.kafka), load(loaded.name), deep=True)
+    assert [check for check in checks if not check.ok] == []
+    assert any(f"{len(kept)} rows compared with their records" in check.detail for check in checks)
+
+    gone = min(deletions - kept.keys())
+    loaded.ask(f"insert into {loaded.name} select '{gone[0]}', {gone[1]}, 1, 1, 0, 0, 1 returning 1")
+    wrong = [
+        check
+        for check in verify(connect(loaded.dsn), Broker(loaded.kafka), load(loaded.name), deep=True)
+        if not check.ok
+    ]
+    assert any("a tombstone, and a row is there" in check.detail for check in wrong), wrong
 
 
 def test_a_keyed_replay_deletes_what_todays_code_no_longer_yields_and_raises_nothing_older(

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lockstep.core.errors import BadDefinition
-from lockstep.formats.own_code import function_of
+from lockstep.formats.own_code import function_of, refuse_vain_deletion
 from lockstep.formats.own_decoder import OwnDecoder
 from lockstep.formats.rows import decoded_in_python
 
@@ -24,7 +24,9 @@ def decoded(records: DataFrame, pipeline: Pipeline, format_: Custom, source: str
     """
     try:
         function_of(format_.function, source)  # here first: a decoder that cannot be loaded starts no task
+        refuse_vain_deletion(format_, source, pipeline.targets)
     except BadDefinition as fault:
         raise BadDefinition(f"{pipeline.name}: {fault}", next_command=f"lockstep check {pipeline.name}") from None
     most = pipeline.record_limits.bytes
-    return decoded_in_python(records, format_.columns, partial(OwnDecoder, format_, source), most)
+    decoder = partial(OwnDecoder, format_, source, pipeline.targets)
+    return decoded_in_python(records, format_.columns, decoder, most)

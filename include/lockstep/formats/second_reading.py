@@ -211,7 +211,7 @@ def _judge(folder: PipelineFolder, registry: Registry | None) -> Judge:
             name = format_.column
             return lambda _key, value, _headers: RecordOutcome({name: value})
         case Custom() as format_:
-            own = OwnDecoder(format_, folder.decode)
+            own = OwnDecoder(format_, folder.decode, pipeline.targets)
 
             def judged(key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:
                 try:

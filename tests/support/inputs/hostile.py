@@ -251,6 +251,13 @@ CONTRACTS: dict[str, tuple[Any, Any]] = {
     "a reference to what is no schema": ({"$ref": "#/x", "x": [1]}, {}),
 }  # fmt: skip
 
+# What a decoder of one's own may hand to `Delete` as the key of a whole number `id`. None of them names a row.
+DELETE_KEYS: tuple[Any, ...] = (
+    None, 7, "id", b"id", (), [], [("id", 1)], {"id"}, {}, {"ID": 1}, {"id ": 1}, {"id\0": 1}, {("id",): 1}, {None: 1}, {0: 1},
+    {"id": 1, "n": 1}, {"id": 1, "\x1b[2J": 1}, {"x" * 10_000: 1}, {"id": None}, {"id": "1"}, {"id": True}, {"id": 1.0},
+    {"id": float("nan")}, {"id": 2**31}, {"id": -(2**70)}, {"id": b"1"}, {"id": {}}, {"id": [1]}, {"id": {"id": 1}},
+)  # fmt: skip
+
 OPTIONS = {
     **dict.fromkeys(
         ("plugin.library.paths", "ssl.engine.location", "ssl.providers", "oauthbearer_token_refresh_cb"), "/opt/x.so"

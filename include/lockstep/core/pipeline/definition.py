@@ -9,9 +9,10 @@ from lockstep.core.capture.debezium import PLACEHOLDER, Debezium
 from lockstep.core.capture.fit import refuse_no_mirror
 from lockstep.core.errors import BadDefinition
 from lockstep.core.feed.feeds import Topic, refuse_odd_topics
+from lockstep.core.formats.deletions import Delete, deletion_targets
 from lockstep.core.formats.registered import Avro, Protobuf
 from lockstep.core.offsets import is_topic_name
-from lockstep.core.pipeline.formats import Custom, Envelope, Format, Json, Raw, columns_of, key_columns
+from lockstep.core.pipeline.formats import Custom, Envelope, Format, Json, Raw, columns_of
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Guarantee, Idempotent, PerBatch, PerPartition
 from lockstep.core.pipeline.limits import Limits, RecordLimits, is_number, refuse_bad_days
 from lockstep.core.pipeline.names import refuse_bad_name
@@ -48,6 +49,7 @@ __all__ = [
     "Count",
     "Custom",
     "Debezium",
+    "Delete",
     "Envelope",
     "EventTime",
     "Feed",
@@ -201,22 +203,12 @@ class Pipeline:
 
     @property
     def tombstone_targets(self) -> tuple[Upsert, ...]:
-        """Returns the targets that a record without a value deletes from.
-
-        These are `Upsert` targets whose key is the column of the Kafka key. A single `Upsert` target counts whatever
-        its key. Returns none if one of them has an `order_by`, or if no column holds the Kafka key. Such a record is
-        then a reject, because it has no such value.
-        """
-        several = len(self.targets) > 1
-        named = key_columns(self.format)
-        keyed = [t for t in self.targets if isinstance(t, Upsert) and (t.key == named or not several)]
-        if not named or any(target.order_by for target in keyed):
-            return ()
-        return tuple(keyed)
+        """Returns the targets that a deletion reaches: a record without a value, or a decoder's own `Delete`."""
+        return deletion_targets(self.format, self.targets)
 
     @property
     def takes_tombstones(self) -> bool:
-        """Returns True if a record without a value is a deletion here. Otherwise it is a reject."""
+        """Returns True if a record may delete rows here. Otherwise such a record is a reject."""
         return bool(self.tombstone_targets)
 
     def document(self) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def doubts(source: str) -> tuple[Doubt, ...]:
     Leaves out a generator with a seed.
     """
     tree = ast.parse(source)
-    return tuple(sorted(_calls(tree, _imported(tree), "the module")))
+    return tuple(sorted(_calls(tree, imported_names(tree), "the module")))
 
 
 def unseen(found: Iterable[Doubt], function: str, expressions: Iterable[str]) -> tuple[Doubt, ...]:
@@ -68,7 +68,7 @@ def unseen(found: Iterable[Doubt], function: str, expressions: Iterable[str]) ->
     )
 
 
-def _imported(tree: ast.AST) -> dict[str, str]:
+def imported_names(tree: ast.AST) -> dict[str, str]:
     """Returns, per imported name, the full name that it stands for."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
@@ -85,7 +85,7 @@ def _calls(node: ast.AST, names: Mapping[str, str], function: str) -> Iterator[D
     for child in ast.iter_child_nodes(node):
         inside = child.name if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else function
         if isinstance(child, ast.Call):
-            remedy = _remedy(child, _dotted(child.func, names))
+            remedy = _remedy(child, dotted_name(child.func, names))
             if remedy:
                 yield Doubt(child.lineno, function, f"{ast.unparse(child.func)}()", remedy)
         yield from _calls(child, names, inside)
@@ -99,7 +99,8 @@ def _remedy(call: ast.Call, name: str) -> str | None:
     return CALLS.get(name) or (CHANCE if name.startswith(CHANCES) else None)
 
 
-def _dotted(node: ast.expr, names: Mapping[str, str]) -> str:
+def dotted_name(node: ast.expr, names: Mapping[str, str]) -> str:
+    """Returns the full name that an expression stands for, or one that begins with a dot if it is not imported."""
     if isinstance(node, ast.Attribute):
-        return f"{_dotted(node.value, names)}.{node.attr}"
+        return f"{dotted_name(node.value, names)}.{node.attr}"
     return names.get(node.id, "") if isinstance(node, ast.Name) else ""

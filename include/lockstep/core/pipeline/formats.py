@@ -71,8 +71,8 @@ class Raw:
 class Custom:
     """Records that the pipeline's own `decode.py` decodes.
 
-    `function(key, value, headers)` returns a dict of these columns. None filters the record. A `ValueError` rejects it
-    with that reason.
+    `function(key, value, headers)` returns a dict of these columns. None filters the record. `Delete` deletes the row of
+    a key. A `ValueError` rejects the record with that reason.
     """
 
     schema: str

@@ -16,7 +16,7 @@ from lockstep.core.pipeline.totals import misfits
 from lockstep.core.pipeline.violations import ON_VIOLATION, QUARANTINE
 from lockstep.core.states import CommitUnit
 from lockstep.core.windows.event_time import event_time_fault
-from lockstep.formats.own_code import function_of
+from lockstep.formats.own_code import function_of, refuse_vain_deletion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,6 +74,7 @@ def _of_decoder(folder: PipelineFolder) -> Iterator[str]:
     if isinstance(format_, Custom):
         try:
             function_of(format_.function, folder.decode)
+            refuse_vain_deletion(format_, folder.decode, folder.pipeline.targets)
         except BadDefinition as fault:
             yield fault.message
 
