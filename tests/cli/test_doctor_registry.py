@@ -7,9 +7,9 @@ import pytest
 from support.fakes.registry import a_registry
 
 DEFINITION = """
-from lockstep import Append, Avro, Pipeline
+from lockstep import Append, Avro, Json, Pipeline
 ORDERS = Pipeline(
-    name="orders", topic="{topic}", format=Avro("id string", subject={subject!r}), target=Append("public.orders")
+    name="orders", topic="{topic}", format={kind}"id string", subject={subject!r}), target=Append("public.orders")
 )
 """
 SCHEMA = {"type": "record", "name": "O", "fields": [{"name": "id", "type": "string"}]}
@@ -28,8 +28,8 @@ def decoded_by(lockstep, topic, findings):
     """Returns `decoded_by(subject)`: the doctor's finding about the registry, or None."""
     name = topic(partitions=2)
 
-    def look(subject: str | None = None) -> dict | None:
-        lockstep.define("orders", init=DEFINITION.format(topic=name, subject=subject))
+    def look(subject: str | None = None, kind: str = "Avro(") -> dict | None:
+        lockstep.define("orders", init=DEFINITION.format(topic=name, subject=subject, kind=kind))
         return findings("orders").get("schema registry")
 
     return look
@@ -48,6 +48,7 @@ def test_a_subject_without_a_schema_is_a_warning_that_names_it(registry, decoded
     assert (found["severity"], found["subject"]) == ("warning", "pipeline orders")
     assert found["found"] == f"subject order-value has no schema at {registry.url}"
     assert found["remedy"] == "look at format.subject, or register the schema"
+    assert decoded_by("order-value", "Json(registry=True, schema=")["found"] == found["found"]
 
 
 @pytest.mark.parametrize(

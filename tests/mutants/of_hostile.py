@@ -10,6 +10,7 @@ ODD_WIRES = (
     "tests/formats/test_protobuf_decoder.py::test_odd_wires_are_rejects_wherever_the_parser_would_bend_or_skip_them"
 )
 OWN_DELETE = "tests/formats/test_own_decoder.py::test_"
+NO_ROW = f"{OWN_DELETE}a_delete_whose_key_names_no_row_is_a_reject_with_the_reason"
 CONTRACTS = "tests/formats/test_json_contracts.py::"
 WITHIN_A_SECOND = f"{CONTRACTS}test_a_hostile_schema_or_record_is_a_reject_within_a_second"
 HEADS = "tests/formats/test_json_registered.py::"
@@ -88,19 +89,14 @@ MUTANTS = [
     one(
         "a decoder's own deletion takes a key with a column too many",
         "a deletion of a narrower key, from another table's decoder, would delete a row",
-        (
-            f"{OWN_DELETE}a_delete_whose_key_names_no_row_is_a_reject_with_the_reason"
-            "[{'id': 1, 'n': 1}-Delete: its key names id, n, and the target's key is id]",
-        ),
+        (f"{NO_ROW}[{{'id': 1, 'n': 1}}-Delete: its key names id, n, and the target's key is id]",),
         Edit("formats/own_decoder.py", "if key.keys() != {*self._key}:", "if not key.keys() >= {*self._key}:"),
         long=True,
     ),
     one(
         "a decoder's own deletion has a key that is null",
         "its batch would be refused for one record, instead of a reject",
-        (
-            f"{OWN_DELETE}a_delete_whose_key_names_no_row_is_a_reject_with_the_reason[{{'id': None}}-Delete: column id: null]",
-        ),
+        (f"{NO_ROW}[{{'id': None}}-Delete: column id: null]",),
         Edit(
             "formats/own_decoder.py",
             "if empty else RecordOutcome(values",
