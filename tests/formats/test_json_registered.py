@@ -108,6 +108,9 @@ def test_a_key_that_says_no_value_is_a_reject_and_one_of_an_unknown_id_stays_as_
     missing = take(headed(schema_id, b'{"ID": 1}'), None, None).reason
     assert missing == f"tombstone: its key, schema id {schema_id}, has no field id"
     assert take(headed(99, b"1"), None, None).values == {PLAIN_KEY: headed(99, b"1")}
+    registry.asked.clear()
+    assert judge(registry, key="id")(headed(schema_id, b"1"), None, None).values == {PLAIN_KEY: headed(schema_id, b"1")}
+    assert registry.asked == []  # nothing is deleted there, so no key is read
 
 
 @pytest.mark.parametrize("first", ["key", "value"])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.formats import Custom
     from lockstep.core.pipeline.targets import Target
 
-DELETE = {"lockstep.Delete", f"{Delete.__module__}.Delete", "lockstep.core.pipeline.definition.Delete"}
+DELETE_NAMES = {"lockstep.Delete", f"{Delete.__module__}.Delete", "lockstep.core.pipeline.definition.Delete"}
 
 
 def function_of(function: str, source: str | None) -> Callable[..., Any]:
@@ -49,4 +49,4 @@ def _line_of_delete(source: str) -> int | None:
     tree = ast.parse(source)
     names = imported_names(tree)
     uses = (node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute))
-    return min((node.lineno for node in uses if dotted_name(node, names) in DELETE), default=None)
+    return min((node.lineno for node in uses if dotted_name(node, names) in DELETE_NAMES), default=None)

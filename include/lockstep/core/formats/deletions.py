@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """What a decoder of one's own returns to delete a row: `Delete({"id": 7})`. It counts as a tombstone does.
+    """A deletion that a decoder of one's own returns: `Delete({"id": 7})`. It counts as a tombstone does.
 
     `key` is a dict of exactly the columns of the target's key.
     """

@@ -100,7 +100,7 @@ def _remedy(call: ast.Call, name: str) -> str | None:
 
 
 def dotted_name(node: ast.expr, names: Mapping[str, str]) -> str:
-    """Returns the full name that an expression stands for, or one that begins with a dot if it is not imported."""
+    """Returns the full name that an imported expression stands for. Other names are empty at their beginning."""
     if isinstance(node, ast.Attribute):
         return f"{dotted_name(node.value, names)}.{node.attr}"
     return names.get(node.id, "") if isinstance(node, ast.Name) else ""

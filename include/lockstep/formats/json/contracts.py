@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 DIALECTS = (Draft4Validator, Draft6Validator, Draft7Validator, Draft201909Validator, Draft202012Validator)
 USUAL = Draft7Validator  # of a schema that names none, as the registry itself takes it
 NO_FORMATS = FormatChecker(formats=())
-JSON_A_LEVEL = 4  # levels of a schema's JSON in one of its records, at most
-MOST_DIGITS = 1_000  # of a number, as in Spark's parser
+SCHEMA_LEVELS = 4  # levels of a schema's JSON in one of its records, at most
+MOST_CHECKED_DIGITS = 1_000  # of a number, as in Spark's parser
 TOGETHER = ("unevaluatedProperties", "patternProperties")  # the package looks for such patterns without a bound
-SHOWN = 80  # characters of what a keyword demands in a reason
+SHOWN_DEMAND = 80  # characters of what a keyword demands in a reason
 
 
 class JsonContract:
-    """What one schema id demands of its records."""
+    """The demands of one schema id on its records."""
 
     def __init__(self, schema_id: int, validator: Any, budget: CheckBudget, depth: int) -> None:
         self._schema_id, self._validator, self._budget, self._depth = schema_id, validator, budget, depth
@@ -124,7 +124,7 @@ def _schema(text: str, limits: RecordLimits) -> Any:
         document = json.loads(text, parse_float=_plain_number, parse_int=_whole)
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON: {error.msg} at character {error.pos}") from None
-    if nesting(document) > JSON_A_LEVEL * limits.depth:
+    if nesting(document) > SCHEMA_LEVELS * limits.depth:
         raise ValueError(f"it is nested deeper than {limits.depth} records, which is the limit")
     if not isinstance(document, dict | bool):
         raise ValueError("it is no object")  # noqa: TRY004 - a reason
@@ -156,14 +156,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _whole(text: str) -> int:
-    if len(text) > MOST_DIGITS:
-        raise ValueError(f"a number has more than {MOST_DIGITS} digits")
+    if len(text) > MOST_CHECKED_DIGITS:
+        raise ValueError(f"a number has more than {MOST_CHECKED_DIGITS} digits")
     return int(text)
 
 
 def _fraction(text: str) -> Decimal:
-    if len(text) > MOST_DIGITS:
-        raise ValueError(f"a number has more than {MOST_DIGITS} digits")
+    if len(text) > MOST_CHECKED_DIGITS:
+        raise ValueError(f"a number has more than {MOST_CHECKED_DIGITS} digits")
     try:
         return Decimal(text)
     except ArithmeticError:
@@ -173,7 +173,7 @@ def _fraction(text: str) -> Decimal:
 def _plain_number(text: str) -> int | Decimal:
     """Returns a number of a schema. The metaschema knows 2.0 as whole only in this form."""
     number = _fraction(text)
-    return int(number) if number == number.to_integral_value() and number.adjusted() < MOST_DIGITS else number
+    return int(number) if number == number.to_integral_value() and number.adjusted() < MOST_CHECKED_DIGITS else number
 
 
 def _no_number(text: str) -> NoReturn:
@@ -191,5 +191,5 @@ def _demand(error: Any) -> str:
             return str(error.message)  # it names a field of the schema
         case str() as keyword if keyword != "additionalProperties":
             demanded = json.dumps(error.validator_value, default=float)
-            return f"breaks {keyword}" + (f" {demanded}" if len(demanded) <= SHOWN else "")
+            return f"breaks {keyword}" + (f" {demanded}" if len(demanded) <= SHOWN_DEMAND else "")
     return "not allowed"

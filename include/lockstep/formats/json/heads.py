@@ -31,7 +31,7 @@ EVERY = 2**31
 
 
 class JsonWriters(WritersById["JsonContract | None"]):
-    """What the schemas of one task's records demand, by schema id. Without `validates`, each id need only be known."""
+    """The contracts of one task's records, by schema id. Without `validates`, each id need only be known."""
 
     def __init__(self, known: Schemas, pipeline: Pipeline, *, validates: bool) -> None:
         super().__init__(known, pipeline.record_limits)
@@ -52,7 +52,8 @@ class HeadJudge:
 
     def __init__(self, pipeline: Pipeline, format_: Json, known: Schemas) -> None:
         self._subject = format_.subject
-        self._key = next((column for column in format_.columns if column.name == format_.key), None)
+        key = format_.key if pipeline.takes_tombstones else None
+        self._key = next((column for column in format_.columns if column.name == key), None)
         self._writers = JsonWriters(known, pipeline, validates=format_.validate)
 
     def __call__(self, key: bytes | None, value: bytes | None, _headers: str | None) -> RecordOutcome:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MOST_WITHIN = 200  # keywords within each other: Python's own limit is near 300
 ESCAPED_UNIT = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")
-SHOWN = 100  # characters of a pattern in a reason
+SHOWN_PATTERN = 100  # characters of a pattern in a reason
 
 
 class CheckBudget:
@@ -58,7 +58,7 @@ def matches(pattern: str, text: str) -> bool:
     try:
         found = pc.match_substring_regex(pa.scalar(text), ESCAPED_UNIT.sub(r"\1\\x{\2}", pattern))
     except pa.ArrowInvalid:
-        shown = json.dumps(pattern[:SHOWN])
+        shown = json.dumps(pattern[:SHOWN_PATTERN])
         raise ValueError(f"has the pattern {shown}, which RE2 cannot look for in linear time") from None
     return bool(found.as_py())
 
@@ -106,7 +106,7 @@ def _allows(validator: Any, schema: Any, instance: Any) -> bool:
 
 
 def _multiple_of(_validator: Any, divisor: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
-    if is_number(instance) and not is_multiple(instance, divisor):
+    if is_json_number(instance) and not is_multiple(instance, divisor):
         yield ValidationError("multipleOf")
 
 
@@ -126,14 +126,14 @@ BOUNDED: Mapping[str, Keyword] = {
 }
 
 
-def is_number(value: Any) -> bool:
+def is_json_number(value: Any) -> bool:
     """Returns True for a number of JSON, which is an `int` or a `Decimal` here."""
     return isinstance(value, int | Decimal) and not isinstance(value, bool)
 
 
 def is_whole(_checker: Any, value: Any) -> bool:
     """Returns True for a whole number, as 1 and 1.0 are since draft 6."""
-    return is_number(value) and (isinstance(value, int) or _parts(value)[1] >= 0)
+    return is_json_number(value) and (isinstance(value, int) or _parts(value)[1] >= 0)
 
 
 def is_multiple(number: int | Decimal, divisor: int | Decimal) -> bool:
@@ -160,4 +160,4 @@ def _identity(value: Any) -> Any:
         return list, tuple(_identity(each) for each in value)
     if isinstance(value, dict):
         return dict, frozenset((name, _identity(each)) for name, each in value.items())
-    return _parts(value) if is_number(value) else (type(value), value)
+    return _parts(value) if is_json_number(value) else (type(value), value)
