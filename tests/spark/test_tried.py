@@ -67,9 +67,25 @@ def test_odd_records_become_the_same_rows_and_rejects_for_the_same_reasons(pipel
     assert (found.engine, found.filtered, found.verdict.ok) == ("spark", [], True)
 
 
-def test_a_tombstone_deletes_its_key_in_both(pipeline, topic, produce):
+OWN_DELETIONS = """
+import json
+from lockstep import Delete
+
+def decode(key, value, headers):
+    try:
+        return Delete({"id": key.decode()}) if value is None else json.loads(value)
+    except ValueError:
+        raise ValueError("tombstone: its key is not a string" if value is None else "not a JSON object") from None
+"""
+
+
+@pytest.mark.parametrize("own", [False, pytest.param(True, marks=pytest.mark.long)], ids=["json", "own decoder"])
+def test_a_deletion_deletes_its_key_in_both(pipeline, topic, produce, own):
     name = topic(partitions=1)
-    made = pipeline(name, KEYED, KEYED_DDL, target="Upsert", key="id")
+    form = {"form": f'Custom("{KEYED}")'} if own else {}
+    made = pipeline(name, KEYED, KEYED_DDL, target="Upsert", key="id", **form)
+    if own:
+        (load(made.name).path / "decode.py").write_text(OWN_DELETIONS)
     given = [
         Record(b'{"id": "a", "n": 1}', b"a"),
         Record(b'{"id": "b", "n": 2}', b"b"),
