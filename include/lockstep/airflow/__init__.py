@@ -4,5 +4,16 @@ from lockstep.airflow.bundle import pipeline_beside
 from lockstep.airflow.dag import asset_of, assets_of, dag_for
 from lockstep.airflow.history.dag import dags_for, history_for
 from lockstep.airflow.hours import hours_of
+from lockstep.airflow.watermark import watermark_of, watermarks_of
 
-__all__ = ["asset_of", "assets_of", "dag_for", "dags_for", "history_for", "hours_of", "pipeline_beside"]
+__all__ = [
+    "asset_of",
+    "assets_of",
+    "dag_for",
+    "dags_for",
+    "history_for",
+    "hours_of",
+    "pipeline_beside",
+    "watermark_of",
+    "watermarks_of",
+]

@@ -13,6 +13,7 @@ from lockstep.airflow.history.form import retry, take_over_field
 from lockstep.airflow.hours import hours_of, tell_hours
 from lockstep.airflow.link import BatchLink
 from lockstep.airflow.relay import send_behind
+from lockstep.airflow.watermark import show_behind
 from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Idempotent
 from lockstep.core.pipeline.targets import topics_of
@@ -135,7 +136,7 @@ def dag_for(
         announced = announce(batch_id, fence)  # type: ignore[arg-type]
         batch_id >> stage >> fence >> commit(batch_id, fence) >> announced  # type: ignore[arg-type]
         tell_hours(door, hours_of(pipeline), announced)
-        send_behind(door, pipeline, announced)
+        send_behind(door, pipeline, show_behind(door, pipeline, announced))
         for each in dag.tasks:
             each.operator_extra_links = (BatchLink(),)
     return dag

@@ -57,11 +57,9 @@ def find_hours(door: Door) -> list[str]:
     from lockstep.airflow import logs
     from lockstep.ledger.views.hours import to_tell
     from lockstep.steps.batch.hours import keep_hours
-    from lockstep.steps.windows.emit import emit
 
     with door.opened("hours") as at:
         pipeline = door.folder().pipeline
-        emit(at.conn, at.broker, pipeline)  # here too, a run that had nothing to do lets event time go on
         found = keep_hours(at.conn, at.broker, pipeline, datetime.now(UTC))
         with transaction(at.conn, READER) as cur:
             untold = to_tell(cur, pipeline.name, _teller())

@@ -15,6 +15,7 @@ from lockstep.airflow.history.approval import RecordedApproval
 from lockstep.airflow.history.form import fields, reason_field
 from lockstep.airflow.link import DifferenceLink, HistoryLink
 from lockstep.airflow.relay import send_behind
+from lockstep.airflow.watermark import show_behind
 from lockstep.core.changes.approval import checked_approvers
 from lockstep.core.pipeline.names import SUFFIX
 
@@ -133,7 +134,7 @@ def history_for(  # noqa: PLR0913 - each is a setting that a DAG file may give
         begin, end = ask(), announce()
         begin >> rehearse >> approve >> approved() >> work >> end
         begin >> [approve, work, end]
-        send_behind(door, pipeline, end)
+        send_behind(door, pipeline, show_behind(door, pipeline, end))
         for each in (work, dag.get_task("announce")):
             each.operator_extra_links = (HistoryLink(),)
         rehearse.operator_extra_links = (DifferenceLink(),)

@@ -1,0 +1,121 @@
+"""Tests the task that shows windows behind each run: where it stands, and what it tells of the watermark."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowSkipException
+
+from lockstep.airflow import dags_for, watermark, watermark_of
+from lockstep.airflow.door import as_airflow_errors
+from lockstep.core.errors import BadDefinition
+from lockstep.core.pipeline.definition import Append, Count, EventTime, Feed, Json, Pipeline, Topic, Tumbling, Windows
+from windows.conftest import NOON, Timed
+
+FORMAT = Json("id string, at timestamp", key="id")
+
+
+def windows(table: str, feed: Feed | None = None) -> Windows:
+    return Windows(table, window=Tumbling("1 hour"), key=("id",), totals=(Count("records"),), feed=feed)
+
+
+def pipeline_into(*targets: Windows) -> Pipeline:
+    return Pipeline("clicks", "clicks.v1", FORMAT, targets, event_time=EventTime("at"))
+
+
+def test_both_dags_show_windows_behind_announce_and_send_behind_that():
+    first, second = windows("public.by_hour", Feed(to=Topic("by-hour.v1"))), windows("public.again")
+    pipeline = pipeline_into(first, second)
+    for dag in dags_for(pipeline):
+        task = dag.get_task("emit")
+        assert (task.upstream_task_ids, task.downstream_task_ids) == ({"announce"}, {"relay"})
+        assert (task.trigger_rule, task.retries >= 2) == ("none_failed", True)
+        assert [asset.name for asset in task.outlets] == ["public.by_hour.watermark", "public.again.watermark"]
+        assert task.inlets == task.outlets
+    assert watermark_of(pipeline).uri == "lockstep://public.by_hour/watermark"
+
+
+def test_a_pipeline_without_windows_has_no_watermark():
+    plain = Pipeline("clicks", "clicks.v1", FORMAT, Append("public.clicks"))
+    assert not any("emit" in dag.task_ids for dag in dags_for(plain))
+    with pytest.raises(BadDefinition, match="watermark_of wants a pipeline with Windows"):
+        watermark_of(plain)
+
+
+class Airflow:
+    """Keeps the asset events of one asset, as a task finds them and adds to them."""
+
+    def __init__(self) -> None:
+        self.events: list[SimpleNamespace] = []
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.events[::-1][key] if isinstance(key, int) else self
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def ascending(self, *, ascending: bool) -> Airflow:
+        assert not ascending
+        return self
+
+    def limit(self, _most: int) -> Airflow:
+        return self
+
+    def told(self) -> list[dict]:
+        return [event.extra for event in self.events]
+
+
+class Try:
+    """One try of a task: its event is kept if it succeeds."""
+
+    def __init__(self, scene: Timed, airflow: Airflow, monkeypatch) -> None:
+        self.scene, self.airflow, self.pipeline = scene, airflow, scene.pipeline.name
+        self.outlet = SimpleNamespace(extra=None)
+        context = {"inlet_events": airflow, "outlet_events": {watermark_of(scene.pipeline): self.outlet}}
+        monkeypatch.setattr(watermark, "get_current_context", lambda: context)
+
+    def folder(self):
+        return self.scene.folder
+
+    @contextmanager
+    def opened(self, _step: str):
+        with as_airflow_errors():
+            yield self.scene.at
+
+    def ends(self, *, is_killed: bool = False) -> None:
+        watermark.show_windows(self, watermark.watermarks_of(self.scene.pipeline))  # type: ignore[arg-type]
+        if not is_killed:
+            self.airflow.events.append(self.outlet)
+
+
+@pytest.fixture
+def scene(database, tmp_path):
+    made = Timed(database, tmp_path)
+    yield made
+    made.end()
+
+
+def test_the_watermark_is_told_once_for_each_rise_also_if_a_try_died(scene, monkeypatch):
+    airflow = Airflow()
+
+    def emit(*, is_killed: bool = False) -> None:
+        Try(scene, airflow, monkeypatch).ends(is_killed=is_killed)
+
+    for partition in range(3):
+        scene.put(partition, 0, 80)
+    scene.done()
+    emit(is_killed=True)
+    emit()
+    at_70 = NOON.replace(minute=1, second=10).isoformat()
+    assert airflow.told() == [{"watermark": at_70, "windows": 0, "seq": 2}]
+    assert scene.shown() == {(-30, "a"): (3, 1), (0, "a"): (3, 1)}
+    with pytest.raises(AirflowSkipException, match="no window is due"):
+        emit()
+    for partition in range(3):
+        scene.put(partition, 500)
+    scene.done()
+    emit()
+    assert airflow.told()[1:] == [{"watermark": NOON.replace(minute=8, second=10).isoformat(), "windows": 2, "seq": 4}]
