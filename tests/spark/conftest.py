@@ -49,10 +49,10 @@ class Loaded:
     def run_until_idle(self):
         return list(until_idle(*self.parts(), Caller("test"), wait=1))  # type: ignore[call-arg, misc]
 
-    def ask(self, query: str) -> list[tuple]:
+    def ask(self, query: str, *values: Any) -> list[tuple]:
         conn = psycopg2.connect(self.dsn)
         with conn, conn.cursor() as cur:
-            cur.execute(query)
+            cur.execute(query, values or None)
             rows = cur.fetchall()
         conn.close()
         return rows
