@@ -319,4 +319,14 @@ MUTANTS = [
         Edit("steps/changes/erase.py", "        open_erasure_set(cur, pipeline.name, table)  #", "        pass  #"),
         long=True,
     ),
+    one(
+        "verify does not look for an erased key in totals and late rows",
+        "a late record of the key could come back unseen",
+        tuple(
+            f"tests/windows/test_erased_windows.py::test_what_is_late_or_counts_and_holds_the_key_again_is_named[{table}]"
+            for table in ("late", "contribution")
+        ),
+        Edit("ledger/proof/verify_erased.py", 'statements.append(sql.SQL(Q["still_added"]))', "pass"),
+        long=True,
+    ),
 ]

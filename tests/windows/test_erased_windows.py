@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import psycopg2
 import pytest
 
@@ -152,3 +154,29 @@ def test_what_is_late_and_holds_the_key_in_another_column_is_told(scene):
     scene.put(0, 910, key=number)
     scene.done()
     assert any("late rows of public.house, in another column" in what for what in out(scene, number).left)
+
+
+KEPT = "create table lockstep.kept as select * from lockstep.{} where key ->> 1 = %s"
+BROUGHT_BACK = {
+    "late": "insert into lockstep.late select * from lockstep.kept",
+    "contribution": "insert into lockstep.contribution select * from lockstep.kept",
+}
+
+
+@pytest.mark.parametrize("table", BROUGHT_BACK)
+def test_what_is_late_or_counts_and_holds_the_key_again_is_named(scene, postgres, table):
+    scene.ask(KEPT.format(table), KEY)
+    ((place, many),) = scene.ask('select min(array[stream_id, "offset"]), count(*) from lockstep.kept')
+    out(scene)
+    ((database,),) = scene.ask("select current_database()")
+    with closing(psycopg2.connect(postgres, dbname=database)) as conn, conn, conn.cursor() as cur:
+        cur.execute("set session_replication_role = replica")
+        cur.execute(BROUGHT_BACK[table])
+
+    checks = verify(scene.at.conn, scene.at.broker, scene.folder, deep=False)
+
+    (told,) = [check for check in checks if check.name == ERASED_STAYS_OUT]
+    what = "late for" if table == "late" else "which counts in"
+    assert not told.ok
+    assert f"offset {place[1]}, {what} public.house, holds a key that decision 2 erased" in told.detail
+    assert told.detail.count("decision 2 erased") == many

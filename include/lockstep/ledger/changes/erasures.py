@@ -10,6 +10,7 @@ from psycopg2 import DataError, sql
 from lockstep.core.changes.erasure import UUID, key_kind, needles_of, pattern_of
 from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.definition import Append, Windows
+from lockstep.core.pipeline.targets import row_key
 from lockstep.ledger.proof.verify_contents import shapes_of
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
@@ -133,7 +134,7 @@ def erase_target(cur: cursor, subject: Subject, erasure_id: int, target: Target)
     cur.execute(sql.SQL(Q["erase_rows"]).format(**parts, **rest), facts)
     if isinstance(target, Append) or subject.column not in target.key:
         return 0
-    facts |= {"place": target.key.index(subject.column) + isinstance(target, Windows)}  # a window's start stands first
+    facts |= {"place": row_key(target).index(subject.column)}
     if isinstance(target, Windows):
         cur.execute(Q["erase_windows"], facts)
         cur.execute(Q["erase_late"], facts)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from psycopg2 import sql
 
+from lockstep.core.pipeline.targets import Append, row_key
 from lockstep.core.proof.verification import PromiseCheck, Wrong
 from lockstep.ledger.changes.erasures import key_expression
 from lockstep.ledger.proof.verify import first_wrong
@@ -46,9 +47,12 @@ def erased_checks(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:
             key = key_expression(column.column_name, as_uuid=column.as_uuid)
             statement = sql.SQL(Q["undone"]).format(target=table_name(target.table), key=key)
             facts = facts_of(column) | {"owner": pipeline.name, "target": target.table}
-            found = first_wrong(cur, statement, facts)
-            if found.count:
-                wrong.add(str(found), found.count)
+            statements: list[sql.Composable] = [statement]
+            if not isinstance(target, Append) and column.column_name in row_key(target):
+                facts["place"] = row_key(target).index(column.column_name)
+                statements.append(sql.SQL(Q["still_added"]))
+            for each in statements:
+                wrong.join(first_wrong(cur, each, facts))
     decisions = ", ".join(str(row.decision_id) for row in erasures)
     cur.execute(Q["taken_out"], {"pipeline": pipeline.name})
     taken = ", ".join(f"{row.rows} of {row.relation}" for row in every(cur)) or "nothing was there"
