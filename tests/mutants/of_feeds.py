@@ -153,4 +153,13 @@ MUTANTS = [
         Edit("ledger/feed/verify.sql", "where is_last and case when", "where false and case when"),
         long=True,
     ),
+    one(
+        "a column that is retyped with other values is followed",
+        "the table would not be its feed folded, and no change would say so",
+        (
+            "tests/feed/test_retyped.py::test_a_column_that_is_retyped_with_other_values_is_refused_until_they_are_back[doubled]",
+        ),
+        Edit("ledger/feed/make.py", "if retyped and (what := other_rows(cur, pipeline, target)).count", "if False"),
+        long=True,
+    ),
 ]

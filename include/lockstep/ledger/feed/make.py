@@ -14,6 +14,7 @@ from lockstep.core.pipeline.targets import Send, row_key
 from lockstep.ledger.feed.changes import hold_trimming
 from lockstep.ledger.feed.filled import refuse_filled_columns
 from lockstep.ledger.feed.relays import keep_relay
+from lockstep.ledger.feed.verify import other_rows
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, maybe, one
@@ -109,7 +110,7 @@ def _make(cur: cursor, pipeline: str, target: Target, feed: Feed, *, is_there: b
         if is_there:
             _refuse_lost(cur, pipeline, table)
             refuse_filled_columns(cur, pipeline, [table])
-            follow(cur, table)
+            _follow_retyped(cur, pipeline, target)
             cur.execute(Q["keep"], values | {"keep": feed.keep})
         else:
             facts = values | {
@@ -132,6 +133,23 @@ def _make(cur: cursor, pipeline: str, target: Target, feed: Feed, *, is_there: b
             f"{pipeline}: the feed of {table} would be called {feed_name(table)}, as that of another table is",
             next_command="give the table another name",
         ) from None
+
+
+def _follow_retyped(cur: cursor, pipeline: str, target: Target) -> None:
+    """Lets the images follow their table. Refuses a new type under which the rows are not what the feed tells of them."""
+    cur.execute(Q["retyped"], {"target": target.table, "images": f"{SCHEMA}.{feed_name(target.table)}"})
+    retyped = every(cur)
+    try:
+        follow(cur, target.table)
+        wrong = str(what) if retyped and (what := other_rows(cur, pipeline, target)).count else ""
+    except (errors.DatatypeMismatch, errors.DataError) as error:
+        wrong = first_line(error)
+    if wrong:
+        raise Refusal(
+            f"{pipeline}: {target.table}.{retyped[0].name} has another type than in its feed, and other values: {wrong}",
+            next_command=f"alter table {target.table} alter column {retyped[0].name} type {retyped[0].type} using ..., "
+            f"with the values of before, then lockstep migrate {pipeline}",
+        )
 
 
 def _refuse_odd(cur: cursor, pipeline: str, table: str) -> None:

@@ -69,6 +69,13 @@ from pg_attribute a left join pg_attribute i on i.attrelid = to_regclass(%(image
 where a.attrelid = to_regclass(%(target)s) and a.attnum > 0 and not a.attisdropped
   and (i.atttypid, i.atttypmod) is distinct from (a.atttypid, a.atttypmod) order by a.attnum
 
+-- name: retyped
+-- The columns that the images have in another type than their table, with that type.
+select i.attname as name, format_type(i.atttypid, i.atttypmod) as type
+from pg_attribute i join pg_attribute a on a.attrelid = to_regclass(%(target)s) and a.attname = i.attname and not a.attisdropped
+where i.attrelid = to_regclass(%(images)s) and i.attnum > 0 and not i.attisdropped
+  and (i.atttypid, i.atttypmod) <> (a.atttypid, a.atttypmod) order by a.attnum
+
 -- name: lost_columns
 -- Columns of the images that the table has lost.
 select i.attname as name from pg_attribute i

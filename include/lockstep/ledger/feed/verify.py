@@ -8,7 +8,7 @@ from psycopg2 import sql
 
 from lockstep.core.feed.feeds import SCHEMA, feed_name
 from lockstep.core.pipeline.targets import ORIGIN, row_key
-from lockstep.core.proof.verification import PromiseCheck
+from lockstep.core.proof.verification import PromiseCheck, Wrong
 from lockstep.ledger.proof.verify import first_wrong
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
@@ -42,6 +42,19 @@ def feed_checks(cur: cursor, pipeline: str, target: Target) -> list[PromiseCheck
         return [
             PromiseCheck(FOLDED, ok=False, detail=f"{target.table}: {feed.misses if feed else 'it has no feed yet'}")
         ]
+    checks = []
+    for name, query in FEED_CHECKS.items():
+        wrong = _wrong_in(cur, query, pipeline, target, is_whole=feed.whole)
+        checks.append(PromiseCheck(name, not wrong.count, str(wrong) if wrong.count else ""))
+    return checks
+
+
+def other_rows(cur: cursor, pipeline: str, target: Target) -> Wrong:
+    """Returns the rows that are not what the kept changes of their keys have left."""
+    return _wrong_in(cur, FEED_CHECKS[FOLDED], pipeline, target, is_whole=False)
+
+
+def _wrong_in(cur: cursor, query: str, pipeline: str, target: Target, *, is_whole: bool) -> Wrong:
     keys = row_key(target)
     parts = {
         "target": table_name(target.table),
@@ -52,11 +65,7 @@ def feed_checks(cur: cursor, pipeline: str, target: Target) -> list[PromiseCheck
     values = {
         "pipeline": pipeline,
         "target": target.table,
-        "whole": feed.whole,
+        "whole": is_whole,
         "ours": [column for column in FEED_COLUMNS if column not in keys],
     }
-    checks = []
-    for name, query in FEED_CHECKS.items():
-        wrong = first_wrong(cur, sql.SQL(Q[query]).format(**parts), values)
-        checks.append(PromiseCheck(name, not wrong.count, str(wrong) if wrong.count else ""))
-    return checks
+    return first_wrong(cur, sql.SQL(Q[query]).format(**parts), values)
