@@ -85,10 +85,15 @@ class Try:
         with as_airflow_errors():
             yield self.scene.at
 
-    def ends(self, *, is_killed: bool = False) -> None:
-        watermark.show_windows(self, watermark.watermarks_of(self.scene.pipeline))  # type: ignore[arg-type]
+    def ends(self, *, is_killed: bool = False) -> str:
+        """Returns why the task is skipped, or nothing if it succeeds or dies."""
+        try:
+            watermark.show_windows(self, watermark.watermarks_of(self.scene.pipeline))  # type: ignore[arg-type]
+        except AirflowSkipException as skipped:
+            return str(skipped)
         if not is_killed:
             self.airflow.events.append(self.outlet)
+        return ""
 
 
 @pytest.fixture
@@ -101,21 +106,21 @@ def scene(database, tmp_path):
 def test_the_watermark_is_told_once_for_each_rise_also_if_a_try_died(scene, monkeypatch):
     airflow = Airflow()
 
-    def emit(*, is_killed: bool = False) -> None:
-        Try(scene, airflow, monkeypatch).ends(is_killed=is_killed)
+    def emit(*, is_killed: bool = False) -> str:
+        return Try(scene, airflow, monkeypatch).ends(is_killed=is_killed)
 
+    assert emit() == "the watermark has no time yet"
     for partition in range(3):
         scene.put(partition, 0, 80)
     scene.done()
-    emit(is_killed=True)
-    emit()
+    assert emit(is_killed=True) == ""
+    assert emit() == ""
     at_70 = NOON.replace(minute=1, second=10).isoformat()
     assert airflow.told() == [{"watermark": at_70, "windows": 0, "seq": 2}]
     assert scene.shown() == {(-30, "a"): (3, 1), (0, "a"): (3, 1)}
-    with pytest.raises(AirflowSkipException, match="no window is due"):
-        emit()
+    assert emit() == "the watermark still is 2026-05-01 12:01:10+00:00, and no window is due"
     for partition in range(3):
         scene.put(partition, 500)
     scene.done()
-    emit()
+    assert emit() == ""
     assert airflow.told()[1:] == [{"watermark": NOON.replace(minute=8, second=10).isoformat(), "windows": 2, "seq": 4}]

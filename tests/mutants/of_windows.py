@@ -15,6 +15,7 @@ ADMITS = "tests/windows/test_admission.py::"
 ERASES = "tests/windows/test_erased_windows.py::"
 FOLDS = "tests/windows/test_folding.py::"
 EMITS = "tests/windows/test_emit.py::"
+TELLS = "tests/dags/test_emit_task.py::"
 REFUSES_FOLDING = "tests/windows/test_constraints_of_folding.py::test_a_constraint_refuses_by_itself"
 
 
@@ -110,8 +111,37 @@ MUTANTS = [
     one(
         "a table with windows of a forgotten pipeline is free",
         "the next pipeline's records would count in windows of the first one, and be shown at once",
-        (f"{EMITS}test_a_table_with_windows_is_taken_by_no_other_pipeline_behind_a_forget",),
-        Edit("ledger/changes/owners.py", "if found is None and isinstance(target, Windows):", "if False:"),
+        (f"{EMITS}test_a_table_with_windows_is_taken_by_no_other_pipeline_behind_a_forget[as windows]",),
+        Edit("ledger/changes/owners.py", "found or windows_conflict(cur, pipeline, table, target)", "found"),
+        long=True,
+    ),
+    one(
+        "each run of Airflow tells the watermark",
+        "DAGs behind it would run for nothing",
+        (f"{TELLS}test_the_watermark_is_told_once_for_each_rise_also_if_a_try_died",),
+        Edit("airflow/watermark.py", "if windows or _is_news(", "if True or _is_news("),
+        long=True,
+    ),
+    one(
+        "the watermark is told only by the try that shows windows",
+        "a try that dies behind its emission would leave a rise untold",
+        (f"{TELLS}test_the_watermark_is_told_once_for_each_rise_also_if_a_try_died",),
+        Edit("airflow/watermark.py", "if windows or _is_news(", "if windows and _is_news("),
+        long=True,
+    ),
+    dropped("target_owner", "windows_of_one", "another pipeline would own a table with windows", 0, 1, kind="trigger"),
+    one(
+        "windows_of_one dropped from commit",
+        "another pipeline would write a table with windows that nobody owns",
+        tuple(f"{CONSTRAINTS}test_nobody_else_commits_into_a_table_with_windows[{n}]" for n in ("unowned", "shared")),
+        Drop("drop trigger windows_of_one on lockstep.commit"),
+        long=True,
+    ),
+    one(
+        "windows are asked for only by windows",
+        "an append would write among the rows of windows",
+        (f"{EMITS}test_a_table_with_windows_is_taken_by_no_other_pipeline_behind_a_forget[as an append]",),
+        Edit("ledger/changes/owners.sql", "or exists (select from lockstep.window_state where target = %(name)s)", ""),
         long=True,
     ),
     one(

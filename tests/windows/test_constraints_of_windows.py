@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import psycopg2
 import pytest
 
 from lockstep.adapters.postgres import COMMITTER, OWNER, PLANNER, transaction
+from support.fakes.ledger_rows import LedgerRows
 from support.scenes.undone import roles_that_may
 
 T = "public.by_hour"
@@ -37,6 +40,8 @@ OF_ANOTHER = f"""alter table lockstep.contribution disable trigger contributes_w
     with s as (insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset,
         position) values ('other', 'c', 't', 'i', 0, 0, 0, 0, 0) returning stream_id)
     {COUNTS.format(key='["a"]', stream="s.stream_id")} from s;"""
+UNOWNED = "delete from lockstep.target_owner"
+OWNED = f"insert into lockstep.target_owner (store, target, pipeline) values ('', '{T}', 'other')"
 NOTHING = {"more": "", "its": ""}
 # constraint → what must be refused, by its name
 REFUSED = [
@@ -73,6 +78,8 @@ REFUSED = [
     ("shown_when_passed", """update lockstep.window_state set revision = 1 where key = '["later"]'"""),
     ("shown_when_passed", f"{GONE} {SHOWN}"),
     ("shown_when_passed", f"{OF_ANOTHER} {SHOWN}"),
+    ("windows_of_one", f"{UNOWNED}; {OWNED}"),
+    ("windows_of_one", f"{UNOWNED}; {GONE} {OWNED}"),
     ("late_once", LATE.format(offset=3, ends="07:00", watermark="08:00")),
     ("late_by_judgement", LATE.format(offset=4, ends="08:01", watermark="08:00")),
     ("late_by_judgement", LATE.format(offset=4, ends="07:00", watermark="07:30")),
@@ -126,9 +133,33 @@ def test_a_constraint_refuses_by_itself(ledger, timed_rows, name, statement):
     assert (refused.value.diag.constraint_name, name in str(refused.value)) == (name, True)
 
 
+SHARED = f"""alter table lockstep.target_owner disable trigger windows_of_one; {UNOWNED};
+    insert into lockstep.target_owner (store, target, pipeline, shared_with)
+    values ('', '{T}', 'orders', '{{other}}'), ('', '{T}', 'other', '{{orders}}')"""
+
+
+@pytest.mark.usefixtures("timed_rows")
+@pytest.mark.parametrize("owners", [UNOWNED, SHARED], ids=["unowned", "shared"])
+def test_nobody_else_commits_into_a_table_with_windows(ledger, owners):
+    other = LedgerRows(ledger.conn, "other")
+    document = json.dumps({"target": [{"table": T, "kind": "Append"}]})
+    with transaction(ledger.conn, OWNER) as cur:
+        cur.execute("insert into lockstep.definition values ('d1', 'other', %s, 'v1')", (document,))
+        cur.execute(owners)
+    ranges = {other.stream(0): (0, 10)}
+
+    with pytest.raises(psycopg2.Error) as refused:
+        other.done(ranges)
+
+    assert refused.value.diag.constraint_name == "windows_of_one"
+    assert f"windows_of_one: {T} has windows of orders, and other would write it" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "statement",
     [
+        f"{UNOWNED}; insert into lockstep.target_owner (store, target, pipeline) values ('', '{T}', 'orders')",
+        OWNED.replace(f"'', '{T}'", f"'WAREHOUSE', '{T}'"),
         "update lockstep.stream_time set seen = '2026-05-01T09:00Z', idle_at = now()",
         f"update lockstep.stream_time set seen = {NINE}; update lockstep.event_time set watermark = {NINE}",
         JUDGED.format(low=20, high=30, at=EIGHT, **NOTHING),

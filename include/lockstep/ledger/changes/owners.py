@@ -102,7 +102,14 @@ def _conflict(cur: cursor, pipeline: str, table: Table, target: Target) -> Confl
     if recorded:
         return conflict(pipeline, table, target, recorded, ())
     found = conflict(pipeline, table, target, (), writers(cur, table))
-    if found is None and isinstance(target, Windows):
-        cur.execute(Q["windows_of"], asdict(table) | {"pipeline": pipeline})
-        found = windows_of_others(pipeline, table, [row.pipeline for row in every(cur)])
-    return found
+    return found or windows_conflict(cur, pipeline, table, target)
+
+
+def windows_conflict(cur: cursor, pipeline: str, table: Table, target: Target) -> Conflict | None:
+    """Returns why the pipeline may not take a table in which windows of another one are, or None.
+
+    With windows of its own, it takes no table with totals of another one, either.
+    """
+    values = asdict(table) | {"pipeline": pipeline, "is_windows": isinstance(target, Windows)}
+    cur.execute(Q["windows_of"], values)
+    return windows_of_others(pipeline, table, [row.pipeline for row in every(cur)])

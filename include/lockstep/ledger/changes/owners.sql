@@ -7,11 +7,14 @@ select pipeline, shared_with from lockstep.target_owner where store = %(store)s 
 select pipeline from lockstep.target_writer where store = %(store)s and target = %(name)s order by pipeline
 
 -- name: windows_of
--- The other pipelines whose records count in a table's totals, or are late there. They stay when a pipeline is forgotten.
+-- The other pipelines whose records count in a table's windows, or are late there. They stay when a pipeline is forgotten.
+-- Who writes windows asks for those whose records count in any totals.
 select distinct s.pipeline from (
     select stream_id from lockstep.contribution where target = %(name)s
     union select stream_id from lockstep.late where target = %(name)s) c
-join lockstep.stream s using (stream_id) where s.pipeline <> %(pipeline)s order by s.pipeline
+join lockstep.stream s using (stream_id)
+where %(store)s = '' and s.pipeline <> %(pipeline)s
+  and (%(is_windows)s or exists (select from lockstep.window_state where target = %(name)s)) order by s.pipeline
 
 -- name: lock_table
 -- One registration or hand-over of a table at a time; the next one sees what it has written.

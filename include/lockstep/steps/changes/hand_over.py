@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.core.errors import Refusal
 from lockstep.core.health.ownership import Owner, tables_of
 from lockstep.core.offsets import Bounds, TopicView
+from lockstep.core.pipeline.targets import Windows
 from lockstep.ledger.batch.plan import lock_pipeline
 from lockstep.ledger.batch.streams import open_new_streams, open_streams
 from lockstep.ledger.changes import decisions, owners
@@ -50,17 +51,18 @@ def hand_over(conn: connection, table: str, giver: str, receiver: Pipeline, pers
             f"{receiver.name}: its definition writes {names}, not {table}",
             next_command=f"lockstep check {receiver.name}",
         )
-    if any(target.table == table for target in receiver.windows):
-        raise Refusal(
-            f"{table} has windows, and their event time is that of {giver}: it cannot be handed over",
-            next_command=f"give {receiver.name} a table of its own; or lockstep rename {giver} NEW --reason WHY",
-        )
     first, second = sorted((giver, receiver.name))  # one lock order for every caller that takes two
     with deciding(conn, first) as cur:
         lock_pipeline(cur, second)
         owners.lock_owners(cur, its)
         recorded = owners.recorded_owners(cur, its)
         _refuse_a_stranger(cur, its, giver, receiver, recorded)
+        target = tables_of(receiver)[its]
+        if isinstance(target, Windows) or owners.windows_conflict(cur, receiver.name, its, target):
+            raise Refusal(
+                f"{table} has windows, and their event time is that of {giver}: it cannot be handed over",
+                next_command=f"give {receiver.name} a table of its own; or lockstep rename {giver} NEW --reason WHY",
+            )
         unfinished = owners.unfinished_of_pipeline(cur, giver)
         if unfinished:
             raise Refusal(
