@@ -279,14 +279,14 @@ MUTANTS = [
     one(
         "folding keeps the totals of one contribution",
         "the window would have the records of all, and the totals of the newest",
-        (f"{FOLDS}test_contributions_below_log_start_become_one_for_each_closed_window_and_count_as_before",),
+        (f"{FOLDS}test_e9_contributions_below_log_start_become_one_for_each_closed_window_and_count_as_before",),
         Edit("targets/folding.sql", "then w.totals else", "then c.totals else"),
         long=True,
     ),
     one(
         "verify does not count what was folded",
         "each upkeep would make verify wrong",
-        (f"{FOLDS}test_contributions_below_log_start_become_one_for_each_closed_window_and_count_as_before",),
+        (f"{FOLDS}test_e9_contributions_below_log_start_become_one_for_each_closed_window_and_count_as_before",),
         Edit("targets/proof/windowed.sql", "sum(records - folded) as rows", "sum(records) as rows"),
         long=True,
     ),

@@ -42,7 +42,7 @@ def counted_once(scene) -> bool:
         "commit.locked", "replay.old_deleted", "commit.published", "commit.ledger_written", "commit.done_unacknowledged",
     ],
 )  # fmt: skip
-def test_an_admission_whose_replay_dies_goes_on_when_it_is_typed_again(scene, fault):
+def test_e8_an_admission_whose_replay_dies_goes_on_when_it_is_typed_again(scene, fault):
     died = scene.dying("admit", fault=f"{fault}=kill")
     assert died.kind == "killed", died
     scene.admit()
@@ -50,7 +50,7 @@ def test_an_admission_whose_replay_dies_goes_on_when_it_is_typed_again(scene, fa
     assert scene.ask(DECIDED) == [(1,)]
 
 
-def test_an_admission_whose_replay_never_began_goes_on_with_its_request(scene):
+def test_e8_an_admission_whose_replay_never_began_goes_on_with_its_request(scene):
     first = admit_late(scene.at.conn, scene.at.broker, scene.folder, ME)
     again = admit_late(scene.at.conn, scene.at.broker, scene.folder, ME)
     assert (again.request_id, again.goes_on) == (first.request_id, True)

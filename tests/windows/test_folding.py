@@ -70,7 +70,7 @@ def trimmed(scene, until: int = 3) -> None:
     scene.done()
 
 
-def test_contributions_below_log_start_become_one_for_each_closed_window_and_count_as_before(scene):
+def test_e9_contributions_below_log_start_become_one_for_each_closed_window_and_count_as_before(scene):
     trimmed(scene)
     before = scene.ask(ROWS)
 
