@@ -44,7 +44,7 @@ def raise_watermark(cur: cursor, pipeline: str, event_time: EventTime) -> bool:
     return bool(cur.rowcount)
 
 
-def watermark_of(cur: cursor, pipeline: str) -> Any | None:
+def read_watermark(cur: cursor, pipeline: str) -> Any | None:
     """Returns the watermark of a pipeline and when it moved, or None before the first plan."""
     cur.execute(Q["watermark"], {"pipeline": pipeline})
     return maybe(cur)

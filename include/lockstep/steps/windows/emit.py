@@ -49,7 +49,7 @@ def emit(conn: connection, broker: Broker, pipeline: Pipeline) -> Emission:
     if not pipeline.windows or pipeline.event_time is None:
         return Emission()
     with transaction(conn, READER) as cur:
-        found = times.watermark_of(cur, pipeline.name)
+        found = times.read_watermark(cur, pipeline.name)
         other = changed_since_commit(cur, pipeline) or owners.conflicts(cur, pipeline)
         if found is None or other or times.rests(cur, pipeline.name):
             return Emission(found and found.watermark, {target.table: 0 for target in pipeline.windows})
@@ -59,7 +59,7 @@ def emit(conn: connection, broker: Broker, pipeline: Pipeline) -> Emission:
     _raise(conn, pipeline, pipeline.event_time, now, at_end)
     shown = {target.table: _show(conn, pipeline, target) for target in pipeline.windows}
     with transaction(conn, READER) as cur:
-        found = times.watermark_of(cur, pipeline.name)
+        found = times.read_watermark(cur, pipeline.name)
     return Emission(found and found.watermark, shown)
 
 

@@ -8,7 +8,7 @@ from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.windows.window_findings import TimeFacts
 from lockstep.ledger.windows import reading
-from lockstep.ledger.windows.times import watermark_of
+from lockstep.ledger.windows.times import read_watermark
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,7 +44,7 @@ def windows_document(conn: connection, pipeline: Pipeline, target: Windows, last
     """Returns the watermark, the streams that hold it, and the newest windows of a target with their states."""
     assert pipeline.event_time is not None  # noqa: S101 - a definition with windows has one
     with transaction(conn, READER) as cur:
-        found = watermark_of(cur, pipeline.name)
+        found = read_watermark(cur, pipeline.name)
         times = reading.stream_times(cur, pipeline.name, pipeline.event_time)
         counts = reading.window_counts(cur, pipeline.name, target.table)
         windows = reading.newest_windows(cur, pipeline.name, target, last)
@@ -116,7 +116,7 @@ def times_of_pipeline(cur: Any, pipeline: Pipeline, now: datetime) -> Document:
     """Returns the watermark of a pipeline, its windows and late rows, for `status`. Returns nothing without windows."""
     if not pipeline.windows:
         return {}
-    found = watermark_of(cur, pipeline.name)
+    found = read_watermark(cur, pipeline.name)
     watermark = found and found.watermark
     windows = [
         {"target": target.table} | reading.window_counts(cur, pipeline.name, target.table)

@@ -14,7 +14,7 @@ from lockstep.core.pipeline.recorded import pipeline_of_document
 from lockstep.core.windows.event_time import parse_duration
 from lockstep.ledger.views import overview
 from lockstep.ledger.windows import reading
-from lockstep.ledger.windows.times import watermark_of
+from lockstep.ledger.windows.times import read_watermark
 from lockstep.steps.windows.look import holders, windows_document
 from lockstep.web.pictures.clock import shift_later
 from lockstep.web.pictures.event_lanes import completeness, corrections, event_lanes
@@ -74,7 +74,7 @@ def time_page(dag_id: str, asked: TimeChoices) -> str:
         return page("time.html.jinja", dag_id=dag_id, pipeline=name, target=None)
     target = chosen_windows(pipeline, asked.target)
     with reading_ledger() as cur:
-        found = watermark_of(cur, name)
+        found = read_watermark(cur, name)
         streams = reading.stream_times(cur, name, pipeline.event_time)
         coming = reading.next_window(cur, name, target.table)
     if asked.first and asked.first >= len(streams):
