@@ -15,6 +15,7 @@ ADMITS = "tests/windows/test_admission.py::"
 ERASES = "tests/windows/test_erased_windows.py::"
 FOLDS = "tests/windows/test_folding.py::"
 EMITS = "tests/windows/test_emit.py::"
+COPIED = "tests/cli/test_windows_copied.py::"
 TELLS = "tests/dags/test_emit_task.py::"
 REFUSES_FOLDING = "tests/windows/test_constraints_of_folding.py::test_a_constraint_refuses_by_itself"
 
@@ -135,6 +136,13 @@ MUTANTS = [
         "another pipeline would write a table with windows that nobody owns",
         tuple(f"{CONSTRAINTS}test_nobody_else_commits_into_a_table_with_windows[{n}]" for n in ("unowned", "shared")),
         Drop("drop trigger windows_of_one on lockstep.commit"),
+        long=True,
+    ),
+    one(
+        "windows are handed over to a pipeline that makes rows of them",
+        "a plain append would write among the rows of windows",
+        (f"{COPIED}test_windows_are_handed_over_to_nobody_whatever_the_other_pipeline_makes_of_the_table",),
+        Edit("steps/changes/hand_over.py", " or owners.windows_conflict(cur, receiver.name, its, target)", ""),
         long=True,
     ),
     one(
