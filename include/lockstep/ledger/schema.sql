@@ -3144,6 +3144,7 @@ begin
 end $$;
 create constraint trigger adopted_as_decided after insert on decision
     deferrable initially deferred for each row when (new.kind = 'adopt') execute function check_adoption();
+
 -- A pipeline other than this one whose records count in a table's windows, or are late there. Null for a table without windows.
 create function windows_of_another(of_target text, of_pipeline text) returns text
     language sql stable
