@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
+from support.scenes.command_line import assert_refused, assert_wrong_call
+
 
 def test_verify_says_in_its_last_line_what_was_compared(lockstep, here):
     here.drain()
@@ -34,7 +40,7 @@ def test_the_document_of_verify_has_fixed_fields(lockstep, here):
 
     document = said.document
     assert said.code == 1
-    assert list(document) == ["pipeline", "ok", "deep", "proved", "not_compared", "checks", "conclusion"]
+    assert list(document) == ["pipeline", "ok", "deep", "since", "proved", "not_compared", "checks", "conclusion"]
     assert (document["pipeline"], document["ok"], document["deep"]) == ("drill", False, True)
     assert document["proved"] == [{"target": "public.drill", "coordinates": "log", "contents": "wrong"}]
     assert document["not_compared"] == []
@@ -64,3 +70,64 @@ def test_the_help_says_what_is_compared(lockstep):
     assert "coordinates" in said
     assert "contents" in said
     assert "a transform" in said
+
+
+def test_since_a_batch_its_rows_and_later_ones_are_looked_at_and_the_rest_is_named(lockstep, here, produce):
+    here.drain()
+    for new in ("b", "c"):
+        produce(here.drill.topic, [("k", f'{{"id": "{new}", "n": 7}}')])
+        here.drain()
+    here.drill.ask("update public.drill set n = -1 where id = 'r3' returning 1")
+    assert lockstep("verify", "drill").code == 1
+
+    said = lockstep("verify", "drill", "--since", "2", "--deep")
+
+    assert (said.code, said.err) == (0, "")
+    assert re.search(
+        r"every check holds, for 2 batches since 20\S+Z; 1 earlier ones were not looked at\. public\.drill: "
+        r"coordinates and contents compared with Kafka\.$",
+        said.out.splitlines()[-1],
+    )
+    assert re.search(r"\nnot compared: rows of 1 batches that committed before 20\S+Z, and rows at offsets", said.out)
+    assert "2 records decoded again and compared" in said.out
+    shallow = lockstep("verify", "drill", "--since", "2", "--json").document
+    assert (shallow["ok"], shallow["since"]["batches"], shallow["since"]["before"]) == (True, 2, 1)
+    by_time = lockstep("verify", "drill", "--since", shallow["since"]["moment"][:-1], "--json").document
+    assert by_time["since"]["batches"] >= 2
+    assert lockstep("verify", "drill", "--since", "2100-01-01").code == 0
+    found = lockstep("verify", "drill", "--since", "1", "--json").document
+    assert [check["name"] for check in found["checks"] if not check["ok"]] == ["contents are those that were committed"]
+
+
+FORGED = {
+    "another value": ("update public.drill set n = -1 where id = 'b'", "the 1 rows in public.drill are not those"),
+    "a row that is gone": ("delete from public.drill where id = 'b'", "1 rows recorded, 0 are in the target"),
+    "another batch": ("update public.drill set _batch = 1 where id = 'b'", "names batch 1, which does not own it"),
+}
+
+
+def test_since_a_batch_each_forged_row_of_it_is_found(lockstep, here, produce):
+    here.drain()
+    produce(here.drill.topic, [("k", '{"id": "b", "n": 7}')])
+    here.drain()
+    here.drill.ask("create table kept as select * from public.drill where id = 'b'; select 1")
+    for statement, words in FORGED.values():
+        here.drill.ask(f"{statement} returning 1")
+        for how in ((), ("--deep",)):
+            said = lockstep("verify", "drill", "--since", "2", *how)
+            assert said.code == 1, said
+            assert words in said.out
+        here.drill.ask(
+            "delete from public.drill where id = 'b'; insert into public.drill select * from kept returning 1"
+        )
+    assert lockstep("verify", "drill", "--since", "2").code == 0
+
+
+@pytest.mark.usefixtures("here")
+def test_since_what_no_batch_or_time_is_is_refused(lockstep):
+    assert_refused(
+        lockstep("verify", "drill", "--since", "7"), "it has no batch 7 that has committed", "lockstep batches"
+    )
+    assert_refused(lockstep("verify", "drill", "--since", "0:5"), "takes a time or the number of a batch")
+    assert_refused(lockstep("verify", "drill", "--since", "yesterday"), "--since")
+    assert_wrong_call(lockstep("verify", "--certificate", "x", "--public-key", "y", "--since", "1"), "--since")

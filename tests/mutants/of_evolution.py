@@ -92,4 +92,25 @@ MUTANTS = [
         Drop("alter table lockstep.decision drop constraint alter_is_told"),
         long=True,
     ),
+    one(
+        "a new keyed table gets no index of its records",
+        "lineage and a replay would read all of it",
+        "tests/ledger/test_found_by_record.py::test_no_look_for_the_rows_of_a_record_reads_a_large_table_through",
+        Edit("ledger/admin/author.py", "            index_new_tables(cur, keyed)\n", ""),
+        long=True,
+    ),
+    one(
+        "a replay does not prefer an index",
+        "it would read all of a large table under the target's lock",
+        "tests/ledger/test_found_by_record.py::test_no_look_for_the_rows_of_a_record_reads_a_large_table_through",
+        Edit("targets/rows.py", "set local enable_seqscan = off", "set local enable_seqscan = on"),
+        long=True,
+    ),
+    one(
+        "a replay of a table by batch does not name its batches",
+        "it would look into every partition",
+        "tests/ledger/test_found_by_record.py::test_a_replay_of_a_table_by_batch_touches_its_batches_partitions_alone",
+        Edit("targets/append.py", "    if is_by_batch(cur, target.table):", "    if not target.table:"),
+        long=True,
+    ),
 ]

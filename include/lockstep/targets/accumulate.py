@@ -9,6 +9,7 @@ from psycopg2 import sql
 from lockstep.core.errors import BadData
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import maybe, one
+from lockstep.targets.rows import found_by_index
 from lockstep.targets.totals import written_pieces
 
 if TYPE_CHECKING:
@@ -47,8 +48,9 @@ def withdraw(cur: cursor, target: Accumulate, batch_id: int) -> dict[str, int]:
     cur.execute(Q["keep_touched"], values)
     cur.execute(Q["withdraw_contributions"], values)
     withdrawn = cur.rowcount
-    cur.execute(sql.SQL(Q["take_anew"]).format(**parts), values)
-    cur.execute(sql.SQL(Q["delete_rows"]).format(**parts), values)
+    with found_by_index(cur):
+        cur.execute(sql.SQL(Q["take_anew"]).format(**parts), values)
+        cur.execute(sql.SQL(Q["delete_rows"]).format(**parts), values)
     cur.execute(Q["forget_touched"])
     return {"withdrawn": withdrawn}
 

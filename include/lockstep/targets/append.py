@@ -11,9 +11,11 @@ from lockstep.core.records import TARGET_COORDINATES
 from lockstep.core.staging import COPY_SIZE
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
-from lockstep.ledger.rows import one
+from lockstep.ledger.rows import every, one
+from lockstep.targets.by_batch import is_by_batch
 from lockstep.targets.fit import types_of_target, written_alike
 from lockstep.targets.payload import payload
+from lockstep.targets.rows import found_by_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +77,13 @@ def copy_appended(cur: cursor, target: Append, names: Sequence[str], item: Strea
 
 
 def withdraw(cur: cursor, target: Append, batch_id: int, stream_id: int | None = None) -> dict[str, int]:
-    """Deletes the rows of every record that is replayed."""
-    statement = sql.SQL(Q["withdraw_rows"]).format(target=table_name(target.table))
-    cur.execute(statement, {"batch_id": batch_id, "stream_id": stream_id})
-    return {"withdrawn": cur.rowcount}
+    """Deletes the rows of every record that is replayed. In a table by batch it looks at their batches' partitions alone."""
+    values = {"batch_id": batch_id, "stream_id": stream_id}
+    parts = {"target": table_name(target.table), "of_batches": sql.SQL("")}
+    if is_by_batch(cur, target.table):
+        cur.execute(Q["replaced_batches"], values)
+        batches = sql.Literal([row.batch_id for row in every(cur)])
+        parts["of_batches"] = sql.SQL(Q["of_batches"]).format(batches=batches)
+    with found_by_index(cur):
+        cur.execute(sql.SQL(Q["withdraw_rows"]).format(**parts), values)
+        return {"withdrawn": cur.rowcount}

@@ -17,4 +17,13 @@ where _stream = {stream_id} and _offset >= {from_offset} and _offset < {until_of
 -- The rows of the segments that a replay replaces, found by where they were read.
 delete from {target} t using lockstep.claim k
 where k.batch_id = %(batch_id)s and k.expects = 'batch' and (%(stream_id)s is null or k.stream_id = %(stream_id)s)
-  and t._stream = k.stream_id and t._offset >= lower(k.offsets) and t._offset < upper(k.offsets)
+  and t._stream = k.stream_id and t._offset >= lower(k.offsets) and t._offset < upper(k.offsets) {of_batches}
+
+-- name: replaced_batches
+-- The batches whose rows a replay replaces.
+select distinct k.expects_batch as batch_id from lockstep.claim k
+where k.batch_id = %(batch_id)s and k.expects = 'batch' and (%(stream_id)s is null or k.stream_id = %(stream_id)s)
+
+-- name: of_batches
+-- Rows of these batches alone: named as values, they spare Postgres the other partitions.
+and t._batch = k.expects_batch and t._batch = any({batches}::bigint[])

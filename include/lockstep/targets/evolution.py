@@ -9,13 +9,14 @@ from psycopg2 import errors, sql
 
 from lockstep.adapters.postgres import PLANNER, TARGETS_ROLE, become
 from lockstep.adapters.postgres_words import first_line
-from lockstep.core.changes.evolution import Change, Proposal, Unsafe, rewrites, wider
+from lockstep.core.changes.evolution import INDEX, INDEXED, Change, Proposal, Unsafe, rewrites, wider
 from lockstep.core.errors import Refusal
-from lockstep.core.pipeline.definition import Upsert
+from lockstep.core.pipeline.definition import Append, Upsert
 from lockstep.core.pipeline.guarantees import Delivered
 from lockstep.core.pipeline.targets import WithTotals
 from lockstep.core.records import TARGET_COLUMNS, TARGET_COORDINATES
 from lockstep.ledger.admin.author import foreign_code
+from lockstep.ledger.admin.origin_index import lacks_origin_index, origin_index
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import maybe
@@ -54,6 +55,7 @@ def find_differences(cur: cursor, pipeline: Pipeline, columns: Sequence[Sequence
             )
         held[table] = [[row.name, row.type] for row in rows.values()]
         found += _of_totals(cur, one, its) if isinstance(one.first, WithTotals) else _of_rows(cur, one, its, rows)
+        found += missing_indexes(cur, one)
     return Proposal(
         pipeline.name,
         tuple(each for each in found if isinstance(each, Change)),
@@ -64,6 +66,15 @@ def find_differences(cur: cursor, pipeline: Pipeline, columns: Sequence[Sequence
             for target, its in zip(pipeline.targets, columns, strict=True)
         },
     )
+
+
+def missing_indexes(cur: cursor, pipeline: Pipeline) -> list[Change]:
+    """Returns the index that each keyed table lacks, by which its rows are found by their record."""
+    return [
+        Change(target.table, INDEXED, None, INDEX, origin_index(cur, target.table), blocks=False, rewrites=False)
+        for target in pipeline.targets
+        if not isinstance(target, Append) and lacks_origin_index(cur, target.table)
+    ]
 
 
 def alter(cur: cursor, name: str, changes: Sequence[Change]) -> None:
@@ -91,12 +102,17 @@ def alter(cur: cursor, name: str, changes: Sequence[Change]) -> None:
     _become(cur, PLANNER)
 
 
-def lock_tables(cur: cursor, name: str, tables: Sequence[str]) -> None:
-    """Locks these tables against everyone else, in one order, and returns to the planner's role."""
+def lock_tables(cur: cursor, name: str, changes: Sequence[Change]) -> None:
+    """Locks the tables of these changes, in one order, and returns to the planner's role.
+
+    A table that only gets an index is locked against writers alone. Every other one is locked against everyone else.
+    """
+    altered = {change.table for change in changes if not change.is_index}
     _become(cur, TARGETS_ROLE)
-    for table in sorted(tables):
+    for table in sorted({change.table for change in changes}):
         try:
-            cur.execute(sql.SQL(Q["lock_target"]).format(table=table_name(table)))
+            query = Q["lock_target" if table in altered else "lock_writers_out"]
+            cur.execute(sql.SQL(query).format(table=table_name(table)))
         except errors.InsufficientPrivilege as error:
             raise _not_ours(name, table, error) from None
     _become(cur, PLANNER)

@@ -10,6 +10,10 @@ alter table {table} alter column {column} type {type}
 -- Nobody reads, writes or alters the table until the change is committed.
 lock table {table} in access exclusive mode
 
+-- name: lock_writers_out
+-- Nobody writes or alters the table until its index is committed. Readers go on.
+lock table {table} in share mode
+
 -- name: altered
 -- The newest decision that ran a proposal of this digest.
 select decision_id, who, at from lockstep.decision

@@ -12,6 +12,7 @@ from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import maybe, one
 from lockstep.ledger.staging.staged import analyze
 from lockstep.targets.payload import Payload, payload
+from lockstep.targets.rows import found_by_index
 from lockstep.targets.unavailable import OpenValues
 
 if TYPE_CHECKING:
@@ -178,7 +179,8 @@ def withdraw(
     if keeps:
         cur.execute(sql.SQL(Q["make_withdrawn"]).format(target=table))
         withdraw_rows = sql.SQL(Q["keep_withdrawn"]).format(withdraw_rows=withdraw_rows)
-    cur.execute(withdraw_rows, replaced)
-    withdrawn = cur.rowcount
+    with found_by_index(cur):
+        cur.execute(withdraw_rows, replaced)
+        withdrawn = cur.rowcount
     cur.execute(Q["withdraw_tombstones"], replaced | {"target": target.table})
     return {"withdrawn": withdrawn}

@@ -23,12 +23,23 @@ Deep = Annotated[
     bool, typer.Option("--deep", help="Read Kafka again and compare each record with its rows, values included.")
 ]
 
+SinceWhen = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        help="Look only at batches that have committed since: a time, or a batch's number.",
+        metavar="WHEN|BATCH",
+        show_default=False,
+    ),
+]
+
 
 def verify_command(
     name: OneName = None,
     deep: Deep = False,
     certificate: Certificate = None,
     public_key: PublicKey = None,
+    since: SinceWhen = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove the promises again, and say how far.
@@ -37,16 +48,21 @@ def verify_command(
     --deep, reads Kafka again. Each record then has its rows or its reject, once (coordinates). The rows then hold what
     the record decodes to (contents). Not compared: what a transform makes, and what Kafka no longer holds. The last
     line names the compared sides. Refuses a definition that is not the ledger's. Without a folder, goes by
-    the ledger's definition, without --deep. With --certificate, proves that file instead: by its key alone, and with NAME
+    the ledger's definition, without --deep. With --since, only rows of batches that have committed since are looked at,
+    and the ledger as a whole. With --certificate, proves that file instead: by its key alone, and with NAME
     by the ledger, too.
     """
+    if certificate is not None and since is not None:
+        raise typer.BadParameter("a certificate names its batches itself", param_hint="--since")
     if certificate is not None:
         certifying.prove(certificate, public_key, name, as_json)
         return
     if name is None or public_key is not None:
         missing = "NAME" if name is None else "--certificate"
         raise typer.BadParameter("a pipeline, or a certificate with its public key, please", param_hint=missing)
+    from lockstep.core.planning.bounds import parse_bound
     from lockstep.core.proof.verification import conclusion, proofs
+    from lockstep.steps.proof.verify import find_since
     from lockstep.steps.proof.verify import verify as prove
     from lockstep.steps.proof.verify import verify_of_ledger as prove_of_ledger
 
@@ -57,21 +73,25 @@ def verify_command(
             f"{name}: --deep decodes by the definition's own files, and its folder is gone",
             next_command=f"lockstep verify {name}",
         )
+    bound = parse_bound(since, "--since") if since is not None else None
     with open_ledger() as conn:
+        its = find_since(conn, name, bound) if bound else None
         if isinstance(found, OfLedger):
-            checks = prove_of_ledger(conn, folder.pipeline)
+            checks = prove_of_ledger(conn, folder.pipeline, its)
         else:
             elsewhere = results_elsewhere(folder.pipeline)
-            checks = prove(conn, broker(), folder, deep=deep, results=elsewhere, registry=configured_registry())
+            registry = configured_registry()
+            checks = prove(conn, broker(), folder, deep=deep, results=elsewhere, registry=registry, since=its)
     ok = all(check.ok for check in checks)
     proved = proofs([target.table for target in folder.pipeline.targets], checks)
-    said = conclusion(name, proved, checks)
+    said = conclusion(name, proved, checks, its)
     left_out = [{"target": c.target, "check": c.name, "what": c.left_out} for c in checks if c.left_out]
     ends_here = deep or isinstance(found, OfLedger) or all(proof.contents in ("log", "wrong") for proof in proved)
     document = {
         "pipeline": name,
         "ok": ok,
         "deep": deep,
+        "since": its.document() if its else None,
         "proved": [asdict(proof) for proof in proved],
         "not_compared": left_out,
         "checks": [asdict(check) for check in checks],
@@ -83,7 +103,8 @@ def verify_command(
         say_table(["", "check", "detail"], rows)
         for each in left_out:
             say(f"not compared: {each['what']}  ({each['check']})")
-        say(said + ("" if ends_here else f"  Next: lockstep verify {name} --deep"))
+        again = f" --since {since}" if since else ""
+        say(said + ("" if ends_here else f"  Next: lockstep verify {name} --deep{again}"))
 
     show(document, as_json, for_people)
     if not ok:

@@ -12,13 +12,15 @@ from lockstep.core.pipeline.columns import FLOAT, WHOLE_TYPES
 
 DIGEST = re.compile(r"^[0-9a-f]{16}\Z")
 DIGEST_LETTERS = 16
+INDEXED = "_stream, _offset"  # columns that an index leads from a record to its rows by
+INDEX = "index"
 _NUMERIC = re.compile(r"^numeric\((\d+),(\d+)\)\Z")
 _VARCHAR = re.compile(r"^character varying(?:\(\d+\))?\Z")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Change:
-    """One safe change of a column. `held` is its type today, None for a new column.
+    """One safe change of a column, or a new index. `held` is a column's type today, None for a new column or index.
 
     `blocks` says that batches are refused until it is made. `rewrites` says that Postgres writes every row again.
     """
@@ -32,10 +34,20 @@ class Change:
     rewrites: bool
 
     def __str__(self) -> str:
+        if self.is_index:
+            return (
+                f"{self.table}: no index on ({INDEXED}), so lineage and a replay read the whole table; commits wait "
+                "while --apply makes it, unless somebody makes it before by create index concurrently"
+            )
         if self.held is None:
             return f"{self.table}: column {self.column} of type {self.wanted} is missing; old rows hold null in it"
         cost = "; every row is written again, and the table is locked meanwhile" if self.rewrites else ""
         return f"{self.table}: column {self.column} is {self.held} and becomes {self.wanted}{cost}"
+
+    @property
+    def is_index(self) -> bool:
+        """Returns True for a new index."""
+        return self.wanted == INDEX
 
     @property
     def is_a_limit(self) -> bool:

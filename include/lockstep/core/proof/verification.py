@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
 EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})  # types whose text is the same in a record and in a row
 MOST_NAMED_ERRORS = 10  # errors that are named. The others are only counted.
@@ -72,6 +73,31 @@ class Proof:
         return f"{self.target}: {sides}"
 
 
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The batches that committed at `moment` or later and own offsets today. `before` is the number of all others."""
+
+    moment: datetime
+    batches: tuple[int, ...]
+    before: int
+
+    @property
+    def shown(self) -> str:
+        """Returns the moment in UTC, to the second."""
+        return f"{self.moment:%Y-%m-%dT%H:%M:%SZ}"
+
+    @property
+    def left_out(self) -> str:
+        """Says what a look at these batches does not see."""
+        return (
+            f"rows of {self.before} batches that committed before {self.shown}, and rows at offsets that no batch owns"
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Returns the moment and both numbers of batches, for `--json`."""
+        return {"moment": self.shown, "batches": len(self.batches), "before": self.before}
+
+
 class Wrong:
     """The errors that one check finds. All of them are counted, the first of them are named."""
 
@@ -106,10 +132,14 @@ def proofs(tables: Sequence[str], checks: Sequence[PromiseCheck]) -> list[Proof]
     return [Proof(table, _side(table, "coordinates", checks), _side(table, "contents", checks)) for table in tables]
 
 
-def conclusion(name: str, found: Sequence[Proof], checks: Sequence[PromiseCheck]) -> str:
+def conclusion(name: str, found: Sequence[Proof], checks: Sequence[PromiseCheck], since: Since | None = None) -> str:
     """Returns the last line: whether every check holds, and what was compared for each target."""
     failed = sum(not check.ok for check in checks)
     verdict = f"NOT every check holds: {failed} of {len(checks)} fail" if failed else "every check holds"
+    if since:
+        verdict += (
+            f", for {len(since.batches)} batches since {since.shown}; {since.before} earlier ones were not looked at"
+        )
     return f"{name}: {verdict}. {'. '.join(map(str, found))}."
 
 

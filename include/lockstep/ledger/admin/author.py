@@ -17,6 +17,7 @@ from psycopg2.extensions import encrypt_password, make_dsn
 from lockstep.adapters.postgres import OWNER, TARGETS_ROLE, Place, connect, transaction
 from lockstep.adapters.postgres_words import first_line, last_line
 from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.ledger.admin.origin_index import index_new_tables
 from lockstep.ledger.feed.filled import refuse_filled_columns
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
@@ -83,8 +84,15 @@ def take_over_table(cur: cursor, pipeline: str, table: str) -> None:
             ) from None
 
 
-def run_as_author(conn: connection, pipeline: str, text: str, tables: Sequence[str], own_login: str | None) -> None:
-    """Runs target.sql in a session of its own and commits it.
+def run_as_author(
+    conn: connection,
+    pipeline: str,
+    text: str,
+    tables: Sequence[str],
+    own_login: str | None,
+    keyed: Sequence[str] = (),
+) -> None:
+    """Runs target.sql in a session of its own and commits it. New tables of `keyed` get the index of their records.
 
     Refuses it if it leaves code behind that a run would execute. `own_login` is a DSN of the operator's. Without one, a
     login is made for this run and dropped afterwards.
@@ -95,6 +103,7 @@ def run_as_author(conn: connection, pipeline: str, text: str, tables: Sequence[s
             cur.execute("select set_config('lockstep.target_sql', %s, true)", (text,))
             cur.execute(Q["run_text"])
             cur.execute(Q["own_names"])
+            index_new_tables(cur, keyed)
             _refuse_what_waits(cur, pipeline)
             cur.execute(Q["settle"])
         except psycopg2.OperationalError:

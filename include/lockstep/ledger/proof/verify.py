@@ -16,12 +16,12 @@ from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, one
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from psycopg2.extensions import connection, cursor
 
     from lockstep.core.pipeline.definition import Pipeline, Target
-    from lockstep.core.proof.verification import Proves
+    from lockstep.core.proof.verification import Proves, Since
 
 Q = queries("lockstep.ledger.proof", "verify")
 LEDGER_CHECKS = {
@@ -34,6 +34,8 @@ LEDGER_CHECKS = {
     "counts reconcile": "counts_not_reconciled",
     "rejects are all there": "rejects_not_counted",
 }
+COUNTED, OWNED = "rows are all there", "every row is its batch's"
+UNCOUNTED = "missing rows of keys: they are counted over all batches alone"
 ROWS_PER_FETCH = 10_000
 
 
@@ -49,7 +51,7 @@ def ledger_checks(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:
         found = []
         match each.first:
             case Append():
-                found = [_check(cur, each, "rows are all there", "rows_not_counted", "coordinates"), _owned(cur, each)]
+                found = [_check(cur, each, COUNTED, "rows_not_counted", "coordinates"), _owned(cur, each)]
             case Upsert():
                 counted = _counted(cur, each)
                 owned = _owned(cur, each)
@@ -60,13 +62,31 @@ def ledger_checks(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:
     return checks
 
 
+def checks_since(cur: cursor, pipeline: Pipeline, since: Since) -> list[PromiseCheck]:
+    """Checks each target of records against these batches alone, by the offsets that they own."""
+    checks = []
+    for each in pipeline.each():
+        found = []
+        match each.first:
+            case Append():
+                found = [
+                    _check(cur, each, COUNTED, "rows_not_counted_since", "coordinates", list(since.batches)),
+                    _check(cur, each, OWNED, "rows_not_owned_since", "coordinates", list(since.batches)),
+                ]
+            case Upsert():  # existing rows say nothing about missing ones
+                owned = _check(cur, each, OWNED, "rows_not_owned_since", "coordinates", list(since.batches))
+                found = [replace(owned, proves="nothing", left_out=UNCOUNTED) if owned.ok else owned]
+        checks += [replace(check, name=check_name(pipeline, each.first, check.name)) for check in found]
+    return checks
+
+
 def consistency_checks(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:
     """Checks the ledger against itself."""
     return [_check(cur, pipeline, name, query) for name, query in LEDGER_CHECKS.items()]
 
 
 def _owned(cur: cursor, pipeline: Pipeline) -> PromiseCheck:
-    check = _check(cur, pipeline, "every row is its batch's", "rows_not_covered", "coordinates")
+    check = _check(cur, pipeline, OWNED, "rows_not_covered", "coordinates")
     cur.execute(
         sql.SQL(Q["rows_of_others"]).format(target=table_name(pipeline.first.table)), {"pipeline": pipeline.name}
     )
@@ -76,7 +96,7 @@ def _owned(cur: cursor, pipeline: Pipeline) -> PromiseCheck:
 
 def _counted(cur: cursor, pipeline: Pipeline) -> PromiseCheck:
     """Compares the rows of an upserted table with the recorded effects of its commits, if all are recorded."""
-    name, table = "rows are all there", pipeline.first.table
+    name, table = COUNTED, pipeline.first.table
     cur.execute(sql.SQL(Q["keys_counted"]).format(target=table_name(table)), {"target": table})
     row = one(cur)
     if row.unknown:
@@ -126,12 +146,16 @@ def committed_definitions(cur: cursor, pipeline: str) -> dict[str, dict[str, Any
     return {row.definition_hash: row.document for row in every(cur)}
 
 
-def accounted_offsets(conn: connection, pipeline: Pipeline, stream_id: int) -> Iterator[tuple[int, int]]:
-    """Yields offset and ordinal of every row, -1 for a reject, in order. A server-side cursor keeps memory flat."""
+def accounted_offsets(conn: connection, pipeline: Pipeline, stream_id: int, begin: int) -> Iterator[tuple[int, int]]:
+    """Yields offset and ordinal of every row from an offset on, -1 for a reject, in order.
+
+    A server-side cursor keeps memory flat.
+    """
     with conn.cursor(name="accounted") as cur:
         cur.itersize = ROWS_PER_FETCH
         cur.execute(
-            sql.SQL(Q["accounted_offsets"]).format(target=table_name(pipeline.first.table)), {"stream_id": stream_id}
+            sql.SQL(Q["accounted_offsets"]).format(target=table_name(pipeline.first.table)),
+            {"stream_id": stream_id, "begin": begin},
         )
         yield from cur
 
@@ -173,9 +197,16 @@ def first_wrong(cur: cursor, statement: sql.Composable, values: Mapping[str, Any
     return wrong
 
 
-def _check(cur: cursor, pipeline: Pipeline, name: str, query: str, proves: Proves = "nothing") -> PromiseCheck:
+def _check(
+    cur: cursor,
+    pipeline: Pipeline,
+    name: str,
+    query: str,
+    proves: Proves = "nothing",
+    batches: Sequence[int] | None = None,
+) -> PromiseCheck:
     table = pipeline.first.table
     statement = sql.SQL(Q[query]).format(target=table_name(table))
-    wrong = first_wrong(cur, statement, {"pipeline": pipeline.name, "target": table})
+    wrong = first_wrong(cur, statement, {"pipeline": pipeline.name, "target": table, "batches": batches})
     target = table if proves != "nothing" else ""
     return PromiseCheck(name, not wrong.count, str(wrong) if wrong.count else "", proves, target)

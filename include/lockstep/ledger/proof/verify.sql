@@ -108,6 +108,34 @@ where (s.pipeline = %(pipeline)s or s.stream_id is null) and not coalesce(g.offs
     t._batch > (select max(batch_id) from lockstep.batch)))
 order by s.partition, t._offset
 
+-- name: rows_not_counted_since
+-- Each of these batches has as many rows in an appended target as it recorded, counted at the offsets that it owns.
+select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || coalesce(p.rows, u.rows) || ' rows recorded, '
+    || case when x.rows > 0 then x.rows || ' erased, ' else '' end || t.rows || ' are in the target' as what
+from lockstep.segment v
+join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
+cross join lateral (
+    select count(*) as rows from {target} t
+    where t._stream = v.stream_id and t._offset >= lower(v.offsets) and t._offset < upper(v.offsets) and t._batch = v.batch_id) t
+left join lockstep.target_rows p
+    on p.batch_id = u.batch_id and p.token = u.token and p.stream_id = u.stream_id and p.target = %(target)s
+left join (select batch_id, stream_id, sum(rows) as rows from lockstep.erased where relation = %(target)s group by 1, 2) x
+    on x.batch_id = u.batch_id and x.stream_id = u.stream_id
+where s.pipeline = %(pipeline)s and v.batch_id = any(%(batches)s::bigint[])
+  and coalesce(p.rows, u.rows) <> t.rows + coalesce(x.rows, 0)
+  and not exists (
+    select from lockstep.trimmed m where m.target = %(target)s and m.stream_id = v.stream_id and m.offsets && v.offsets)
+order by u.batch_id, s.partition
+
+-- name: rows_not_owned_since
+-- Every row at the offsets of these batches names its batch.
+select s.topic, s.partition, 'a row of offset ' || t._offset || ' names batch ' || coalesce(t._batch::text, 'null')
+    || ', which does not own it' as what
+from lockstep.segment v join lockstep.stream s using (stream_id)
+join {target} t on t._stream = v.stream_id and t._offset >= lower(v.offsets) and t._offset < upper(v.offsets)
+where s.pipeline = %(pipeline)s and v.batch_id = any(%(batches)s::bigint[]) and t._batch is distinct from v.batch_id
+order by s.partition, t._offset
+
 -- name: rows_of_others
 -- Rows of a target that another pipeline wrote: verify of that one looks at them.
 select s.pipeline, count(*) as rows from {target} t join lockstep.stream s on s.stream_id = t._stream
@@ -156,9 +184,9 @@ left join lockstep.target_rows p
 where v.stream_id = %(stream_id)s order by 2
 
 -- name: accounted_offsets
--- Every offset of a stream that has a row or a reject, in order; a reject stands where a row has its ordinal.
-select _offset as "offset", _ordinal as ordinal from {target} where _stream = %(stream_id)s
-union all select "offset", -1 from lockstep.reject where stream_id = %(stream_id)s order by 1, 2
+-- Every offset of a stream, from one on, that has a row or a reject, in order; a reject stands where a row has its ordinal.
+select _offset as "offset", _ordinal as ordinal from {target} where _stream = %(stream_id)s and _offset >= %(begin)s
+union all select "offset", -1 from lockstep.reject where stream_id = %(stream_id)s and "offset" >= %(begin)s order by 1, 2
 
 -- name: accounted_between
 -- The offsets of a stretch that have a row or a reject: records stood there, whether or not they still do.

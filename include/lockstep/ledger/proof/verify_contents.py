@@ -20,14 +20,18 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.pipeline.definition import Pipeline, Target
+    from lockstep.core.proof.verification import Since
 
 Q = queries("lockstep.ledger.proof", "verify_contents")
 CONTENTS_AS_COMMITTED = "contents are those that were committed"
 REJECTS = "rejects are those that were committed"
 
 
-def contents_checks(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:
-    """Compares the digests of every batch and stream: a check for each appended target, and one for the rejects."""
+def contents_checks(cur: cursor, pipeline: Pipeline, since: Since | None = None) -> list[PromiseCheck]:
+    """Compares the digests of every batch and stream: a check for each appended target, and one for the rejects.
+
+    With a `since`, it compares the rows of those batches alone, found by their offsets.
+    """
     cur.execute(Q["segments"], {"pipeline": pipeline.name})
     known = one(cur)
     before = [f"{known.before} batches were committed before digests were kept"] if known.before else []
@@ -36,16 +40,17 @@ def contents_checks(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:
         for target in pipeline.targets
         if isinstance(target, Append) and not isinstance(pipeline.guarantee, Delivered)
     ]
-    return [*(_of_target(cur, pipeline, target, before) for target in appended), _of_rejects(cur, pipeline)]
+    return [*(_of_target(cur, pipeline, target, before, since) for target in appended), _of_rejects(cur, pipeline)]
 
 
-def _of_target(cur: cursor, pipeline: Pipeline, target: Target, before: list[str]) -> PromiseCheck:
+def _of_target(cur: cursor, pipeline: Pipeline, target: Target, before: list[str], since: Since | None) -> PromiseCheck:
     now = digests.digest_columns(cur, target.table)
     types, compared, left_out, wrong = dict(now), 0, [*before], Wrong()
     if trimmed := trimmed_segments(cur, target.table):
         left_out.append(trimmed)
     for shape in shapes_of(cur, target.table):
         facts = {"pipeline": pipeline.name, "target": target.table, "shape_id": shape.shape_id, "place": shape.place}
+        facts["batches"] = list(since.batches) if since else None
         cur.execute(Q["segments_of_shape"], facts)
         segments = one(cur).segments
         held = tuple((name, type_) for name, type_ in shape.columns)
@@ -56,7 +61,7 @@ def _of_target(cur: cursor, pipeline: Pipeline, target: Target, before: list[str
             continue
         compared += segments
         columns = tuple((name, types[name]) for name, _ in held)
-        statement = sql.SQL(Q["rows_changed"]).format(
+        statement = sql.SQL(Q["rows_changed_since" if since else "rows_changed"]).format(
             target=table_name(target.table), row=digests.row_digest(columns, shape.place, staged=False)
         )
         cur.execute(statement, facts)

@@ -20,6 +20,22 @@ where s.pipeline = %(pipeline)s and c.shape_id = %(shape_id)s and c.place = %(pl
     select from lockstep.trimmed m where m.target = %(target)s and m.stream_id = g.stream_id and m.offsets && g.offsets)
 order by g.batch_id, s.partition, s.stream_id
 
+-- name: rows_changed_since
+-- Segments of these batches whose rows in the target are not the committed ones. Only batches with these columns are looked at.
+select s.topic, s.partition, g.batch_id, f.rows
+from lockstep.segment g join lockstep.stream s using (stream_id) join lockstep.content c using (batch_id, stream_id)
+cross join lateral (
+    select count(*) as rows, sum({row}) as digest from {target} t
+    where t._stream = g.stream_id and t._offset >= lower(g.offsets) and t._offset < upper(g.offsets) and t._batch = g.batch_id) f
+left join (
+    select x.batch_id, x.stream_id, sum(x.digest) as digest from lockstep.erased x where x.relation = %(target)s group by 1, 2) x
+    on x.batch_id = g.batch_id and x.stream_id = g.stream_id
+where s.pipeline = %(pipeline)s and c.shape_id = %(shape_id)s and c.place = %(place)s
+  and g.batch_id = any(%(batches)s::bigint[]) and c.target_digest <> coalesce(f.digest, 0) + coalesce(x.digest, 0)
+  and not exists (
+    select from lockstep.trimmed m where m.target = %(target)s and m.stream_id = g.stream_id and m.offsets && g.offsets)
+order by g.batch_id, s.partition, s.stream_id
+
 -- name: rejects_changed
 -- Segments whose rejects in the ledger are not the committed ones.
 with found as (
@@ -44,5 +60,6 @@ where s.pipeline = %(pipeline)s
 select count(*) as segments from lockstep.segment g join lockstep.content c using (batch_id, stream_id)
 join lockstep.stream s using (stream_id)
 where s.pipeline = %(pipeline)s and c.shape_id = %(shape_id)s and c.place = %(place)s
+  and (%(batches)s::bigint[] is null or g.batch_id = any(%(batches)s::bigint[]))
   and not exists (
     select from lockstep.trimmed m where m.target = %(target)s and m.stream_id = g.stream_id and m.offsets && g.offsets)

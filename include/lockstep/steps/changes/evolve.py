@@ -43,6 +43,12 @@ def propose(conn: connection, pipeline: Pipeline, columns: Sequence[Sequence[Col
     return found.only(only)
 
 
+def propose_indexes(conn: connection, pipeline: Pipeline) -> list[Change]:
+    """Returns the indexes that keyed tables lack. It needs no columns, and so no Spark where a transform gives them."""
+    with transaction(conn, READER) as cur:
+        return evolution.missing_indexes(cur, pipeline)
+
+
 def apply(
     conn: connection,
     pipeline: Pipeline,
@@ -68,7 +74,7 @@ def apply(
             raise Refusal(conflict.reason, next_command=conflict.next_command)
         # A commit under way holds its batch: it has published before the change, or looks at the table after it.
         decisions.lock_batches(cur, owners.unfinished_of_pipeline(cur, name))
-        evolution.lock_tables(cur, name, sorted({change.table for change in shown.changes}))
+        evolution.lock_tables(cur, name, shown.changes)
         now = evolution.find_differences(cur, pipeline, columns).only(only)
         _require_shown(now, digest)
         evolution.alter(cur, name, now.changes)

@@ -10,7 +10,7 @@ from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.health.broker_findings import broker_findings
 from lockstep.core.health.catalog import catalog_findings
 from lockstep.core.health.database_findings import database_findings
-from lockstep.core.health.evolution_findings import evolution_findings, feed_findings
+from lockstep.core.health.evolution_findings import evolution_findings, feed_findings, index_findings
 from lockstep.core.health.findings import NOT_THERE, Check, DoctorReport, Finding, Judged, Severity, problem, warning
 from lockstep.core.health.ledger_findings import ledger_findings, target_findings
 from lockstep.core.health.log_findings import LogFacts, log_findings
@@ -26,7 +26,7 @@ from lockstep.ledger.changes.owners import conflicts
 from lockstep.ledger.feed.make import misses
 from lockstep.ledger.migrate import known_migrations
 from lockstep.ledger.views import reading
-from lockstep.steps.changes.evolve import propose
+from lockstep.steps.changes.evolve import propose, propose_indexes
 from lockstep.steps.inspect.registry import registry_findings
 from lockstep.steps.inspect.sinks import of_sinks
 from lockstep.steps.inspect.warn import bounds_of
@@ -161,8 +161,7 @@ def _of_postgres(
                     judged += owner_findings(pipeline.name, told[pipeline.name].conflicts)
                     judged += feed_findings(pipeline.name, _of_feeds(conn, pipeline))
                     judged += window_findings(pipeline.name, facts_of_time(conn, pipeline))
-                    if pipeline.name not in transformed:
-                        judged += _of_columns(conn, pipeline)
+                    judged += _of_columns(conn, pipeline, is_transformed=pipeline.name in transformed)
         finally:
             conn.close()
     except Refusal as refusal:
@@ -222,7 +221,9 @@ def _uncommitted(broker: SurveyedBroker, pipeline: Pipeline, ledger: _OfLedger) 
     return found
 
 
-def _of_columns(conn: connection, pipeline: Pipeline) -> Judged:
+def _of_columns(conn: connection, pipeline: Pipeline, *, is_transformed: bool) -> Judged:
+    if is_transformed:  # Spark alone knows its columns
+        return [] if pipeline.store else index_findings(pipeline.name, propose_indexes(conn, pipeline))
     try:
         return evolution_findings(propose(conn, pipeline, [pipeline.columns for _ in pipeline.targets]))
     except Refusal:  # a missing table is a separate finding, and another store compares before each read

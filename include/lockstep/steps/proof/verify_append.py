@@ -44,7 +44,7 @@ def _stream(log: Log, stream: Any, contents: _Contents) -> PromiseCheck:
     """Merges Kafka's visible records with the target's rows and rejects in offset order, and compares them."""
     name = f"{stream.topic}-{stream.partition}: every record exactly once"
     table = log.pipeline.first.table
-    segments = ledger.committed_segments(log.cur, stream.stream_id, log.pipeline.first)
+    segments = log.segments(stream, log.pipeline.first)
     erased = erased_offsets(log.cur, table, stream.stream_id)
     unconfirmed = {row.batch_id for row in undelivered(log.cur, log.pipeline.name)}
     readable = [s for s in segments if s.from_offset >= log.log_start(stream) and s.batch_id not in unconfirmed]
@@ -56,8 +56,15 @@ def _stream(log: Log, stream: Any, contents: _Contents) -> PromiseCheck:
         left = "; ".join(filter(None, (left, f"{len(trimmed)} batches whose sent rows are trimmed")))
     if len(trimmed) == len(readable):
         return PromiseCheck(name, ok=True, detail="nothing covered is still in the log", target=table, left_out=left)
-    there, wrong, records = _Merge(_accounted(log, stream), readable[0].from_offset), Wrong(), 0
+    there, wrong, records = (
+        _Merge(_accounted(log, stream, readable[0].from_offset), readable[0].from_offset),
+        Wrong(),
+        0,
+    )
     for segment in readable:
+        if log.since:  # what lies between two of these batches is not looked at
+            there.pass_to(segment.from_offset)
+            there.strangers()
         if segment.batch_id in trimmed:
             there.pass_to(segment.until_offset)
             there.strangers()
@@ -78,14 +85,14 @@ def _stream(log: Log, stream: Any, contents: _Contents) -> PromiseCheck:
     return PromiseCheck(name, not wrong.count, detail, "coordinates", table, "log", left)
 
 
-def _accounted(log: Log, stream: Any) -> Iterator[tuple[int, int]]:
-    """Yields offset and ordinal of every row, and the offsets of rejects, in order.
+def _accounted(log: Log, stream: Any, begin: int) -> Iterator[tuple[int, int]]:
+    """Yields offset and ordinal of every row from an offset on, and the offsets of rejects, in order.
 
     Yields rows that may be doubled once.
     """
     pipeline = log.pipeline
     if not log.results:
-        return ledger.accounted_offsets(log.conn, pipeline, stream.stream_id)
+        return ledger.accounted_offsets(log.conn, pipeline, stream.stream_id, begin)
     rejected = sorted(ledger.rejected_offsets(log.cur, stream.stream_id))
     rows = ((offset, 0) for offset in _distinct(log.results.offsets(pipeline, stream.stream_id)))
     return merge(rows, ((offset, REJECT) for offset in rejected))

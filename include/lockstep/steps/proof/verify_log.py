@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.kafka.reading import size_of
 from lockstep.formats.second_reading import RereadRecord, SecondReading, undecodable
+from lockstep.ledger.proof import verify as ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.offsets import TopicView
-    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.definition import Pipeline, Target
     from lockstep.core.pipeline.folder import PipelineFolder
-    from lockstep.core.proof.verification import Segment
+    from lockstep.core.proof.verification import Segment, Since
     from lockstep.core.registry import Registry
     from lockstep.targets.stores.delivery import Results
 
@@ -29,7 +30,8 @@ class Log:
     """The log beside one target, with the code that decodes it and the place of the target's rows.
 
     `folder` decodes. `pipeline` is the folder's, with this target alone. `alike` are the hashes of the definitions that
-    decode as today's does. `results` is the place of results that move apart from the offsets.
+    decode as today's does. `results` is the place of results that move apart from the offsets. With a `since`, those
+    batches alone are looked at.
     """
 
     conn: connection
@@ -41,6 +43,12 @@ class Log:
     alike: frozenset[str]
     registry: Registry | None = None
     results: Results | None = None
+    since: Since | None = None
+
+    def segments(self, stream: Any, target: Target | None = None) -> list[Segment]:
+        """Returns the segments of a stream that are to be looked at, in order, with counts of one target of several."""
+        found = ledger.committed_segments(self.cur, stream.stream_id, target)
+        return [s for s in found if s.batch_id in self.since.batches] if self.since else found
 
     @property
     def undecodable(self) -> str | None:

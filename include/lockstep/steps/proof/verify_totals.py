@@ -48,7 +48,7 @@ def recomputed(log: Log, target: Accumulate, streams: Sequence[Any]) -> list[Pro
     miscounted, changed, segments, records = Wrong(), Wrong(), 0, 0
     older = others = unsure = 0
     for stream in streams:
-        for segment in ledger.committed_segments(log.cur, stream.stream_id):
+        for segment in log.segments(stream):
             if segment.from_offset < log.log_start(stream):
                 older += 1
                 continue

@@ -13,7 +13,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, one
 from lockstep.targets.fit import types_of_target
-from lockstep.targets.rows import staged_rows
+from lockstep.targets.rows import found_by_index, staged_rows
 from lockstep.targets.totals import written_pieces
 from lockstep.targets.windows import windowed_pieces
 
@@ -31,7 +31,8 @@ def keep_before(
 ) -> None:
     """Keeps, until the transaction ends, every row that publishing the attempt may change."""
     parts = _parts(cur, target, attempt, place, event_time)
-    cur.execute(sql.SQL(Q["keep_before"]).format(**parts), asdict(attempt))
+    with found_by_index(cur):
+        cur.execute(sql.SQL(Q["keep_before"]).format(**parts), asdict(attempt))
 
 
 def difference(
@@ -40,7 +41,8 @@ def difference(
     """Returns the changes to those rows: `added`, `changed`, `removed`, `unchanged`, and the first few that differ."""
     parts = _parts(cur, target, attempt, place, event_time)
     parts["after"] = sql.SQL(Q["rows_after"]).format(**parts)
-    return compare_rows(cur, parts, asdict(attempt), samples)
+    with found_by_index(cur):
+        return compare_rows(cur, parts, asdict(attempt), samples)
 
 
 def compare_rows(cur: cursor, parts: dict[str, Any], values: dict[str, Any], samples: int) -> dict[str, Any]:
@@ -77,11 +79,9 @@ def places_of(target: Target, place: int) -> dict[str, Any]:
 
 def _parts(cur: cursor, target: Target, attempt: AttemptId, place: int, event_time: EventTime | None) -> dict[str, Any]:
     key = row_key(target)
-    parts = places_of(target, place) | {
-        "or_of_staged_keys": sql.SQL(""),
-        "or_of_replaced_keys": sql.SQL(""),
-        "or_of_kept_keys": sql.SQL(""),
-    }
+    parts = places_of(target, place)
+    parts["rows_of_offsets"] = sql.SQL(Q["rows_of_offsets"]).format(**parts)
+    before, after = [], []
     if not isinstance(target, Append):
         rows = staged_rows(attempt, 0, place)
         types = types_of_target(cur, target.table)
@@ -92,10 +92,14 @@ def _parts(cur: cursor, target: Target, attempt: AttemptId, place: int, event_ti
         parts["staged_keys"] = sql.SQL(", ").join(
             sql.SQL("t.{}::{}").format(sql.Identifier(name), sql.SQL(types[name])) for name in key
         )
-        parts["or_of_staged_keys"] = sql.SQL(Q["of_staged_keys"]).format(**parts)
+        staged = sql.SQL(Q["of_staged_keys"]).format(**parts)
+        before, after = [staged], [staged]
     if isinstance(target, WithTotals):
         parts["kept_keys"] = written_pieces(cur, target)["kept_keys"]
         parts["before_keys"] = sql.SQL(", ").join(sql.SQL("b.{}").format(sql.Identifier(name)) for name in key)
-        parts["or_of_replaced_keys"] = sql.SQL(Q["of_replaced_keys"]).format(**parts, table=sql.Literal(target.table))
-        parts["or_of_kept_keys"] = sql.SQL(Q["of_kept_keys"]).format(**parts)
+        before.append(sql.SQL(Q["of_replaced_keys"]).format(**parts, table=sql.Literal(target.table)))
+        after.append(sql.SQL(Q["of_kept_keys"]).format(**parts))
+    for name, wanted in (("and_of_keys_before", before), ("and_of_keys_after", after)):
+        keys = sql.SQL(" union ").join(wanted)
+        parts[name] = sql.SQL(Q["and_of_keys"] if wanted else "").format(**parts, wanted_keys=keys)
     return parts

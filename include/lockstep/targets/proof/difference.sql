@@ -1,9 +1,7 @@
 -- name: keep_before
 -- The rows that a batch may change, as they are before it: those of its offsets, and of the keys it staged or takes out of.
 create temp table {before} on commit drop as
-select t.* from {target} t where exists (
-    select 1 from lockstep.batch_range r where r.batch_id = %(batch_id)s and r.stream_id = t._stream
-      and t._offset >= lower(r.offsets) and t._offset < upper(r.offsets)) {or_of_staged_keys} {or_of_replaced_keys}
+{rows_of_offsets} {and_of_keys_before}
 
 -- name: count_differences
 -- How many rows came, went, changed and stayed; a row answers to its key, and `_batch` is not looked at.
@@ -29,24 +27,34 @@ select kind, old as before, new as after from (
 
 -- name: rows_after
 -- The rows that the batch has left: its own offsets', and those of keys that it touched.
-select t.* from {target} t where exists (
-    select 1 from lockstep.batch_range r where r.batch_id = %(batch_id)s and r.stream_id = t._stream
-      and t._offset >= lower(r.offsets) and t._offset < upper(r.offsets)) {or_of_staged_keys} {or_of_kept_keys}
+{rows_of_offsets} {and_of_keys_after}
+
+-- name: rows_of_offsets
+-- Rows of the batch's offsets. Each range is a look into an index.
+select t.* from lockstep.batch_range r join {target} t
+    on t._stream = r.stream_id and t._offset >= lower(r.offsets) and t._offset < upper(r.offsets)
+where r.batch_id = %(batch_id)s
+
+-- name: and_of_keys
+-- Rows of other offsets that have one of these keys.
+union all
+select t.* from {target} t where ({keys}) in ({wanted_keys}) and not exists (
+    select from lockstep.batch_range r where r.batch_id = %(batch_id)s and r.stream_id = t._stream
+      and t._offset >= lower(r.offsets) and t._offset < upper(r.offsets))
 
 -- name: of_staged_keys
--- Rows of keys that the attempt's winners staged.
-or ({keys}) in (select {staged_keys} from {rows} t)
+-- Keys that the attempt's winners staged.
+select {staged_keys} from {rows} t
 
 -- name: of_replaced_keys
--- Rows of keys that the segments to be replaced have added to.
-or ({keys}) in (
-    select {kept_keys} from lockstep.contribution c
-    join lockstep.claim k on k.expects_batch = c.batch_id and k.stream_id = c.stream_id
-    where k.batch_id = %(batch_id)s and k.expects = 'batch' and c.target = {table})
+-- Keys that the segments to be replaced have added to.
+select {kept_keys} from lockstep.contribution c
+join lockstep.claim k on k.expects_batch = c.batch_id and k.stream_id = c.stream_id
+where k.batch_id = %(batch_id)s and k.expects = 'batch' and c.target = {table}
 
 -- name: of_kept_keys
--- Rows of keys that were remembered.
-or ({keys}) in (select {before_keys} from {before} b)
+-- Keys that were remembered.
+select {before_keys} from {before} b
 
 -- name: count_rejects
 -- How many rejects there are in the batch's offsets, and how many the attempt staged.
