@@ -7,6 +7,7 @@ from mutants.mutant import Drop, Edit, one
 LEDGER = "tests/ledger/test_evolution.py::"
 CLI = "tests/cli/test_evolve.py::"
 SAFE = f"{CLI}test_a_type_is_widened_only_where_every_value_stays_as_it_is"
+LARGE = "tests/ledger/test_found_by_record.py::test_no_look_for_the_rows_of_a_record_reads_a_large_table_through"
 
 MUTANTS = [
     one(
@@ -95,14 +96,14 @@ MUTANTS = [
     one(
         "a new keyed table gets no index of its records",
         "lineage and a replay would read all of it",
-        "tests/ledger/test_found_by_record.py::test_no_look_for_the_rows_of_a_record_reads_a_large_table_through",
+        (f"{LARGE}[upsert]", f"{LARGE}[accumulate]"),
         Edit("ledger/admin/author.py", "            index_new_tables(cur, keyed)\n", ""),
         long=True,
     ),
     one(
         "a replay does not prefer an index",
         "it would read all of a large table under the target's lock",
-        "tests/ledger/test_found_by_record.py::test_no_look_for_the_rows_of_a_record_reads_a_large_table_through",
+        (f"{LARGE}[upsert]", f"{LARGE}[accumulate]"),
         Edit("targets/rows.py", "set local enable_seqscan = off", "set local enable_seqscan = on"),
         long=True,
     ),

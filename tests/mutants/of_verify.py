@@ -118,4 +118,22 @@ MUTANTS = [
         ),
         long=True,
     ),
+    one(
+        "verify since a batch compares no contents",
+        "a row of it that was changed would pass",
+        ("tests/cli/test_verify.py::test_since_a_batch_each_forged_row_of_it_is_found",),
+        Edit("steps/proof/verify.py", "        checks += contents_checks(cur, pipeline, since)\n", ""),
+        long=True,
+    ),
+    one(
+        "verify since a batch counts no rows",
+        "a row of it that is gone would pass",
+        ("tests/cli/test_verify.py::test_since_a_batch_each_forged_row_of_it_is_found",),
+        Edit(
+            "steps/proof/verify.py",
+            "            checks += ledger.checks_since(cur, pipeline, since)\n",
+            "            pass\n",
+        ),
+        long=True,
+    ),
 ]

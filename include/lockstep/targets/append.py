@@ -38,13 +38,8 @@ REPLAYED_ROWS = (
 def publish(cur: cursor, target: Append, rows: Rows) -> dict[str, int]:
     """Inserts every row. Raises `BadData` if their number is not that of the staged rows."""
     columns = payload(cur, target.table, rows)
-    statement = sql.SQL(Q["append_rows"]).format(
-        target=table_name(target.table),
-        columns=columns.columns,
-        staged=columns.staged,
-        rows=rows.source,
-    )
-    cur.execute(statement, {"batch_id": rows.batch_id})
+    parts = {"target": table_name(target.table), "columns": columns.columns, "staged": columns.staged}
+    cur.execute(sql.SQL(Q["append_rows"]).format(rows=rows.source, **parts), {"batch_id": rows.batch_id})
     if cur.rowcount != rows.count:
         raise BadData(f"{target.table}: {cur.rowcount} rows were inserted, {rows.count} are staged")
     return {"inserted": rows.count}

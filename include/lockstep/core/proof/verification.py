@@ -74,7 +74,7 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
+class BatchesSince:
     """The batches that committed at `moment` or later and own offsets today. `before` is the number of all others."""
 
     moment: datetime
@@ -132,7 +132,9 @@ def proofs(tables: Sequence[str], checks: Sequence[PromiseCheck]) -> list[Proof]
     return [Proof(table, _side(table, "coordinates", checks), _side(table, "contents", checks)) for table in tables]
 
 
-def conclusion(name: str, found: Sequence[Proof], checks: Sequence[PromiseCheck], since: Since | None = None) -> str:
+def conclusion(
+    name: str, found: Sequence[Proof], checks: Sequence[PromiseCheck], since: BatchesSince | None = None
+) -> str:
     """Returns the last line: whether every check holds, and what was compared for each target."""
     failed = sum(not check.ok for check in checks)
     verdict = f"NOT every check holds: {failed} of {len(checks)} fail" if failed else "every check holds"

@@ -22,7 +22,7 @@ MOST_LETTERS = 63  # Postgres cuts a longer name, and two names may then be one
 
 
 def lacks_origin_index(cur: cursor, table: str) -> bool:
-    """Returns True if the table is there, and each look for the rows of a record would read all of it."""
+    """Returns True if the table is there without the index. A look for a record's rows then reads all of it."""
     cur.execute(Q["lacks_index"], {"table": table})
     row = maybe(cur)
     return bool(row and row.lacks)

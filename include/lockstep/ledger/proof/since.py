@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.core.errors import Refusal
 from lockstep.core.planning.bounds import AtBatch, AtTime
-from lockstep.core.proof.verification import Since
+from lockstep.core.proof.verification import BatchesSince
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import maybe, one
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Q = queries("lockstep.ledger.proof", "since")
 
 
-def batches_since(cur: cursor, pipeline: str, bound: Bound) -> Since:
+def batches_since(cur: cursor, pipeline: str, bound: Bound) -> BatchesSince:
     """Returns the batches whose last range was committed at a time or later, or not before a batch's first range.
 
     Raises `Refusal` for offsets, and for a batch that has not committed.
@@ -44,4 +44,4 @@ def batches_since(cur: cursor, pipeline: str, bound: Bound) -> Since:
             )
     cur.execute(Q["batches_since"], values)
     found = one(cur)
-    return Since(values["moment"].astimezone(UTC), tuple(found.batches), int(found.before))
+    return BatchesSince(values["moment"].astimezone(UTC), tuple(found.batches), int(found.before))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection, cursor
 
     from lockstep.core.pipeline.definition import Pipeline, Target
-    from lockstep.core.proof.verification import Proves, Since
+    from lockstep.core.proof.verification import BatchesSince, Proves
 
 Q = queries("lockstep.ledger.proof", "verify")
 LEDGER_CHECKS = {
@@ -34,7 +34,7 @@ LEDGER_CHECKS = {
     "counts reconcile": "counts_not_reconciled",
     "rejects are all there": "rejects_not_counted",
 }
-COUNTED, OWNED = "rows are all there", "every row is its batch's"
+ROWS_COUNTED, ROWS_OWNED = "rows are all there", "every row is its batch's"
 UNCOUNTED = "missing rows of keys: they are counted over all batches alone"
 ROWS_PER_FETCH = 10_000
 
@@ -51,7 +51,7 @@ def ledger_checks(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:
         found = []
         match each.first:
             case Append():
-                found = [_check(cur, each, COUNTED, "rows_not_counted", "coordinates"), _owned(cur, each)]
+                found = [_check(cur, each, ROWS_COUNTED, "rows_not_counted", "coordinates"), _owned(cur, each)]
             case Upsert():
                 counted = _counted(cur, each)
                 owned = _owned(cur, each)
@@ -62,7 +62,7 @@ def ledger_checks(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:
     return checks
 
 
-def checks_since(cur: cursor, pipeline: Pipeline, since: Since) -> list[PromiseCheck]:
+def checks_since(cur: cursor, pipeline: Pipeline, since: BatchesSince) -> list[PromiseCheck]:
     """Checks each target of records against these batches alone, by the offsets that they own."""
     checks = []
     for each in pipeline.each():
@@ -70,11 +70,11 @@ def checks_since(cur: cursor, pipeline: Pipeline, since: Since) -> list[PromiseC
         match each.first:
             case Append():
                 found = [
-                    _check(cur, each, COUNTED, "rows_not_counted_since", "coordinates", list(since.batches)),
-                    _check(cur, each, OWNED, "rows_not_owned_since", "coordinates", list(since.batches)),
+                    _check(cur, each, ROWS_COUNTED, "rows_not_counted_since", "coordinates", list(since.batches)),
+                    _check(cur, each, ROWS_OWNED, "rows_not_owned_since", "coordinates", list(since.batches)),
                 ]
             case Upsert():  # existing rows say nothing about missing ones
-                owned = _check(cur, each, OWNED, "rows_not_owned_since", "coordinates", list(since.batches))
+                owned = _check(cur, each, ROWS_OWNED, "rows_not_owned_since", "coordinates", list(since.batches))
                 found = [replace(owned, proves="nothing", left_out=UNCOUNTED) if owned.ok else owned]
         checks += [replace(check, name=check_name(pipeline, each.first, check.name)) for check in found]
     return checks
@@ -86,7 +86,7 @@ def consistency_checks(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:
 
 
 def _owned(cur: cursor, pipeline: Pipeline) -> PromiseCheck:
-    check = _check(cur, pipeline, OWNED, "rows_not_covered", "coordinates")
+    check = _check(cur, pipeline, ROWS_OWNED, "rows_not_covered", "coordinates")
     cur.execute(
         sql.SQL(Q["rows_of_others"]).format(target=table_name(pipeline.first.table)), {"pipeline": pipeline.name}
     )
@@ -96,7 +96,7 @@ def _owned(cur: cursor, pipeline: Pipeline) -> PromiseCheck:
 
 def _counted(cur: cursor, pipeline: Pipeline) -> PromiseCheck:
     """Compares the rows of an upserted table with the recorded effects of its commits, if all are recorded."""
-    name, table = COUNTED, pipeline.first.table
+    name, table = ROWS_COUNTED, pipeline.first.table
     cur.execute(sql.SQL(Q["keys_counted"]).format(target=table_name(table)), {"target": table})
     row = one(cur)
     if row.unknown:

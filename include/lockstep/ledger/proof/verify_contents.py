@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.pipeline.definition import Pipeline, Target
-    from lockstep.core.proof.verification import Since
+    from lockstep.core.proof.verification import BatchesSince
 
 Q = queries("lockstep.ledger.proof", "verify_contents")
 CONTENTS_AS_COMMITTED = "contents are those that were committed"
 REJECTS = "rejects are those that were committed"
 
 
-def contents_checks(cur: cursor, pipeline: Pipeline, since: Since | None = None) -> list[PromiseCheck]:
+def contents_checks(cur: cursor, pipeline: Pipeline, since: BatchesSince | None = None) -> list[PromiseCheck]:
     """Compares the digests of every batch and stream: a check for each appended target, and one for the rejects.
 
     With a `since`, it compares the rows of those batches alone, found by their offsets.
@@ -43,7 +43,9 @@ def contents_checks(cur: cursor, pipeline: Pipeline, since: Since | None = None)
     return [*(_of_target(cur, pipeline, target, before, since) for target in appended), _of_rejects(cur, pipeline)]
 
 
-def _of_target(cur: cursor, pipeline: Pipeline, target: Target, before: list[str], since: Since | None) -> PromiseCheck:
+def _of_target(
+    cur: cursor, pipeline: Pipeline, target: Target, before: list[str], since: BatchesSince | None
+) -> PromiseCheck:
     now = digests.digest_columns(cur, target.table)
     types, compared, left_out, wrong = dict(now), 0, [*before], Wrong()
     if trimmed := trimmed_segments(cur, target.table):

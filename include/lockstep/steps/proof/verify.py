@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.bounds import Bound
-    from lockstep.core.proof.verification import Since
+    from lockstep.core.proof.verification import BatchesSince
     from lockstep.core.registry import Registry
     from lockstep.targets.stores.delivery import Results
 
@@ -59,7 +59,7 @@ def verify(
     deep: bool,
     results: Results | None = None,
     registry: Registry | None = None,
-    since: Since | None = None,
+    since: BatchesSince | None = None,
 ) -> list[PromiseCheck]:
     """Returns every check with its outcome. With a `since`, only rows of batches that have committed since are looked at.
 
@@ -89,13 +89,13 @@ def verify(
         return checks
 
 
-def find_since(conn: connection, name: str, bound: Bound) -> Since:
+def find_since(conn: connection, name: str, bound: Bound) -> BatchesSince:
     """Returns the batches of a pipeline that have committed since a time, or since a batch has."""
     with transaction(conn, READER) as cur:
         return batches_since(cur, name, bound)
 
 
-def verify_of_ledger(conn: connection, pipeline: Pipeline, since: Since | None = None) -> list[PromiseCheck]:
+def verify_of_ledger(conn: connection, pipeline: Pipeline, since: BatchesSince | None = None) -> list[PromiseCheck]:
     """Returns the checks that need no folder, for a pipeline by the ledger's own definition.
 
     Does not compare rows in another store, nor those of a table that is gone or has another owner.
@@ -127,7 +127,7 @@ def _not_compared(cur: cursor, pipeline: Pipeline) -> str:
 
 
 def _of_database(
-    cur: cursor, pipeline: Pipeline, since: Since | None = None, *, elsewhere: bool = False
+    cur: cursor, pipeline: Pipeline, since: BatchesSince | None = None, *, elsewhere: bool = False
 ) -> list[PromiseCheck]:
     """Returns the checks of the ledger with itself, and of the tables beside it with the ledger."""
     if since:
@@ -155,7 +155,7 @@ def _of_database(
     return checks
 
 
-def _of_batches(cur: cursor, pipeline: Pipeline, since: Since, *, elsewhere: bool) -> list[PromiseCheck]:
+def _of_batches(cur: cursor, pipeline: Pipeline, since: BatchesSince, *, elsewhere: bool) -> list[PromiseCheck]:
     """Returns the checks of the whole ledger with itself, and of some batches' rows with the ledger."""
     checks = [_guards(cur), *ledger.consistency_checks(cur, pipeline), chain_check(cur, pipeline.name)]
     with found_by_index(cur):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import TopicView
     from lockstep.core.pipeline.definition import Pipeline, Target
     from lockstep.core.pipeline.folder import PipelineFolder
-    from lockstep.core.proof.verification import Segment, Since
+    from lockstep.core.proof.verification import BatchesSince, Segment
     from lockstep.core.registry import Registry
     from lockstep.targets.stores.delivery import Results
 
@@ -43,10 +43,10 @@ class Log:
     alike: frozenset[str]
     registry: Registry | None = None
     results: Results | None = None
-    since: Since | None = None
+    since: BatchesSince | None = None
 
     def segments(self, stream: Any, target: Target | None = None) -> list[Segment]:
-        """Returns the segments of a stream that are to be looked at, in order, with counts of one target of several."""
+        """Returns the segments of a stream to look at, in order. Counts are those of one target of several."""
         found = ledger.committed_segments(self.cur, stream.stream_id, target)
         return [s for s in found if s.batch_id in self.since.batches] if self.since else found
 

@@ -13,7 +13,7 @@ from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.definition import Append, AtLeastOnce, AtMostOnce
 from lockstep.core.proof.verification import PromiseCheck, Wrong
 from lockstep.ledger.batch import delivery as ledger
-from lockstep.ledger.proof.verify import COUNTED, OWNED
+from lockstep.ledger.proof.verify import ROWS_COUNTED, ROWS_OWNED
 from lockstep.targets.stores.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.pipeline.definition import Pipeline
-    from lockstep.core.proof.verification import Proves, Since
+    from lockstep.core.proof.verification import BatchesSince, Proves
     from lockstep.targets.stores.delivery import FoundDelivery, Results
 
 VALUES = "values of delivered rows: --deep compares those of a Postgres with the log, those of files not at all"
 
 
 def of_results(
-    cur: cursor, pipeline: Pipeline, results: Results, *, deep: bool, since: Since | None = None
+    cur: cursor, pipeline: Pipeline, results: Results, *, deep: bool, since: BatchesSince | None = None
 ) -> list[PromiseCheck]:
     """Compares counts and digests of every segment with the store. Only Kafka can tell a key's newest record.
 
@@ -40,7 +40,7 @@ def of_results(
     if since:
         segments = [segment for segment in segments if segment.batch_id in since.batches]
         why = "rows that no batch owns: the store is searched for them as a whole alone"
-        unowned = PromiseCheck(OWNED, ok=True, detail="not looked at", target=pipeline.first.table, left_out=why)
+        unowned = PromiseCheck(ROWS_OWNED, ok=True, detail="not looked at", target=pipeline.first.table, left_out=why)
     checks = [unowned if since else _owned(pipeline, segments, results)]
     if not deep:
         left = "; ".join(filter(None, [checks[0].left_out, VALUES]))
@@ -70,7 +70,7 @@ def _owned(pipeline: Pipeline, segments: Sequence[Any], results: Results) -> Pro
     detail = f"{stranger}, which does not own it (or has not committed it yet)" if stranger else ""
     proves: Proves = "coordinates" if stranger or isinstance(pipeline.first, Append) else "nothing"
     left = "" if isinstance(pipeline.first, Append) else "missing rows: keys of another store are not counted"
-    return PromiseCheck(OWNED, stranger is None, detail, proves, pipeline.first.table, left_out=left)
+    return PromiseCheck(ROWS_OWNED, stranger is None, detail, proves, pipeline.first.table, left_out=left)
 
 
 def _counted(pipeline: Pipeline, segments: Sequence[Any], found: Sequence[FoundDelivery]) -> PromiseCheck:
@@ -78,7 +78,7 @@ def _counted(pipeline: Pipeline, segments: Sequence[Any], found: Sequence[FoundD
 
     If no record was filtered, the offsets of rows and rejects must be the delivered ones.
     """
-    name, table, more, wrong = COUNTED, pipeline.first.table, 0, Wrong()
+    name, table, more, wrong = ROWS_COUNTED, pipeline.first.table, 0, Wrong()
     for segment, (rows, records, sum_, squares) in zip(segments, found, strict=True):
         where = f"batch {segment.batch_id}, {segment.topic}-{segment.partition} [{segment.from_offset}, {segment.until_offset})"
         if isinstance(pipeline.guarantee, AtMostOnce) and not segment.is_delivered and rows <= segment.rows:
