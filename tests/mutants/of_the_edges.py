@@ -53,6 +53,13 @@ MUTANTS = [
         long=True,
     ),
     Mutant(
+        "ranges are read together however many bytes they have",
+        "250 records of 10 MB would be held at once",
+        (Edit("engine/kafka_ranges.py", "> BYTES_READ_TOGETHER:", "> 2**63:"),),
+        ("tests/spark/test_large_records.py::test_ranges_with_too_many_bytes_are_read_one_by_one_and_give_the_same",),
+        long=True,
+    ),
+    Mutant(
         "a task stops one offset early",
         "a range ends where the next one begins",
         (Edit("engine/kafka_ranges.py", "item.offsets.until_offset\n", "item.offsets.until_offset - 1\n"),),

@@ -7,13 +7,14 @@ import time
 from bisect import bisect_left
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, refuse_malformed
+from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, refuse_malformed, size_of
 from lockstep.core.errors import Unreachable
-from lockstep.core.pipeline.limits import RecordLimits
+from lockstep.core.pipeline.limits import MEGABYTE, RecordLimits
 from lockstep.engine.kafka_raw import by_partition, cut_large, raw_records
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 
 RECORDS_PER_ARROW_BATCH = 10_000  # records of an Arrow batch
-OFFSETS_READ_TOGETHER = 250  # offsets that are read together and kept until all have come. Each may have a megabyte.
+OFFSETS_READ_TOGETHER = 250  # offsets that are read together and kept until all have come
+BYTES_READ_TOGETHER = 32 * MEGABYTE  # of their records. Ranges with more are read one after another.
 FETCH_PATIENCE = 60.0  # seconds in which nothing is fetched
 LOOK = 0.2
 FETCH_WAIT_MS = 10  # a range's tail waits this long for bytes that will not come
@@ -88,7 +90,7 @@ class KafkaRanges:
     def _read(
         self, consumer: Consumer, fetched: Fetched, ranges: Sequence[StreamRange], go_on: Callable[[], None]
     ) -> Iterator[pa.RecordBatch]:
-        """Yields one range as its records come, or several together when they are complete."""
+        """Yields one range as its records come, or several together when they are complete, if they are small."""
         waiting = {item.offsets.topic_partition.partition: item for item in ranges}
         held: Held = {partition: [] for partition in waiting}
         cut: Cut = {}
@@ -105,12 +107,14 @@ class KafkaRanges:
             if self._taken(found, waiting, held, cut) or fetched.has_moved():
                 heard = time.monotonic()
             elif time.monotonic() - heard > FETCH_PATIENCE and waiting:
-                item = next(iter(waiting.values()))
-                at = max(_position(consumer, item), item.offsets.from_offset)
-                raise self._away(f"nothing came from offset {at} on for {FETCH_PATIENCE:.0f} s", item)
+                raise self._silent(consumer, next(iter(waiting.values())))
             if len(ranges) == 1:
                 yield from raw_records(held, ranges, cut)
                 held = {partition: [] for partition in held}
+            elif sum(map(size_of, chain.from_iterable(held.values()))) > BYTES_READ_TOGETHER:
+                for item in ranges:  # nothing of them has been yielded
+                    yield from self._read(consumer, fetched, [item], go_on)
+                return
         yield from raw_records(held, ranges, cut)
 
     def _taken(self, found: Sequence[Message], waiting: dict[int, StreamRange], held: Held, cut: Cut) -> bool:
@@ -137,6 +141,10 @@ class KafkaRanges:
             if max([each.offset() + 1 for each in messages[-1:]] + ends, default=0) >= until:
                 del waiting[partition]
         return news
+
+    def _silent(self, consumer: Consumer, item: StreamRange) -> Unreachable:
+        at = max(_position(consumer, item), item.offsets.from_offset)
+        return self._away(f"nothing came from offset {at} on for {FETCH_PATIENCE:.0f} s", item)
 
     def _away(self, what: str, item: StreamRange | None) -> Unreachable:
         which = str(item.offsets) if item else "the topic"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from lockstep.adapters import jar_lock, java
 from lockstep.adapters.connector import jars_folder
 from lockstep.core.errors import Refusal
+from lockstep.core.pipeline.limits import MEGABYTE
 from lockstep.core.settings import ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ JVM_SETTINGS = {
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 * MEGABYTE),  # 50,000 records of a megabyte fit nowhere
     "spark.sql.pyspark.jvmStacktrace.enabled": "false",
     "spark.sql.unionOutputPartitioning": "false",  # else parallel tasks become one task that works them off in turn
     "spark.python.worker.reuse": "true",
