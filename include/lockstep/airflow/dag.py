@@ -11,9 +11,11 @@ from lockstep.airflow import steps, submit
 from lockstep.airflow.door import Door
 from lockstep.airflow.history.form import retry, take_over_field
 from lockstep.airflow.hours import hours_of, tell_hours
-from lockstep.airflow.link import BatchLink
+from lockstep.airflow.link import BatchLink, OneTaskLink
+from lockstep.airflow.one_task import RUN, BatchOperator
 from lockstep.airflow.relay import send_behind
 from lockstep.airflow.watermark import show_behind
+from lockstep.core.errors import BadDefinition
 from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Idempotent
 from lockstep.core.pipeline.targets import topics_of
@@ -29,6 +31,7 @@ Behind it, `hours` says which hours are complete: every record of them is in the
 **Failed without a retry** means that a person must decide; the task's log ends with the command to type.
 """
 SCHEDULE_BEGIN = datetime(2024, 1, 1, tzinfo=UTC)  # a schedule needs a beginning. Missed runs are not made up for.
+EACH, ONE = "each", "one"  # the tasks of a run: one for each step, or one for all
 PARAMS = {"retry": retry(), "take_over": take_over_field()}
 
 
@@ -80,13 +83,17 @@ def dag_for(
     spark_conn_id: str = "spark_default",
     registry_conn_id: str = "lockstep_registry",
     default_args: dict[str, Any] | None = None,
+    tasks: str = EACH,
     **settings: Any,
 ) -> DAG:
     """Returns the live DAG of a pipeline, under its name. `settings` for Airflow's `DAG` override the defaults here.
 
     `spark_conn_id` names a master, for spark-submit, or a running Spark Connect server. Safety rests on the ledger
-    alone. `max_active_runs` only saves runs that would find the batch held.
+    alone. `max_active_runs` only saves runs that would find the batch held. With `tasks="one"` all steps are one task,
+    in its own process.
     """
+    if tasks not in (EACH, ONE):
+        raise BadDefinition(f'{pipeline.name}: tasks is {tasks!r}: it must be "{EACH}" or "{ONE}"')
     door = door_of(pipeline, postgres_conn_id, kafka_conn_id, registry_conn_id)
     tables = " and ".join(target.table for target in pipeline.targets)
     ours: dict[str, Any] = both(pipeline, default_args) | {
@@ -99,44 +106,57 @@ def dag_for(
         "params": PARAMS,
     }
     with DAG(pipeline.name, schedule=settings.pop("schedule", pipeline.schedule), **(ours | settings)) as dag:
-
-        @task
-        def plan() -> int:
-            """Plans the next batch, or says why there is none."""
-            return steps.plan_batch(door)
-
-        stage = submit.submitted(
-            door,
-            spark_conn_id,
-            "stage_batch.py",
-            ["{{ ti.xcom_pull(task_ids='plan') }}"],
-            task_id="stage",
-            pre_execute=submit.lead_to(door),
-            post_execute=submit.look_after(door),
-            doc="Reads exactly the batch's ranges and stages the rows.",
-        )
-
-        @task
-        def validate(batch_id: int) -> str | int:
-            """Checks the staged rows and records the verdict. Returns the attempt that may be committed."""
-            return steps.validate_batch(door, batch_id)
-
-        @task
-        def commit(batch_id: int, fence: str | int) -> None:
-            """Commits results and offsets together, in one transaction."""
-            steps.commit_validated_batch(door, batch_id, fence)
-
-        @task(outlets=assets_of(pipeline))
-        def announce(batch_id: int, fence: str | int) -> None:
-            """Announces the commit: asset event, lineage, metrics, consumer group."""
-            steps.announce_batch(door, assets_of(pipeline), batch_id, fence)
-
-        batch_id = plan()
-        fence = validate(batch_id)  # type: ignore[arg-type]  # TaskFlow hands the value over at run time
-        announced = announce(batch_id, fence)  # type: ignore[arg-type]
-        batch_id >> stage >> fence >> commit(batch_id, fence) >> announced  # type: ignore[arg-type]
+        make = _one if tasks == ONE else _each
+        announced = make(door, spark_conn_id, assets_of(pipeline))
         tell_hours(door, hours_of(pipeline), announced)
         send_behind(door, pipeline, show_behind(door, pipeline, announced))
         for each in dag.tasks:
-            each.operator_extra_links = (BatchLink(),)
+            each.operator_extra_links = (OneTaskLink() if tasks == ONE else BatchLink(),)
     return dag
+
+
+def _one(door: Door, spark_conn_id: str, assets: list[Asset]) -> Any:
+    """Adds the one task that takes a batch from its plan to its announcement."""
+    about = "Plans, reads, validates, commits and announces one batch."
+    return BatchOperator(task_id=RUN, door=door, spark_conn_id=spark_conn_id, assets=assets, doc=about)
+
+
+def _each(door: Door, spark_conn_id: str, assets: list[Asset]) -> Any:
+    """Adds a task for each step, and returns the last one."""
+
+    @task
+    def plan() -> int:
+        """Plans the next batch, or says why there is none."""
+        return steps.plan_batch(door)
+
+    stage = submit.submitted(
+        door,
+        spark_conn_id,
+        "stage_batch.py",
+        ["{{ ti.xcom_pull(task_ids='plan') }}"],
+        task_id="stage",
+        pre_execute=submit.lead_to(door),
+        post_execute=submit.look_after(door),
+        doc="Reads exactly the batch's ranges and stages the rows.",
+    )
+
+    @task
+    def validate(batch_id: int) -> str | int:
+        """Checks the staged rows and records the verdict. Returns the attempt that may be committed."""
+        return steps.validate_batch(door, batch_id)
+
+    @task
+    def commit(batch_id: int, fence: str | int) -> None:
+        """Commits results and offsets together, in one transaction."""
+        steps.commit_validated_batch(door, batch_id, fence)
+
+    @task(outlets=assets)
+    def announce(batch_id: int, fence: str | int) -> None:
+        """Announces the commit: asset event, lineage, metrics, consumer group."""
+        steps.announce_batch(door, assets, batch_id, fence)
+
+    batch_id = plan()
+    fence = validate(batch_id)  # type: ignore[arg-type]  # TaskFlow hands the value over at run time
+    announced = announce(batch_id, fence)  # type: ignore[arg-type]
+    batch_id >> stage >> fence >> commit(batch_id, fence) >> announced  # type: ignore[arg-type]
+    return announced

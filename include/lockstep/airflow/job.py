@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import runpy
+import sys
 from typing import TYPE_CHECKING
 
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lockstep.adapters.withheld import withheld
 from lockstep.core.settings import REMOTE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+MASTER = "SPARK_MASTER"
 
 
 class SparkJobOperator(SparkSubmitOperator):
@@ -34,7 +37,7 @@ class SparkJobOperator(SparkSubmitOperator):
                 super().execute(context)
             return
         self._runs_here = True
-        os.environ[REMOTE] = SparkConnectHook(self._conn_id).get_connection_url()
+        lead_to_server(self._conn_id)
         job = runpy.run_path(self.application, run_name="job")
         if job["main"](*(self.application_args or ())) != 0:
             raise AirflowException(f"{self.task_id}: the line above says why")
@@ -44,12 +47,40 @@ class SparkJobOperator(SparkSubmitOperator):
         if not self._runs_here:
             super().on_kill()
             return
-        from lockstep.engine.spark.jobs import jobs
+        cancel_jobs()
 
-        if jobs.cache_info().currsize:  # else nothing was begun
-            jobs().cancel_all()
+
+def cancel_jobs() -> None:
+    """Stops the jobs that this process has begun on Spark. Imports nothing of Spark if there is none."""
+    engine = sys.modules.get("lockstep.engine.spark.jobs")
+    if engine and engine.jobs.cache_info().currsize:  # else nothing was begun
+        engine.jobs().cancel_all()
 
 
 def is_warm(connection: Connection) -> bool:
     """Returns True if the connection leads to a Spark Connect server instead of a master."""
     return bool(connection.conn_type == SparkConnectHook.conn_type)
+
+
+def lead_to_server(spark_conn_id: str) -> None:
+    """Leads this process to the connection's Spark Connect server."""
+    os.environ[REMOTE] = SparkConnectHook(spark_conn_id).get_connection_url()
+
+
+def choose_spark(spark_conn_id: str) -> None:
+    """Leads this process to the connection's Spark Connect server, or to a local master of its own.
+
+    Raises `AirflowFailException` for another master: spark-submit alone brings a driver to it.
+    """
+    connection = Connection.get(spark_conn_id)
+    if is_warm(connection):
+        lead_to_server(spark_conn_id)
+        return
+    master = connection.host or ""
+    if not master.startswith("local"):
+        raise AirflowFailException(
+            f'{spark_conn_id} leads to the master {master or "that it does not name"}, and tasks="one" reads in the '
+            'task\'s own process  Next: give spark_conn_id a connection to a Spark Connect server, or take tasks="each"'
+        )
+    os.environ[MASTER] = master
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

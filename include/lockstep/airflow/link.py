@@ -23,6 +23,16 @@ class BatchLink(BaseOperatorLink):
         return _page(ti_key, "plan", "return_value")
 
 
+class OneTaskLink(BaseOperatorLink):
+    """The link to the batch of a run whose steps are one task. It is there as soon as the batch is planned."""
+
+    name = "Batch"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's signature
+        """Returns the batch's page, below Airflow's own address."""
+        return _page(ti_key, "run", "batch")
+
+
 class HistoryLink(BaseOperatorLink):
     """The link to the newest batch that was committed for a history run. Empty if there is none."""
 

@@ -21,73 +21,101 @@ if TYPE_CHECKING:
     from airflow.sdk import Asset
 
     from lockstep.airflow.door import Door
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.planning.decisions import Caller
+    from lockstep.steps.attempt.pick_up import PickedUp
     from lockstep.steps.batch.plan import Planned
     from lockstep.steps.context import Context
 
 
 def plan_batch(door: Door) -> int:
     """Returns the batch of this run. Skips the run without one, and fails it if a person must decide."""
-    from lockstep.airflow import logs
-    from lockstep.core.planning.decisions import decision_document
+    with door.opened("plan") as at:
+        planned = decide_batch(at, door.folder(), task_caller())
+        return say_planned(at, planned)
+
+
+def decide_batch(at: Context, folder: PipelineFolder, caller: Caller) -> Planned:
+    """Plans the caller's batch."""
     from lockstep.steps.batch import plan as step
 
-    with door.opened("plan") as at:
-        folder = door.folder()
-        require_address(folder.pipeline.name, folder.pipeline.store, at.stores)
-        planned = step.plan(at.conn, at.broker, folder, task_caller(), datetime.now(UTC))
-        batch_id = _batch_to_do(planned)
-        ranges = _ranges(at, batch_id)
-        logs.say_batch(at, "plan", batch_id, **decision_document(planned.decision))
+    require_address(folder.pipeline.name, folder.pipeline.store, at.stores)
+    return step.plan(at.conn, at.broker, folder, caller, datetime.now(UTC))
+
+
+def say_planned(at: Context, planned: Planned) -> int:
+    """Returns the planned batch, after it is in the log. Skips the run without one, and fails it if a person must decide."""
+    from lockstep.airflow import logs
+    from lockstep.core.planning.decisions import decision_document
+
+    batch_id = _batch_to_do(planned)
+    ranges = _ranges(at, batch_id)
+    logs.say_batch(at, "plan", batch_id, **decision_document(planned.decision))
     push(ranges=[f"{row['topic']}-{row['partition']} [{row['from_offset']}, {row['until_offset']})" for row in ranges])
     return batch_id
 
 
 def validate_batch(door: Door, batch_id: int) -> str | int:
     """Returns the fence of this run's attempt, after its verdict passes."""
-    from lockstep.airflow import logs
     from lockstep.steps.attempt.pick_up import pick_up
-    from lockstep.steps.batch import validate as step
 
     with door.opened("validate") as at:
         found = pick_up(at.conn, batch_id, task_caller().task_run)
-        try:
-            if found.state == AttemptState.STAGED:
-                step.validate(at, door.folder(), found.attempt, hands_over=True)
-        except BadData:
-            logs.say_verdict(at, batch_id)
-            raise
-        logs.say_verdict(at, batch_id)
+        judge_attempt(at, door.folder(), found, hands_over=True)
     return found.attempt.fence
+
+
+def judge_attempt(at: Context, folder: PipelineFolder, found: PickedUp, *, hands_over: bool) -> None:
+    """Validates an attempt unless an earlier try has. The verdict is in the log, whether it refuses the batch or not."""
+    from lockstep.airflow import logs
+    from lockstep.steps.batch import validate as step
+
+    try:
+        if found.state == AttemptState.STAGED:
+            step.validate(at, folder, found.attempt, hands_over=hands_over)
+    except BadData:
+        logs.say_verdict(at, found.attempt.batch_id)
+        raise
+    logs.say_verdict(at, found.attempt.batch_id)
 
 
 def commit_validated_batch(door: Door, batch_id: int, fence: str | int) -> None:
     """Commits the attempt, or finds that an earlier try of this task has."""
+    with door.opened("commit") as at:
+        commit_attempt(at, door.folder(), AttemptId.of_fence(batch_id, fence))
+
+
+def commit_attempt(at: Context, folder: PipelineFolder, attempt: AttemptId) -> None:
+    """Commits the attempt, and says what the batch has become."""
     from lockstep.airflow import logs
     from lockstep.steps.batch import commit as step
 
-    with door.opened("commit") as at:
-        step.commit(at, door.folder(), AttemptId.of_fence(batch_id, fence))
-        ranges = _ranges(at, batch_id)
-        logs.say_batch(at, "commit", batch_id)
-    push(**witness.batch_counts(ranges))
+    step.commit(at, folder, attempt)
+    logs.say_batch(at, "commit", attempt.batch_id)
+    push(**witness.batch_counts(_ranges(at, attempt.batch_id)))
 
 
 def announce_batch(door: Door, assets: Sequence[Asset], batch_id: int, fence: str | int) -> None:
     """Announces the commit: consumer group, asset events, metrics, lineage. A failed announcement undoes nothing."""
+    with door.opened("announce") as at:
+        announce_attempt(at, door.folder().pipeline, assets, AttemptId.of_fence(batch_id, fence))
+
+
+def announce_attempt(at: Context, pipeline: Pipeline, assets: Sequence[Asset], attempt: AttemptId) -> None:
+    """Announces the attempt's commit, and says to whom."""
     from lockstep.airflow import logs
     from lockstep.steps.batch import announce as step
     from lockstep.steps.inspect import status
 
-    attempt = AttemptId.of_fence(batch_id, fence)
-    with door.opened("announce") as at:
-        pipeline = door.folder().pipeline
-        step.announce(at, pipeline, attempt)
-        ranges = _ranges(at, batch_id)
-        progress = status.status(at.conn, at.broker, pipeline, datetime.now(UTC))
-        for asset in assets:
-            witness.say_to_consumers(asset, batch_id, attempt.token, ranges)
-        witness.measure(pipeline.name, ranges, progress["streams"])
-        is_traced = witness.trace(at, pipeline, batch_id, attempt.token, ranges)
+    batch_id = attempt.batch_id
+    step.announce(at, pipeline, attempt)
+    ranges = _ranges(at, batch_id)
+    progress = status.status(at.conn, at.broker, pipeline, datetime.now(UTC))
+    for asset in assets:
+        witness.say_to_consumers(asset, batch_id, attempt.token, ranges)
+    witness.measure(pipeline.name, ranges, progress["streams"])
+    is_traced = witness.trace(at, pipeline, batch_id, attempt.token, ranges)
     logs.say_announced(pipeline.name, [batch_id], assets, ranges, progress["streams"], is_traced=is_traced)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from lockstep.faults import ARMED_BY
 from support.servers.scheduled import an_airflow
 
 MALLORY = "mallory"
+POINTS = ("commit.ledger_written", "announce.before")
 SETTINGS = {
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "1",
     "AIRFLOW__CORE__PARALLELISM": "6",
@@ -16,5 +18,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="package")
 def house(servers, tmp_path_factory):
-    with an_airflow(servers, tmp_path_factory.mktemp("shared"), more=SETTINGS, spark_master="local[1]") as made:
+    home = tmp_path_factory.mktemp("shared")
+    faults = " ".join(f"{point}=kill@{home / point}" for point in POINTS)  # armed by a file of this name
+    with an_airflow(servers, home, more=SETTINGS | {ARMED_BY: faults}, spark_master="local[1]") as made:
         yield made

@@ -65,7 +65,7 @@ from lockstep.airflow import dag_for
 
 dag = dag_for(
     load("{name}").pipeline, max_active_runs=2, is_paused_upon_creation=False,
-    default_args={{"retry_delay": timedelta(seconds=3), "retries": {retries}}}, spark_conn_id="{spark}",
+    default_args={{"retry_delay": timedelta(seconds=3), "retries": {retries}}}, spark_conn_id="{spark}", tasks="{tasks}",
 )
 """
 BOTH = """
@@ -119,7 +119,7 @@ class House:
         self.airflow = airflow.start(self.home, self.place)
         self.api = self.airflow.api()
 
-    def pipeline(
+    def pipeline(  # noqa: PLR0913 - each is a difference that a test makes
         self,
         name: str,
         *,
@@ -129,6 +129,7 @@ class House:
         spark: str = "spark_default",
         history: str = "None",
         plain: tuple[str, str] | None = None,
+        tasks: str = "each",
     ) -> Scheduled:
         """Makes a pipeline with records on its topic, a table, and a DAG that Airflow has parsed.
 
@@ -152,7 +153,7 @@ class House:
         made.send(len(past) or RECORDS, past)
         retries = 2 if spark == "spark_default" else 6  # a server that a test kills takes a while to start again
         (self.place.dags / f"{name}.py").write_text(
-            (BOTH if past else DAG_FILE).format(name=name, spark=spark, history=history, retries=retries)
+            (BOTH if past else DAG_FILE).format(name=name, spark=spark, history=history, retries=retries, tasks=tasks)
         )
         wanted = {name, f"{name}_history"} if past else {name}
         wait_for(lambda: wanted <= self.api.dags().keys(), "the DAG is parsed", 300.0)

@@ -33,7 +33,7 @@ TRY_PATIENCE = timedelta(days=7)  # of each try. Then the run fails without an a
 ONCE = ExceptionRetryPolicy(rules=[RetryRule(exception=RunRefused, action=RetryAction.FAIL)])
 # Airflow backfills the intervals of a schedule only. A run for each day is the fewest that a range of days needs.
 DAILY = CronDataIntervalTimetable("@daily", "UTC")
-LIVE_ONLY = frozenset({"schedule", "max_active_runs"})
+LIVE_ONLY = frozenset({"schedule", "max_active_runs", "tasks"})
 HISTORY_DAG_ABOUT = """\
 What pipeline `{name}` has passed, or left out: its position is never moved back, and the live DAG goes on meanwhile.
 
