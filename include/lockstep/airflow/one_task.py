@@ -55,6 +55,7 @@ def run_batch(door: Door, spark_conn_id: str, assets: Sequence[Asset], *, is_ret
     with door.opened() as at:
         from lockstep.airflow import logs
         from lockstep.context.systems import engine_for
+        from lockstep.steps.attempt.judge import begin_judge
         from lockstep.steps.attempt.pick_up import PickedUp, pick_up
         from lockstep.steps.batch.stage import stage
 
@@ -65,6 +66,7 @@ def run_batch(door: Door, spark_conn_id: str, assets: Sequence[Asset], *, is_ret
             batch_id = steps.say_planned(at, planned) if done is None else done
             push(batch=batch_id)
         if done is None:
+            begin_judge(folder)
             with _step(door, "stage", seconds):
                 attempt = stage(at, engine_for(folder, at), folder, batch_id, caller)
                 logs.say_staged(at, attempt)

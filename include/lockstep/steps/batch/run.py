@@ -15,6 +15,7 @@ from lockstep.core.pipeline.stores import require_address
 from lockstep.core.planning.activity import COMMITTING, READING, VALIDATING, Activity
 from lockstep.core.planning.decisions import Busy, Resume, Start
 from lockstep.ledger.batch import attempts
+from lockstep.steps.attempt.judge import begin_judge
 from lockstep.steps.batch.announce import announce
 from lockstep.steps.batch.commit import commit
 from lockstep.steps.batch.outcome import complete_report
@@ -129,6 +130,7 @@ def _work(
     seconds: dict[str, float],
     say: Callable[[str], None],
 ) -> None:
+    begin_judge(folder)
     say(Activity(batch_id, READING))
     with _timed(seconds, "stage"):
         attempt = stage(at, engine, folder, batch_id, caller)

@@ -20,6 +20,7 @@ from lockstep.ledger.staging.quarantine import put_aside
 from lockstep.ledger.staging.staged import staged_totals
 from lockstep.ledger.staging.target_rows import require_target_rows
 from lockstep.steps.attempt.failure import TRY_AGAIN, failure_recorded
+from lockstep.steps.attempt.judge import judge_beside
 from lockstep.steps.attempt.lease import Lease
 from lockstep.steps.batch.same_log import log_starts
 from lockstep.steps.windows.judge_events import judge_events
@@ -169,6 +170,9 @@ def _rejects(folder: PipelineFolder, totals: Sequence[Any], violators: int) -> l
 
 
 def _expectations(at: Context, folder: PipelineFolder, attempt: AttemptId) -> Judgement:
+    found = judge_beside().ask(at.dsn, folder, attempt)
+    if found is not None:
+        return found
     _silence("great_expectations")  # its import alone logs two hundred lines, and parts of it set levels of their own
     from lockstep.steps.batch.expectations import judge_rows  # noqa: PLC0415 - Great Expectations takes seconds to import
 
