@@ -148,6 +148,31 @@ def test_lines_in_target_sql_give_a_new_database_the_same_table(changed, asked, 
     assert asked(COLUMNS) == [("id", "text"), ("n", "bigint"), ("channel", "text")]
 
 
+def test_an_index_that_a_table_lacks_is_named_proposed_and_made_by_a_decision(lockstep, database, kafka, asked, admin):
+    lockstep.environ(LOCKSTEP_DSN=database, LOCKSTEP_KAFKA=kafka)
+    lockstep.define()
+    assert lockstep("migrate", "orders").out == "orders: public.orders is there\n"
+    indexes = "select indexname from pg_indexes where tablename = 'orders' and indexname <> 'orders_pkey'"
+    assert asked(indexes) == [("orders_by_offset",)]
+    admin("drop index public.orders_by_offset")
+    admin("insert into public.orders values ('a', 1, 1, 0, 0, 1)")
+    found = "public.orders: no index on (_stream, _offset), so lineage and a replay read the whole table"
+
+    assert f"orders: {found}" in lockstep("migrate", "orders").out
+    told = [f for f in lockstep("doctor", "orders", "--json").document["findings"] if f["check"] == "target"]
+    assert [(f["severity"], f["found"].startswith(found)) for f in told] == [("warning", True)]
+    assert told[0]["remedy"] == "lockstep migrate orders --propose"
+    assert asked(indexes) == []
+    said = lockstep("migrate", "orders", "--apply", digest(lockstep), "--reason", "replays are slow")
+
+    assert said.out.endswith("Next: lockstep run orders\n")
+    statement = 'create index if not exists "orders_by_offset" on "public"."orders" (_stream, _offset)'
+    assert f"  {statement};\n" in said.out
+    assert asked(indexes) == [("orders_by_offset",)]
+    assert lockstep("migrate", "orders").out == "orders: public.orders is there\n"
+    assert lockstep("check", "orders").out.startswith("orders: ok;")
+
+
 UNSAFE = {
     "a narrower type": ("id string, n boolean", TARGET, "public.orders.n is integer, and cannot hold each boolean"),
     "a column that is gone": (

@@ -35,7 +35,7 @@ def read_in_turn(here) -> int:
     return read
 
 
-@pytest.mark.parametrize("kind", OF_OTHERS)
+@pytest.mark.parametrize("kind", ["upsert", pytest.param("accumulate", marks=pytest.mark.long)])
 def test_no_look_for_the_rows_of_a_record_reads_a_large_table_through(contents, kind):
     here = contents(kind)
     here.drain()
@@ -87,7 +87,7 @@ def test_a_replay_of_a_table_by_batch_touches_its_batches_partitions_alone(conte
     assert drill.ask("select count(*), count(distinct id) from public.drill") == [(152, 152)]
 
 
-@pytest.mark.parametrize("kind", OF_OTHERS)
+@pytest.mark.parametrize("kind", ["upsert", pytest.param("accumulate", marks=pytest.mark.long)])
 def test_a_table_that_had_rows_before_gets_its_index_by_a_decision(contents, kind):
     here = contents(kind)
     ((made,),) = here.drill.ask(INDEXES)

@@ -40,6 +40,7 @@ def events(house, made) -> list[dict]:
     return [event for event in found if event["source_dag_id"] == made.name]
 
 
+@pytest.mark.long
 def test_one_task_does_all_steps_and_says_what_each_has_done(house):
     drill = at_once(house, "at_once")
     run_id = drill.trigger()

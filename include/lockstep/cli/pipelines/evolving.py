@@ -102,7 +102,8 @@ def apply_evolution(folder: PipelineFolder, digest: str, why: str, only: Sequenc
         say(f"Append to {name}/target.sql, so that a new database gets the same table:")
         for line in lines:
             say(f"  {line}")
-        say(f"Next: lockstep run {name}; old rows hold null in a new column until lockstep replay {name} fills them")
+        old = f"; old rows hold null in a new column until lockstep replay {name} fills them" if done.adds else ""
+        say(f"Next: lockstep run {name}{old}")
 
     show(document, as_json, for_people)
 

@@ -55,7 +55,7 @@ class JudgeBeside:
             pickle.dump((dsn, folder, attempt), process.stdin)
             process.stdin.flush()
             found = pickle.load(process.stdout)  # noqa: S301 - from our own process, over its own pipe
-        except (OSError, EOFError, pickle.PickleError):
+        except (OSError, EOFError, TypeError, AttributeError, pickle.PickleError):  # the last three: it is no value
             pass
         finally:
             if not isinstance(found, Judgement):  # an answer that is still to come would be taken for the next one's

@@ -27,12 +27,16 @@ Columns = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The statements of a digest, and the person who ran them. `changed` is False if an earlier call has run them."""
+    """The statements of a digest, and the person who ran them. `changed` is False if an earlier call has run them.
+
+    `adds` is True if a column is new, which old rows have no value in.
+    """
 
     digest: str
     statements: tuple[str, ...]
     changed: bool
     by: str | None = None
+    adds: bool = False
 
 
 def propose(conn: connection, pipeline: Pipeline, columns: Sequence[Sequence[Column]], only: Columns = ()) -> Proposal:
@@ -82,7 +86,8 @@ def apply(
         statements = tuple(change.statement for change in now.changes)
         detail = {"digest": digest, "statements": list(statements), "columns": [_told(c) for c in now.changes]}
         decisions.record(cur, name, "alter", person, detail)
-    return Applied(digest, statements, changed=True, by=person.who)
+    adds = any(change.held is None and not change.is_index for change in now.changes)
+    return Applied(digest, statements, changed=True, by=person.who, adds=adds)
 
 
 def _require_shown(proposal: Proposal, digest: str) -> None:
