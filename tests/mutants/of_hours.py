@@ -109,4 +109,11 @@ MUTANTS = [
         Edit("ledger/views/hours.py", "if newest and newest.told_by == told_by else None", "if newest else None"),
         long=True,
     ),
+    one(
+        "a try behind the commit of one task announces nothing",
+        "nobody would hear of a batch whose task died before it announced it",
+        ("tests/dags/one_airflow/test_one_task.py::test_a_try_behind_the_commit_of_one_task_announces_it",),
+        Edit("airflow/one_task.py", "isinstance(planned.decision, Done) and is_retry", "False"),
+        long=True,
+    ),
 ]

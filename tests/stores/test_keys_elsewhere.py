@@ -20,9 +20,10 @@ def value(key: str, n: int | None) -> tuple[str, str]:
     return key, json.dumps({"id": key, "n": n})
 
 
-def asked(statement: str) -> None:
+def asked(statement: str) -> list[tuple]:
     with closing(psycopg2.connect(stores()["WAREHOUSE"])) as conn, conn, conn.cursor() as cur:
         cur.execute(statement)
+        return cur.fetchall() if cur.description else []
 
 
 def keyed() -> dict[str, int]:
@@ -67,4 +68,6 @@ def test_with_order_by_the_highest_value_is_the_row_in_another_store(delivered):
     here = Here(drill)
     here.drain()
     assert keyed() == {"a": 5, "b": 1}
+    (index,) = asked("select indexdef from pg_indexes where indexname = 'drill_by_offset'")
+    assert index[0].endswith("(_stream, _offset)")
     here.at.close()

@@ -107,6 +107,24 @@ def test_one_task_on_a_warm_spark_that_is_killed_before_its_commit_is_tried_agai
 
 
 @pytest.mark.long
+def test_one_task_starts_a_spark_of_its_own_where_a_transform_needs_one_and_ends_it(house):
+    drill = at_once(house, "local_at_once", slow=True)
+    drill.mark.unlink()
+    run_id = drill.trigger()
+
+    assert drill.over(run_id, 300) == "success"
+
+    assert house.api.tasks(drill.name, run_id)["run"]["try_number"] == 1
+    assert (drill.batches(), drill.violations()) == ([("committed", 1)], [])
+    ((application,),) = drill.ask(
+        "select spark_application_id from lockstep.attempt join lockstep.batch using (batch_id) where pipeline = %s",
+        drill.name,
+    )
+    assert application.startswith("local-")
+    wait_for(lambda: house.jvms() == [], "its JVM ends")
+
+
+@pytest.mark.long
 def test_one_task_fails_at_once_where_a_batch_is_refused(house):
     drill = at_once(house, "refused_at_once")
     suite = [{"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": 9}}]

@@ -16,8 +16,9 @@ from lockstep.adapters.postgres import COMMITTER, LEDGER_PLACE, Place, connect, 
 from lockstep.adapters.postgres_words import first_line, without_values
 from lockstep.core.changes.restored import SeenBatch
 from lockstep.core.errors import BadData, BadDefinition, Refusal
-from lockstep.core.pipeline.definition import AtLeastOnce, Idempotent
+from lockstep.core.pipeline.definition import Append, AtLeastOnce, Idempotent
 from lockstep.faults import reach
+from lockstep.ledger.admin.origin_index import index_new_tables
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, maybe, one
@@ -87,6 +88,7 @@ class Warehouse:
             try:
                 cur.execute(Q["make_room"])
                 cur.execute(folder.target_sql)
+                index_new_tables(cur, [each.table for each in pipeline.targets if not isinstance(each, Append)])
             except psycopg2.ProgrammingError as error:
                 raise BadDefinition(
                     f"{pipeline.name}: target.sql does not give a table {pipeline.first.table} in {self.place.called}: "
