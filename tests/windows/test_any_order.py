@@ -140,7 +140,7 @@ def test_whatever_comes_in_whatever_order_each_row_counts_or_is_late_and_the_end
     scene = timed()
     disorder = Disorder(scene, seed)
     for partition in range(3):
-        scene.log.produce(partition, 5)
+        scene.log.produce(partition, 20)
     scene.run()
     disorder.acts(45)
 
