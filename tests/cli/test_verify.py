@@ -106,7 +106,6 @@ FORGED = {
 }
 
 
-@pytest.mark.long
 def test_since_a_batch_each_forged_row_of_it_is_found(lockstep, here, produce):
     here.drain()
     produce(here.drill.topic, [("k", '{"id": "b", "n": 7}')])
