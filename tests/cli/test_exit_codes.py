@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from lockstep.adapters.kafka import client as kafka
+from lockstep.cli import app
 from lockstep.cli.exits import Exit, exit_of
 from lockstep.core.errors import BadData, BadDefinition, LockTimeout, NeedsDecision, ReaderDied, Refusal, Unreachable
 
@@ -79,6 +81,7 @@ def test_a_wrong_call_is_one_line_and_one_document(lockstep, call, error, follow
 
 def test_a_shell_can_be_taught_to_complete_commands(lockstep, monkeypatch):
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    monkeypatch.setattr(app, "command_tree", lambda: get_command(app.app))  # built before, it does not know of it
     said = lockstep("--show-completion", "bash")
     assert (said.code, said.err) == (0, "")
     assert "complete -o" in said.out

@@ -9,7 +9,9 @@ import pytest
 from confluent_kafka import Producer
 
 from feed.sending import Sending, sent_to
+from lockstep.adapters.kafka.sink import SinkWriter
 from lockstep.core.errors import Superseded, Unreachable
+from lockstep.core.feed.relaying import FeedRecord
 from lockstep.steps.feed.relay import relay
 
 KIB = 1024
@@ -65,6 +67,22 @@ def test_a_sink_that_takes_nothing_is_told_with_what_was_tried(here, monkeypatch
         here.relay()
     assert not isinstance(refused.value, Superseded)
     assert here.knows()[0] == 0
+
+
+def test_e16_a_producer_that_was_ended_by_a_later_one_says_so_by_whichever_record_it_refuses(here):
+    first, later = (SinkWriter(here.at.broker, here.topic, "the same") for _ in range(2))
+    first.fence()
+    first.begin()
+    first.send([FeedRecord(0, 1, b"k", b"v", [], 0)])
+    later.fence()
+
+    def slowly():
+        for number in range(1, 400):
+            yield FeedRecord(number, 1, b"k", b"v", [], 0)
+            time.sleep(0.05)
+
+    with pytest.raises(Superseded):
+        first.send(slowly())
 
 
 @pytest.mark.long

@@ -81,8 +81,8 @@ MUTANTS = [
         f"{VERIFIED}::test_only_the_changed_batch_and_stream_is_named",
         Edit(
             "ledger/proof/verify_contents.sql",
-            "c.target_digest <> coalesce(f.digest, 0)",
-            "c.target_digest <> c.target_digest",
+            "  and c.target_digest <> coalesce(f.digest, 0)",
+            "  and c.target_digest <> c.target_digest",
         ),
         long=True,
     ),

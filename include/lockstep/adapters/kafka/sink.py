@@ -36,9 +36,11 @@ FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, Kafka
 MOVING = frozenset(
     {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
 )
+ENDED = KafkaError._FATAL  # noqa: SLF001 - its public name
 TIMED_OUT = KafkaError._MSG_TIMED_OUT  # noqa: SLF001 - its public name
 MOVING_SECONDS = 0.2
 FULL_SECONDS = 0.1
+SENT_BETWEEN_POLLS = 100  # records. A poll hears of errors alone, and costs as much as a record.
 UNHEARD = logging.getLogger(__name__)  # a fenced producer says so at a level that cannot be switched off
 UNHEARD.addHandler(logging.NullHandler())
 LEAST_BATCH = 1_000  # bytes, of the client
@@ -102,8 +104,10 @@ class SinkWriter:
     def send(self, records: Iterable[FeedRecord]) -> int:
         """Gives records to the producer, and returns of how many changes. Raises `BadData` for one that is too large."""
         sent, last = 0, -1
-        for record in records:
+        for place, record in enumerate(records):
             self._send(record)
+            if place % SENT_BETWEEN_POLLS == 0:
+                self._asked(self._producer.poll, 0)
             sent, last = sent + (record.number != last), record.number
         return sent
 
@@ -161,7 +165,6 @@ class SinkWriter:
                 self._keep_refusal(record, error.args[0], None)
                 raise self._of_refused() from None
             else:
-                self._asked(self._producer.poll, 0)
                 return
 
     def _keep_refusal(self, record: FeedRecord, error: KafkaError | None, _message: Message | None) -> None:
@@ -188,13 +191,21 @@ class SinkWriter:
         """Returns the error that ended the producer: the one that flush met, or what the next call says."""
         if isinstance(error.__cause__, KafkaException):
             return error.__cause__.args[0]
+        if (told := self._end_of_producer()) is None:
+            raise error
+        return told
+
+    def _end_of_producer(self) -> KafkaError | None:
+        """Returns why the producer has ended, or None if it has not."""
         try:
             self._producer.abort_transaction(SINK_ANSWER_SECONDS)
         except KafkaException as told:
             return told.args[0]
-        raise error
+        return None
 
     def _told(self, error: KafkaError) -> Refusal:
+        if error.code() == ENDED:  # a record that is refused by an ended producer does not say why it has ended
+            error = self._end_of_producer() or error
         if error.code() in FENCED or "fenced" in error.str():  # behind the first call, librdkafka only repeats the text
             return Superseded(f"{self.topic}: a later relay has taken over, this one ends")
         if error.code() in DENIED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from lockstep.core.errors import Refusal, Unreachable
 
 PARTITIONS = 4
 PATIENCE_SECONDS = 5.0
+TOLD_SECONDS = 0.02
 _KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 # The broker answered, and says no to the topic itself.
 _REFUSED = (
@@ -69,7 +71,7 @@ def require_topic(bootstrap: str, name: str) -> int:
 
 
 def create_topic(admin: AdminClient, name: str, partitions: int) -> bool:
-    """Creates a topic that keeps its records for ever. Returns False if it existed."""
+    """Creates a topic that keeps its records for ever, and waits until the broker tells it. Returns False if it existed."""
     new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=_KEPT_FOR_EVER)
     try:
         asked = admin.create_topics([new], operation_timeout=PATIENCE_SECONDS, request_timeout=PATIENCE_SECONDS)
@@ -78,6 +80,11 @@ def create_topic(admin: AdminClient, name: str, partitions: int) -> bool:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
         return False
+    until = time.monotonic() + PATIENCE_SECONDS
+    while count_partitions(admin, name) is None:  # the controller has made it, and tells the broker in a moment
+        if time.monotonic() > until:
+            raise TimeoutError
+        time.sleep(TOLD_SECONDS)
     return True
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from psycopg2 import sql
@@ -35,6 +37,14 @@ TYPED_TEXT_OF = {
     "date": "case when isfinite({0}) then ({0} - date '1970-01-01')::text else {0}::text end",
     "bytea": "encode({0}, 'hex')",
 }
+
+
+def _header(name: str, value: object) -> tuple[str, bytes]:
+    return f"lockstep.{name}", b"" if value is None else str(value).encode()
+
+
+_OPS = {op: _header("op", op) for op in ("insert", "update", "delete")}
+_LAST = {True: _header("last", "true"), False: _header("last", "false")}
 
 
 class ValueEncoder(Protocol):
@@ -91,23 +101,17 @@ class Outgoing:
         return int(one(cur).erased)
 
     def _made(self, rows: Iterable[Any]) -> Generator[FeedRecord, None, None]:
-        for row in rows:
-            key = None if row.key is None else row.key.encode()
-            source = f"{row.topic}-{row.partition}:{row.offset}" if row.topic is not None else ""
-            told = {
-                "number": row.number,
-                "seq": row.seq,
-                "op": row.op,
-                "kind": row.kind,
-                "batch": "" if row.batch_id is None else row.batch_id,
-                "source": source,
-                "last": "true" if row.is_last else "false",
-            }
-            headers = [(f"lockstep.{name}", str(value).encode()) for name, value in told.items()]
-            value = self._typed(row) if self.encoder else None if row.value is None else row.value.encode()
-            yield FeedRecord(row.number, row.seq, key, value, headers, row.at_ms)
-            if self.shape == "change" and row.op == "delete":
-                yield FeedRecord(row.number, row.seq, key, None, headers, row.at_ms)
+        for (seq, kind, batch), of_set in groupby(rows, attrgetter("seq", "kind", "batch_id")):
+            its_seq, its_kind, its_batch = _header("seq", seq), _header("kind", kind), _header("batch", batch)
+            for row in of_set:
+                source = None if row.topic is None else f"{row.topic}-{row.partition}:{row.offset}"
+                place = _header("number", row.number), its_seq, _OPS[row.op]
+                headers = [*place, its_kind, its_batch, _header("source", source), _LAST[row.is_last]]
+                key = None if row.key is None else row.key.encode()
+                value = self._typed(row) if self.encoder else None if row.value is None else row.value.encode()
+                yield FeedRecord(row.number, seq, key, value, headers, row.at_ms)
+                if self.shape == "change" and row.op == "delete":
+                    yield FeedRecord(row.number, seq, key, None, headers, row.at_ms)
 
     def _typed(self, row: Any) -> bytes | None:
         """Returns a change's value in the encoder's form."""

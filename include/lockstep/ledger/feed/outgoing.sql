@@ -24,7 +24,7 @@ where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
   and s.first_number >= coalesce((
     select max(p.first_number) from lockstep.change_set p
     where p.target = %(target)s and p.changes > 0 and p.first_number <= %(begin)s), 0)
-  and s.first_number + i._ordinal_in_set >= %(begin)s and s.first_number + i._ordinal_in_set < %(until)s
+  and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number
 
 -- name: rows
 -- Changes as rows: the row behind the change, none behind a deletion.
@@ -42,7 +42,7 @@ where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
   and s.first_number >= coalesce((
     select max(p.first_number) from lockstep.change_set p
     where p.target = %(target)s and p.changes > 0 and p.first_number <= %(begin)s), 0)
-  and s.first_number + i._ordinal_in_set >= %(begin)s and s.first_number + i._ordinal_in_set < %(until)s
+  and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number
 order by 1
 
 -- name: documents
@@ -67,7 +67,7 @@ where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
   and s.first_number >= coalesce((
     select max(p.first_number) from lockstep.change_set p
     where p.target = %(target)s and p.changes > 0 and p.first_number <= %(begin)s), 0)
-  and s.first_number + i._ordinal_in_set >= %(begin)s and s.first_number + i._ordinal_in_set < %(until)s
+  and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number
 order by 1
 
 -- name: typed
@@ -88,5 +88,5 @@ where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
   and s.first_number >= coalesce((
     select max(p.first_number) from lockstep.change_set p
     where p.target = %(target)s and p.changes > 0 and p.first_number <= %(begin)s), 0)
-  and s.first_number + i._ordinal_in_set >= %(begin)s and s.first_number + i._ordinal_in_set < %(until)s
+  and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number
 order by 1

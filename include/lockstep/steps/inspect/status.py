@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import READER, transaction
@@ -172,7 +171,7 @@ def _forgotten(cur: cursor, pipeline: str) -> Document | None:
 def _before_the_first_plan(broker: Broker, pipeline: Pipeline, view: TopicView, now: datetime) -> list[Document]:
     """Returns lag and age per partition for a pipeline without streams, from where its first plan would begin."""
     ends = {p: bounds.stable_end for p, bounds in view.bounds.items()}
-    starts = first_offsets(start_of(pipeline.start), view, partial(broker.offsets_at, view), now)
+    starts = first_offsets(start_of(pipeline.start), view, lambda moment: broker.offsets_at(view, moment), now)
     waiting = {p: at for p, at in starts.items() if at < ends[p]}
     times = broker.first_times(view.topic, waiting) if waiting else {}
     return [
