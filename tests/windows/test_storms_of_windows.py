@@ -23,7 +23,7 @@ def test_a_storm_of_crashes_leaves_each_row_counted_or_late(database, postgres, 
     points = (*OF_WINDOWS, *(OF_FEEDS if kind is Followed else ()), *ON_THE_WAY, *REPLAYS_ONLY)
     world = partial(kind, database, tmp_path, kind="windowed")
 
-    figures = alone(storm, world, seed, points=points, superuser=postgres, commits=10)
+    figures = alone(storm, world, seed, points=points, superuser=postgres, commits=20)
 
     assert figures.violations == [], f"seed {seed}"
     ((windows, shown),) = ask(

@@ -57,9 +57,9 @@ def publish(cur: cursor, target: Windows, rows: Rows, event_time: EventTime) -> 
             f"{target.table}: {rows.count} rows are staged, each for {windows_a_record(target.window)} windows: {counted} "
             f"count and {late} are late"
         )
-    cur.execute(sql.SQL(Q["know_windows"]).format(**parts), values)
     cur.execute(Q["make_touched"])
     cur.execute(Q["touch_published"], values)
+    cur.execute(sql.SQL(Q["know_windows"]).format(**parts), values)
     return _refreshed(cur, parts, values) | {"late": late}
 
 

@@ -68,9 +68,7 @@ select coalesce(sum(records), 0)::bigint as records from lockstep.contribution w
 
 -- name: know_windows
 -- Windows that the batch contributes to are known from now on. They are shown later.
-insert into lockstep.window_state (target, key, ends)
-select %(target)s, c.key, {end_of_key} from (
-    select distinct key from lockstep.contribution where batch_id = %(batch_id)s and target = %(target)s) c
+insert into lockstep.window_state (target, key, ends) select %(target)s, c.key, {end_of_key} from window_touched c
 on conflict do nothing
 
 -- name: make_touched
@@ -130,12 +128,13 @@ on conflict ({keys}) do update set ({names}, _revision, _stream, _offset, _ordin
 drop table window_touched, window_change
 
 -- name: has_due
--- Whether the watermark has passed windows that nobody has been shown. Asked before anything is written.
+-- Whether the watermark has passed windows that nobody has been shown. Asked before anything is written. `offset 0` keeps each look
+-- for contributions one into their index: of a table that has just grown, Postgres expects few, and compares all with all.
 select exists (
     select from lockstep.window_state s
     where s.target = %(target)s and s.revision = 0
       and s.ends <= (select e.watermark from lockstep.event_time e where e.pipeline = %(pipeline)s)
-      and exists (select from lockstep.contribution c where c.target = s.target and c.key = s.key)) as found
+      and exists (select from lockstep.contribution c where c.target = s.target and c.key = s.key offset 0)) as found
 
 -- name: due
 -- Windows that the watermark has passed and nobody has been shown, the oldest first.
@@ -143,7 +142,7 @@ create temp table window_due on commit drop as
 select s.key, s.ends from lockstep.window_state s
 where s.target = %(target)s and s.revision = 0
   and s.ends <= (select e.watermark from lockstep.event_time e where e.pipeline = %(pipeline)s)
-  and exists (select from lockstep.contribution c where c.target = s.target and c.key = s.key)
+  and exists (select from lockstep.contribution c where c.target = s.target and c.key = s.key offset 0)
 order by s.ends limit %(most)s
 
 -- name: show
