@@ -194,7 +194,7 @@ def test_the_slowest_page_is_told_as_it_was_measured():
     (told,) = re.findall(r"the slowest page, ([^,]+), takes ([\d.]+) s", (DOCS / "airflow.md").read_text())
     in_words = {
         "coverage, the last 40 by age": "the last forty partitions of the coverage by age",
-        "batch over all partitions": "a batch over all partitions",
+        "coverage, along time": "the coverage along time",
     }
     assert told == (in_words[slowest], f"{milliseconds / 1000:.2f}")
     assert sum(int(median) < 80 for _, median in rows) > len(rows) / 2, "most of them less than 0.08 s"
