@@ -33,6 +33,7 @@ class Refuser:
 
 @pytest.fixture
 def here(drill):
+    judge_beside().end()  # another test of this process may have begun one
     here = Here(drill)
     yield here
     here.at.close()
