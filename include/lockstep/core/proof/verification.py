@@ -78,7 +78,7 @@ class BatchesSince:
     """The batches that committed at `moment` or later and own offsets today. `before` is the number of all others."""
 
     moment: datetime
-    batches: tuple[int, ...]
+    batches: frozenset[int]
     before: int
 
     @property
@@ -92,6 +92,10 @@ class BatchesSince:
         return (
             f"rows of {self.before} batches that committed before {self.shown}, and rows at offsets that no batch owns"
         )
+
+    def among(self, segments: Iterable[Segment]) -> list[Segment]:
+        """Returns the segments of these batches, in their order."""
+        return [segment for segment in segments if segment.batch_id in self.batches]
 
     def document(self) -> dict[str, Any]:
         """Returns the moment and both numbers of batches, for `--json`."""

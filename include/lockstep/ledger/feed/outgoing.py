@@ -11,7 +11,7 @@ from psycopg2 import sql
 
 from lockstep.core.feed.avro import TableColumn
 from lockstep.core.feed.feeds import SCHEMA, feed_name
-from lockstep.core.feed.relaying import FeedRecord
+from lockstep.core.feed.relaying import NUMBER_HEADER, FeedRecord
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, one
@@ -105,7 +105,7 @@ class Outgoing:
             its_seq, its_kind, its_batch = _header("seq", seq), _header("kind", kind), _header("batch", batch)
             for row in of_set:
                 source = None if row.topic is None else f"{row.topic}-{row.partition}:{row.offset}"
-                place = _header("number", row.number), its_seq, _OPS[row.op]
+                place = (NUMBER_HEADER, str(row.number).encode()), its_seq, _OPS[row.op]
                 headers = [*place, its_kind, its_batch, _header("source", source), _LAST[row.is_last]]
                 key = None if row.key is None else row.key.encode()
                 value = self._typed(row) if self.encoder else None if row.value is None else row.value.encode()

@@ -44,4 +44,4 @@ def batches_since(cur: cursor, pipeline: str, bound: Bound) -> BatchesSince:
             )
     cur.execute(Q["batches_since"], values)
     found = one(cur)
-    return BatchesSince(values["moment"].astimezone(UTC), tuple(found.batches), int(found.before))
+    return BatchesSince(values["moment"].astimezone(UTC), frozenset(found.batches), int(found.before))

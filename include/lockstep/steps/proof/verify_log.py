@@ -48,7 +48,7 @@ class Log:
     def segments(self, stream: Any, target: Target | None = None) -> list[Segment]:
         """Returns the segments of a stream to look at, in order. Counts are those of one target of several."""
         found = ledger.committed_segments(self.cur, stream.stream_id, target)
-        return [s for s in found if s.batch_id in self.since.batches] if self.since else found
+        return self.since.among(found) if self.since else found
 
     @property
     def undecodable(self) -> str | None:

@@ -38,7 +38,7 @@ def of_results(
     """
     segments = ledger.recorded_segments(cur, pipeline.name)
     if since:
-        segments = [segment for segment in segments if segment.batch_id in since.batches]
+        segments = since.among(segments)
         why = "rows that no batch owns: the store is searched for them as a whole alone"
         unowned = PromiseCheck(ROWS_OWNED, ok=True, detail="not looked at", target=pipeline.first.table, left_out=why)
     checks = [unowned if since else _owned(pipeline, segments, results)]
