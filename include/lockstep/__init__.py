@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import (
         Accumulate,
         Append,
+        Archive,
         AtLeastOnce,
         AtMostOnce,
         Avro,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Accumulate",
     "Append",
+    "Archive",
     "AtLeastOnce",
     "AtMostOnce",
     "Avro",

@@ -17,7 +17,17 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_command
 
-from lockstep.cli.batches import admitting, deciding, erasing, rejecting, relaying, replaying, restoring, running
+from lockstep.cli.batches import (
+    admitting,
+    archiving,
+    deciding,
+    erasing,
+    rejecting,
+    relaying,
+    replaying,
+    restoring,
+    running,
+)
 from lockstep.cli.dev import dev_app
 from lockstep.cli.examples import example_of
 from lockstep.cli.exits import Exit, exit_of
@@ -124,6 +134,7 @@ for command in (
     doctoring.doctor_command,
     verify.verify_command,
     certifying.certificate_command,
+    archiving.archive_command,
     deciding.reap_command,
 ):
     name = command.__name__.removesuffix("_command").replace("_", "-")

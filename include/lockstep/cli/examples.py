@@ -44,6 +44,7 @@ EXAMPLES = {
     "doctor": "lockstep doctor orders",
     "verify": "lockstep verify orders --deep",
     "certificate": "lockstep certificate orders --batch 4711 --key signing.pem",
+    "archive": "lockstep archive orders",
     "reap": "lockstep reap --json",
     "dev up": "lockstep dev up --airflow",
     "dev down": "lockstep dev down",

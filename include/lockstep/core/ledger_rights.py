@@ -36,6 +36,8 @@ HISTORY_TABLES = (
     "folded",  # only by the trigger that guards folding
     "renaming",
     "link",
+    "archived",
+    "archive_drop",
     *SPARK_TABLES,
     *ERASURES,
 )
@@ -60,6 +62,8 @@ PLANS = (
     "complete_hour",
     "hour_offsets",
     "target_owner",
+    "archived",
+    "archive_drop",
 )
 CONTENT_TABLES = ("shape", "content")
 STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result", "target_rows", *SPARK_TABLES)

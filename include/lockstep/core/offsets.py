@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
@@ -58,16 +62,54 @@ class Bounds:
     """The offsets of a partition for a `read_committed` reader: from `log_start` up to the last stable offset.
 
     `leader_epoch` is that of the broker which answered. It grows with every election. It is None if the broker did not
-    tell it.
+    tell it. `archived` are stretches that files hold, in order and disjoint. They count below `log_start` alone.
     """
 
     log_start: int
     stable_end: int
     leader_epoch: int | None = field(default=None, compare=False)
+    archived: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.log_start <= self.stable_end:
             raise ValueError(f"bounds [{self.log_start}, {self.stable_end}) are not a log's")
+
+    def gap(self, offset: int) -> tuple[int, int] | None:
+        """Returns the first stretch at or after an offset that neither the log nor the archive holds, or None."""
+        for begin, end in self.archived:
+            if begin > offset:
+                break
+            offset = max(offset, end)
+        following = min((begin for begin, _ in self.archived if begin > offset), default=self.log_start)
+        return (offset, min(following, self.log_start)) if offset < self.log_start else None
+
+    def holds(self, from_offset: int, until_offset: int) -> bool:
+        """Returns True if log and archive together hold all of these offsets. Looks at no end of the log."""
+        gap = self.gap(from_offset)
+        return gap is None or gap[0] >= until_offset
+
+    def held_within(self, from_offset: int, until_offset: int) -> list[tuple[int, int]]:
+        """Returns the parts of these offsets that log or archive hold, in order."""
+        found, at = [], from_offset
+        while at < until_offset and (gap := self.gap(at)) is not None:
+            found += [(at, min(gap[0], until_offset))] if at < gap[0] else []
+            at = gap[1]
+        return [*found, (at, until_offset)] if at < until_offset else found
+
+    @property
+    def whole_from(self) -> int:
+        """Returns the lowest offset from which on log and archive hold everything."""
+        found = self.log_start
+        for begin, end in reversed(self.archived):
+            if end < found:
+                break
+            found = min(found, begin)
+        return found
+
+    @property
+    def lowest(self) -> int:
+        """Returns the lowest offset that log or archive holds."""
+        return min([self.log_start, *(begin for begin, _ in self.archived[:1])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +120,11 @@ class TopicView:
     topic: str
     topic_id: str
     bounds: dict[int, Bounds]
+
+    def with_archived(self, archived: Mapping[int, tuple[tuple[int, int], ...]]) -> TopicView:
+        """Returns the view with the stretches that files hold, by partition."""
+        bounds = {p: replace(its, archived=archived.get(p, ())) for p, its in self.bounds.items()}
+        return replace(self, bounds=bounds)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lockstep.core.offsets import StreamRange
     from lockstep.core.pipeline.columns import Column
+    from lockstep.core.retention.archive import ArchivedFile
 
 STAGING_SCHEMA = "lockstep_staging"
 COPY_SIZE = 2**20  # bytes that COPY gets at a time
@@ -94,7 +95,8 @@ class StageWork:
 
     `beside` has the columns of the targets after the first. Each of these has a staging table of its own. `hidden` are
     records of one offset each that come without their bytes, because they kill their reader. `after_task` is set after
-    a reader has died. Nothing of tasks up to this number counts, and the short ways are not used.
+    a reader has died. Nothing of tasks up to this number counts, and the short ways are not used. `archived` are the files
+    of ranges that begin below their log's start.
     """
 
     pipeline: str
@@ -107,6 +109,7 @@ class StageWork:
     nonce: str | None = None
     hidden: tuple[StreamRange, ...] = ()
     after_task: int | None = None
+    archived: tuple[ArchivedFile, ...] = ()
 
     @property
     def attempt(self) -> AttemptId:

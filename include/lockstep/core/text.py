@@ -7,6 +7,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+BYTE_UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
+
 
 def printable_line(text: str) -> str:
     """Returns the text of one line.
@@ -59,3 +61,8 @@ def bytes_text(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         return f"\\x{value.hex()}"
+
+
+def size_of_bytes(size: float) -> str:
+    """Returns a number of bytes as people read it, such as `1.4 MB`."""
+    return next((f"{size / unit:.1f} {name}" for name, unit in BYTE_UNITS if size >= unit), f"{size:.0f} bytes")

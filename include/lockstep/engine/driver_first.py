@@ -152,12 +152,19 @@ class Driver:
 
         if (decode := columnar(self._folder.pipeline)) is None:
             raise LeftToSpark
-        raw = self._reader.records(work.ranges, go_on)
+        raw = self._reading(work).records(work.ranges, go_on)
         writer = writer_of(sink, work, self._folder, self._dsn)
         with _one_line(work, go_on):
             reports = writer.direct(decode_directly(raw, decode, keeps_bytes=self._folder.quarantines))
             rows = [row for report in reports for row in report.to_pylist()]
         return cast("tuple[_Reported, ...]", writer.reports(rows, 1, work.pipeline))
+
+    def _reading(self, work: StageWork) -> KafkaRanges:
+        if not work.archived:
+            return self._reader
+        from lockstep.engine.archived_ranges import reader_for  # noqa: PLC0415 - few batches begin below log start
+
+        return reader_for(self._reader, work, self._folder.pipeline.archive)
 
 
 @contextmanager

@@ -75,9 +75,18 @@ class KafkaRanges:
     ) -> Iterator[pa.RecordBatch]:
         """Yields every committed record of ranges of one topic as raw records, one stream after another.
 
-        Returns when each range is read to its end. Raises `BadData` for a batch that cannot be read. Raises
-        `Unreachable` if the log lacks an offset of a range, or gives nothing for a minute. Calls `go_on` several times
-        a second, and passes on its errors.
+        Returns when each range is read to its end. Raises as `messages` does.
+        """
+        for held, read, cut in self.messages(ranges, go_on):
+            yield from raw_records(held, read, cut)
+
+    def messages(
+        self, ranges: Sequence[StreamRange], go_on: Callable[[], None]
+    ) -> Iterator[tuple[Held, Sequence[StreamRange], Cut]]:
+        """Yields the messages of ranges by partition, with the ranges that they are of, and the sizes of cut ones.
+
+        Raises `BadData` for a batch that cannot be read. Raises `Unreachable` if the log lacks an offset of a range, or
+        gives nothing for a minute. Calls `go_on` several times a second, and passes on its errors.
         """
         fetched = Fetched()
         settings = (
@@ -89,7 +98,7 @@ class KafkaRanges:
 
     def _read(
         self, consumer: Consumer, fetched: Fetched, ranges: Sequence[StreamRange], go_on: Callable[[], None]
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[tuple[Held, Sequence[StreamRange], Cut]]:
         """Yields one range as its records come, or several together when they are complete, if they are small."""
         waiting = {item.offsets.topic_partition.partition: item for item in ranges}
         held: Held = {partition: [] for partition in waiting}
@@ -109,13 +118,13 @@ class KafkaRanges:
             elif time.monotonic() - heard > FETCH_PATIENCE and waiting:
                 raise self._silent(consumer, next(iter(waiting.values())))
             if len(ranges) == 1:
-                yield from raw_records(held, ranges, cut)
+                yield held, ranges, cut
                 held = {partition: [] for partition in held}
             elif sum(map(size_of, chain.from_iterable(held.values()))) > BYTES_READ_TOGETHER:
                 for item in ranges:  # nothing of them has been yielded
                     yield from self._read(consumer, fetched, [item], go_on)
                 return
-        yield from raw_records(held, ranges, cut)
+        yield held, ranges, cut
 
     def _taken(self, found: Sequence[Message], waiting: dict[int, StreamRange], held: Held, cut: Cut) -> bool:
         """Adds records to their ranges, and removes ranges at their end from `waiting`. Returns True if any came."""

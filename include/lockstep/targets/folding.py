@@ -56,6 +56,7 @@ def fold_portion(cur: cursor, pipeline: str, target: Windows, behind: str, most:
     keys = [row.key for row in every(cur)]
     if not keys:
         return FoldedPortion(0, None)
+    cur.execute(Q["note_folded"], values)
     values["keys"] = keys
     cur.execute(sql.SQL(Q["fold"]).format(**parts), values)
     cur.execute(Q["drop_emptied"], values)

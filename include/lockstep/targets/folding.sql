@@ -3,13 +3,19 @@
 select pipeline from lockstep.event_time order by pipeline
 
 -- name: log_starts
--- The log start that the newest committed batch of each stream has seen. It only grows, so what lies below is gone for good.
-select s.stream_id, u.log_start_after as log_start from lockstep.stream s cross join lateral (
+-- The log start that the newest committed batch of each stream has seen, or where the archive begins. What lies below is gone for good.
+select s.stream_id, least(u.log_start_after, lower(lockstep.archive_of(s.stream_id))) as log_start from lockstep.stream s cross join lateral (
     select c.batch_id from lockstep.coverage c where c.stream_id = s.stream_id and c.kind = 'batch'
     order by lower(c.offsets) desc limit 1) newest
 join lockstep.commit m on m.batch_id = newest.batch_id and m.stream_id = s.stream_id
 join lockstep.result u on u.batch_id = m.batch_id and u.token = m.token and u.stream_id = m.stream_id
 where s.pipeline = %(pipeline)s order by s.stream_id
+
+-- name: note_folded
+-- Folding lets go of what lies below these log starts, so nothing below them is archived later.
+update lockstep.stream s set upkept_below = b.log_start
+from unnest(%(streams)s::int[], %(log_starts)s::bigint[]) as b (stream_id, log_start)
+where s.stream_id = b.stream_id and s.upkept_below < b.log_start
 
 -- name: gone_for_good
 -- The segment of a contribution ends at or before its log's start, and nobody claims it.

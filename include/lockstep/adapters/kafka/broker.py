@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lockstep.core.kafka_options import KafkaOptions
+    from lockstep.core.retention.limits import Retention
 
 RECORDS_AT_ONCE = 10_000
 GLANCE = {"fetch.message.max.bytes": 16_384, "queued.min.messages": 1}  # one record of each partition is wanted
@@ -98,8 +99,13 @@ class Broker(Client):
 
     def retention(self, topic: str) -> timedelta | None:
         """Returns the topic's retention time. None if time deletes no records, or if the login may not read it."""
+        limits = self.retention_limits(topic)
+        return None if limits is None else limits.time
+
+    def retention_limits(self, topic: str) -> Retention | None:
+        """Returns by time and size how long the topic keeps records. Returns None if the login may not read it."""
         settings = self._settings(ConfigResource.Type.TOPIC, topic)
-        return None if settings is None else retention_of(settings).time
+        return None if settings is None else retention_of(settings)
 
     def compacts(self, topic: str) -> bool:
         """Returns True if the topic's settings allow compaction, or if the login may not read them."""

@@ -14,7 +14,7 @@ from lockstep.context.systems import open_ledger, surveyed_broker
 from lockstep.core.errors import Refusal
 from lockstep.core.health.health import duration
 from lockstep.core.retention.prospects import Fate
-from lockstep.core.text import cell
+from lockstep.core.text import cell, size_of_bytes
 
 if TYPE_CHECKING:
     from lockstep.ledger.views.reading import Document
@@ -23,7 +23,6 @@ ALARM_HOURS, MOST_HOURS = 6.0, 10 * 366 * 24.0
 AlarmHours = Annotated[
     float, typer.Option("--alarm", metavar="HOURS", help="Exit 1 below so many hours.", min=0, max=MOST_HOURS)
 ]
-BYTE_UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 
 def retention_command(name: Name, alarm: AlarmHours = ALARM_HOURS, as_json: AsJson = False) -> None:
@@ -114,9 +113,5 @@ def _verdict(document: Document) -> str:
 
 def _pace(rate: Document) -> str:
     size = rate["bytes_per_second"]
-    shown = "" if size is None else f", {_size(size)}/s"
+    shown = "" if size is None else f", {size_of_bytes(size)}/s"
     return f"{rate['records_per_second']:,.3g} records/s{shown}"
-
-
-def _size(size: float) -> str:
-    return next((f"{size / unit:.1f} {name}" for name, unit in BYTE_UNITS if size >= unit), f"{size:.0f} bytes")

@@ -79,17 +79,17 @@ def grown(name: str, where: TopicPartition, bounds: Bounds) -> Alarm:
 
 def _retention(name: str, reading: Reading, kept: timedelta | None, now: datetime) -> Alarm | None:
     where, position, bounds = reading.where, reading.position, reading.bounds
-    if bounds.log_start > position:
+    if (gap := bounds.gap(position)) and gap[0] == position:
         return Alarm(
             "retention_passed",
             where.topic,
             where.partition,
             position,
-            bounds.log_start,
-            f"{where}: offsets [{position}, {bounds.log_start}) were deleted before they were committed",
-            f"lockstep accept-loss {name} --partition {where.partition} --from {position} --until {bounds.log_start} "
+            gap[1],
+            f"{where}: offsets [{position}, {gap[1]}) were deleted before they were committed",
+            f"lockstep accept-loss {name} --partition {where.partition} --from {position} --until {gap[1]} "
             "--reason ...",
-            records=bounds.log_start - position,
+            records=gap[1] - position,
         )
     seconds = headroom_seconds(reading, kept, now)
     if seconds is None or kept is None or seconds > kept.total_seconds() / NEAR:

@@ -31,6 +31,7 @@ from lockstep.core.pipeline.targets import (
 )
 from lockstep.core.pipeline.totals import Count, Max, Min, Sum
 from lockstep.core.pipeline.violations import ON_VIOLATION, REFUSE
+from lockstep.core.retention.archive import Archive
 from lockstep.core.windows.event_time import Calendar, EventTime, Hopping, Tumbling
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Accumulate",
     "Append",
+    "Archive",
     "AtLeastOnce",
     "AtMostOnce",
     "Avro",
@@ -79,7 +81,14 @@ __all__ = [
 
 # Later options with their defaults. A definition that does not use them keeps its document and hash.
 ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store", "reject_retention"))
-ADDED |= {"alarm": None, "feed": None, "to": None, "event_time": None, "record_limits": asdict(RecordLimits())}
+ADDED |= {
+    "alarm": None,
+    "archive": None,
+    "feed": None,
+    "to": None,
+    "event_time": None,
+    "record_limits": asdict(RecordLimits()),
+}
 ADDED |= {"units": {}, "placeholder": PLACEHOLDER, "wire": None}
 ADDED |= {"read": "auto", "strict": False, "nondeterministic": False, "registry": False, "validate": False}
 ADDED |= {"on_violation": REFUSE, "shared_with": ()}
@@ -105,6 +114,7 @@ class Pipeline:
     that break a critical expectation: `refuse` the batch, or `quarantine` them as rejects. `reject_retention` is how many
     days a reject keeps its bytes. Without it, they stay for good. `check` reports a transform whose rows depend on anything
     but its records, unless `nondeterministic` allows it. `read` is `auto`. With `spark`, Spark reads batches of any size.
+    `archive` says where raw records go before retention deletes them.
     """
 
     name: str
@@ -126,6 +136,7 @@ class Pipeline:
     alarm: str | None = None
     read: str = "auto"
     event_time: EventTime | None = None
+    archive: Archive | None = None
 
     def __post_init__(self) -> None:
         for attribute, allowed in (
@@ -141,6 +152,7 @@ class Pipeline:
             ("envelope", Envelope | None),
             ("store", Store | None),
             ("event_time", EventTime | None),
+            ("archive", Archive | None),
         ):
             if not isinstance(getattr(self, attribute), allowed):
                 raise BadDefinition(f"{attribute} is {getattr(self, attribute)!r}: not a kind that Lockstep knows")

@@ -16,6 +16,7 @@ from lockstep.core.pipeline.limits import RecordLimits
 from lockstep.core.pipeline.stores import Files, Postgres
 from lockstep.core.pipeline.targets import Accumulate, Append, Send, Upsert, Windows
 from lockstep.core.pipeline.totals import Count, Max, Min, Sum
+from lockstep.core.retention.archive import Archive
 from lockstep.core.windows.event_time import Calendar, EventTime, Hopping, Tumbling
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def pipeline_of_document(document: Mapping[str, Any]) -> Pipeline:
             whole["start"] = {int(partition): offset for partition, offset in whole["start"].items()}
         if "event_time" in whole:
             whole["event_time"] = EventTime(**whole["event_time"])
+        if "archive" in whole:
+            whole["archive"] = Archive(**whole["archive"])
         return Pipeline(**whole)
     except (KeyError, TypeError) as error:
         why = " ".join(str(error).split())

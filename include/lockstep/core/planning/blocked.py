@@ -113,9 +113,10 @@ def lost(pipeline: Pipeline, situation: Situation) -> Blocked | None:
         bounds = situation.view.bounds[stream.partition]
         if short := truncated(pipeline.name, [stream], situation.view):
             return short
-        if bounds.log_start > stream.position:
+        gap = bounds.gap(stream.position)
+        if gap and gap[0] == stream.position:
             where = str(stream.topic_partition)
-            loss = _loss(pipeline.name, stream.partition, where, stream.position, bounds.log_start)
+            loss = _loss(pipeline.name, stream.partition, where, gap, bounds.log_start)
             if stream.leader_epoch is None or bounds.leader_epoch in {None, stream.leader_epoch}:
                 return loss
             return replace(
@@ -147,16 +148,25 @@ def unreadable_log(pipeline: Pipeline, view: TopicView, batch: Unfinished) -> Bl
                 f"lockstep retire {pipeline.name} --partition {partition} --reason ...",
                 readings=3,
             )
-        if bounds.log_start > item.offsets.from_offset:
+        gap = bounds.gap(item.offsets.from_offset)
+        if gap and gap[0] == item.offsets.from_offset:
             where = str(item.offsets.topic_partition)
-            return _loss(pipeline.name, partition, where, item.offsets.from_offset, bounds.log_start)
+            return _loss(pipeline.name, partition, where, gap, bounds.log_start)
+        if gap and gap[0] < item.offsets.until_offset:  # the archive holds its beginning alone
+            return Blocked(
+                f"{item.offsets}: offsets [{gap[0]}, {gap[1]}) of batch {batch.batch_id} were deleted and are not archived",
+                f"lockstep abandon {batch.batch_id} --reason ...",
+                readings=2,
+            )
     return None
 
 
-def _loss(name: str, partition: int, where: str, position: int, log_start: int) -> Blocked:
+def _loss(name: str, partition: int, where: str, gap: tuple[int, int], log_start: int) -> Blocked:
+    begin, end = gap
+    archived = f", and the archive goes on at {end}" if end < log_start else ""
     return Blocked(
-        f"{where}: offsets [{position}, {log_start}) were deleted before they were committed; "
-        f"the log now starts at {log_start}",
-        f"lockstep accept-loss {name} --partition {partition} --from {position} --until {log_start} --reason ...",
+        f"{where}: offsets [{begin}, {end}) were deleted before they were committed; "
+        f"the log now starts at {log_start}{archived}",
+        f"lockstep accept-loss {name} --partition {partition} --from {begin} --until {end} --reason ...",
         readings=2,
     )

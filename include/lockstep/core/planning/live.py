@@ -63,7 +63,9 @@ def live_ranges(limits: Limits, situation: Situation) -> tuple[StreamRange, ...]
 
 
 def _waiting(stream: Stream, situation: Situation) -> int:
-    return max(0, situation.view.bounds[stream.partition].stable_end - stream.position)
+    bounds = situation.view.bounds[stream.partition]
+    gap = bounds.gap(stream.position)  # what neither log nor archive holds ends the range
+    return max(0, (gap[0] if gap else bounds.stable_end) - stream.position)
 
 
 def fair_shares(available: Mapping[K, int], total: int) -> dict[K, int]:

@@ -110,7 +110,7 @@ def trimmed(view: TopicView, batch: Unfinished) -> GiveUp | None:
         if (
             bounds
             and batch.log == (view.cluster_id, view.topic, view.topic_id)
-            and bounds.log_start > item.offsets.from_offset
+            and not bounds.holds(item.offsets.from_offset, item.offsets.until_offset)
         ):
             return GiveUp(batch.batch_id, f"{item.offsets}: the log now starts at {bounds.log_start}")
     return None
@@ -139,8 +139,9 @@ def _given_up(name: str, at: RequestSituation, caller: Caller) -> Blocked | None
 def _cannot_read_again(name: str, at: RequestSituation) -> Blocked | None:
     for piece in at.pieces:
         partition = piece.item.offsets.topic_partition.partition
-        log_start = at.view.bounds[partition].log_start
-        if piece.owner is not None and piece.begin < log_start:
+        bounds = at.view.bounds[partition]
+        log_start = bounds.log_start
+        if piece.owner is not None and not bounds.holds(piece.begin, piece.end):
             return Blocked(
                 f"{piece.item.offsets}: batch {piece.owner} begins below the log's start {log_start}: "
                 "a replay would delete rows that cannot be read again",

@@ -14,6 +14,7 @@ from lockstep.core.planning.routes import Route, Way, route
 from lockstep.core.planning.tasks import A_COMMIT, tasks_for
 from lockstep.core.staging import Run
 from lockstep.core.states import CommitUnit
+from lockstep.engine.archived_ranges import reader_for
 from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.engine.plans import reads, unrepeatable
 from lockstep.engine.sinks.range_writer import RangeWriter
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from lockstep.core.registry import Registry
     from lockstep.core.staging import StageWork
     from lockstep.engine.kafka_sample import SampleRanges
+    from lockstep.engine.short_way import Read
     from lockstep.engine.sinks.task_writer import TaskWriter
 
 Made = TypeVar("Made")
@@ -129,16 +131,18 @@ class SparkEngine:
             tasks = self._tasks(work, A_COMMIT if isinstance(writer, RangeWriter) else 0)
             if self._is_long(work):
                 return self._through_source(work, tasks, writer)
-            parts = groups(work.ranges, tasks)
-            done, left = spark_short.written(parts, self._folder, self._reader.records, writer)
-            return (*done, *self._through_decoder(left, writer)) if left else done
+            parts, read = groups(work.ranges, tasks), self._reading(work).records
+            done, left = spark_short.written(parts, self._folder, read, writer)
+            return (*done, *self._through_decoder(left, read, writer)) if left else done
 
         return self._done(work, written)
 
-    def _through_decoder(self, parts: Sequence[tuple[StreamRange, ...]], writer: TaskWriter) -> tuple[Any, ...]:
+    def _through_decoder(
+        self, parts: Sequence[tuple[StreamRange, ...]], read: Read, writer: TaskWriter
+    ) -> tuple[Any, ...]:
         """Writes parts with records that only Spark's decoder takes."""
         says_end = isinstance(writer, RangeWriter)
-        raw = spark_short.shortened(parts, self._folder, self._reader.records, says_end=says_end)
+        raw = spark_short.shortened(parts, self._folder, read, says_end=says_end)
         records = with_bytes(self._formed(raw), self._folder)
         frame = records.mapInArrow(writer.whole, in_spark(writer.schema))
         return writer.reports(collected([frame], self._where), len(parts), self._where)
@@ -170,11 +174,16 @@ class SparkEngine:
         return tasks_for([item.offsets.span + per_range for item in work.ranges], jobs().slots)
 
     def _decoded(self, work: StageWork, tasks: int | None = None) -> DataFrame:
-        """Returns the records, read by Spark's source and decoded."""
+        """Returns the records, read by Spark's source and decoded. Ranges that begin in archived files have our reader."""
         if self._sample is not None:
             return self._formed(records_given(work, self._sample.hiding(work.hidden).records))
+        if work.archived:
+            return self._formed(records_given(work, self._reading(work).records))
         raw = records_of(work, self._kafka, self._kafka_options, self._folder.pipeline.record_limits.bytes)
         return self._formed(raw.coalesce(tasks) if tasks else raw)
+
+    def _reading(self, work: StageWork) -> KafkaRanges:
+        return reader_for(self._reader, work, self._folder.pipeline.archive)
 
     def _formed(self, raw: DataFrame) -> DataFrame:
         return decoded(raw, self._folder.pipeline, decode=self._folder.decode, registry=self._registry)

@@ -23,6 +23,7 @@ with near as (
     where c.stream_id = %(stream_id)s and c.kind = 'batch' and lower(c.offsets) >= %(begin)s
       and lower(c.offsets) < %(log_start)s and upper(c.offsets) <= %(log_start)s
       and not exists (select 1 from lockstep.claim k where k.stream_id = c.stream_id and k.offsets && c.offsets)
+      and not c.offsets && (select lockstep.archive_of(%(stream_id)s))  -- it can be replayed
       and not exists (
         select 1 from lockstep.request r join lockstep.request_window w using (request_id)
         where r.closed_at is null and w.stream_id = c.stream_id and w.offsets && c.offsets)
@@ -74,5 +75,12 @@ delete from lockstep.tombstone d using (
         select 1 from lockstep.claim k join lockstep.stream s using (stream_id)
         where s.pipeline = %(pipeline)s and (s.epoch < %(epoch)s
             or (k.stream_id = %(stream_id)s and lower(k.offsets) < o."offset")))
+      -- the archive holds older records, which a replay would bring back
+      and not exists (
+        select from lockstep.stream s join lockstep.archived a on a.stream_id = lockstep.opened_log(s.stream_id)
+        where s.pipeline = %(pipeline)s and not exists (
+            select from lockstep.archive_drop d where d.archived_id = a.archived_id)
+          and ((s.stream_id = %(stream_id)s and lower(a.offsets) <= o."offset")
+            or (s.epoch < %(epoch)s and lower(a.offsets) < s.position)))
     order by o."offset" limit %(most)s) old
 where d.target = old.target and d.key = old.key and d.stream_id = %(stream_id)s and d."offset" < %(below)s

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.changes.person import Person
-    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.offsets import Bounds, Stream, TopicView
     from lockstep.core.planning.decisions import Caller
 
 Q = queries("lockstep.ledger.changes", "requests")
@@ -167,12 +167,13 @@ def due_whole(cur: cursor, request_id: int) -> tuple[Piece, ...]:
         most *= 2  # every owner reaches further: there is no progress without looking further, too
 
 
-def free(cur: cursor, request_id: int, log_starts: Mapping[int, int]) -> tuple[Piece, ...]:
-    """Returns the pieces that a fill still has to read. `log_starts` is by stream.
+def free(cur: cursor, request_id: int, bounds: Mapping[int, Bounds | None]) -> tuple[Piece, ...]:
+    """Returns the pieces that a fill still has to read, from the log or the archive. `bounds` is by stream.
 
     Skipped offsets and uncovered ones are pieces of their own.
     """
-    known = {"streams": list(log_starts), "log_starts": list(log_starts.values())}
+    held = {stream: _held(its) for stream, its in bounds.items() if its is not None}
+    known = {"streams": list(held), "held": list(held.values())}
     cur.execute(Q["free_offsets"], {"request_id": request_id} | known)
     rows = every(cur)
     cur.execute(Q["skipped_within"], {"request_id": request_id})
@@ -188,6 +189,12 @@ def free(cur: cursor, request_id: int, log_starts: Mapping[int, int]) -> tuple[P
                 at = end
         pieces += [_piece(row, at, row.until_offset, Expected.NOTHING)] if at < row.until_offset else []
     return tuple(pieces)
+
+
+def _held(bounds: Bounds) -> str:
+    """Returns what log and archive hold, as Postgres reads it."""
+    files = [f"[{begin},{end})" for begin, end in bounds.archived]
+    return "{" + ",".join([*files, f"[{bounds.log_start},)"]) + "}"
 
 
 def taken_offsets(cur: cursor, request_id: int) -> list[Taken]:

@@ -108,9 +108,9 @@ where r.request_id = %(request_id)s and c.kind = 'batch' and c.batch_id = any(%(
 -- What is still to fill: readable, below the position, and neither a batch's nor lost.
 select w.stream_id, s.topic, s.partition, lower(f.offsets) as from_offset, upper(f.offsets) as until_offset
 from lockstep.request_window w join lockstep.stream s using (stream_id)
-join unnest(%(streams)s::int[], %(log_starts)s::bigint[]) as b (stream_id, log_start) on b.stream_id = w.stream_id
+join unnest(%(streams)s::int[], %(held)s::text[]) as b (stream_id, held) on b.stream_id = w.stream_id
 cross join lateral unnest(
-    int8multirange(w.offsets * int8range(least(b.log_start, s.position), s.position))
+    int8multirange(w.offsets * int8range(null, s.position)) * b.held::int8multirange
     - coalesce((select range_agg(c.offsets) from lockstep.coverage c
                 where int4range(c.stream_id, c.stream_id, '[]') && int4range(w.stream_id, w.stream_id, '[]')
                   and c.offsets && w.offsets and c.kind <> 'skipped'), '{}')) as f (offsets)

@@ -20,6 +20,7 @@ from lockstep.core.planning.live import decide
 from lockstep.core.states import Lane
 from lockstep.faults import reach
 from lockstep.ledger.batch import plan as ledger
+from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.batch.streams import grow, insert_boundary, open_new_streams, open_streams
 from lockstep.ledger.changes import owners, promotions
 from lockstep.ledger.windows.times import begin_event_time
@@ -61,6 +62,7 @@ def plan(
     def decide_on(view: TopicView) -> Planned | None:
         with transaction(conn, READER) as cur:
             streams = open_streams(cur, folder.pipeline.name)
+            view = with_archive(cur, folder.pipeline, view)
         seen = look(conn, broker, streams, view)
         starts = None if streams else _first_starts(broker, folder.pipeline, view, now)
         return _decide_under_lock(conn, folder, caller, view, seen, starts, dry_run=dry_run)

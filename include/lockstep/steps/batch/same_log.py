@@ -8,31 +8,48 @@ from lockstep.adapters.kafka.epochs import epoch_of
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.ledger.batch import attempts
+from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.batch.one_log import planned_epochs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.offsets import StreamRange, TopicView
+    from lockstep.core.pipeline.definition import Pipeline
     from lockstep.steps.context import Context
 
 
-def log_starts(at: Context, pipeline: str, batch_id: int) -> dict[int, int]:
+def log_starts(at: Context, pipeline: Pipeline, batch_id: int, *, after_read: bool = False) -> dict[int, int]:
     """Returns every stream's log start from the broker. Callers ask right before and right after the read.
 
-    Raises `Refusal`, naming partition and offsets, when a range cannot be (or could not have been) read whole.
+    Raises `Refusal`, naming partition and offsets, when a range cannot be (or could not have been) read whole. The
+    archive may hold what the log has no more, but not of a range that began in the log: it was read there.
     """
     with transaction(at.conn, READER) as cur:
         ranges = attempts.ranges_to_read(cur, batch_id)
         planned_on = attempts.logs(cur, batch_id)
         epochs = planned_epochs(cur, batch_id)
+        before = attempts.log_starts_before(cur, batch_id) if after_read and ranges else {}
     if not ranges:
         return {}  # all of it is committed
     log = planned_on.pop() if len(planned_on) == 1 else ("", "")
-    view = at.broker.view(ranges[0].offsets.topic_partition.topic)
-    starts = {item.stream_id: require_same_log(view, log, item, batch_id, pipeline) for item in ranges}
+    view = whole = at.broker.view(ranges[0].offsets.topic_partition.topic)
+    if pipeline.archive is not None:
+        with transaction(at.conn, READER) as cur:
+            whole = with_archive(cur, pipeline, view)
+    starts = {}
     for item in ranges:
-        require_whole(at.broker, view, item, epochs.get(item.stream_id), batch_id, pipeline)
+        seen = view if began_in_log(item, before) else whole
+        starts[item.stream_id] = require_same_log(seen, log, item, batch_id, pipeline.name)
+    for item in ranges:
+        require_whole(at.broker, view, item, epochs.get(item.stream_id), batch_id, pipeline.name)
     return starts
+
+
+def began_in_log(item: StreamRange, before: Mapping[int, int]) -> bool:
+    """Returns True if a range began at or above the log start that was seen before the read, by stream."""
+    return before.get(item.stream_id, item.offsets.until_offset) <= item.offsets.from_offset
 
 
 def require_whole(
@@ -48,6 +65,8 @@ def require_whole(
     if epoch is None or now is None or now <= epoch:
         return
     last, until = item.offsets.until_offset - 1, item.offsets.until_offset
+    if last < view.bounds[partition].log_start:  # files hold it, and no leader changes them
+        return
     record = next(broker.records(topic, partition, last, until, committed=False), None)
     written = None if record is None else epoch_of(record.leader_epoch())
     if written is None or written > epoch:
@@ -63,7 +82,8 @@ def require_same_log(
 ) -> int:
     """Returns the log start of one range's partition.
 
-    Refuses a log other than the planned (cluster id, topic id), and one that has lost the range's beginning.
+    Refuses a log other than the planned (cluster id, topic id), and one that has lost offsets of the range which no file
+    holds.
     """
     bounds = view.bounds.get(item.offsets.topic_partition.partition)
     if planned_on != (view.cluster_id, view.topic_id) or bounds is None:
@@ -71,7 +91,7 @@ def require_same_log(
             f"{item.offsets}: the log is not the one that batch {batch_id} was planned on",
             next_command=f"lockstep plan {pipeline}",
         )
-    if bounds.log_start > item.offsets.from_offset:
+    if not bounds.holds(item.offsets.from_offset, item.offsets.until_offset):
         raise Refusal(
             f"{item.offsets}: the log now starts at {bounds.log_start}: records of batch {batch_id} were deleted",
             next_command=f"lockstep plan {pipeline}",

@@ -5,6 +5,7 @@ Nothing of it is visible to readers yet.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from lockstep.core.staging import AttemptId, StageWork
 from lockstep.core.states import CommitUnit
 from lockstep.faults import reach
 from lockstep.ledger.batch import attempts, results
+from lockstep.ledger.batch.archived import files_below
 from lockstep.ledger.staging import target_rows
 from lockstep.ledger.staging.contents import staged_by_stream, staged_by_task
 from lockstep.ledger.staging.quarantine import create_raw
@@ -41,9 +43,12 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.decisions import Caller
+    from lockstep.core.planning.routes import Route
     from lockstep.core.proof.accounting import ManifestLine
+    from lockstep.core.retention.archive import ArchivedFile
     from lockstep.steps.context import Context
 
+FROM_ARCHIVE = "it begins below log start, in the archive"
 MANY = 10_000  # rows. Fewer are found as fast by any plan.
 
 
@@ -77,7 +82,7 @@ def stage(
             lines = _counted(cur, folder, attempt, lines) if lines else ()
             streams = [item.stream_id for item in work.ranges]
             target_rows.insert_target_rows(cur, attempt, pipeline.targets, streams, lines)
-            attempts.mark_staged(cur, attempt, engine.route(work.ranges))
+            attempts.mark_staged(cur, attempt, _route(engine, work.ranges, work.archived))
         reach("stage.done")
     return attempt
 
@@ -124,7 +129,7 @@ def _open(
     name = folder.pipeline.name
     if unit == CommitUnit.STREAM and folder.expectations is not None:
         raise BadDefinition(f"{name}: expectations.json: {NO_SUITE}")
-    starts = log_starts(at, name, batch_id)
+    starts = log_starts(at, folder.pipeline, batch_id)
     first, *beside = columns
     elsewhere = isinstance(folder.pipeline.guarantee, Delivered)
     if elsewhere:
@@ -138,14 +143,22 @@ def _open(
         if unit == CommitUnit.STREAM:
             end_older(cur, batch_id)
         ranges, planned_at = attempts.ranges_to_read(cur, batch_id), batch.planned_at.astimezone(UTC)
-        how = attempts.Opening(starts, version("lockstep"), engine.route(ranges), unit)
+        archived = files_below(cur, folder.pipeline, ranges, starts)
+        how = attempts.Opening(starts, version("lockstep"), _route(engine, ranges, archived), unit)
         attempt = attempts.open_attempt(cur, batch_id, folder, caller, how)
         if unit == CommitUnit.BATCH:
             for place, its_columns in enumerate(columns):
                 create_staging(cur, attempt, place, its_columns)
             if folder.quarantines and folder.transform is not None:
                 create_raw(cur, attempt)
-    return attempt, StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at, attempt.nonce)
+    mine = (batch_id, attempt.token, ranges, first, tuple(beside), planned_at, attempt.nonce)
+    return attempt, StageWork(name, *mine, archived=archived)
+
+
+def _route(engine: Engine, ranges: Sequence[StreamRange], archived: Sequence[ArchivedFile]) -> Route:
+    """Returns the way of the batch. Says so if it begins in archived files, which the same readers read."""
+    found = engine.route(ranges)
+    return replace(found, because=f"{found.because}; {FROM_ARCHIVE}") if archived else found
 
 
 def _named(at: Context, engine: Engine, attempt: AttemptId, work: StageWork) -> bool:

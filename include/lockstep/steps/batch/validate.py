@@ -46,7 +46,7 @@ def validate(at: Context, folder: PipelineFolder, attempt: AttemptId, *, hands_o
             _judge_committed(at, folder, attempt)
             reach("validate.after")
             return
-        after = log_starts(at, folder.pipeline.name, attempt.batch_id)
+        after = log_starts(at, folder.pipeline, attempt.batch_id, after_read=True)
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)  # the staging of a superseded attempt may be gone
             require_same_definition(cur, attempt, folder)

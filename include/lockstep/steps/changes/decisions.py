@@ -13,6 +13,7 @@ from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.core.errors import LockTimeout, Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.core.states import BatchState, CoverageKind, Lane
+from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.batch.plan import lock_pipeline, unfinished_batches
 from lockstep.ledger.batch.streams import grow, open_streams
 from lockstep.ledger.changes import decisions, requests
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.changes.person import Person
-    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.offsets import Bounds, Stream, TopicView
     from lockstep.core.pipeline.definition import Pipeline
 
 
@@ -85,6 +86,7 @@ def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: Offs
     partition = lost.topic_partition.partition
     view = broker.view(pipeline.topic)  # before the transaction, never inside (T6). A log's start only grows.
     with deciding(conn, pipeline.name) as cur:
+        view = with_archive(cur, pipeline, view)
         stream = stream_of(_with_grown(cur, pipeline, view, partition, person), pipeline, partition)
         refuse_another_log(stream, pipeline, (view.cluster_id, view.topic, view.topic_id))
         if partition not in view.bounds:
@@ -103,7 +105,7 @@ def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: Offs
         coverage = decisions.coverage_within(cur, item)
         if not abandoned and _all_of_kind(CoverageKind.LOSS, coverage, lost.from_offset, lost.until_offset):
             return Loss(lost, position, (), changed=False)
-        _refuse_what_is_not_lost(pipeline.name, lost, position, view.bounds[partition].log_start, coverage)
+        _refuse_what_is_not_lost(pipeline.name, lost, position, view.bounds[partition], coverage)
         decisions.release_claims(cur, abandoned)
         decisions.record_loss(cur, pipeline.name, person, item, position, abandoned)
     return Loss(lost, max(position, lost.until_offset), tuple(abandoned))
@@ -193,21 +195,27 @@ def _all_of_kind(kind: CoverageKind, coverage: Sequence[Any], begin: int, end: i
 
 
 def _refuse_what_is_not_lost(
-    name: str, lost: OffsetRange, position: int, log_start: int, coverage: Sequence[Any]
+    name: str, lost: OffsetRange, position: int, bounds: Bounds, coverage: Sequence[Any]
 ) -> None:
+    log_start = bounds.log_start
+    held = bounds.held_within(lost.from_offset, min(lost.until_offset, log_start))
     passed = lost.from_offset <= position and _all_of_kind(
         CoverageKind.SKIPPED, coverage, lost.from_offset, min(lost.until_offset, position)
     )
-    if passed and lost.until_offset <= log_start:
+    if passed and lost.until_offset <= log_start and not held:
         return
     if lost.from_offset > position:
         why = f"the position is {position}, and what lies between would stay open"
     elif not passed:
         why = f"the position is {position}, and what lies below it is covered"
+    elif held:
+        why = f"the archive holds [{held[0][0]}, {held[0][1]}), which can still be read"
     else:
         why = f"the log starts at {log_start}, and what it holds can still be read"
-    options = f"--partition {lost.topic_partition.partition} --from {position} --until {log_start} --reason ..."
+    begin, until = bounds.gap(position) or (position, position)
+    options = f"--partition {lost.topic_partition.partition} --from {begin} --until {until} --reason ..."
+    is_next = begin == position < until
     raise Refusal(
         f"{lost} is not what was lost: {why}",
-        next_command=f"lockstep accept-loss {name} {options}" if log_start > position else f"lockstep run {name}",
+        next_command=f"lockstep accept-loss {name} {options}" if is_next else f"lockstep run {name}",
     )

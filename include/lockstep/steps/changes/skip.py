@@ -9,6 +9,7 @@ from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import PositionMoved, Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.core.planning.bounds import AtOffsets
+from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.batch.streams import open_streams
 from lockstep.ledger.changes import decisions
 from lockstep.steps.batch.one_log import keep_epochs, look
@@ -47,6 +48,8 @@ def skip(
     with transaction(conn, READER) as cur:
         before = open_streams(cur, pipeline.name)
     view = broker.view(pipeline.topic)  # read after the positions, so that it is never older than they are
+    with transaction(conn, READER) as cur:
+        view = with_archive(cur, pipeline, view)
     if not before:
         raise Refusal(f"{pipeline.name}: nothing was planned yet", next_command=f"lockstep plan {pipeline.name}")
     for stream in before:
@@ -115,12 +118,14 @@ def _ranges(
                 f"{stream.topic_partition}: the position is {position}, and skip only goes forward",
                 next_command=f"lockstep replay {pipeline.name} --from {stream.partition}:{goal}",
             )
-        if position < bounds.log_start:
+        gap = bounds.gap(position)
+        if gap and gap[0] < max(goal, position + 1):
             raise Refusal(
-                f"{stream.topic_partition}: offsets [{position}, {bounds.log_start}) cannot be read any more: they are lost, "
-                "not skipped",
+                f"{stream.topic_partition}: offsets [{gap[0]}, {gap[1]}) cannot be read any more: they are lost, not skipped",
                 next_command=f"lockstep accept-loss {pipeline.name} --partition {stream.partition} "
-                f"--from {position} --until {bounds.log_start} --reason ...",
+                f"--from {gap[0]} --until {gap[1]} --reason ..."
+                if gap[0] == position
+                else f"lockstep skip {pipeline.name} --to {stream.partition}:{gap[0]} --reason ...",
             )
         if position < goal:
             ranges.append(StreamRange(stream.stream_id, OffsetRange(stream.topic_partition, position, goal)))

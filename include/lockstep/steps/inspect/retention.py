@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import connection
 
+    from lockstep.adapters.kafka.broker import Broker
     from lockstep.adapters.kafka.facts import SurveyedBroker
     from lockstep.core.offsets import TopicView
     from lockstep.core.pipeline.definition import Pipeline
@@ -62,9 +63,9 @@ def retention_document(
     if facts.settings is None:
         finding = unreadable(facts)
         raise Refusal(f"{finding.subject}: {finding.found}", next_command=finding.remedy)
-    limits, paces = retention_of(facts.settings), _paces(broker, view, pasts, now)
+    limits, paces = retention_of(facts.settings), paces_of(broker, view, pasts, now)
     found = [
-        prospect(each, limits, _size(pasts, each.where.partition), paces[each.where.partition], now)
+        prospect(each, limits, record_size(pasts, each.where.partition), paces[each.where.partition], now)
         for each in _unread(broker, pipeline, view, streams, now)
     ]
     partitions = [_partition(pipeline.name, each, limits, alarm, now) for each in found]
@@ -114,14 +115,14 @@ def _unread(
     ]
 
 
-def _paces(
-    broker: SurveyedBroker, view: TopicView, pasts: Mapping[int, Volume], now: datetime
+def paces_of(
+    broker: Broker, view: TopicView, pasts: Mapping[int, Volume], now: datetime
 ) -> dict[int, tuple[Rate, Rate]]:
     """Returns today's pace of each partition and its worst hour: of the ledger, or the last one of the log."""
     looks = [(now - ago, broker.first_at(view, now - ago)) for ago in (TODAY, HOUR)]
     found: dict[int, tuple[Rate, Rate]] = {}
     for p, bounds in view.bounds.items():
-        size, seen = _size(pasts, p), []
+        size, seen = record_size(pasts, p), []
         for moment, first in looks:
             offset, stamp = first[p]
             # A log that does not reach back so far began with its first record.
@@ -132,7 +133,8 @@ def _paces(
     return found
 
 
-def _size(pasts: Mapping[int, Volume], partition: int) -> float | None:
+def record_size(pasts: Mapping[int, Volume], partition: int) -> float | None:
+    """Returns the bytes of a partition's record in the log, or those of any partition's. None if none is known."""
     return stored_size([pasts[partition]] if partition in pasts else pasts.values())
 
 

@@ -13,6 +13,7 @@ from lockstep.core.pipeline.guarantees import Delivered
 from lockstep.core.pipeline.targets import WithTotals
 from lockstep.core.proof.verification import PromiseCheck, Wrong
 from lockstep.ledger.admin.catalog import deviating
+from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.batch.one_log import shared_until
 from lockstep.ledger.feed.verify import feed_checks
 from lockstep.ledger.proof import verify as ledger
@@ -71,6 +72,7 @@ def verify(
     view = broker.view(pipeline.topic) if deep else None
     topics = look_at_topics(conn, broker, pipeline, deep=deep and since is None)
     with snapshot(conn, READER) as cur:
+        view = with_archive(cur, pipeline, view) if view else None
         _require_definition(cur, pipeline, elsewhere=results is not None)
         checks = _of_database(cur, pipeline, since, elsewhere=results is not None)
         checks += topic_checks(cur, broker, pipeline, topics, lambda: registry)

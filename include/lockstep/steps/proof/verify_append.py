@@ -47,7 +47,7 @@ def _stream(log: Log, stream: Any, contents: _Contents) -> PromiseCheck:
     segments = log.segments(stream, log.pipeline.first)
     erased = erased_offsets(log.cur, table, stream.stream_id)
     unconfirmed = {row.batch_id for row in undelivered(log.cur, log.pipeline.name)}
-    readable = [s for s in segments if s.from_offset >= log.log_start(stream) and s.batch_id not in unconfirmed]
+    readable = [s for s in segments if log.holds(stream, s) and s.batch_id not in unconfirmed]
     left = (
         f"{len(segments) - len(readable)} batches that the log no longer holds" if len(readable) < len(segments) else ""
     )
@@ -61,11 +61,13 @@ def _stream(log: Log, stream: Any, contents: _Contents) -> PromiseCheck:
         Wrong(),
         0,
     )
-    for segment in readable:
+    unread = {s.from_offset for s in segments if not log.holds(stream, s)}  # between what the archive holds
+    looked_at = {s.from_offset for s in readable} | {o for o in unread if o > readable[0].from_offset}
+    for segment in [s for s in segments if s.from_offset in looked_at]:
         if log.since:  # what lies between two of these batches is not looked at
             there.pass_to(segment.from_offset)
             there.strangers()
-        if segment.batch_id in trimmed:
+        if segment.batch_id in trimmed or segment.from_offset in unread:
             there.pass_to(segment.until_offset)
             there.strangers()
             continue

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters.archive.store import ArchiveStore
 from lockstep.adapters.kafka.reading import size_of
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.engine.archived_ranges import ArchivedRanges
 from lockstep.formats.second_reading import RereadRecord, SecondReading, undecodable
+from lockstep.ledger.batch.archived import files_of
 from lockstep.ledger.proof import verify as ledger
 
 if TYPE_CHECKING:
@@ -60,23 +65,43 @@ class Log:
         return SecondReading(self.folder, self.registry)
 
     def log_start(self, stream: Any) -> int:
-        """Returns the first offset of a stream that the log still holds."""
-        return self.view.bounds[stream.partition].log_start
+        """Returns the offset of a stream from which on the log holds everything, or the archive before it."""
+        return self.view.bounds[stream.partition].whole_from
+
+    def holds(self, stream: Any, segment: Segment) -> bool:
+        """Returns True if log and archive together hold the whole segment."""
+        return self.view.bounds[stream.partition].holds(segment.from_offset, segment.until_offset)
 
     def chunks(self, stream: Any, segment: Segment) -> Iterator[tuple[int, int, list[RereadRecord]]]:
-        """Yields the segment's records that the log still holds, in chunks that tile their offsets.
+        """Yields the segment's records that log or archive still hold, in chunks that tile their offsets.
 
         A chunk is (from, until, records).
         """
-        begin, size = max(segment.from_offset, self.log_start(stream)), 0
+        is_whole = self.holds(stream, segment)
+        begin, size = segment.from_offset if is_whole else max(segment.from_offset, self.log_start(stream)), 0
         chunk: list[RereadRecord] = []
-        for message in self.broker.records(self.view.topic, stream.partition, begin, segment.until_offset):
+        for message in self._messages(stream, begin, segment.until_offset):
             if len(chunk) == CHUNK_RECORDS or size >= CHUNK_BYTES:
                 yield begin, message.offset(), chunk
                 begin, chunk, size = message.offset(), [], 0
             chunk.append(record := _record(message, self.folder.pipeline.record_limits.bytes))
             size += len(record.key or b"") + len(record.value or b"")
         yield begin, segment.until_offset, chunk
+
+    def _messages(self, stream: Any, begin: int, until: int) -> Iterator[Any]:
+        """Yields the records of archived files, up to where those end, and the log's records behind them."""
+        if begin < until and begin < self.view.bounds[stream.partition].log_start and self.pipeline.archive:
+            store = ArchiveStore(self.pipeline.archive.place)
+            where = OffsetRange(TopicPartition(self.view.topic, stream.partition), begin, until)
+            files = files_of(self.cur, [StreamRange(stream.stream_id, where)])
+            reader = ArchivedRanges(
+                self.broker.bootstrap, self.broker.options, pipeline=self.pipeline.name, store=store
+            )
+            for file in files:
+                if file.offsets.from_offset <= begin < (end := min(until, file.offsets.until_offset)):
+                    yield from chain.from_iterable(reader.messages_of(file, begin, end))
+                    begin = end
+        yield from self.broker.records(self.view.topic, stream.partition, begin, until)
 
 
 def _record(message: Any, most: int) -> RereadRecord:

@@ -49,7 +49,7 @@ def recomputed(log: Log, target: Accumulate, streams: Sequence[Any]) -> list[Pro
     older = others = unsure = 0
     for stream in streams:
         for segment in log.segments(stream):
-            if segment.from_offset < log.log_start(stream):
+            if not log.holds(stream, segment):
                 older += 1
                 continue
             if segment.definition not in log.alike:

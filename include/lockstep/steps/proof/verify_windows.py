@@ -76,7 +76,7 @@ class _Reread:
         """Reads the segments of one stream, from the first that the log still holds from its beginning."""
         for segment in ledger.committed_segments(self._log.cur, stream.stream_id):
             lateness = self._lateness.get(segment.definition)
-            if segment.from_offset < self._log.log_start(stream):
+            if not self._log.holds(stream, segment):
                 self.left_out[OLDER_SEGMENTS] += 1
             elif segment.definition not in self._log.alike or lateness is None:
                 self.left_out[FOREIGN_SEGMENTS] += 1

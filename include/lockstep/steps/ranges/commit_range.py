@@ -18,7 +18,7 @@ from lockstep.ledger.staging.contents import Digests
 from lockstep.ledger.staging.suppression import suppress_range
 from lockstep.steps.batch.commit import COMMIT_TRIES
 from lockstep.steps.batch.commit_batch import COMMIT_LOCK_SECONDS
-from lockstep.steps.batch.same_log import require_same_log, require_whole
+from lockstep.steps.batch.same_log import began_in_log, require_same_log, require_whole
 from lockstep.steps.feed.announce_changes import number_changes, open_changes
 from lockstep.targets import copy, publish, withdraw
 from lockstep.targets.proof.published import of_ranges
@@ -186,7 +186,9 @@ class RangeCommits:
         if self._view is None:
             self._view = task.broker.view(item.offsets.topic_partition.topic)
         planned = (task.attempt.batch_id, task.pipeline.name)
-        after = require_same_log(self._view, task.log, item, *planned)
+        is_in_log = began_in_log(item, task.log_starts)
+        seen = self._view if is_in_log else self._view.with_archived(task.archived)
+        after = require_same_log(seen, task.log, item, *planned)
         require_whole(task.broker, self._view, item, task.epochs.get(item.stream_id), *planned)
         return task.log_starts[item.stream_id], after
 

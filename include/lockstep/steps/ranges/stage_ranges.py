@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lockstep.core.engine import Engine, RangeOutcome
     from lockstep.core.offsets import StreamRange
     from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.retention.archive import ArchivedFile
     from lockstep.core.staging import AttemptId, StageWork
     from lockstep.steps.context import Context
 
@@ -50,6 +51,7 @@ def commit_ranges(at: Context, engine: Engine, folder: PipelineFolder, attempt: 
         definition_hash=folder.content_hash(),
         log_starts={item.stream_id: starts[item.stream_id] for item in ranges},
         epochs=epochs,
+        archived=_stretches(work.archived),
     )
     outcomes = list(engine.read(work, task))
     told = {outcome.stream_id for outcome in outcomes}
@@ -71,6 +73,14 @@ def _refuse(at: Context, attempt: AttemptId, outcomes: Sequence[RangeOutcome]) -
         more = f" (and {len(refused) - 1} more ranges)" if len(refused) > 1 else ""
         message, _, values = str(refused[0].reason).partition("\n")
         raise BadData(f"{message}{more}", next_command=f"lockstep batch {attempt.batch_id}", values=values)
+
+
+def _stretches(files: Sequence[ArchivedFile]) -> dict[int, tuple[tuple[int, int], ...]]:
+    found: dict[int, tuple[tuple[int, int], ...]] = {}
+    for file in files:
+        partition, its = file.offsets.topic_partition.partition, (file.offsets.from_offset, file.offsets.until_offset)
+        found[partition] = (*found.get(partition, ()), its)
+    return found
 
 
 def _nothing(item: StreamRange) -> ManifestLine:

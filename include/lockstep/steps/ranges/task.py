@@ -32,7 +32,7 @@ class RangesOfAttempt(RangeTask):
     """One attempt's ranges and all that committing them takes. Executors get it by value.
 
     `log` is the (cluster id, topic id) that the batch was planned on. `epochs` are the leader epochs of that plan.
-    `log_starts` are per stream, from before the read.
+    `log_starts` are per stream, from before the read. `archived` are the stretches, by partition, that were read from files.
     """
 
     dsn: str = field(repr=False)
@@ -46,6 +46,7 @@ class RangesOfAttempt(RangeTask):
     definition_hash: str
     log_starts: Mapping[int, int]
     epochs: Mapping[int, int]
+    archived: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def refused(self) -> AbstractContextManager[None]:
         """Turns a refusal by the target's table into an error of the data, in one line."""

@@ -16,6 +16,7 @@ from lockstep.core.planning.requests import Request, RequestSituation, decide_re
 from lockstep.core.states import BatchState, CommitUnit, Lane
 from lockstep.faults import reach
 from lockstep.ledger.batch import plan as ledger
+from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.batch.streams import open_streams
 from lockstep.ledger.changes import decisions, promotions, requests
 from lockstep.steps.batch.one_log import keep_epochs, look
@@ -41,6 +42,7 @@ def plan_request(conn: connection, broker: Broker, folder: PipelineFolder, reque
     def decide_on(view: TopicView) -> Planned | None:
         with transaction(conn, READER) as cur:
             streams = open_streams(cur, folder.pipeline.name)
+            view = with_archive(cur, folder.pipeline, view)
         seen = look(conn, broker, streams, view)
         return _decide_under_lock(conn, folder, request_id, caller, view, seen)
 
@@ -134,8 +136,7 @@ def _left(
 ) -> tuple[Piece, ...]:
     if asked.lane == Lane.REPLAY:
         return requests.due_whole(cur, asked.request_id) if whole_batches else requests.due(cur, asked.request_id)
-    starts = {s.stream_id: view.bounds[s.partition].log_start for s in streams if s.partition in view.bounds}
-    return requests.free(cur, asked.request_id, starts)
+    return requests.free(cur, asked.request_id, {s.stream_id: view.bounds.get(s.partition) for s in streams})
 
 
 def _record(cur: cursor, asked: Request, decision: Decision, caller: Caller) -> Planned:

@@ -9,6 +9,7 @@ from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.core.states import Lane
+from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.changes import requests
 from lockstep.steps.batch.one_log import require_one_log
 from lockstep.steps.requests.edges import streams_of_log
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.changes.person import Person
+    from lockstep.core.offsets import Bounds
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.requests import Request
 
@@ -72,12 +74,13 @@ def redrive(
     require_one_log(conn, broker, pipeline, view)
     whole = mixes_partitions(folder)
     with transaction(conn, READER) as cur:
+        view = with_archive(cur, pipeline, view)
         streams = streams_of_log(cur, pipeline, view, None)
         meant = streams_of_log(cur, pipeline, view, held.partition)  # refuses a partition that is not there
         partitions = {s.stream_id: s.topic_partition for s in streams}
         rows = requests.rejected_segments(cur, [s.stream_id for s in meant], held.batch_id)
-        log_starts = {s.stream_id: view.bounds[s.partition].log_start for s in streams}
-        why = _left_out(cur, rows, log_starts, whole_batches=whole)
+        bounds = {s.stream_id: view.bounds[s.partition] for s in streams}
+        why = _left_out(cur, rows, bounds, whole_batches=whole)
         told, readable = [], []
         for row in rows:
             offsets = OffsetRange(partitions[row.stream_id], row.from_offset, row.until_offset)
@@ -107,9 +110,7 @@ def remaining_rejects(conn: connection, windows: Sequence[StreamRange]) -> list[
         return requests.rejects_within(cur, windows)
 
 
-def _left_out(
-    cur: cursor, rows: Sequence[Any], log_starts: Mapping[int, int], *, whole_batches: bool
-) -> dict[Any, str]:
+def _left_out(cur: cursor, rows: Sequence[Any], bounds: Mapping[int, Bounds], *, whole_batches: bool) -> dict[Any, str]:
     """Returns, by `_unit`, why segments with rejects are not replayed.
 
     Other segments that must be replayed with them are below log start.
@@ -117,10 +118,10 @@ def _left_out(
     together = requests.segments_of(cur, {row.batch_id for row in rows}) if whole_batches else rows
     return {
         _unit(row, whole_batches=whole_batches): (
-            f"batch {row.batch_id} begins at {row.from_offset}, below the log's start {log_starts[row.stream_id]}"
+            f"batch {row.batch_id} begins at {row.from_offset}, below the log's start {bounds[row.stream_id].log_start}"
         )
         for row in together
-        if row.from_offset < log_starts[row.stream_id]
+        if not bounds[row.stream_id].holds(row.from_offset, row.until_offset)
     }
 
 

@@ -10,6 +10,7 @@ from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.core.planning.bounds import AtOffsets
 from lockstep.core.states import Lane
+from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.changes import requests
 from lockstep.ledger.changes.history import insert_request_call
 from lockstep.steps.batch.one_log import require_one_log
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.changes.person import Person
-    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.offsets import Bounds, Stream, TopicView
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.bounds import Bound
@@ -57,7 +58,10 @@ def open_request(
     pipeline = folder.pipeline
     view = broker.view(pipeline.topic)
     require_one_log(conn, broker, pipeline, view)
-    begin = {p: bounds.log_start for p, bounds in view.bounds.items()}
+    with transaction(conn, READER) as cur:
+        view = with_archive(cur, pipeline, view)
+    is_fill = wanted.lane == Lane.FILL
+    begin = {p: bounds.lowest if is_fill else bounds.whole_from for p, bounds in view.bounds.items()}
     end = {p: bounds.stable_end for p, bounds in view.bounds.items()}
     if wanted.begin is not None:
         begin = edge(conn, broker, pipeline, view, wanted.begin, now, is_end=False)
@@ -120,8 +124,7 @@ def written_down(
         opened = replace(asked_for(cur, request_id, pipeline.name), goes_on=same is not None)
         if opened.goes_on or lane != Lane.FILL:
             return opened
-        starts = {item.stream_id: _log_start(view, item) for item in found}
-        left = requests.free(cur, request_id, starts)
+        left = requests.free(cur, request_id, {item.stream_id: _bounds(view, item) for item in found})
         if not left:  # also where a replay, or the live lane, works on them now
             conn.rollback()
             return None
@@ -149,14 +152,12 @@ def touched_segments(
 
 
 def _readable(windows: Iterable[StreamRange], view: TopicView) -> list[StreamRange]:
-    """Returns the offsets of its windows that a fill can still read."""
-    found = []
-    for window in windows:
-        low = max(window.offsets.from_offset, _log_start(view, window))
-        if low < window.offsets.until_offset:
-            offsets = OffsetRange(window.offsets.topic_partition, low, window.offsets.until_offset)
-            found.append(StreamRange(window.stream_id, offsets))
-    return found
+    """Returns the offsets of its windows that a fill can still read, from the log or the archive."""
+    return [
+        StreamRange(window.stream_id, OffsetRange(window.offsets.topic_partition, low, high))
+        for window in windows
+        for low, high in _bounds(view, window).held_within(window.offsets.from_offset, window.offsets.until_offset)
+    ]
 
 
 def _refuse_nothing_in_common(
@@ -176,14 +177,16 @@ def _refuse_nothing_in_common(
 
 def _refuse_below_log_start(pipeline: Pipeline, view: TopicView, windows: Iterable[StreamRange]) -> None:
     for window in windows:
-        offsets, log_start = window.offsets, _log_start(view, window)
-        if offsets.from_offset < log_start:
+        offsets, bounds = window.offsets, _bounds(view, window)
+        log_start, gap = bounds.log_start, bounds.gap(offsets.from_offset)
+        if gap and gap[0] < offsets.until_offset:
+            lacks = f", and [{gap[0]}, {gap[1]}) is not archived" if bounds.archived else ""
             raise Refusal(
-                f"{offsets}: its first segment begins below the log's start {log_start}: a replay would delete rows that "
-                "cannot be read again",
+                f"{offsets}: its first segment begins below the log's start {log_start}{lacks}: a replay would delete rows "
+                "that cannot be read again",
                 next_command=f"lockstep batches {pipeline.name}, then replay from the first batch at or above {log_start}",
             )
 
 
-def _log_start(view: TopicView, item: StreamRange) -> int:
-    return view.bounds[item.offsets.topic_partition.partition].log_start
+def _bounds(view: TopicView, item: StreamRange) -> Bounds:
+    return view.bounds[item.offsets.topic_partition.partition]

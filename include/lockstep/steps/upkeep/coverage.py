@@ -10,6 +10,7 @@ from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.faults import reach
 from lockstep.ledger.admin import upkeep as ledger
+from lockstep.ledger.batch.archived import note_upkept
 from lockstep.ledger.batch.plan import lock_pipeline
 from lockstep.ledger.changes.decisions import lock_streams
 from lockstep.steps.upkeep.busy import left_out
@@ -99,6 +100,7 @@ def _merge(conn: connection, stream: Any, log_start: int, most: int) -> int:
         with transaction(conn, PLANNER, lock_seconds=COVERAGE_LOCK_SECONDS) as cur:
             lock_pipeline(cur, stream.pipeline, even_forgotten=True)
             lock_streams(cur, [stream.stream_id])
+            note_upkept(cur, stream.pipeline, (stream.cluster_id, stream.topic_id), {stream.partition: log_start})
             portion = ledger.merge(cur, stream.stream_id, begin, log_start, most)
             reach("upkeep.merged")
         less += int(portion.gone - portion.made)

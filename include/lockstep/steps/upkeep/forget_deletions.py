@@ -9,6 +9,7 @@ from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.planning.deletions import forgettable_below
 from lockstep.ledger.admin import upkeep as ledger
+from lockstep.ledger.batch.archived import note_upkept
 from lockstep.ledger.batch.plan import lock_pipeline
 from lockstep.steps.upkeep.busy import left_out
 
@@ -61,6 +62,9 @@ def _forget(conn: connection, row: Any, view: TopicView, most: int, portions: in
             streams = ledger.streams_with_logs(cur, row.pipeline)
             stream = next(each for each in streams if each.stream_id == row.stream_id)
             below = forgettable_below(stream, streams, view)
+            if below:
+                log_starts = {p: bounds.log_start for p, bounds in view.bounds.items()}
+                note_upkept(cur, row.pipeline, (view.cluster_id, view.topic_id), log_starts)
             portion = ledger.forget_deletions_below(cur, stream, row.pipeline, below, most) if below else 0
         gone += portion
         if portion < most:

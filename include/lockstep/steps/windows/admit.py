@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.states import Lane
+from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.changes import decisions, requests
 from lockstep.ledger.changes.history import insert_request_call
 from lockstep.ledger.windows.reading import admit_ranges, admits, late_ranges, note_admits, replay_over
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.changes.person import Person
-    from lockstep.core.offsets import Stream, StreamRange
+    from lockstep.core.offsets import Bounds, Stream, StreamRange
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.requests import Request
 
@@ -109,11 +110,13 @@ def _looked_up(
     with transaction(conn, READER) as cur:
         streams = streams_of_log(cur, pipeline, view, None)
         meant = streams_of_log(cur, pipeline, view, partition)  # refuses a partition that is not there
-    log_starts = {stream.stream_id: view.bounds[stream.partition].log_start for stream in streams}
+        view = with_archive(cur, pipeline, view)
+    bounds = {stream.stream_id: view.bounds[stream.partition] for stream in streams}
+    log_starts = {stream: its.whole_from for stream, its in bounds.items()}
     with deciding(conn, pipeline.name) as cur:
         tables = [target.table for target in pipeline.windows]
         late = late_ranges(cur, tables, [stream.stream_id for stream in meant], begin, end)
-        yield cur, admissible(cur, folder, streams, late, log_starts), log_starts
+        yield cur, admissible(cur, folder, streams, late, bounds), log_starts
 
 
 def _opened(cur: cursor, pipeline: str, found: Admissible, person: Person, *, preview: bool = False) -> Request:
@@ -133,7 +136,7 @@ def admissible(
     folder: PipelineFolder,
     streams: Sequence[Stream],
     late: Mapping[StreamRange, bool],
-    log_starts: Mapping[int, int],
+    bounds: Mapping[int, Bounds],
 ) -> Admissible:
     """Returns what of these late ranges can be read again, as whole segments.
 
@@ -142,17 +145,22 @@ def admissible(
     whole, readable, below = mixes_partitions(folder), [], None
     for item in late:
         its = touched_segments(cur, streams, [item], whole_batches=whole)
-        unread = next((each for each in its if each.offsets.from_offset < log_starts[each.stream_id]), None)
+        unread = next((each for each in its if not _is_held(bounds[each.stream_id], each)), None)
         below = below or unread
         readable += [] if unread else [item]
     if below and not readable:
         raise Refusal(
-            f"{below.offsets}: the late records' segment begins below the log's start {log_starts[below.stream_id]}, so it "
-            "cannot be read again; the late rows are kept, and nothing was admitted",
+            f"{below.offsets}: the late records' segment begins below the log's start "
+            f"{bounds[below.stream_id].log_start}, so it cannot be read again; "
+            "the late rows are kept, and nothing was admitted",
             next_command=f"lockstep late {folder.pipeline.name} --json",
         )
     windows = touched_segments(cur, streams, readable, whole_batches=whole)
     return Admissible(tuple(item for item in readable if not late[item]), tuple(windows))
+
+
+def _is_held(bounds: Bounds, item: StreamRange) -> bool:
+    return bounds.holds(item.offsets.from_offset, item.offsets.until_offset)
 
 
 def decide_admission(cur: cursor, pipeline: str, ranges: Sequence[StreamRange], person: Person) -> None:

@@ -1,0 +1,1 @@
+"""Keeps archived files in a folder or in S3."""

@@ -1,0 +1,130 @@
+"""Writes, reads, lists and removes the files of an archive, in a folder or in S3 by pyarrow."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from shutil import copyfile
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from lockstep.core.errors import Refusal, Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyarrow.fs import FileSystem
+
+_AWS_ERROR = re.compile(r"AWS Error (\w+)")  # the rest of its text may repeat what a caller signed
+ENDING = ".parquet"
+UNFINISHED = ".unfinished"
+
+
+class ArchiveStore:
+    """The place of an archive, such as `file:///srv/archive` or `s3://bucket/prefix`.
+
+    Keys come from the environment, as the AWS SDK takes them. Paths are relative to the place.
+    """
+
+    def __init__(self, place: str) -> None:
+        parts = urlsplit(place)
+        self.place = place
+        self.shown = place.partition("?")[0].rstrip("/")
+        self._folder = Path(unquote(parts.path)) if parts.scheme == "file" else None
+        self._root = PurePosixPath(parts.netloc + parts.path)
+
+    def __reduce__(self) -> tuple[type[ArchiveStore], tuple[str]]:
+        """Pickles the place alone. Executors find their own keys."""
+        return ArchiveStore, (self.place,)
+
+    def put(self, path: str, local: Path) -> None:
+        """Copies a local file to this path. It is there as a whole, or not at all."""
+        with self._answers(path):
+            if self._folder is not None:
+                _put_on_disk(self._folder / path, local)
+                return
+            with local.open("rb") as source, self._s3.open_output_stream(self._key(path)) as out:
+                while piece := source.read(2**20):
+                    out.write(piece)
+
+    def content(self, path: str) -> bytes | None:
+        """Returns the bytes of a file, or None if it is not there."""
+        with self._answers(path):
+            try:
+                if self._folder is not None:
+                    return (self._folder / path).read_bytes()
+                with self._s3.open_input_stream(self._key(path)) as source:
+                    return bytes(source.read())
+            except FileNotFoundError:
+                return None
+
+    def remove(self, path: str) -> bool:
+        """Removes a file. Returns False if it was not there."""
+        with self._answers(path):
+            try:
+                if self._folder is not None:
+                    (self._folder / path).unlink()
+                else:
+                    self._s3.delete_file(self._key(path))
+            except FileNotFoundError:
+                return False
+        return True
+
+    def paths(self, below: str) -> list[str]:
+        """Returns the paths of all archived files below a folder, in order."""
+        with self._answers(below):
+            if self._folder is not None:
+                found = (self._folder / below).rglob(f"*{ENDING}")
+                return sorted(str(each.relative_to(self._folder)) for each in found)
+            from pyarrow.fs import FileSelector  # noqa: PLC0415 - as below
+
+            asked = FileSelector(self._key(below), recursive=True, allow_not_found=True)
+            names = [each.path for each in self._s3.get_file_info(asked) if each.path.endswith(ENDING)]
+            return sorted(str(PurePosixPath(name).relative_to(self._root)) for name in names)
+
+    @cached_property
+    def _s3(self) -> FileSystem:
+        from pyarrow.fs import FileSystem  # noqa: PLC0415 - a folder needs none of it
+
+        return FileSystem.from_uri(self.place)[0]
+
+    def _key(self, path: str) -> str:
+        return str(self._root / path)
+
+    @contextmanager
+    def _answers(self, path: str) -> Iterator[None]:
+        """Turns errors of the store into one line without a secret."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError) as error:
+            where = f"{self.shown}/{path}"
+            if self._folder is not None:
+                why = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+                raise Refusal(f"archive {where}: {why}", next_command=f"look at {self.shown}") from None
+            found = _AWS_ERROR.search(str(error))
+            why = found[1] if found else type(error).__name__
+            next_command = "look at the place, its region and AWS_ACCESS_KEY_ID"
+            raise Unreachable(f"archive {where}: the store answered {why}", next_command=next_command) from None
+
+
+def _put_on_disk(path: Path, local: Path) -> None:
+    """Copies a file, forces it to disk, and then gives it its name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(path.name + UNFINISHED)
+    copyfile(local, unfinished)
+    _to_disk(unfinished)
+    unfinished.rename(path)
+    _to_disk(path.parent)
+
+
+def _to_disk(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,199 @@
+"""Reads ranges from archived files as from Kafka: the same messages, through the same code, then the rest of the log."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from confluent_kafka import Message
+
+from lockstep.adapters.archive.store import ArchiveStore
+from lockstep.core.errors import Refusal
+from lockstep.core.offsets import OffsetRange, StreamRange
+from lockstep.core.proof.accounting import Digest
+from lockstep.core.records import BYTES_COLUMNS
+from lockstep.engine.kafka_ranges import RECORDS_PER_ARROW_BATCH, KafkaRanges
+from lockstep.engine.kafka_raw import cut_large, raw_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lockstep.core.retention.archive import Archive, ArchivedFile
+    from lockstep.core.staging import StageWork
+    from lockstep.engine.kafka_raw import Cut
+
+# All that Kafka gives of a record. Timestamps are milliseconds, and their type is Kafka's number.
+_HEADER = pa.struct([("key", pa.binary()), ("value", pa.binary())])
+ARCHIVE_SCHEMA = pa.schema(
+    [
+        ("offset", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("timestamp_type", pa.int8()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(_HEADER)),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedRanges(KafkaRanges):
+    """A reader of ranges that begin in archived files and go on in Kafka. Executors get it by value.
+
+    `hidden` are offsets by partition. Their records come without their bytes, because they end their reader.
+    """
+
+    pipeline: str = ""
+    store: ArchiveStore | None = None
+    files: tuple[ArchivedFile, ...] = ()
+    hidden: frozenset[tuple[int, int]] = frozenset()
+
+    def records(
+        self, ranges: Sequence[StreamRange], go_on: Callable[[], None] = lambda: None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields every committed record of the ranges as raw records, one stream after another.
+
+        Raises `Refusal` for a file that is missing, or not the one that was written. Raises as Kafka's reader does.
+        """
+        for batch in self._records(ranges, go_on):
+            yield _without_hidden(batch, self.hidden)
+
+    def _records(self, ranges: Sequence[StreamRange], go_on: Callable[[], None]) -> Iterator[pa.RecordBatch]:
+        for item in ranges:
+            where, at, until = item.offsets.topic_partition, item.offsets.from_offset, item.offsets.until_offset
+            for file in self.files:
+                if file.offsets.topic_partition != where or not file.offsets.from_offset <= at < min(
+                    until, file.offsets.until_offset
+                ):
+                    continue
+                end = min(until, file.offsets.until_offset)
+                for messages in self.messages_of(file, at, end):
+                    go_on()
+                    cut: Cut = {}
+                    cut_large(messages, self.most, cut)
+                    yield from raw_records({where.partition: messages}, [item], cut)
+                at = end
+            if at < until:
+                rest = StreamRange(item.stream_id, OffsetRange(where, at, until))
+                yield from KafkaRanges.records(self, [rest], go_on)
+
+    def messages_of(self, file: ArchivedFile, from_offset: int, until_offset: int) -> Iterator[list[Message]]:
+        """Yields the messages of a file within these offsets, after its bytes and offsets are proved to be its own."""
+        for group in self.read_file(file):
+            inside = pc.and_(
+                pc.greater_equal(group.column("offset"), from_offset), pc.less(group.column("offset"), until_offset)
+            )
+            found = messages_in(group.filter(inside), file.offsets)
+            if found:
+                yield found
+
+    def read_file(self, file: ArchivedFile) -> list[pa.RecordBatch]:
+        """Returns the records of a file. Raises `Refusal` if it is missing, damaged, or another file."""
+        if self.store is None:
+            raise self._refused(file, "no archive is set")
+        content = self.store.content(file.path)
+        if content is None:
+            raise self._refused(file, "it is missing")
+        if (found := hashlib.sha256(content).hexdigest()) != file.sha256:
+            raise self._refused(file, f"its sha256 is {found[:16]}, written was {file.sha256[:16]}")
+        return self._proved(file, content)
+
+    def _proved(self, file: ArchivedFile, content: bytes) -> list[pa.RecordBatch]:
+        """Returns the records of a file's bytes. Their offsets must have the digest that the ledger has."""
+        try:
+            opened = pq.ParquetFile(pa.BufferReader(content))
+            batches = list(opened.iter_batches(RECORDS_PER_ARROW_BATCH))
+        except (pa.ArrowException, OSError) as error:
+            raise self._refused(file, f"it is no Parquet file ({type(error).__name__})") from None
+        offsets = [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+        digest = Digest.of(offsets, file.offsets.from_offset)
+        if (digest.n, digest.sum, digest.squares) != (file.records, *file.digest):
+            raise self._refused(file, f"it holds {digest.n} records, written were {file.records}")
+        return batches
+
+    def _refused(self, file: ArchivedFile, why: str) -> Refusal:
+        place = self.store.shown if self.store else "archive"
+        return Refusal(
+            f"{file.offsets}: the archived file {place}/{file.path} cannot be read: {why}",
+            next_command=f"lockstep archive {self.pipeline} --check",
+        )
+
+
+def reader_for(reader: KafkaRanges, work: StageWork, archive: Archive | None) -> KafkaRanges:
+    """Returns the reader of a work: Kafka's, or one that reads archived files first, if its ranges begin in them."""
+    if archive is None or not work.archived:
+        return reader
+    return ArchivedRanges(
+        reader.bootstrap,
+        reader.options,
+        reader.most,
+        pipeline=work.pipeline,
+        store=ArchiveStore(archive.place),
+        files=work.archived,
+        hidden=frozenset((i.offsets.topic_partition.partition, i.offsets.from_offset) for i in work.hidden),
+    )
+
+
+def archive_rows(messages: Sequence[Message]) -> pa.RecordBatch:
+    """Returns messages as rows of a file."""
+    stamps = [message.timestamp() for message in messages]
+    columns = [
+        pa.array([message.offset() for message in messages], pa.int64()),
+        pa.array([stamp for _, stamp in stamps], pa.int64()),
+        pa.array([kind for kind, _ in stamps], pa.int8()),
+        pa.array([message.key() for message in messages], pa.binary()),
+        pa.array([message.value() for message in messages], pa.binary()),
+        pa.array([_headers(message) for message in messages], pa.list_(_HEADER)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ARCHIVE_SCHEMA)
+
+
+def messages_in(rows: pa.RecordBatch, offsets: OffsetRange) -> list[Message]:
+    """Returns the messages that rows of a file were made of."""
+    where = offsets.topic_partition
+    return [
+        Message(
+            topic=where.topic,
+            partition=where.partition,
+            offset=row["offset"],
+            key=row["key"],
+            value=row["value"],
+            headers=None
+            if row["headers"] is None
+            else [(each["key"].decode("utf-8", "surrogatepass"), each["value"]) for each in row["headers"]],
+            timestamp=(row["timestamp_type"], row["timestamp"]),
+        )
+        for row in rows.to_pylist()
+    ]
+
+
+def hashed(messages: Sequence[Message], into: hashlib._Hash) -> None:
+    """Adds all that Kafka gives of these messages to a hash, so that both sides of a copy can be compared."""
+    for message in messages:
+        said = (message.offset(), message.timestamp(), message.key(), message.value(), _headers(message))
+        into.update(repr(said).encode())
+
+
+def _headers(message: Message) -> list[dict[str, bytes | None]] | None:
+    found = message.headers()
+    if found is None:
+        return None
+    return [{"key": name.encode("utf-8", "surrogatepass"), "value": value} for name, value in found]
+
+
+def _without_hidden(batch: pa.RecordBatch, hidden: frozenset[tuple[int, int]]) -> pa.RecordBatch:
+    """Returns raw records without the bytes of hidden ones. Their `_bytes` are the complement of their size."""
+    places = zip(batch.column("_partition").to_pylist(), batch.column("_offset").to_pylist(), strict=True)
+    hides = [place in hidden for place in places] if hidden else []
+    if not any(hides):
+        return batch
+    mask, arrays = pa.array(hides), {name: batch.column(name) for name in batch.schema.names}
+    for name in BYTES_COLUMNS:
+        arrays[name] = pc.if_else(mask, pa.nulls(len(hides), arrays[name].type), arrays[name])
+    size = arrays["_bytes"]
+    arrays["_bytes"] = pc.if_else(mask, pc.bit_wise_not(size), size)
+    return pa.RecordBatch.from_pydict(arrays, schema=batch.schema)

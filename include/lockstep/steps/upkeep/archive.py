@@ -1,0 +1,248 @@
+"""Copies raw records of a pipeline's log into files before retention deletes them.
+
+A file counts when it was closed, read back, and its row committed. Whatever ends earlier leaves nothing that counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from lockstep.adapters.archive.store import ENDING, ArchiveStore
+from lockstep.adapters.postgres import READER, transaction
+from lockstep.core.errors import Refusal
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.pipeline.limits import MEGABYTE
+from lockstep.core.proof.accounting import Digest
+from lockstep.core.records import LAST_STAMP
+from lockstep.core.retention.archive import ArchivedFile, due_below_size, due_stretches
+from lockstep.engine.archived_ranges import ARCHIVE_SCHEMA, ArchivedRanges, archive_rows, hashed
+from lockstep.engine.kafka_ranges import KafkaRanges
+from lockstep.faults import reach
+from lockstep.ledger.batch import archived as ledger
+from lockstep.ledger.views import rates
+from lockstep.steps.batch.one_log import require_one_log
+from lockstep.steps.changes.decisions import deciding
+from lockstep.steps.inspect.retention import DAYS_OF_HISTORY, paces_of, record_size
+from lockstep.steps.requests.edges import streams_of_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from confluent_kafka import Message
+
+    from lockstep.core.offsets import TopicView
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.retention.archive import Archive
+    from lockstep.steps.context import Context
+
+FILE_BYTES = 128 * MEGABYTE  # of keys, values and headers. A file is read as a whole, in memory.
+ANY_SIZE = 2**31 - 1  # no record is cut
+ROWS_PER_GROUP = 10_000
+COMPRESSION = "zstd"
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """One file that counts, with its size in the store."""
+
+    file: ArchivedFile
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """The files that a call has written. `due` is, per partition, the offset below which records are due.
+
+    It is empty if retention deletes nothing.
+    """
+
+    copied: tuple[Copied, ...]
+    due: dict[int, int]
+
+
+def archive(
+    at: Context, pipeline: Pipeline, now: datetime, *, sparing: bool = False, go_on: Callable[[], None] = lambda: None
+) -> Archived:
+    """Copies the offsets that retention may delete within the archive's time, and that no file holds.
+
+    `sparing` waits until a record may be deleted within half of that time, so that files are few. Raises `Refusal` if
+    the log is not the one that was read, or if its settings may not be read.
+    """
+    place = archive_place(pipeline)
+    view = at.broker.view(pipeline.topic)
+    require_one_log(at.conn, at.broker, pipeline, view)
+    with transaction(at.conn, READER) as cur:
+        streams_of_log(cur, pipeline, view, None)  # refuses while the log is another one
+        logs = ledger.logs_to_archive(cur, pipeline.name, view)
+    due = _due(at, pipeline, view, place.ahead, now)
+    soon = _due(at, pipeline, view, place.ahead / 2, now) if sparing else due
+    copied: list[Copied] = []
+    for log in logs:
+        bounds = view.bounds.get(log.partition)
+        if bounds is None or log.partition not in due:
+            continue
+        known = list(zip(log.froms, log.untils, strict=True))
+        if not due_stretches(bounds, log.least, soon[log.partition], known):
+            continue
+        for begin, end in due_stretches(bounds, log.least, due[log.partition], known):
+            offsets = OffsetRange(TopicPartition(view.topic, log.partition), begin, end)
+            copied += _copied(at, pipeline, view, StreamRange(log.stream_id, offsets), go_on)
+    return Archived(tuple(copied), due)
+
+
+def archive_place(pipeline: Pipeline) -> Archive:
+    """Returns the archive of a pipeline. Raises `Refusal` if its definition names none."""
+    if pipeline.archive is None:
+        raise Refusal(
+            f"{pipeline.name}: its definition names no archive",
+            next_command=f'add archive=Archive("file:///FOLDER") to it, then lockstep check {pipeline.name}',
+        )
+    return pipeline.archive
+
+
+def _due(at: Context, pipeline: Pipeline, view: TopicView, ahead: timedelta, now: datetime) -> dict[int, int]:
+    """Returns, per partition, the offset below which retention may delete records within `ahead`."""
+    limits = at.broker.retention_limits(pipeline.topic)
+    if limits is None:
+        raise Refusal(
+            f"{pipeline.topic}: the login may not read the topic's settings, so nothing tells what retention deletes",
+            next_command=f"allow it DESCRIBE_CONFIGS on {pipeline.topic}, then lockstep archive {pipeline.name}",
+        )
+    found: dict[int, int] = {}
+    if limits.time is not None:
+        moment = now - limits.time + ahead
+        ends = {p: bounds.stable_end for p, bounds in view.bounds.items()}
+        found = ends if moment >= now else at.broker.offsets_at(view, moment)
+    if limits.size is not None:
+        with transaction(at.conn, READER) as cur:
+            since = now - timedelta(days=DAYS_OF_HISTORY)
+            pasts = rates.committed_rates(cur, pipeline.name, pipeline.topic, since, now)
+        highs, paces = at.broker.high_ends(view), paces_of(at.broker, view, pasts, now)
+        for p in view.bounds:
+            coming = (paces[p][1].size or 0.0) * ahead.total_seconds()
+            below = due_below_size(limits.size, coming, record_size(pasts, p), highs[p])
+            found[p] = max(found.get(p, 0), below)
+    return found
+
+
+def _copied(
+    at: Context, pipeline: Pipeline, view: TopicView, item: StreamRange, go_on: Callable[[], None]
+) -> Iterator[Copied]:
+    """Copies one stretch, file by file. Yields each when its row is committed."""
+    store = ArchiveStore(archive_place(pipeline).place)
+    reader = KafkaRanges(at.broker.bootstrap, at.broker.options, ANY_SIZE)
+    held = (held for held, _, _ in reader.messages([item], go_on))
+    messages = (message for part in held for message in part[item.offsets.topic_partition.partition])
+    at_offset, until = item.offsets.from_offset, item.offsets.until_offset
+    following = next(messages, None)
+    while at_offset < until:
+        with tempfile.TemporaryDirectory(prefix="lockstep-archive-") as folder:
+            local = Path(folder, f"file{ENDING}")
+            written = _Written(local, at_offset)
+            while following is not None and written.size < FILE_BYTES:
+                written.add(following)
+                following = next(messages, None)
+            end = until if following is None else following.offset()
+            offsets = OffsetRange(item.offsets.topic_partition, at_offset, end)
+            path = _path(pipeline, view, offsets)
+            file = written.closed(offsets, path)
+            store.put(path, local)
+            reach("archive.file_closed")
+            size = local.stat().st_size
+        try:
+            _require_same(store, pipeline, file, written.said.hexdigest())
+            reach("archive.read_back")
+            _count(at, pipeline, view, item.stream_id, Copied(file, size), written.newest)
+        except Exception:
+            store.remove(path)
+            raise
+        yield Copied(file, size)
+        at_offset = end
+
+
+def _count(
+    at: Context, pipeline: Pipeline, view: TopicView, stream_id: int, copied: Copied, newest: datetime | None
+) -> None:
+    """Commits the row of a file, if the log has not lost its beginning meanwhile."""
+    offsets = copied.file.offsets
+    seen = at.broker.view(pipeline.topic)
+    bounds = seen.bounds.get(offsets.topic_partition.partition)
+    again = f"lockstep archive {pipeline.name}"
+    if (seen.cluster_id, seen.topic_id) != (view.cluster_id, view.topic_id) or bounds is None:
+        raise Refusal(f"{offsets}: the topic was made anew while it was copied", next_command=again)
+    if bounds.log_start > offsets.from_offset:
+        raise Refusal(
+            f"{offsets}: the log now starts at {bounds.log_start}: records were deleted while they were copied",
+            next_command=again,
+        )
+    with deciding(at.conn, pipeline.name) as cur:
+        ledger.insert_archived(cur, stream_id, copied.file, copied.bytes, newest, bounds.log_start)
+        reach("archive.row_written")
+
+
+def _require_same(store: ArchiveStore, pipeline: Pipeline, file: ArchivedFile, said: str) -> None:
+    """Reads the file back from the store. Its records must be those that Kafka gave, to the byte."""
+    reader = ArchivedRanges("", pipeline=pipeline.name, store=store)
+    found = hashlib.sha256()
+    for messages in reader.messages_of(file, file.offsets.from_offset, file.offsets.until_offset):
+        hashed(messages, found)
+    if found.hexdigest() != said:
+        raise Refusal(
+            f"{file.offsets}: the archived file {store.shown}/{file.path} gives other records than Kafka gave",
+            next_command=f"lockstep archive {pipeline.name}",
+        )
+
+
+def _path(pipeline: Pipeline, view: TopicView, offsets: OffsetRange) -> str:
+    """Returns a path that no other try has. The topic's id keeps topics of one name apart."""
+    name = f"{offsets.from_offset:020}-{offsets.until_offset:020}-{secrets.token_hex(4)}{ENDING}"
+    return f"{pipeline.name}/{view.topic}/{view.topic_id}/{offsets.topic_partition.partition}/{name}"
+
+
+class _Written:
+    """A local file that records are added to, with what is known of them."""
+
+    def __init__(self, path: Path, from_offset: int) -> None:
+        self.size = 0
+        self.newest: datetime | None = None
+        self.said = hashlib.sha256()
+        self._digest = Digest()
+        self._path, self._from_offset = path, from_offset
+        self._rows: list[Message] = []
+        self._writer = pq.ParquetWriter(path, ARCHIVE_SCHEMA, compression=COMPRESSION)
+
+    def add(self, message: Message) -> None:
+        """Adds a record."""
+        headers = message.headers() or ()
+        self.size += len(message) + len(message.key() or b"")
+        self.size += sum(len(name) + len(value or b"") for name, value in headers)
+        self._rows.append(message)
+        stamp = message.timestamp()[1]
+        if stamp >= 0:
+            moment = datetime.fromtimestamp(min(stamp, LAST_STAMP) / 1000, UTC)
+            self.newest = max(self.newest or moment, moment)
+        if len(self._rows) == ROWS_PER_GROUP:
+            self._flush(self._rows)
+
+    def closed(self, offsets: OffsetRange, path: str) -> ArchivedFile:
+        """Closes the file and returns what it must be from now on."""
+        self._flush(self._rows)
+        self._writer.close()
+        with self._path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        return ArchivedFile(offsets, path, self._digest.n, (self._digest.sum, self._digest.squares), sha256)
+
+    def _flush(self, rows: Sequence[Any]) -> None:
+        if rows:
+            self._writer.write_batch(archive_rows(rows))
+            hashed(rows, self.said)
+            self._digest += Digest.of([message.offset() for message in rows], self._from_offset)
+        self._rows = []
