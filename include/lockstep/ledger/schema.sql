@@ -48,6 +48,8 @@ create table stream (
     retired_at timestamptz,
     -- The leader epoch under which a plan last saw the log, whole up to the position. Null: no plan has seen one yet.
     leader_epoch integer,
+    -- Upkeep lets go of what lies below the log start that it acts on. What is archived later must not lie below it.
+    upkept_below bigint not null default 0,
     constraint stream_pkey primary key (stream_id),
     constraint one_stream_an_epoch unique (pipeline, topic, partition, epoch),
     constraint not_before_start check ("position" >= start_offset),
@@ -177,8 +179,8 @@ create table decision (
     constraint alter_is_told check (kind <> 'alter' or coalesce((detail ->> 'digest') ~ '^[0-9a-f]{16}$', false)
         and coalesce(jsonb_path_exists(detail, '$."statements"[*]?(@.type() == "string" && @ != "")'::jsonpath), false)),
     constraint decision_kind_check check (kind in ('pause', 'unpause', 'skip', 'accept-loss', 'abandon', 'retire',
-        'approve', 'refuse-approval', 'grow', 'restored', 'hand-over', 'adopt', 'admit-late', 'restart-relay', 'manual-change',
-        'promote', 'withdraw', 'rename', 'forget', 'remember', 'alter', 'erase')),
+        'approve', 'refuse-approval', 'grow', 'restored', 'hand-over', 'drop-archived', 'adopt', 'admit-late', 'restart-relay',
+        'manual-change', 'promote', 'withdraw', 'rename', 'forget', 'remember', 'alter', 'erase')),
     constraint forget_is_told check (kind <> 'forget' or coalesce(jsonb_typeof(detail -> 'tables') = 'array', false)
         and not jsonb_path_exists(detail,
         '$."tables"[*]?(!(@."store".type() == "string" && @."target".type() == "string"))'::jsonpath)),
@@ -912,6 +914,41 @@ create table request_admits (
     constraint request_admits_stream_id_fkey foreign key (stream_id) references stream(stream_id)
 );
 
+-- A file counts when it was closed, read back and has its row. The stream is the one that opened the log: growth keeps the log.
+create table archived (
+    archived_id bigint not null generated always as identity,
+    stream_id integer not null,
+    offsets int8range not null,
+    path text not null,
+    records bigint not null,
+    bytes bigint not null,
+    digest_sum numeric not null,
+    digest_squares numeric not null,
+    sha256 text not null,
+    newest timestamptz,
+    log_start bigint not null,
+    at timestamptz not null default clock_timestamp(),
+    constraint archived_pkey primary key (archived_id),
+    constraint one_row_a_file unique (path),
+    constraint archived_once exclude using gist (int4range(stream_id, stream_id, '[]') with &&, offsets with &&),
+    constraint archived_counts check (records >= 0 and records <= (upper(offsets) - lower(offsets)) and bytes > 0),
+    constraint archived_from_the_log check (log_start <= lower(offsets)),
+    constraint archived_half_open check (not isempty(offsets) and lower_inc(offsets) and not upper_inc(offsets)
+        and lower(offsets) >= 0 and upper(offsets) is not null),
+    constraint archived_sha256_check check (sha256 ~ '^[0-9a-f]{64}$'),
+    constraint archived_stream_id_fkey foreign key (stream_id) references stream(stream_id)
+);
+
+-- Whose files were dropped, by which decision. They are read no more, and their offsets are not archived again.
+create table archive_drop (
+    archived_id bigint not null,
+    decision_id bigint not null,
+    at timestamptz not null default clock_timestamp(),
+    constraint archive_drop_pkey primary key (archived_id),
+    constraint archive_drop_archived_id_fkey foreign key (archived_id) references archived(archived_id),
+    constraint archive_drop_decision_id_fkey foreign key (decision_id) references decision(decision_id)
+);
+
 -- From a target row's _stream to where it was read.
 create view origin as
 select stream_id as _stream, pipeline, cluster_id, topic, topic_id, partition, incarnation from stream;
@@ -1047,7 +1084,7 @@ end $$;
 create constraint trigger committed_whole after update of state on batch
     deferrable initially deferred for each row when (new.state <> 'planned') execute function guard_closing();
 
--- The fence. A task holds no lock of the batch, so the row is shared here until its COMMIT: no newer attempt opens in between.
+-- A range that began below log start is whole where the archive holds its beginning. One that did not was read from the log.
 create function guard_commit() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     newest bigint;
@@ -1072,7 +1109,9 @@ begin
     if exists (
         select 1 from lockstep.result u join lockstep.batch_range g using (batch_id, stream_id)
         where u.batch_id = new.batch_id and u.token = new.token and u.stream_id = new.stream_id
-          and u.log_start_after > lower(g.offsets)) then
+          and u.log_start_after > lower(g.offsets)
+          and (u.log_start_before <= lower(g.offsets) or not lockstep.archive_of(g.stream_id)
+            @> int8range(lower(g.offsets), least(upper(g.offsets), u.log_start_after)))) then
         raise exception 'read_whole: stream % of batch % was trimmed while it was read', new.stream_id, new.batch_id
             using errcode = '23514', constraint = 'read_whole';
     end if;
@@ -3195,3 +3234,104 @@ begin
 end $$;
 create trigger windows_of_one after insert on commit referencing new table as added
     for each statement execute function guard_windows_commit();
+
+-- The stream that opened the log of this one.
+create function opened_log(stream integer) returns integer language sql stable set search_path = pg_catalog, pg_temp as $$
+    select min(o.stream_id) from lockstep.stream s join lockstep.stream o on o.pipeline = s.pipeline
+        and o.topic = s.topic and o.partition = s.partition and o.incarnation = s.incarnation
+    where s.stream_id = stream
+$$;
+
+-- The offsets of a stream's log that the archive holds.
+create function archive_of(stream integer) returns int8multirange
+    language sql stable security definer
+    set search_path = pg_catalog, pg_temp as $$
+    select coalesce(range_agg(a.offsets), '{}') from lockstep.archived a
+    where a.stream_id = lockstep.opened_log(stream)
+      and not exists (select from lockstep.archive_drop d where d.archived_id = a.archived_id)
+$$;
+
+create function guard_archived() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    -- Upkeep holds this lock, too: what it has let go of is known here.
+    perform from lockstep.pipeline p join lockstep.stream s on s.pipeline = p.name where s.stream_id = new.stream_id
+        for no key update of p;
+    if lockstep.opened_log(new.stream_id) <> new.stream_id or lockstep.is_replaced(new.stream_id) then
+        raise exception 'archived_of_one_log: stream % did not open the log of today', new.stream_id
+            using errcode = '23514', constraint = 'archived_of_one_log';
+    end if;
+    if exists (
+        select from lockstep.stream s
+        where lockstep.opened_log(s.stream_id) = new.stream_id and s.upkept_below > lower(new.offsets)) then
+        raise exception 'archived_in_time: upkeep has let go of offsets of % of stream %', new.offsets, new.stream_id
+            using errcode = '23514', constraint = 'archived_in_time';
+    end if;
+    return new;
+end $$;
+create trigger archived_in_time before insert on archived
+    for each row execute function guard_archived();
+
+-- A file is dropped by a decision of its pipeline, when its records are committed and no batch under way reads them.
+create function guard_archive_drop() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    gone lockstep.archived;
+begin
+    select * into gone from lockstep.archived a where a.archived_id = new.archived_id;
+    if not exists (
+        select from lockstep.decision d join lockstep.stream s on s.pipeline = d.pipeline
+        where d.decision_id = new.decision_id and d.kind = 'drop-archived' and s.stream_id = gone.stream_id) then
+        raise exception 'dropped_by_decision: % has no decision that drops it', gone.path
+            using errcode = '23514', constraint = 'dropped_by_decision';
+    end if;
+    if exists (
+        select from lockstep.stream s where lockstep.opened_log(s.stream_id) = gone.stream_id
+          and ((s.retired_at is null and s.position < upper(gone.offsets)) or exists (
+            select from lockstep.claim k where k.stream_id = s.stream_id and k.offsets && gone.offsets))) then
+        raise exception 'dropped_when_done: % holds records that are not committed, or that a batch reads', gone.path
+            using errcode = '23514', constraint = 'dropped_when_done';
+    end if;
+    return new;
+end $$;
+create trigger dropped_when_done before insert on archive_drop
+    for each row execute function guard_archive_drop();
+
+-- What the archive holds can be replayed, so its segments stay apart: a merged stretch is no batch's own.
+create function guard_archived_segments() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    merged record;
+begin
+    select a.stream_id, a.offsets into merged from added a
+    where a.kind = 'batch' and not exists (
+        select from lockstep.batch_range r
+        where r.batch_id = a.batch_id and r.stream_id = a.stream_id and r.offsets = a.offsets)
+      and lockstep.archive_of(a.stream_id) && a.offsets limit 1;
+    if found then
+        raise exception 'archived_stays_apart: % of stream % is archived', merged.offsets, merged.stream_id
+            using errcode = '23514', constraint = 'archived_stays_apart';
+    end if;
+    return null;
+end $$;
+create trigger archived_stays_apart after insert on coverage referencing new table as added
+    for each statement execute function guard_archived_segments();
+
+create function guard_folded_archive() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    stray record;
+begin
+    select w.batch_id, w.stream_id into stray from (select distinct batch_id, stream_id from was) w
+    join lockstep.batch_range r on r.batch_id = w.batch_id and r.stream_id = w.stream_id
+    where lockstep.archive_of(w.stream_id) && r.offsets limit 1;
+    if found then
+        raise exception 'folded_unarchived: batch % of stream % can be read from the archive', stray.batch_id, stray.stream_id
+            using errcode = '23514', constraint = 'folded_unarchived';
+    end if;
+    return null;
+end $$;
+create trigger folded_unarchived after update on contribution referencing old table as was
+    for each statement execute function guard_folded_archive();

@@ -101,6 +101,7 @@ class PlainEngine:
         self.cancelled = True
 
     def read(self, work: StageWork, sink: Sink[Any]) -> tuple[Any, ...]:
+        assert not work.archived, "this reader knows no archive"
         return self._commit(work, sink) if isinstance(sink, RangeTask) else self._stage(work)
 
     def _stage(self, work: StageWork) -> tuple[ManifestLine, ...]:

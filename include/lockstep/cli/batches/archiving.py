@@ -45,13 +45,10 @@ def archive_command(
     """
     if check and drop_before is not None:
         raise typer.BadParameter("it goes without --drop-before", param_hint="--check")
-    if (drop_before is None) != (reason is None):
-        what, hint = (
-            ("a decision needs a reason", "--reason")
-            if reason is None
-            else ("only --drop-before is a decision", "--reason")
-        )
-        raise typer.BadParameter(what, param_hint=hint)
+    if drop_before is not None and reason is None:
+        raise typer.BadParameter("a decision needs a reason", param_hint="--reason")
+    if drop_before is None and reason is not None:
+        raise typer.BadParameter("only --drop-before is a decision", param_hint="--reason")
     moment = None if drop_before is None else _moment(drop_before)
     pipeline = load(name).pipeline
     with closing(open_context()) as at:
@@ -136,16 +133,14 @@ def _say(document: dict[str, Any]) -> None:
         say(f"nothing is due: retention deletes nothing more within {document['within']}")
     if document["checked"] is not None:
         say(f"{document['checked']} files are as they were written")
-    for line in document["damaged"]:
-        say(f"damaged: {line}")
-    for path in document["strays"]:
-        say(f"counts for nothing, because the ledger has no row of it: {path}")
-    for path in document["dropped"]:
-        say(f"dropped: {path}")
-    for line in document["left"]:
-        say(f"not dropped: {line}")
-    if document["removed"]:
-        say(f"removed from the archive: {document['removed']} files")
+    for what, words in (
+        ("damaged", "damaged"),
+        ("strays", "counts for nothing, because the ledger has no row of it"),
+        ("dropped", "dropped"),
+        ("left", "not dropped"),
+    ):
+        for line in document[what]:
+            say(f"{words}: {line}")
     if document["held"]:
         names = ["partition", "from>", "until>", "files>", "records>", "size>"]
         say_table(names, [_row(each) for each in document["held"]])

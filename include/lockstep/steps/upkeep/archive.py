@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from lockstep.adapters.archive.store import ENDING, ArchiveStore
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
+from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.pipeline.limits import MEGABYTE
 from lockstep.core.proof.accounting import Digest
@@ -190,7 +191,7 @@ def _count(
 
 def _require_same(store: ArchiveStore, pipeline: Pipeline, file: ArchivedFile, said: str) -> None:
     """Reads the file back from the store. Its records must be those that Kafka gave, to the byte."""
-    reader = ArchivedRanges("", pipeline=pipeline.name, store=store)
+    reader = ArchivedRanges("", KafkaOptions(), pipeline=pipeline.name, store=store)
     found = hashlib.sha256()
     for messages in reader.messages_of(file, file.offsets.from_offset, file.offsets.until_offset):
         hashed(messages, found)

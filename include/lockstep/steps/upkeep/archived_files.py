@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.archive.store import ArchiveStore
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
+from lockstep.core.kafka_options import KafkaOptions
 from lockstep.engine.archived_ranges import ArchivedRanges
 from lockstep.faults import reach
 from lockstep.ledger.batch import archived as ledger
@@ -51,7 +52,7 @@ def check_files(conn: connection, pipeline: Pipeline, go_on: Callable[[], None] 
     store = ArchiveStore(archive_place(pipeline).place)
     with transaction(conn, READER) as cur:
         files, dropped = ledger.every_file(cur, pipeline.name), ledger.dropped_paths(cur, pipeline.name)
-    reader, damaged = ArchivedRanges("", pipeline=pipeline.name, store=store), []
+    reader, damaged = ArchivedRanges("", KafkaOptions(), pipeline=pipeline.name, store=store), []
     for file in files:
         go_on()
         try:
