@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
-from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -12,21 +16,25 @@ from confluent_kafka.admin import ConfigResource
 
 from lockstep.cli.exits import Exit
 from lockstep.context.systems import engine_for
-from support.scenes.odd_logs import alter, delete_records, high_end, log_start
+from support.scenes.command_line import assert_refused
+from support.scenes.odd_logs import alter, delete_records, high_end, recreate
 
 HOUR = 3_600_000
+LOCKSTEP = (sys.executable, "-c", "from lockstep.cli.app import main; main()")
 ROWS = "select id, n, _stream, _offset, _ordinal from public.drill order by _stream, _offset, _ordinal"
-ARCHIVED = "select lower(offsets), upper(offsets), records, path, sha256 from lockstep.archived order by stream_id, offsets"
+ARCHIVED = (
+    "select lower(offsets), upper(offsets), records, path, sha256 from lockstep.archived order by stream_id, offsets"
+)
 
 
 @pytest.fixture(autouse=True)
-def _own_engine(here, monkeypatch):
+def _own_engine(here, monkeypatch):  # noqa: ARG001 - behind the drill, which has another
     """Has batches done by the product's own readers, in this process."""
     for door in ("replaying", "running"):
         monkeypatch.setattr(f"lockstep.cli.batches.{door}.engine_for", engine_for)
 
 
-def archiving(here, tmp_path, within="7d", **settings):
+def archiving(here, tmp_path, within="7d", **settings: Any):
     """Names an archive in the drill's definition, over a topic that keeps records for a day."""
     here.rewrite("import Append,", "import Append, Archive,")
     place = tmp_path / "archive"
@@ -47,33 +55,238 @@ def produced(here, count, partition=0, hours_ago=1.0):
     producer.flush(20)
 
 
-def test_what_is_archived_is_replayed_below_log_start_and_what_is_not_is_lost(here, lockstep, tmp_path):
+def only_partition(here, topic, hours_ago=1.0):
+    """Leads the drill to a topic of one partition with 60 records of an age."""
+    name = topic(partitions=1)
+    here.rewrite(here.drill.topic, name)
+    here.drill.topic = name
+    produced(here, 60, hours_ago=hours_ago)
+
+
+def drop_log(here, below, partition=0):
+    delete_records(here.drill.kafka, here.drill.topic, below, partition)
+
+
+def ok(said):
+    assert said.code == Exit.DONE, said
+    return said
+
+
+def test_what_is_archived_is_replayed_below_log_start_and_a_damaged_file_is_refused(here, lockstep, tmp_path):
     place = archiving(here, tmp_path)
-    assert lockstep("run", "drill", "--until-idle").code == Exit.DONE
+    ok(lockstep("run", "drill", "--until-idle"))
     before = here.drill.ask(ROWS)
     ends = [high_end(here.drill.kafka, here.drill.topic, p) for p in range(3)]
 
-    said = lockstep("archive", "drill", "--json")
+    said = ok(lockstep("archive", "drill", "--json"))
 
-    assert (said.code, said.document["place"]) == (Exit.DONE, f"file://{place}")
+    assert said.document["place"] == f"file://{place}"
     assert [(f["from_offset"], f["until_offset"], f["records"]) for f in said.document["copied"]] == [
         (0, end, end) for end in ends
     ]
-    assert lockstep("archive", "drill", "--json").document["copied"] == []
+    assert ok(lockstep("archive", "drill", "--json")).document["copied"] == []
     for p, end in enumerate(ends):
-        delete_records(here.drill.kafka, here.drill.topic, end, p)
-    assert [log_start(here.drill.kafka, here.drill.topic, p) for p in range(3)] == ends
+        drop_log(here, end, p)
     here.drill.ask("delete from public.drill where mod(_offset, 3) = 0 returning 1")
     damaged = lockstep("verify", "drill", "--deep")
-    assert damaged.code == Exit.REFUSED
-    assert "coordinates and contents WRONG" in damaged.out
+    assert (damaged.code, "coordinates and contents WRONG" in damaged.out) == (Exit.REFUSED, True)
 
-    replayed = lockstep("replay", "drill", "--from", "0:0,1:0,2:0", "--reason", "rows were deleted")
+    ok(lockstep("replay", "drill", "--from", "0:0,1:0,2:0", "--reason", "rows were deleted"))
 
-    assert (replayed.code, here.drill.ask(ROWS)) == (Exit.DONE, before)
-    verified = lockstep("verify", "drill", "--deep", "--json")
-    assert verified.code == Exit.DONE
-    whole = [c for c in verified.document["checks"] if c["name"].endswith("every record exactly once")]
+    assert here.drill.ask(ROWS) == before
+    checks = ok(lockstep("verify", "drill", "--deep", "--json")).document["checks"]
+    whole = [c for c in checks if c["name"].endswith("every record exactly once")]
     assert [(c["proves"], c["left_out"] or "") for c in whole] == [("coordinates", "")] * 3
     routes = here.drill.ask("select route ->> 'because' from lockstep.attempt order by token desc limit 1")
     assert routes[0][0].endswith("it begins below log start, in the archive")
+
+    file = place / here.drill.ask(ARCHIVED)[1][3]
+    content = file.read_bytes()
+    file.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+    refused = lockstep("replay", "drill", "--from", "1:0", "--until", f"1:{ends[1]}")
+    assert (refused.code, refused.err.count("\n")) == (Exit.REFUSED, 1)
+    for word in (f"-1 [0, {ends[1]})", str(file), "its sha256 is", "  Next: lockstep archive drill --check"):
+        assert word in refused.err
+    assert here.drill.ask(ROWS) == before
+    checked = lockstep("archive", "drill", "--check", "--json")
+    assert (checked.code, checked.document["checked"], len(checked.document["damaged"])) == (Exit.REFUSED, 2, 1)
+    assert_refused(lockstep("verify", "drill", "--deep"), str(file), "its sha256 is")
+    file.write_bytes(content)
+    ok(lockstep("archive", "drill", "--check"))
+    ok(lockstep("replay", "drill", "--from", "1:0", "--until", f"1:{ends[1]}"))
+    assert here.drill.ask(ROWS) == before
+
+
+@pytest.mark.long
+def test_what_was_not_archived_is_a_loss_to_accept_and_the_live_lane_reads_the_rest(here, lockstep, tmp_path, topic):
+    only_partition(here, topic, hours_ago=15)
+    archiving(here, tmp_path, within="12h")
+    ok(lockstep("plan", "drill"))
+    ok(lockstep("skip", "drill", "--to", "0:10", "--reason", "a first plan"))
+    produced(here, 20, hours_ago=14)  # [60, 80): due
+    produced(here, 20, hours_ago=0)  # [80, 100): not due
+    ok(lockstep("archive", "drill"))
+    assert [row[:3] for row in here.drill.ask(ARCHIVED)] == [(0, 80, 80)]
+    produced(here, 20, hours_ago=0)
+    drop_log(here, 90)
+
+    assert_refused(
+        lockstep("accept-loss", "drill", "--partition", "0", "--from", "10", "--until", "90", "--reason", "gone"),
+        "the archive holds [10, 80), which can still be read",
+        "lockstep run drill",
+    )
+    assert ok(lockstep("status", "drill", "--json")).document["health"] != "blocked"
+    (told,) = lockstep("retention", "drill", "--json").document["partitions"]
+    assert (told["state"], told["first_unread"], told["log_start"]) == ("lost", 80, 90)
+    assert told["next"] == "lockstep run drill --until-idle"
+    ok(lockstep("run", "drill"))
+    assert [offset for *_, offset, _ in here.drill.ask(ROWS)] == list(range(10, 80))
+    blocked = lockstep("run", "drill")
+    assert blocked.code == Exit.BLOCKED
+    assert "offsets [80, 90) were deleted before they were committed" in blocked.err
+    assert "accept-loss drill --partition 0 --from 80 --until 90" in blocked.err
+    ok(lockstep("accept-loss", "drill", "--partition", "0", "--from", "80", "--until", "90", "--reason", "gone"))
+    ok(lockstep("run", "drill", "--until-idle"))
+    ok(lockstep("fill", "drill"))
+    assert [offset for *_, offset, _ in here.drill.ask(ROWS)] == [*range(80), *range(90, 120)]
+    ok(lockstep("verify", "drill", "--deep"))
+    # Behind the hole, later files: the segments on both sides of it can be replayed, and none over it.
+    ok(lockstep("replay", "drill", "--from", "0:0", "--until", "0:80"))
+    refused = lockstep("replay", "drill", "--from", "0:0", "--until", "0:120")
+    assert refused.code == Exit.DONE, "the hole belongs to no segment"
+    assert [offset for *_, offset, _ in here.drill.ask(ROWS)] == [*range(80), *range(90, 120)]
+
+
+@pytest.mark.long
+def test_a_segment_that_is_archived_in_part_is_not_replayed(here, lockstep, tmp_path, topic):
+    only_partition(here, topic)
+    archiving(here, tmp_path, within="12h")
+    produced(here, 20, hours_ago=0)
+    ok(lockstep("run", "drill", "--until-idle"))
+    before = here.drill.ask(ROWS)
+    alter(here.drill.kafka, ConfigResource.Type.TOPIC, here.drill.topic, [("retention.ms", str(12 * HOUR + HOUR // 2))])
+    ok(lockstep("archive", "drill"))
+    assert [row[:3] for row in here.drill.ask(ARCHIVED)] == [(0, 60, 60)]
+    drop_log(here, 70)
+
+    refused = lockstep("replay", "drill", "--from", "0:0", "--until", "0:80")
+
+    assert_refused(refused, "[0, 80): its first segment begins below the log's start 70, and [60, 70) is not archived")
+    assert here.drill.ask(ROWS) == before
+    left = ok(lockstep("verify", "drill", "--deep", "--json")).document["checks"]
+    assert ["1 batches that the log no longer holds" in (c["left_out"] or "") for c in left].count(True) == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", ["file_closed", "read_back", "row_written"])
+def test_a_kill_before_the_row_is_committed_leaves_nothing_that_counts(here, lockstep, tmp_path, topic, point):
+    only_partition(here, topic)
+    place = archiving(here, tmp_path)
+    ok(lockstep("run", "drill", "--until-idle"))
+    before = here.drill.ask(ROWS)
+    armed = tmp_path / "armed"
+    armed.touch()
+    command = [*LOCKSTEP, "archive", "drill"]
+    environ = os.environ | {"LOCKSTEP_FAULT": f"archive.{point}=kill@{armed}"}
+
+    killed = subprocess.run(command, env=environ, capture_output=True, check=False)
+
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    (stray,) = place.rglob("*.parquet")
+    assert here.drill.ask(ARCHIVED) == []
+    strays = ok(lockstep("archive", "drill", "--check", "--json")).document["strays"]
+    assert strays == [str(stray.relative_to(place))]
+    ok(lockstep("archive", "drill"))
+    (row,) = here.drill.ask(ARCHIVED)
+    assert (row[:3], place / row[3] == stray) == ((0, 60, 60), False)
+    stray.unlink()
+    drop_log(here, 60)
+    ok(lockstep("replay", "drill", "--from", "0:0", "--until", "0:60"))
+    assert here.drill.ask(ROWS) == before
+
+
+@pytest.mark.long
+def test_old_files_are_dropped_by_a_decision_and_none_that_is_needed(here, lockstep, tmp_path, topic):
+    only_partition(here, topic)
+    place = archiving(here, tmp_path)
+    ok(lockstep("run", "drill", "--until-idle"))
+    ok(lockstep("archive", "drill"))
+    produced(here, 10, hours_ago=1)
+    ok(lockstep("archive", "drill"))
+    assert [row[:3] for row in here.drill.ask(ARCHIVED)] == [(0, 60, 60), (60, 70, 10)]
+    tomorrow, drop = "2999-01-01", ("archive", "drill", "--drop-before")
+    assert_refused(lockstep(*drop, tomorrow), "a decision needs a reason", code=Exit.USAGE)
+    assert ok(lockstep(*drop, "2001-01-01", "--reason", "old", "--json")).document["dropped"] == []
+
+    said = ok(lockstep(*drop, tomorrow, "--reason", "old", "--json")).document
+
+    assert (len(said["dropped"]), said["removed"]) == (1, 1)
+    assert [line.partition(": ")[2] for line in said["left"]] == ["records of it are not committed"]
+    assert len(list(place.rglob("*.parquet"))) == 1
+    ((kind, why, detail),) = here.drill.ask(
+        "select kind, why, detail from lockstep.decision where kind = 'drop-archived'"
+    )
+    assert (kind, why, [file["path"] for file in detail["files"]]) == ("drop-archived", "old", said["dropped"])
+    ok(lockstep("archive", "drill"))
+    assert len(here.drill.ask(ARCHIVED)) == 2, "what was dropped is not archived again"
+    drop_log(here, 60)
+    assert_refused(lockstep("replay", "drill", "--from", "0:0", "--until", "0:60"), "cannot be read again")
+    ok(lockstep("run", "drill", "--until-idle"))
+    armed = tmp_path / "armed"
+    armed.touch()
+    environ = os.environ | {"LOCKSTEP_FAULT": f"archive.drop_decided=kill@{armed}"}
+    command = [*LOCKSTEP, *drop, tomorrow, "--reason", "older"]
+    assert subprocess.run(command, env=environ, check=False).returncode == -signal.SIGKILL
+    again = ok(lockstep(*drop, tomorrow, "--reason", "older", "--json")).document
+    assert (again["dropped"], again["removed"], again["held"]) == ([], 1, [])
+    assert list(place.rglob("*.parquet")) == []
+
+
+@pytest.mark.long
+def test_a_topic_that_is_made_anew_has_an_archive_of_its_own(here, lockstep, tmp_path):
+    archiving(here, tmp_path)
+    ok(lockstep("run", "drill", "--until-idle"))
+    ok(lockstep("archive", "drill"))
+    first = here.drill.ask(ARCHIVED)
+    recreate(here.drill.kafka, here.drill.topic)
+    assert_refused(lockstep("archive", "drill"), "the log is not the same any more", "lockstep retire drill")
+    ok(lockstep("retire", "drill", "--reason", "made anew", "--from", "log-start"))
+    produced(here, 5)
+    archive_again = [("retention.ms", str(24 * HOUR))]
+    alter(here.drill.kafka, ConfigResource.Type.TOPIC, here.drill.topic, archive_again)
+    ok(lockstep("run", "drill", "--until-idle"))
+    ok(lockstep("archive", "drill"))
+    drop_log(here, 5)
+
+    ok(lockstep("replay", "drill", "--from", "0:0", "--until", "0:5"))
+
+    rows = here.drill.ask("select id from public.drill order by _stream desc, _offset limit 5")
+    assert [id_ for (id_,) in rows] == [f"a{n}" for n in range(5)]
+    others = [row for row in here.drill.ask(ARCHIVED) if row not in first]
+    assert (0, 5, 5) in [row[:3] for row in others]
+    ids = {row[3].split("/")[2] for row in first}, {row[3].split("/")[2] for row in others}
+    assert len(ids[0]) == len(ids[1]) == 1
+    assert ids[0] != ids[1]
+    ok(lockstep("archive", "drill", "--check"))
+
+
+@pytest.mark.long
+def test_what_the_archive_cannot_do_is_one_line(here, lockstep, tmp_path):
+    assert_refused(lockstep("archive", "drill"), "its definition names no archive", "lockstep check drill")
+    place = archiving(here, tmp_path, retention_ms=-1)
+    assert_refused(lockstep("archive", "drill"), "nothing was planned yet", "lockstep run drill")
+    ok(lockstep("run", "drill", "--until-idle"))
+    assert "retention deletes nothing of this topic" in ok(lockstep("archive", "drill")).out
+    alter(here.drill.kafka, ConfigResource.Type.TOPIC, here.drill.topic, [("retention.bytes", "100000000")])
+    assert "nothing is due" in ok(lockstep("archive", "drill")).out
+    alter(here.drill.kafka, ConfigResource.Type.TOPIC, here.drill.topic, [("retention.bytes", "100")])
+    place.write_text("no folder")
+    assert_refused(lockstep("archive", "drill"), str(place))
+    place.unlink()
+    assert len(ok(lockstep("archive", "drill", "--json")).document["copied"]) == 3, "by size"
+    for words in (
+        ("--check", "--drop-before", "2020-01-01"),
+        ("--reason", "x"),
+        ("--drop-before", "soon", "--reason", "x"),
+    ):
+        assert lockstep("archive", "drill", *words).code == Exit.USAGE

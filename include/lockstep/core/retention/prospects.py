@@ -65,7 +65,7 @@ class Unread:
     """The offsets of a partition that are not committed, from the position on. `since` is the time of the first record.
 
     `empty` says that no record lies there. Markers of transactions may. `same_log` is False if the position is one of
-    another log.
+    another log. A loss has its own offsets. It is `archived` if files hold records between the position and it.
     """
 
     where: TopicPartition
@@ -75,6 +75,7 @@ class Unread:
     since: datetime | None = None
     empty: bool = False
     same_log: bool = True
+    archived: bool = False
 
     @property
     def offsets(self) -> int:

@@ -15,6 +15,7 @@ from lockstep.core.planning.bounds import first_offsets
 from lockstep.core.planning.hours import HOUR
 from lockstep.core.retention.limits import retention_of
 from lockstep.core.retention.prospects import Fate, Unread, prospect, rate_since, stored_size, worst
+from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.views import rates, reading
 from lockstep.steps.inspect.warn import bounds_of
 
@@ -60,6 +61,8 @@ def retention_document(
         since = now - timedelta(days=DAYS_OF_HISTORY)
         pasts = rates.committed_rates(cur, pipeline.name, pipeline.topic, since, now)
     view, facts = broker.view(pipeline.topic), broker.topic_facts(pipeline.topic)
+    with transaction(conn, READER) as cur:
+        view = with_archive(cur, pipeline, view)
     if facts.settings is None:
         finding = unreadable(facts)
         raise Refusal(f"{finding.subject}: {finding.found}", next_command=finding.remedy)
@@ -101,18 +104,24 @@ def _unread(
     at = {p: max(positions.get(p, start), start) for p, start in starts.items()}
     waiting = {p: offset for p, offset in at.items() if offset < highs[p] and p not in strangers}
     times = broker.first_times(view.topic, waiting, committed=False)
-    return [
-        Unread(
-            TopicPartition(view.topic, p),
-            positions.get(p, start),
-            start,
-            highs[p],
-            times.get(p),
-            empty=times.get(p, now) is None,
-            same_log=p not in strangers,
+    found = []
+    for p, bounds in sorted(view.bounds.items()):
+        position = positions.get(p, bounds.log_start)
+        gap = bounds.gap(position)  # files may hold what the log has not
+        first, start = gap or (position, min(position, bounds.log_start))
+        found.append(
+            Unread(
+                TopicPartition(view.topic, p),
+                first,
+                start,
+                highs[p],
+                times.get(p),
+                empty=times.get(p, now) is None,
+                same_log=p not in strangers,
+                archived=first > position,
+            )
         )
-        for p, start in sorted(starts.items())
-    ]
+    return found
 
 
 def paces_of(
@@ -180,7 +189,7 @@ def _pace(rate: Rate) -> Document:
 
 def _help(name: str, unread: Unread) -> str:
     match unread.fate:
-        case Fate.LOST:
+        case Fate.LOST if not unread.archived:
             where = f"--partition {unread.where.partition} --from {unread.position} --until {unread.log_start}"
             return f"lockstep accept-loss {name} {where} --reason ..."
         case Fate.ANOTHER_LOG | Fate.UNKNOWN:

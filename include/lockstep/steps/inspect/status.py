@@ -14,6 +14,7 @@ from lockstep.core.offsets import TopicPartition
 from lockstep.core.pipeline.schedule import start_of
 from lockstep.core.planning.bounds import first_offsets
 from lockstep.core.states import CoverageKind
+from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.changes import promotions, requests
 from lockstep.ledger.changes.forgotten import forgetting
 from lockstep.ledger.views import overview, reading
@@ -71,8 +72,9 @@ def status(
     # Asked after the positions: a commit in between would show an end that lies behind the position.
     view = broker.view(pipeline.topic)
     kept = broker.retention(pipeline.topic) if streams else None
-    bounds = {row.stream_id: found for row in streams if (found := bounds_of(row, view))}
     with transaction(conn, READER) as cur:
+        view = with_archive(cur, pipeline, view)
+        bounds = {row.stream_id: found for row in streams if (found := bounds_of(row, view))}
         holes = reading.read_holes(cur, pipeline.name, {stream: b.log_start for stream, b in bounds.items()})
     read = readings(broker, view, streams, bounds, kept, ages=True)
     facts = {each.where.partition: each for each in read}

@@ -13,6 +13,7 @@ from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.health.alarms import Reading, alarms, grown
 from lockstep.core.offsets import TopicPartition
+from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.views import reading
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def warn(conn: connection, broker: Broker, pipeline: Pipeline, known: Collection
         with transaction(conn, READER) as cur:
             rows = reading.stream_progress(cur, pipeline.name)
         view = broker.view(pipeline.topic)
+        with transaction(conn, READER) as cur:
+            view = with_archive(cur, pipeline, view)
         bounds = {row.stream_id: found for row in rows if (found := bounds_of(row, view))}
         kept = broker.retention(pipeline.topic) if bounds else None
         return warnings(pipeline, view, readings(broker, view, rows, bounds, kept), kept, known, now)

@@ -79,10 +79,10 @@ def archive(
     """
     place = archive_place(pipeline)
     view = at.broker.view(pipeline.topic)
-    require_one_log(at.conn, at.broker, pipeline, view)
     with transaction(at.conn, READER) as cur:
         streams_of_log(cur, pipeline, view, None)  # refuses while the log is another one
         logs = ledger.logs_to_archive(cur, pipeline.name, view)
+    require_one_log(at.conn, at.broker, pipeline, view)
     due = _due(at, pipeline, view, place.ahead, now)
     soon = _due(at, pipeline, view, place.ahead / 2, now) if sparing else due
     copied: list[Copied] = []
