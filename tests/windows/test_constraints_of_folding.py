@@ -29,6 +29,8 @@ CLAIMED = """insert into lockstep.request (pipeline, lane, token, who, why) valu
 FIRST, SECOND = CLAIMED.format(low=0, high=3, of=1), CLAIMED.format(low=3, high=5, of=2)
 PUT = """insert into lockstep.contribution (target, key, batch_id, stream_id, records, "offset", ordinal, totals, folded)
     select target, key, {batch}, stream_id, {records}, "offset", ordinal, totals, {folded} from lockstep.contribution """
+ARCHIVED = f"""insert into lockstep.archived (stream_id, offsets, path, records, bytes, digest_sum, digest_squares, sha256,
+    log_start) select stream_id, '[1, 2)', 'a', 1, 1, 0, 0, '{"0" * 64}', 0 from lockstep.stream where partition = 0; """
 NEWEST = "(select max(batch_id) from lockstep.batch)"
 # constraint → what must be refused, by its name
 REFUSED = [
@@ -41,6 +43,7 @@ REFUSED = [
     ("folded_whole", f"""update lockstep.contribution set key = jsonb_set(key, '{{1}}', '"z"') {ONE}"""),
     ("folded_below_log_start", "update lockstep.contribution set records = records where batch_id = 3"),
     ("folded_unclaimed", FIRST + FOLDED),
+    ("folded_unarchived", ARCHIVED + FOLDED),
     ("folded_when_passed", f"update lockstep.contribution set records = records where {OPEN}"),
     ("contribution_records_check", f"update lockstep.contribution set records = 0, folded = 1 {ONE}"),
     ("contribution_records_check", f"update lockstep.contribution set folded = records {ONE}"),

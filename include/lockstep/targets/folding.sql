@@ -14,8 +14,9 @@ where s.pipeline = %(pipeline)s order by s.stream_id
 -- name: note_folded
 -- Folding lets go of what lies below these log starts, so nothing below them is archived later.
 update lockstep.stream s set upkept_below = b.log_start
-from unnest(%(streams)s::int[], %(log_starts)s::bigint[]) as b (stream_id, log_start)
-where s.stream_id = b.stream_id and s.upkept_below < b.log_start
+from (select lockstep.opened_log(f.stream_id) as log, max(f.log_start) as log_start
+    from unnest(%(streams)s::int[], %(log_starts)s::bigint[]) as f (stream_id, log_start) group by 1) b
+where lockstep.opened_log(s.stream_id) = b.log and s.upkept_below < b.log_start and s.retired_at is null
 
 -- name: gone_for_good
 -- The segment of a contribution ends at or before its log's start, and nobody claims it.

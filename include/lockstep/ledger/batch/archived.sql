@@ -71,7 +71,7 @@ select f.archived_id, %(decision_id)s from unnest(%(files)s::bigint[]) as f (arc
 update lockstep.stream s set upkept_below = b.log_start
 from unnest(%(partitions)s::int[], %(log_starts)s::bigint[]) as b (partition, log_start)
 where s.pipeline = %(pipeline)s and s.cluster_id = %(cluster_id)s and s.topic_id = %(topic_id)s
-  and s.partition = b.partition and s.upkept_below < b.log_start
+  and s.partition = b.partition and s.upkept_below < b.log_start and s.retired_at is null
 
 -- name: archive_facts
 -- What the archive holds of each partition, and how much of it.
