@@ -41,7 +41,7 @@ MUTANTS = [
         "what is lost is skipped",
         "a fill could never bring it",
         (f"{CANNOT}[over what is lost]",),
-        Edit("steps/changes/skip.py", "if position < bounds.log_start:", "if position < 0:"),
+        Edit("steps/changes/skip.py", "if gap and gap[0] < max(goal, position + 1):", "if gap and position < 0:"),
         long=True,
     ),
     one(
@@ -178,7 +178,7 @@ MUTANTS = [
         "what can still be read is accepted as lost",
         "records would be left out for nothing",
         (f"{NOT_LOST}[offsets3-bounds3-the log starts at 0-lockstep run orders]",),
-        Edit("steps/changes/decisions.py", "if passed and lost.until_offset <= log_start:", "if passed:"),
+        Edit("steps/changes/decisions.py", "if passed and lost.until_offset <= log_start and not held:", "if passed:"),
         long=True,
     ),
     one(
@@ -227,8 +227,8 @@ MUTANTS = [
         (f"{NOT_LOST}[offsets2-bounds2-the position is 10, and what lies below it is covered---from 10 --until 25]",),
         Edit(
             "steps/changes/decisions.py",
-            "    if passed and lost.until_offset <= log_start:",
-            "    if lost.until_offset <= log_start:",
+            "    if passed and lost.until_offset <= log_start and not held:",
+            "    if lost.until_offset <= log_start and not held:",
         ),
         Drop("alter table lockstep.coverage drop constraint no_offset_twice"),
         long=True,

@@ -241,7 +241,11 @@ MUTANTS = [
         "log_start_after",
         TRIMMED,
         "what was deleted under the read may not have been read",
-        Edit("steps/batch/same_log.py", "if bounds.log_start > item.offsets.from_offset:", "if bounds.log_start < 0:"),
+        Edit(
+            "steps/batch/same_log.py",
+            "if not bounds.holds(item.offsets.from_offset, item.offsets.until_offset):",
+            "if bounds.log_start < 0:",
+        ),
         long=True,
     ),
     Mutant(

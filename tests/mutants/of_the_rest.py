@@ -161,7 +161,7 @@ MUTANTS = [
         "retention is passed over in silence",
         "a loss is a person's to accept",
         (f"{PLANNING}test_decisions[retention has passed the position]",),
-        Edit("core/planning/blocked.py", "if bounds.log_start > stream.position:", "if bounds.log_start < 0:"),
+        Edit("core/planning/blocked.py", "if gap and gap[0] == stream.position:", "if gap and bounds.log_start < 0:"),
     ),
     one(
         "an unfinished batch is resumed on any log",

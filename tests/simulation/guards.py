@@ -53,7 +53,7 @@ def _only_lock(cur, attempt) -> None:
     attempts.lock_batch(cur, attempt.batch_id)
 
 
-def _log_starts_unseen(at, _pipeline: str, batch_id: int) -> dict[int, int]:
+def _log_starts_unseen(at, _pipeline, batch_id: int, *, after_read: bool) -> dict[int, int]:  # noqa: ARG001
     view = at.broker.view("house.v1")
     with at.conn, at.conn.cursor() as cur:
         ranges = attempts.ranges_to_read(cur, batch_id)

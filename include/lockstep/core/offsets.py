@@ -97,6 +97,12 @@ class Bounds:
         return [*found, (at, until_offset)] if at < until_offset else found
 
     @property
+    def held_ranges(self) -> str:
+        """Returns all offsets that log or archive hold, as Postgres writes several ranges."""
+        files = [f"[{begin},{end})" for begin, end in self.archived]
+        return "{" + ",".join([*files, f"[{self.log_start},)"]) + "}"
+
+    @property
     def whole_from(self) -> int:
         """Returns the lowest offset from which on log and archive hold everything."""
         found = self.log_start

@@ -1,4 +1,4 @@
-"""Reads ranges from archived files as from Kafka: the same messages, through the same code, then the rest of the log."""
+"""Reads ranges from archived files as from Kafka, through the same code. The rest of a range comes from the log."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def messages_in(rows: pa.RecordBatch, offsets: OffsetRange) -> list[Message]:
 
 
 def hashed(messages: Sequence[Message], into: hashlib._Hash) -> None:
-    """Adds all that Kafka gives of these messages to a hash, so that both sides of a copy can be compared."""
+    """Adds all that Kafka gives of these messages to a hash. It compares both sides of a copy."""
     for message in messages:
         said = (message.offset(), message.timestamp(), message.key(), message.value(), _headers(message))
         into.update(repr(said).encode())

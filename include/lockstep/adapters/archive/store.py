@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 _AWS_ERROR = re.compile(r"AWS Error (\w+)")  # the rest of its text may repeat what a caller signed
-ENDING = ".parquet"
+PARQUET = ".parquet"
 UNFINISHED = ".unfinished"
 
 
@@ -77,12 +77,12 @@ class ArchiveStore:
         """Returns the paths of all archived files below a folder, in order."""
         with self._answers(below):
             if self._folder is not None:
-                found = (self._folder / below).rglob(f"*{ENDING}")
+                found = (self._folder / below).rglob(f"*{PARQUET}")
                 return sorted(str(each.relative_to(self._folder)) for each in found)
             from pyarrow.fs import FileSelector  # noqa: PLC0415 - as below
 
             asked = FileSelector(self._key(below), recursive=True, allow_not_found=True)
-            names = [each.path for each in self._s3.get_file_info(asked) if each.path.endswith(ENDING)]
+            names = [each.path for each in self._s3.get_file_info(asked) if each.path.endswith(PARQUET)]
             return sorted(str(PurePosixPath(name).relative_to(self._root)) for name in names)
 
     @cached_property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.steps.context import Context
 
-Check = Annotated[bool, typer.Option("--check", help="Read every archived file again; change nothing.")]
+CheckFiles = Annotated[bool, typer.Option("--check", help="Read every archived file again; change nothing.")]
 DropBefore = Annotated[
     str | None,
     typer.Option(
@@ -32,15 +32,15 @@ DropBefore = Annotated[
 
 def archive_command(
     name: Name,
-    check: Check = False,
+    check: CheckFiles = False,
     drop_before: DropBefore = None,
     reason: MaybeReason = None,
     as_json: AsJson = False,
 ) -> None:
     """Copy raw records into files before retention deletes them, as far as the definition's archive says.
 
-    A file counts when it was closed, read back, and its row committed. What files hold can be replayed, filled and
-    verified below log start. --check exits 1 if a file is missing or changed. --drop-before never drops a file with
+    A file counts when it was closed, read back, and its row committed. Offsets that files hold can be replayed, filled
+    and verified below log start. --check exits 1 if a file is missing or changed. --drop-before never drops a file with
     records that are not committed, or that a batch under way reads.
     """
     if check and drop_before is not None:
@@ -73,9 +73,9 @@ def _moment(text: str) -> datetime:
 
 
 def _copied(at: Context, pipeline: Pipeline) -> dict[str, Any]:
-    from lockstep.steps.upkeep.archive import archive
+    from lockstep.steps.upkeep.archive import archive_due
 
-    found = archive(at, pipeline, datetime.now(UTC))
+    found = archive_due(at, pipeline, datetime.now(UTC))
     files = [
         {
             "topic": each.file.offsets.topic_partition.topic,

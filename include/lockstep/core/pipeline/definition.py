@@ -81,14 +81,7 @@ __all__ = [
 
 # Later options with their defaults. A definition that does not use them keeps its document and hash.
 ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store", "reject_retention"))
-ADDED |= {
-    "alarm": None,
-    "archive": None,
-    "feed": None,
-    "to": None,
-    "event_time": None,
-    "record_limits": asdict(RecordLimits()),
-}
+ADDED |= {**dict.fromkeys(("alarm", "archive", "feed", "to", "event_time")), "record_limits": asdict(RecordLimits())}
 ADDED |= {"units": {}, "placeholder": PLACEHOLDER, "wire": None}
 ADDED |= {"read": "auto", "strict": False, "nondeterministic": False, "registry": False, "validate": False}
 ADDED |= {"on_violation": REFUSE, "shared_with": ()}

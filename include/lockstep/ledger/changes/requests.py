@@ -172,7 +172,7 @@ def free(cur: cursor, request_id: int, bounds: Mapping[int, Bounds | None]) -> t
 
     Skipped offsets and uncovered ones are pieces of their own.
     """
-    held = {stream: _held(its) for stream, its in bounds.items() if its is not None}
+    held = {stream: its.held_ranges for stream, its in bounds.items() if its is not None}
     known = {"streams": list(held), "held": list(held.values())}
     cur.execute(Q["free_offsets"], {"request_id": request_id} | known)
     rows = every(cur)
@@ -189,12 +189,6 @@ def free(cur: cursor, request_id: int, bounds: Mapping[int, Bounds | None]) -> t
                 at = end
         pieces += [_piece(row, at, row.until_offset, Expected.NOTHING)] if at < row.until_offset else []
     return tuple(pieces)
-
-
-def _held(bounds: Bounds) -> str:
-    """Returns what log and archive hold, as Postgres reads it."""
-    files = [f"[{begin},{end})" for begin, end in bounds.archived]
-    return "{" + ",".join([*files, f"[{bounds.log_start},)"]) + "}"
 
 
 def taken_offsets(cur: cursor, request_id: int) -> list[Taken]:

@@ -24,7 +24,7 @@ def log_starts(at: Context, pipeline: Pipeline, batch_id: int, *, after_read: bo
     """Returns every stream's log start from the broker. Callers ask right before and right after the read.
 
     Raises `Refusal`, naming partition and offsets, when a range cannot be (or could not have been) read whole. The
-    archive may hold what the log has no more, but not of a range that began in the log: it was read there.
+    archive may hold what the log has no more. A range that began in the log was read there, and must still be in it.
     """
     with transaction(at.conn, READER) as cur:
         ranges = attempts.ranges_to_read(cur, batch_id)
@@ -82,8 +82,8 @@ def require_same_log(
 ) -> int:
     """Returns the log start of one range's partition.
 
-    Refuses a log other than the planned (cluster id, topic id), and one that has lost offsets of the range which no file
-    holds.
+    Refuses a log other than the planned (cluster id, topic id). Also refuses one that has lost offsets of the range,
+    unless files hold them.
     """
     bounds = view.bounds.get(item.offsets.topic_partition.partition)
     if planned_on != (view.cluster_id, view.topic_id) or bounds is None:

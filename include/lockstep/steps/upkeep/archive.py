@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from lockstep.adapters.archive.store import ENDING, ArchiveStore
+from lockstep.adapters.archive.store import PARQUET, ArchiveStore
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.kafka_options import KafkaOptions
@@ -69,7 +69,7 @@ class Archived:
     due: dict[int, int]
 
 
-def archive(
+def archive_due(
     at: Context, pipeline: Pipeline, now: datetime, *, sparing: bool = False, go_on: Callable[[], None] = lambda: None
 ) -> Archived:
     """Copies the offsets that retention may delete within the archive's time, and that no file holds.
@@ -146,7 +146,7 @@ def _copied(
     following = next(messages, None)
     while at_offset < until:
         with tempfile.TemporaryDirectory(prefix="lockstep-archive-") as folder:
-            local = Path(folder, f"file{ENDING}")
+            local = Path(folder, f"file{PARQUET}")
             written = _Written(local, at_offset)
             while following is not None and written.size < FILE_BYTES:
                 written.add(following)
@@ -204,7 +204,7 @@ def _require_same(store: ArchiveStore, pipeline: Pipeline, file: ArchivedFile, s
 
 def _path(pipeline: Pipeline, view: TopicView, offsets: OffsetRange) -> str:
     """Returns a path that no other try has. The topic's id keeps topics of one name apart."""
-    name = f"{offsets.from_offset:020}-{offsets.until_offset:020}-{secrets.token_hex(4)}{ENDING}"
+    name = f"{offsets.from_offset:020}-{offsets.until_offset:020}-{secrets.token_hex(4)}{PARQUET}"
     return f"{pipeline.name}/{view.topic}/{view.topic_id}/{offsets.topic_partition.partition}/{name}"
 
 

@@ -39,7 +39,7 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedFiles:
     """The files that a decision dropped, those that it left, each with the reason, and how many were removed."""
 
     paths: tuple[str, ...]
@@ -64,7 +64,7 @@ def check_files(conn: connection, pipeline: Pipeline, go_on: Callable[[], None] 
     return Checked(len(files) - len(damaged), tuple(damaged), tuple(strays))
 
 
-def drop_before(conn: connection, pipeline: Pipeline, moment: datetime, person: Person) -> Dropped:
+def drop_before(conn: connection, pipeline: Pipeline, moment: datetime, person: Person) -> DroppedFiles:
     """Drops, by one decision, the files whose newest record is older than a moment.
 
     Leaves files with records that are not committed, and those that a batch reads. The decision is committed before a
@@ -84,7 +84,7 @@ def drop_before(conn: connection, pipeline: Pipeline, moment: datetime, person: 
     there = dropped.intersection(store.paths(pipeline.name))
     removed = sum(store.remove(path) for path in sorted(there))
     left = [f"{_where(row)}: {_why_not(row)}" for row in found if row.is_unread or row.is_claimed]
-    return Dropped(tuple(row.path for row in gone), tuple(left), removed)
+    return DroppedFiles(tuple(row.path for row in gone), tuple(left), removed)
 
 
 def _told(row: Any) -> dict[str, Any]:
