@@ -290,3 +290,52 @@ def test_what_the_archive_cannot_do_is_one_line(here, lockstep, tmp_path):
         ("--drop-before", "soon", "--reason", "x"),
     ):
         assert lockstep("archive", "drill", *words).code == Exit.USAGE
+
+
+TRANSFORM = """
+def transform(records):
+    return records.where("n % 7 <> 3")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("way", "code", "more"),
+    [
+        ("spark", TRANSFORM, ""),  # Spark's own source cannot read files, so that our reader gives it the records
+        ("tasks", None, ""),
+        ("tasks", None, "guarantee=PerPartition(), "),
+        ("spark", TRANSFORM, "guarantee=PerPartition(), "),
+    ],
+)
+def test_a_batch_below_log_start_has_the_same_rows_on_every_route(here, lockstep, tmp_path, topic, way, code, more):
+    only_partition(here, topic)
+    archiving(here, tmp_path)
+    here.rewrite("import Append, ", "import Append, PerPartition, ")
+    here.rewrite("limits=Limits", f"{more}limits=Limits")
+    lockstep.environ(SPARK_MASTER="local[2]", LOCKSTEP_DRIVER_OFFSETS="0")
+    ok(lockstep("migrate", "drill"))
+    if code:
+        (here.drill.home / "drill" / "transform.py").write_text(code)
+    else:
+        produced(here, 1, hours_ago=1)  # the last one does not decode by columns
+        producer = Producer({"bootstrap.servers": here.drill.kafka})
+        producer.produce(here.drill.topic, '{"id": 5, "n": 5.0}', timestamp=int(time.time() * 1000 - HOUR))
+        producer.flush(20)
+    ok(lockstep("run", "drill", "--until-idle"))
+    ok(lockstep("archive", "drill"))
+    before, end = here.drill.ask(ROWS), high_end(here.drill.kafka, here.drill.topic, 0)
+    kept = here.drill.ask('select stream_id, "offset", reason, value, key from lockstep.reject order by 1, 2')
+    produced(here, 30, hours_ago=0)
+    drop_log(here, end - 20)  # the segment goes on in the log
+    here.drill.ask("delete from public.drill where _offset > 5 returning 1")
+
+    ok(lockstep("replay", "drill", "--from", "0:0", "--until", f"0:{end}"))
+
+    assert here.drill.ask(ROWS) == before
+    assert here.drill.ask('select stream_id, "offset", reason, value, key from lockstep.reject order by 1, 2') == kept
+    route = here.drill.ask(
+        "select route ->> 'way', route ->> 'because' from lockstep.attempt order by token desc limit 1"
+    )
+    assert (route[0][0], route[0][1].endswith("it begins below log start, in the archive")) == (way, True)
+    ok(lockstep("verify", "drill", "--deep"))

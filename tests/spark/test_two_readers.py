@@ -6,18 +6,28 @@ This holds for any range of any log.
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
+import pickle
 import random
+from dataclasses import replace
+from itertools import pairwise
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
+from lockstep.adapters.archive.store import ArchiveStore
 from lockstep.core.errors import Unreachable
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.pipeline.limits import RecordLimits
+from lockstep.core.proof.accounting import Digest
+from lockstep.core.retention.archive import Archive, ArchivedFile
 from lockstep.core.staging import StageWork
 from lockstep.engine import kafka_ranges
+from lockstep.engine.archived_ranges import archive_rows, reader_for
 from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.engine.spark.source import records_of
 from support.scenes.odd_logs import COMPACTED, compact, delete_records, high_end, log_start, records, stable_end
@@ -88,6 +98,48 @@ def test_they_give_the_same_records_of_any_range(odd, monkeypatch):
 
 def place(row: dict) -> tuple[int, int]:
     return row["_stream"], row["_offset"]
+
+
+def archived(kafka: str, topic: str, place, chance: random.Random) -> list[ArchivedFile]:
+    """Archives a part of each log, in files that meet at any offset."""
+    store, made = ArchiveStore(f"file://{place}"), []
+    for partition in range(4):
+        first, last = log_start(kafka, topic, partition), stable_end(kafka, topic, partition)
+        cuts = sorted({first, *(chance.randrange(first, last + 1) for _ in range(3))})
+        for begin, until in pairwise(cuts):
+            offsets = OffsetRange(TopicPartition(topic, partition), begin, until)
+            reader = KafkaRanges(kafka, KafkaOptions(), 2**31 - 1)
+            held = [held for held, _, _ in reader.messages([StreamRange(1, offsets)], lambda: None)]
+            messages = [message for part in held for message in part[partition]]
+            local, path = place / "local", f"{partition}/{begin}.parquet"
+            pq.write_table(pa.Table.from_batches([archive_rows(messages)]), local)
+            store.put(path, local)
+            digest = Digest.of([message.offset() for message in messages], begin)
+            sha256 = hashlib.sha256(local.read_bytes()).hexdigest()
+            made.append(ArchivedFile(offsets, path, digest.n, (digest.sum, digest.squares), sha256))
+    return made
+
+
+@pytest.mark.long
+def test_archived_files_give_the_same_records_as_kafka_of_any_range(odd, tmp_path):
+    kafka, topic = odd
+    for seed, most in enumerate([RecordLimits().bytes, 40, RecordLimits().bytes, 5]):
+        place = tmp_path / str(seed)
+        place.mkdir()
+        files = archived(kafka, topic, place, random.Random(seed))  # noqa: S311 - spread, not secrecy
+        work = StageWork("p", 1, 1, tuple(cut(kafka, topic, seed)), (), archived=tuple(files))
+        log = KafkaRanges(kafka, KafkaOptions(), most)
+        reader = pickle.loads(pickle.dumps(reader_for(log, work, Archive(f"file://{place}"))))  # noqa: S301 - as executors
+
+        there, here = list(log.records(work.ranges)), list(reader.records(work.ranges))
+
+        assert pa.Table.from_batches(here) == pa.Table.from_batches(there)
+        hidden = StreamRange(10, OffsetRange(TopicPartition(topic, 0), work.ranges[0].offsets.from_offset, NO_END))
+        hiding = reader_for(log, replace(work, hidden=(hidden,)), Archive(f"file://{place}"))
+        first, *others = pa.Table.from_batches(list(hiding.records(work.ranges))).to_pylist()
+        full, *rest = pa.Table.from_batches(there).to_pylist()
+        gone = dict.fromkeys(("_key", "_value", "_headers")) | {"_bytes": ~full["_bytes"]}
+        assert (first, others) == (full | gone, rest)
 
 
 def test_offsets_that_are_gone_or_not_there_yet_are_named_and_nothing_stands_for_them(odd, monkeypatch):

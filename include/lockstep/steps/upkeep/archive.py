@@ -1,6 +1,6 @@
 """Copies raw records of a pipeline's log into files before retention deletes them.
 
-A file counts when it was closed, read back, and its row committed. Whatever ends earlier leaves nothing that counts.
+A file counts when it was closed, read back, and its row committed. A try that ends earlier leaves nothing that counts.
 """
 
 from __future__ import annotations
