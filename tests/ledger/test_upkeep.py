@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import psycopg2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from lockstep.steps.requests import requests
 from lockstep.steps.upkeep.coverage import Upkept, upkeep
 from simulation.world import ME, World
 from support.fakes.ledger_rows import CLUSTER, TOPIC, TOPIC_ID
+from support.scenes.archived import drop_archived, put_archived
 
 PARTITIONS = itertools.count()
 PIECE = st.tuples(
@@ -233,3 +235,17 @@ def rows(ledger, stream: int) -> list[tuple]:
     return ledger.ask(
         "select lower(offsets), upper(offsets) from lockstep.coverage where stream_id = %(s)s order by 1", s=stream
     )
+
+
+def test_what_the_archive_holds_stays_apart_until_it_is_dropped(tmp_path, database):
+    world = trimmed(history(tmp_path, database), 20, 0, 1)
+    with closing(connect(world.dsn)) as conn:
+        put_archived(conn, 1, 5, 7)
+        assert kept(world).merged == 3
+        assert coverage(world) == [(0, 20, "batch")]
+        assert coverage(world, 1) == [(0, 5, "batch"), (5, 10, "batch"), (10, 20, "batch")]
+        with pytest.raises(psycopg2.IntegrityError, match="archived_in_time"):
+            put_archived(conn, 1, 12, 14)
+        drop_archived(conn)
+    assert kept(world).merged == 2
+    assert coverage(world, 1) == [(0, 20, "batch")]

@@ -16,6 +16,7 @@ from lockstep.steps.upkeep.coverage import upkeep
 from lockstep.steps.upkeep.forget_deletions import forget_deletions
 from simulation.scene import COMMITTED, Scene
 from simulation.test_newest_of_a_key import by_key, put, wrote
+from support.scenes.archived import drop_archived, put_archived
 
 DEAD = 'select key ->> 0, "offset" from lockstep.tombstone order by 2'
 STREAM = LoggedStream(7, 0, "c", "t", epoch=1, position=50, retired=False)
@@ -57,6 +58,19 @@ def test_a_replay_cannot_raise_the_dead_before_and_the_deletion_is_gone_after(de
     deleted.run()
     assert by_key(deleted) == {"c": 1}
     assert deleted.violations() == []
+
+
+def test_a_deletion_is_remembered_while_the_archive_holds_an_older_record(deleted):
+    put_archived(deleted.at.conn, 0, 1, 3)
+    deleted.log.trim(0, 5)
+
+    assert forgotten(deleted) == 0
+    drop_archived(deleted.at.conn)
+    assert forgotten(deleted) == 2
+
+    with pytest.raises(psycopg2.IntegrityError, match="archived_in_time"):
+        put_archived(deleted.at.conn, 0, 4, 6)
+    put_archived(deleted.at.conn, 0, 5, 6)
 
 
 def test_a_deletion_is_remembered_while_a_batch_under_way_holds_an_older_record(deleted):
