@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,10 +16,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource
 
+from lockstep.adapters.archive.store import ArchiveStore
 from lockstep.cli.exits import Exit
 from lockstep.context.systems import engine_for
 from support.scenes.command_line import assert_refused
-from support.scenes.odd_logs import alter, delete_records, high_end, recreate
+from support.scenes.odd_logs import alter, delete_records, high_end, recreate, until
 
 HOUR = 3_600_000
 LOCKSTEP = (sys.executable, "-c", "from lockstep.cli.app import main; main()")
@@ -339,3 +342,77 @@ def test_a_batch_below_log_start_has_the_same_rows_on_every_route(here, lockstep
     )
     assert (route[0][0], route[0][1].endswith("it begins below log start, in the archive")) == (way, True)
     ok(lockstep("verify", "drill", "--deep"))
+
+
+@pytest.fixture
+def bucket(tmp_path, monkeypatch):
+    """Starts an S3 server over a folder, and yields the place of a bucket there. Its keys are in the environment."""
+    if not (program := shutil.which("versitygw")):
+        pytest.skip("no versitygw on PATH: go install github.com/versity/versitygw/cmd/versitygw@v1.8.0")
+    port = free_port()
+    (tmp_path / "s3" / "raw").mkdir(parents=True)
+    keys = {"ROOT_ACCESS_KEY": "AKIACANARY", "ROOT_SECRET_KEY": "s3cr3t-canary"}
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", keys["ROOT_ACCESS_KEY"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", keys["ROOT_SECRET_KEY"])
+    server = subprocess.Popen(
+        [program, "--port", f"127.0.0.1:{port}", "posix", str(tmp_path / "s3")],
+        env=os.environ | keys,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until(lambda: answers(port), "no S3 server")
+    yield f"s3://raw/lockstep?region=us-east-1&scheme=http&endpoint_override=127.0.0.1:{port}"
+    server.kill()
+    server.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as asked:
+        return asked.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.long
+def test_an_archive_in_s3_is_read_as_one_in_a_folder_and_its_keys_stand_nowhere(
+    here, lockstep, tmp_path, topic, bucket
+):
+    only_partition(here, topic)
+    place = archiving(here, tmp_path)
+    here.rewrite(f"file://{place}", bucket)
+    ok(lockstep("run", "drill", "--until-idle"))
+    before = here.drill.ask(ROWS)
+    said = [ok(lockstep("archive", "drill")), ok(lockstep("archive", "drill", "--check", "--json"))]
+    assert said[1].document["place"] == "s3://raw/lockstep"
+    assert (said[1].document["checked"], said[1].document["strays"]) == (1, [])
+    drop_log(here, 60)
+    here.drill.ask("delete from public.drill where _offset > 5 returning 1")
+
+    said.append(ok(lockstep("replay", "drill", "--from", "0:0", "--until", "0:60")))
+
+    assert here.drill.ask(ROWS) == before
+    said.append(ok(lockstep("verify", "drill", "--deep")))
+    (path,) = (row[3] for row in here.drill.ask(ARCHIVED))
+    store = ArchiveStore(bucket)
+    content = store.content(path)
+    (tmp_path / "other").write_bytes(content[::-1])
+    store.put(path, tmp_path / "other")
+    said.append(lockstep("replay", "drill", "--from", "0:0", "--until", "0:60"))
+    assert (said[-1].code, "its sha256 is" in said[-1].err) == (Exit.REFUSED, True)
+    (tmp_path / "other").write_bytes(content)
+    store.put(path, tmp_path / "other")
+    with pytest.MonkeyPatch.context() as wrong:
+        wrong.setenv("AWS_SECRET_ACCESS_KEY", "wr0ng-canary")
+        said.append(lockstep("archive", "drill", "--check"))
+        assert (said[-1].code, "archive s3://raw/lockstep/" in said[-1].err) == (Exit.AWAY, True)
+    dropped = lockstep("archive", "drill", "--drop-before", "2999-01-01", "--reason", "old", "--json")
+    assert (dropped.code, dropped.document["removed"]) == (Exit.DONE, 1)
+    assert list((tmp_path / "s3" / "raw").rglob("*.parquet")) == []
+    ledger = here.drill.ask("select string_agg(d::text, '') from lockstep.definition d")
+    ledger += here.drill.ask("select string_agg(a::text, '') from lockstep.attempt a")
+    told = "".join(each.out + each.err for each in [*said, dropped]) + repr(ledger)
+    assert not any(key in told for key in ("AKIACANARY", "s3cr3t-canary", "wr0ng-canary"))

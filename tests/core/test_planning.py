@@ -265,3 +265,40 @@ def test_what_a_pipeline_keeps_is_told_in_the_words_of_a_definition(now, said, n
 def test_tuning_and_schema_may_change():
     now = replace(PIPELINE, limits=Limits(records=3), format=Json("id string, n int"))
     assert isinstance(decide(now, Situation(view((0, 9)), AT_5, bound_by=(PIPELINE.document(),)), ME), Start)
+
+
+def archived(start: int, *stretches: tuple[int, int]) -> TopicView:
+    return view((start, 60)).with_archived({0: stretches})
+
+
+@pytest.mark.parametrize(
+    ("position", "seen", "planned"),
+    [
+        (10, archived(40, (0, 40)), (10, 60)),
+        (10, archived(40, (0, 30)), (10, 30)),  # what nothing holds ends the range
+        (35, archived(40, (0, 30), (35, 40)), (35, 60)),
+        (30, archived(40, (0, 30), (35, 40)), (30, 35)),
+        (5, archived(40, (10, 40)), (5, 10)),
+    ],
+)
+def test_offsets_below_log_start_are_planned_as_far_as_files_hold_them_and_else_lost(position, seen, planned):
+    decision = decide(PIPELINE, Situation(seen, (stream(0, position),)), ME)
+    if planned[0] in {30, 5}:
+        assert isinstance(decision, Blocked)
+        assert f"offsets [{planned[0]}, {planned[1]}) were deleted before they were committed" in decision.reason
+        assert "and the archive goes on at" in decision.reason
+        assert decision.next_command.endswith(f"--from {planned[0]} --until {planned[1]} --reason ...")
+    else:
+        assert isinstance(decision, Start)
+        assert [(r.offsets.from_offset, r.offsets.until_offset) for r in decision.ranges] == [planned]
+
+
+def test_an_unfinished_batch_that_is_archived_in_part_is_abandoned_by_a_person():
+    held = (StreamRange(1, OffsetRange(TopicPartition("t", 0), 0, 20)),)
+    at = Situation(archived(40, (0, 12)), (stream(0),), unfinished(ranges=held))
+    decision = decide(PIPELINE, at, ME)
+    assert isinstance(decision, Blocked)
+    assert "t-0 [0, 20): offsets [12, 40) of batch 7 were deleted and are not archived" in decision.reason
+    assert decision.next_command == "lockstep abandon 7 --reason ..."
+    whole = replace(at, view=archived(40, (0, 20)))
+    assert isinstance(decide(PIPELINE, whole, ME), Resume)
