@@ -409,7 +409,11 @@ def test_an_archive_in_s3_is_read_as_one_in_a_folder_and_its_keys_stand_nowhere(
         wrong.setenv("AWS_SECRET_ACCESS_KEY", "wr0ng-canary")
         said.append(lockstep("archive", "drill", "--check"))
         assert (said[-1].code, "archive s3://raw/lockstep/" in said[-1].err) == (Exit.AWAY, True)
-    dropped = lockstep("archive", "drill", "--drop-before", "2999-01-01", "--reason", "old", "--json")
+    drop = ("archive", "drill", "--drop-before", "2999-01-01", "--reason", "old", "--json")
+    held = ok(lockstep(*drop)).document
+    assert (held["dropped"], held["left"][0].partition(": ")[2]) == ([], "a batch under way reads it")
+    said.append(ok(lockstep("replay", "drill", "--from", "0:0", "--until", "0:60")))
+    dropped = lockstep(*drop)
     assert (dropped.code, dropped.document["removed"]) == (Exit.DONE, 1)
     assert list((tmp_path / "s3" / "raw").rglob("*.parquet")) == []
     ledger = here.drill.ask("select string_agg(d::text, '') from lockstep.definition d")
