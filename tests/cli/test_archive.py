@@ -14,13 +14,18 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import ConfigResource
+from confluent_kafka.admin import ConfigResource, NewPartitions
 
 from lockstep.adapters.archive.store import ArchiveStore
 from lockstep.cli.exits import Exit
 from lockstep.context.systems import engine_for
+from lockstep.core.errors import Refusal
+from lockstep.core.planning.decisions import Caller
+from lockstep.steps.batch.stage import stage
+from lockstep.steps.batch.validate import validate
+from support.scenes.archived import put_archived
 from support.scenes.command_line import assert_refused
-from support.scenes.odd_logs import alter, delete_records, high_end, recreate, until
+from support.scenes.odd_logs import admin, alter, delete_records, high_end, recreate, until
 
 HOUR = 3_600_000
 LOCKSTEP = (sys.executable, "-c", "from lockstep.cli.app import main; main()")
@@ -206,6 +211,90 @@ def test_a_kill_before_the_row_is_committed_leaves_nothing_that_counts(here, loc
     drop_log(here, 60)
     ok(lockstep("replay", "drill", "--from", "0:0", "--until", "0:60"))
     assert here.drill.ask(ROWS) == before
+
+
+def flips(here, path):  # noqa: ARG001 - as the others
+    content = path.read_bytes()
+    path.write_bytes(content[:9] + bytes([content[9] ^ 1]) + content[10:])
+
+
+def deletes(here, path):  # noqa: ARG001
+    drop_log(here, 1)
+
+
+def archives(here, path):  # noqa: ARG001
+    put_archived(here.at.conn, 0, 59, 60)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("meanwhile", "why"),
+    [
+        (flips, "its sha256 is"),
+        (deletes, "the log now starts at 1: records were deleted while they were copied"),
+        (archives, "cannot be archived any more"),
+    ],
+)
+def test_what_happens_while_a_file_is_copied_keeps_it_from_counting(
+    here, lockstep, tmp_path, topic, monkeypatch, meanwhile, why
+):
+    only_partition(here, topic)
+    place = archiving(here, tmp_path)
+    ok(lockstep("run", "drill", "--until-idle"))
+    put = ArchiveStore.put
+
+    def also(store, path, local) -> None:
+        put(store, path, local)
+        meanwhile(here, place / path)
+
+    monkeypatch.setattr(ArchiveStore, "put", also)
+    assert_refused(lockstep("archive", "drill"), "-0 [0, 60)", why)
+    assert [row[:2] for row in here.drill.ask(ARCHIVED) if row[0] == 0] == []
+    assert list(place.rglob("*.parquet")) == []
+
+
+@pytest.mark.long
+def test_a_batch_that_began_in_the_log_is_not_whole_by_the_archive(here, lockstep, tmp_path, topic):
+    """Its reader may have missed what the log lost meanwhile, and the archive does not tell."""
+    only_partition(here, topic)
+    archiving(here, tmp_path)
+    batch = here.plan()
+    attempt = stage(here.at, here.engine, here.folder, 1, Caller("me"))
+    ok(lockstep("archive", "drill"))
+    drop_log(here, 60)
+
+    with pytest.raises(Refusal, match="the log now starts at 60: records of batch 1 were deleted"):
+        validate(here.at, here.folder, attempt)
+
+    assert batch.ranges[0].offsets.until_offset == 60
+    ok(lockstep("run", "drill"))
+    assert [offset for *_, offset, _ in here.drill.ask(ROWS)] == list(range(60))
+
+
+@pytest.mark.long
+def test_a_log_that_grew_is_one_archive(here, lockstep, tmp_path, topic):
+    only_partition(here, topic)
+    archiving(here, tmp_path)
+    ok(lockstep("run", "drill", "--until-idle"))
+    produced(here, 10)
+    ok(lockstep("archive", "drill"))  # [60, 70) is not committed yet
+    add = NewPartitions(here.drill.topic, 2)
+    admin(here.drill.kafka).create_partitions([add])[here.drill.topic].result(20)
+    ok(lockstep("run", "drill", "--until-idle"))
+    produced(here, 10)
+    ok(lockstep("run", "drill", "--until-idle"))
+    ok(lockstep("archive", "drill"))
+    before = here.drill.ask(ROWS)
+    assert [row[:2] for row in here.drill.ask(ARCHIVED)] == [(0, 70), (70, 80)]
+    assert {row[2] for row in before} == {1, 2}, "two streams of one log"
+    drop_log(here, 80)
+    here.drill.ask("delete from public.drill where mod(_offset, 3) = 0 returning 1")
+
+    ok(lockstep("replay", "drill", "--from", "0:0", "--until", "0:80"))
+
+    assert here.drill.ask(ROWS) == before
+    ok(lockstep("verify", "drill", "--deep"))
+    ok(lockstep("reap"))
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutants.of_adoption import MUTANTS as ADOPTION
 from mutants.of_approvals import MUTANTS as APPROVALS
+from mutants.of_archive import MUTANTS as ARCHIVE
 from mutants.of_authors import MUTANTS as AUTHORS
 from mutants.of_chain import MUTANTS as CHAIN
 from mutants.of_change import MUTANTS as CHANGE
@@ -39,6 +40,7 @@ from mutants.of_windows import MUTANTS as WINDOWS
 MUTANTS = [
     *ADOPTION,
     *APPROVALS,
+    *ARCHIVE,
     *AUTHORS,
     *CONSTRAINTS,
     *CHAIN,

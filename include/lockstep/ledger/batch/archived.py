@@ -5,6 +5,10 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from psycopg2 import IntegrityError
+
+from lockstep.adapters.postgres_words import without_values
+from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.retention.archive import ArchivedFile
 from lockstep.ledger.queries import queries
@@ -74,7 +78,10 @@ def logs_to_archive(cur: cursor, pipeline: str, view: TopicView) -> list[Any]:
 def insert_archived(
     cur: cursor, stream_id: int, file: ArchivedFile, size: int, newest: datetime | None, log_start: int
 ) -> None:
-    """Records a file that was read back. From the COMMIT on, its offsets can be read below log start."""
+    """Records a file that was read back. From the COMMIT on, its offsets can be read below log start.
+
+    Raises `Refusal` if another file holds these offsets, or if upkeep has let go of them meanwhile.
+    """
     facts = {
         "stream_id": stream_id,
         "from_offset": file.offsets.from_offset,
@@ -88,7 +95,10 @@ def insert_archived(
         "newest": newest,
         "log_start": log_start,
     }
-    cur.execute(Q["insert_archived"], facts)
+    try:
+        cur.execute(Q["insert_archived"], facts)
+    except IntegrityError as error:
+        raise Refusal(f"{file.offsets} cannot be archived any more: {without_values(error)[0]}") from None
 
 
 def droppable(cur: cursor, pipeline: str, before: datetime) -> list[Any]:
