@@ -23,14 +23,10 @@ READERS = "tests/spark/test_two_readers.py::test_archived_files_give_the_same_re
 
 def dropped(table: str, name: str, why: str, red: tuple[str, ...], kind: str = "constraint") -> Mutant:
     """Returns a mutant that drops a constraint or a trigger of one table."""
-    gone = f"alter table lockstep.{table} drop constraint {name}"
-    return one(
-        f"{name} dropped",
-        why,
-        red,
-        Drop(gone if kind == "constraint" else f"drop trigger {name} on lockstep.{table}"),
-        long=True,
-    )
+    gone = f"drop trigger {name} on lockstep.{table}"
+    if kind == "constraint":
+        gone = f"alter table lockstep.{table} drop constraint {name}"
+    return one(f"{name} dropped", why, red, Drop(gone), long=True)
 
 
 def refuses(*names: str) -> tuple[str, ...]:
@@ -49,7 +45,7 @@ MUTANTS: list[Mutant] = [
         "archived",
         "archived_half_open",
         "an empty or endless range holds nothing",
-        refuses("archived_half_open-0", "archived_half_open-1"),
+        refuses(*(f"archived_half_open-{n}" for n in range(2))),
     ),
     dropped(
         "archived", "archived_from_the_log", "what the log had lost was not copied", refuses("archived_from_the_log-0")
@@ -58,7 +54,7 @@ MUTANTS: list[Mutant] = [
         "archived",
         "archived_counts",
         "a file has no more records than offsets",
-        refuses("archived_counts-0", "archived_counts-1", "archived_counts-2"),
+        refuses(*(f"archived_counts-{n}" for n in range(3))),
     ),
     dropped(
         "archived",
@@ -77,7 +73,7 @@ MUTANTS: list[Mutant] = [
     dropped(
         "coverage",
         "archived_stays_apart",
-        "a merged stretch would be replayed as one batch's",
+        "a replay would take it for one batch's",
         refuses("archived_stays_apart-0"),
         "trigger",
     ),
@@ -101,8 +97,8 @@ MUTANTS: list[Mutant] = [
         (f"{WHOLE}[23-held2-False]", f"{WHOLE}[23-held3-False]"),
         Edit(
             ARCHIVED_SQL,
-            "            @> int8range(lower(g.offsets), least",
-            "            && int8range(lower(g.offsets), least",
+            "@> int8range(lower(g.offsets), least",
+            "&& int8range(lower(g.offsets), least",
         ),
         long=True,
     ),
@@ -119,8 +115,8 @@ MUTANTS: list[Mutant] = [
         (FILES, f"{COPIED}[flips-its sha256 is]"),
         Edit(
             "engine/archived_ranges.py",
-            "if (found := hashlib.sha256(content).hexdigest()) != file.sha256:",
-            "found = file.sha256\n        if not found:",
+            "hexdigest()) != file.sha256:",
+            "hexdigest()) == '':",
         ),
         long=True,
     ),
@@ -130,9 +126,10 @@ MUTANTS: list[Mutant] = [
         (FILES,),
         Edit(
             "engine/archived_ranges.py",
-            "if (digest.n, digest.sum, digest.squares) != (file.records, *file.digest):",
-            "if digest.n < 0:",
+            "!= (file.records, *file.digest):",
+            "== ():",
         ),
+        long=True,
     ),
     one(
         "a file's records are cut to no range",
@@ -140,8 +137,8 @@ MUTANTS: list[Mutant] = [
         (READERS, FILES),
         Edit(
             "engine/archived_ranges.py",
-            "messages_in(group.filter(inside), file.offsets)",
-            "messages_in(group, file.offsets)",
+            "messages_in(group.filter(inside),",
+            "messages_in(group,",
         ),
         long=True,
     ),
@@ -180,8 +177,8 @@ MUTANTS: list[Mutant] = [
         (f"{CLI}test_a_topic_that_is_made_anew_has_an_archive_of_its_own",),
         Edit(
             "steps/upkeep/archive.py",
-            "        streams_of_log(cur, pipeline, view, None)  # refuses while the log is another one\n",
-            "",
+            "        streams_of_log(cur, pipeline, view, None)",
+            "        pass",
         ),
         long=True,
     ),
@@ -191,9 +188,10 @@ MUTANTS: list[Mutant] = [
         (HELD, f"{PLANS}[10-seen1-planned1]"),
         Edit(
             "core/offsets.py",
-            "return (offset, min(following, self.log_start)) if offset < self.log_start else None",
-            "return (offset, min(following, self.log_start)) if offset < self.log_start and not self.archived else None",
+            "if offset < self.log_start else None",
+            "if offset < self.log_start and not self.archived else None",
         ),
+        long=True,
     ),
     one(
         "a batch is planned over what nothing holds",
@@ -219,8 +217,8 @@ MUTANTS: list[Mutant] = [
         (DROPPED,),
         Edit(
             "steps/upkeep/archived_files.py",
-            "gone = [row for row in found if not (row.is_unread or row.is_claimed)]",
-            "gone = list(found)",
+            "for row in found if not (row.is_unread or row.is_claimed)]",
+            "for row in found]",
         ),
         Drop("drop trigger dropped_when_done on lockstep.archive_drop"),
         long=True,
@@ -231,8 +229,8 @@ MUTANTS: list[Mutant] = [
         (DROPPED,),
         Edit(
             "ledger/batch/archived.sql",
-            "select a.path from lockstep.archive_drop d join lockstep.archived a using (archived_id)\njoin",
-            "select a.path from lockstep.archived a\njoin",
+            "from lockstep.archive_drop d join lockstep.archived a using (archived_id)\njoin",
+            "from lockstep.archived a\njoin",
         ),
         long=True,
     ),
@@ -256,7 +254,7 @@ MUTANTS: list[Mutant] = [
         (MERGED,),
         Edit(
             "ledger/admin/upkeep.sql",
-            "      and not c.offsets && (select lockstep.archive_of(%(stream_id)s))  -- it can be replayed\n",
+            "and not c.offsets && (select lockstep.archive_of(%(stream_id)s))",
             "",
         ),
         Drop("drop trigger archived_stays_apart on lockstep.coverage"),
