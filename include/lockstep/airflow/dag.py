@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, Asset, task
 
 from lockstep.airflow import steps, submit
+from lockstep.airflow.archiving import archive_beside
 from lockstep.airflow.door import Door
 from lockstep.airflow.history.form import retry, take_over_field
 from lockstep.airflow.hours import hours_of, tell_hours
@@ -110,6 +111,7 @@ def dag_for(
         announced = make(door, spark_conn_id, assets_of(pipeline))
         tell_hours(door, hours_of(pipeline), announced)
         send_behind(door, pipeline, show_behind(door, pipeline, announced))
+        archive_beside(door, pipeline)
         for each in dag.tasks:
             each.operator_extra_links = (OneTaskLink() if tasks == ONE else BatchLink(),)
     return dag
