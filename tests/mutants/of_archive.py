@@ -197,7 +197,7 @@ MUTANTS: list[Mutant] = [
         "a batch is planned over what nothing holds",
         "its records would be missing in it",
         (f"{PLANS}[10-seen1-planned1]", LOST),
-        Edit("core/planning/live.py", "(gap[0] if gap else bounds.stable_end)", "bounds.stable_end"),
+        Edit("core/planning/live.py", ".readable_until(stream.position) -", ".stable_end -"),
         long=True,
     ),
     one(

@@ -27,8 +27,9 @@ from lockstep.core.proof.accounting import Digest
 from lockstep.core.retention.archive import Archive, ArchivedFile
 from lockstep.core.staging import StageWork
 from lockstep.engine import kafka_ranges
-from lockstep.engine.archived_ranges import archive_rows, reader_for
+from lockstep.engine.archived_ranges import archive_rows
 from lockstep.engine.kafka_ranges import KafkaRanges
+from lockstep.engine.reading import reader_of
 from lockstep.engine.spark.source import records_of
 from support.scenes.odd_logs import COMPACTED, compact, delete_records, high_end, log_start, records, stable_end
 
@@ -129,13 +130,13 @@ def test_archived_files_give_the_same_records_as_kafka_of_any_range(odd, tmp_pat
         files = archived(kafka, topic, place, random.Random(seed))  # noqa: S311 - spread, not secrecy
         work = StageWork("p", 1, 1, tuple(cut(kafka, topic, seed)), (), archived=tuple(files))
         log = KafkaRanges(kafka, KafkaOptions(), most)
-        reader = pickle.loads(pickle.dumps(reader_for(log, work, Archive(f"file://{place}"))))  # noqa: S301 - as executors
+        reader = pickle.loads(pickle.dumps(reader_of(work, log, Archive(f"file://{place}"))))  # noqa: S301 - as executors
 
         there, here = list(log.records(work.ranges)), list(reader.records(work.ranges))
 
         assert pa.Table.from_batches(here) == pa.Table.from_batches(there)
         hidden = StreamRange(10, OffsetRange(TopicPartition(topic, 0), work.ranges[0].offsets.from_offset, NO_END))
-        hiding = reader_for(log, replace(work, hidden=(hidden,)), Archive(f"file://{place}"))
+        hiding = reader_of(replace(work, hidden=(hidden,)), log, Archive(f"file://{place}"))
         first, *others = pa.Table.from_batches(list(hiding.records(work.ranges))).to_pylist()
         full, *rest = pa.Table.from_batches(there).to_pylist()
         gone = dict.fromkeys(("_key", "_value", "_headers")) | {"_bytes": ~full["_bytes"]}

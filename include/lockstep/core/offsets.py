@@ -83,6 +83,11 @@ class Bounds:
         following = min((begin for begin, _ in self.archived if begin > offset), default=self.log_start)
         return (offset, min(following, self.log_start)) if offset < self.log_start else None
 
+    def readable_until(self, offset: int) -> int:
+        """Returns the end of what can be read from an offset on without a gap: the stable end, or a gap's beginning."""
+        gap = self.gap(offset)
+        return self.stable_end if gap is None else gap[0]
+
     def holds(self, from_offset: int, until_offset: int) -> bool:
         """Returns True if log and archive together hold all of these offsets. Looks at no end of the log."""
         gap = self.gap(from_offset)

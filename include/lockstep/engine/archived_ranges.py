@@ -123,10 +123,8 @@ class ArchivedRanges(KafkaRanges):
         )
 
 
-def reader_for(reader: KafkaRanges, work: StageWork, archive: Archive | None) -> KafkaRanges:
-    """Returns the reader of a work: Kafka's, or one that reads archived files first, if its ranges begin in them."""
-    if archive is None or not work.archived:
-        return reader
+def with_files(reader: KafkaRanges, work: StageWork, archive: Archive) -> ArchivedRanges:
+    """Returns the reader that reads a work's archived files first."""
     return ArchivedRanges(
         reader.bootstrap,
         reader.options,

@@ -11,6 +11,7 @@ from lockstep.adapters.postgres_words import last_line
 from lockstep.core.engine import LeftToSpark
 from lockstep.core.errors import BadData, Superseded, Unreachable
 from lockstep.core.planning.routes import MAX_OFFSETS_IN_PROCESS, Route, Way, route
+from lockstep.engine.reading import reader_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -152,19 +153,12 @@ class Driver:
 
         if (decode := columnar(self._folder.pipeline)) is None:
             raise LeftToSpark
-        raw = self._reading(work).records(work.ranges, go_on)
+        raw = reader_of(work, self._reader, self._folder.pipeline.archive).records(work.ranges, go_on)
         writer = writer_of(sink, work, self._folder, self._dsn)
         with _one_line(work, go_on):
             reports = writer.direct(decode_directly(raw, decode, keeps_bytes=self._folder.quarantines))
             rows = [row for report in reports for row in report.to_pylist()]
         return cast("tuple[_Reported, ...]", writer.reports(rows, 1, work.pipeline))
-
-    def _reading(self, work: StageWork) -> KafkaRanges:
-        if not work.archived:
-            return self._reader
-        from lockstep.engine.archived_ranges import reader_for  # noqa: PLC0415 - few batches begin below log start
-
-        return reader_for(self._reader, work, self._folder.pipeline.archive)
 
 
 @contextmanager

@@ -18,13 +18,13 @@ from lockstep.core.pipeline.limits import MEGABYTE, RecordLimits
 from lockstep.engine.kafka_raw import by_partition, cut_large, raw_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
     from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.offsets import StreamRange
-    from lockstep.engine.kafka_raw import Cut, Held
+    from lockstep.engine.kafka_raw import Cut, GoOn, Held, Part
 
 
 RECORDS_PER_ARROW_BATCH = 10_000  # records of an Arrow batch
@@ -70,23 +70,16 @@ class KafkaRanges:
     options: KafkaOptions
     most: int = RecordLimits().bytes
 
-    def records(
-        self, ranges: Sequence[StreamRange], go_on: Callable[[], None] = lambda: None
-    ) -> Iterator[pa.RecordBatch]:
-        """Yields every committed record of ranges of one topic as raw records, one stream after another.
-
-        Returns when each range is read to its end. Raises as `messages` does.
-        """
+    def records(self, ranges: Sequence[StreamRange], go_on: GoOn = lambda: None) -> Iterator[pa.RecordBatch]:
+        """Yields every committed record of ranges of one topic as raw records, one stream after another."""
         for held, read, cut in self.messages(ranges, go_on):
             yield from raw_records(held, read, cut)
 
-    def messages(
-        self, ranges: Sequence[StreamRange], go_on: Callable[[], None]
-    ) -> Iterator[tuple[Held, Sequence[StreamRange], Cut]]:
-        """Yields the messages of ranges by partition, with the ranges that they are of, and the sizes of cut ones.
+    def messages(self, ranges: Sequence[StreamRange], go_on: GoOn) -> Iterator[Part]:
+        """Yields the messages of ranges by partition, each part with its ranges, and with the sizes of cut records.
 
-        Raises `BadData` for a batch that cannot be read. Raises `Unreachable` if the log lacks an offset of a range, or
-        gives nothing for a minute. Calls `go_on` several times a second, and passes on its errors.
+        Returns when each range is read to its end. Raises `BadData` for a batch that cannot be read. Raises
+        `Unreachable` if the log lacks an offset of a range, or gives nothing for a minute. Passes on errors of `go_on`.
         """
         fetched = Fetched()
         settings = (
@@ -96,9 +89,7 @@ class KafkaRanges:
             for together in _together(ranges):
                 yield from self._read(consumer, fetched, together, go_on)
 
-    def _read(
-        self, consumer: Consumer, fetched: Fetched, ranges: Sequence[StreamRange], go_on: Callable[[], None]
-    ) -> Iterator[tuple[Held, Sequence[StreamRange], Cut]]:
+    def _read(self, consumer: Consumer, fetched: Fetched, ranges: Sequence[StreamRange], go_on: GoOn) -> Iterator[Part]:
         """Yields one range as its records come, or several together when they are complete, if they are small."""
         waiting = {item.offsets.topic_partition.partition: item for item in ranges}
         held: Held = {partition: [] for partition in waiting}

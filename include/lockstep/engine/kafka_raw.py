@@ -17,12 +17,14 @@ from lockstep.engine.short_way import RAW_SCHEMA
 from lockstep.formats.rows import headers_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lockstep.core.offsets import StreamRange
 
     Held = dict[int, list[Message]]
     Cut = dict[tuple[int, int], int]
+    GoOn = Callable[[], None]
+    Part = tuple[Held, Sequence[StreamRange], Cut]
 
 
 def cut_large(messages: Sequence[Message], most: int, cut: Cut) -> None:

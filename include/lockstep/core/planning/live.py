@@ -63,9 +63,7 @@ def live_ranges(limits: Limits, situation: Situation) -> tuple[StreamRange, ...]
 
 
 def _waiting(stream: Stream, situation: Situation) -> int:
-    bounds = situation.view.bounds[stream.partition]
-    gap = bounds.gap(stream.position)  # what neither log nor archive holds ends the range
-    return max(0, (gap[0] if gap else bounds.stable_end) - stream.position)
+    return max(0, situation.view.bounds[stream.partition].readable_until(stream.position) - stream.position)
 
 
 def fair_shares(available: Mapping[K, int], total: int) -> dict[K, int]:

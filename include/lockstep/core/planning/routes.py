@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.retention.archive import ArchivedFile
 
 # For a batch with more of them, Spark's parallel tasks are faster than one process.
 MAX_OFFSETS_IN_PROCESS = 20_000
@@ -46,6 +47,10 @@ class Route:
 
     way: Way
     because: str
+
+    def begun_in(self, archived: Sequence[ArchivedFile]) -> Route:
+        """Returns the same way. The reason says so if the batch begins in archived files, which the same readers read."""
+        return replace(self, because=f"{self.because}; it begins below log start, in the archive") if archived else self
 
     def document(self) -> dict[str, str]:
         """Returns the route as JSON."""

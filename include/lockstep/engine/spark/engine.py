@@ -14,9 +14,9 @@ from lockstep.core.planning.routes import Route, Way, route
 from lockstep.core.planning.tasks import A_COMMIT, tasks_for
 from lockstep.core.staging import Run
 from lockstep.core.states import CommitUnit
-from lockstep.engine.archived_ranges import reader_for
 from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.engine.plans import reads, unrepeatable
+from lockstep.engine.reading import reader_of
 from lockstep.engine.sinks.range_writer import RangeWriter
 from lockstep.engine.sinks.tally import lines_of
 from lockstep.engine.sinks.task_writer import deleting, writer_of
@@ -183,7 +183,7 @@ class SparkEngine:
         return self._formed(raw.coalesce(tasks) if tasks else raw)
 
     def _reading(self, work: StageWork) -> KafkaRanges:
-        return reader_for(self._reader, work, self._folder.pipeline.archive)
+        return reader_of(work, self._reader, self._folder.pipeline.archive)
 
     def _formed(self, raw: DataFrame) -> DataFrame:
         return decoded(raw, self._folder.pipeline, decode=self._folder.decode, registry=self._registry)

@@ -43,12 +43,9 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.decisions import Caller
-    from lockstep.core.planning.routes import Route
     from lockstep.core.proof.accounting import ManifestLine
-    from lockstep.core.retention.archive import ArchivedFile
     from lockstep.steps.context import Context
 
-FROM_ARCHIVE = "it begins below log start, in the archive"
 MANY = 10_000  # rows. Fewer are found as fast by any plan.
 
 
@@ -82,7 +79,7 @@ def stage(
             lines = _counted(cur, folder, attempt, lines) if lines else ()
             streams = [item.stream_id for item in work.ranges]
             target_rows.insert_target_rows(cur, attempt, pipeline.targets, streams, lines)
-            attempts.mark_staged(cur, attempt, _route(engine, work.ranges, work.archived))
+            attempts.mark_staged(cur, attempt, engine.route(work.ranges).begun_in(work.archived))
         reach("stage.done")
     return attempt
 
@@ -144,21 +141,15 @@ def _open(
             end_older(cur, batch_id)
         ranges, planned_at = attempts.ranges_to_read(cur, batch_id), batch.planned_at.astimezone(UTC)
         archived = files_below(cur, folder.pipeline, ranges, starts)
-        how = attempts.Opening(starts, version("lockstep"), _route(engine, ranges, archived), unit)
+        how = attempts.Opening(starts, version("lockstep"), engine.route(ranges).begun_in(archived), unit)
         attempt = attempts.open_attempt(cur, batch_id, folder, caller, how)
         if unit == CommitUnit.BATCH:
             for place, its_columns in enumerate(columns):
                 create_staging(cur, attempt, place, its_columns)
             if folder.quarantines and folder.transform is not None:
                 create_raw(cur, attempt)
-    mine = (batch_id, attempt.token, ranges, first, tuple(beside), planned_at, attempt.nonce)
-    return attempt, StageWork(name, *mine, archived=archived)
-
-
-def _route(engine: Engine, ranges: Sequence[StreamRange], archived: Sequence[ArchivedFile]) -> Route:
-    """Returns the way of the batch. Says so if it begins in archived files, which the same readers read."""
-    found = engine.route(ranges)
-    return replace(found, because=f"{found.because}; {FROM_ARCHIVE}") if archived else found
+    work = StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at, attempt.nonce)
+    return attempt, replace(work, archived=archived)
 
 
 def _named(at: Context, engine: Engine, attempt: AttemptId, work: StageWork) -> bool:
