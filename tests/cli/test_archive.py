@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource, NewPartitions
 
 from lockstep.adapters.archive.store import ArchiveStore
+from lockstep.adapters.postgres import OWNER, transaction
 from lockstep.cli.exits import Exit
 from lockstep.context.systems import engine_for
 from lockstep.core.errors import Refusal
@@ -121,6 +122,8 @@ def test_what_is_archived_is_replayed_below_log_start_and_a_damaged_file_is_refu
     assert_refused(lockstep("verify", "drill", "--deep"), str(file), "its sha256 is")
     file.write_bytes(content)
     ok(lockstep("archive", "drill", "--check"))
+    erase = lockstep("erase", "drill", "--key", "r1", "--column", "id", "--reason", "case 1", "--preview")
+    assert "3 archived files, if records of the key are in them: lockstep archive drill --drop-before" in erase.out
     ok(lockstep("replay", "drill", "--from", "1:0", "--until", f"1:{ends[1]}"))
     assert here.drill.ask(ROWS) == before
 
@@ -153,6 +156,7 @@ def test_what_was_not_archived_is_a_loss_to_accept_and_the_live_lane_reads_the_r
     assert blocked.code == Exit.BLOCKED
     assert "offsets [80, 90) were deleted before they were committed" in blocked.err
     assert "accept-loss drill --partition 0 --from 80 --until 90" in blocked.err
+    assert ok(lockstep("archive", "drill", "--json")).document["missed"] == [f"{here.drill.topic}-0 [80, 90)"]
     ok(lockstep("accept-loss", "drill", "--partition", "0", "--from", "80", "--until", "90", "--reason", "gone"))
     ok(lockstep("run", "drill", "--until-idle"))
     ok(lockstep("fill", "drill"))
@@ -315,6 +319,11 @@ def test_old_files_are_dropped_by_a_decision_and_none_that_is_needed(here, locks
     assert (len(said["dropped"]), said["removed"]) == (1, 1)
     assert [line.partition(": ")[2] for line in said["left"]] == ["records of it are not committed"]
     assert len(list(place.rglob("*.parquet"))) == 1
+    with transaction(here.at.conn, OWNER) as cur:  # as under a former name
+        cur.execute("update lockstep.archived set path = 'former/' || path where upper(offsets) = 70")
+    (place / "drill").rename(place / "former_drill")
+    (place / "former").mkdir()
+    (place / "former_drill").rename(place / "former" / "drill")
     ((kind, why, detail),) = here.drill.ask(
         "select kind, why, detail from lockstep.decision where kind = 'drop-archived'"
     )
@@ -384,6 +393,13 @@ def test_what_the_archive_cannot_do_is_one_line(here, lockstep, tmp_path):
         assert lockstep("archive", "drill", *words).code == Exit.USAGE
 
 
+@pytest.fixture
+def _small_files(monkeypatch):
+    """Makes files of some records, and in each of them groups of seven."""
+    monkeypatch.setattr("lockstep.steps.upkeep.archive.FILE_BYTES", 400)
+    monkeypatch.setattr("lockstep.engine.archive_file.ROWS_PER_GROUP", 7)
+
+
 TRANSFORM = """
 def transform(records):
     return records.where("n % 7 <> 3")
@@ -391,6 +407,7 @@ def transform(records):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("_small_files")
 @pytest.mark.parametrize(
     ("way", "code", "more"),
     [
@@ -416,6 +433,7 @@ def test_a_batch_below_log_start_has_the_same_rows_on_every_route(here, lockstep
         producer.flush(20)
     ok(lockstep("run", "drill", "--until-idle"))
     ok(lockstep("archive", "drill"))
+    assert len(here.drill.ask(ARCHIVED)) > 3
     before, end = here.drill.ask(ROWS), high_end(here.drill.kafka, here.drill.topic, 0)
     kept = here.drill.ask('select stream_id, "offset", reason, value, key from lockstep.reject order by 1, 2')
     produced(here, 30, hours_ago=0)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +15,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lockstep
 from lockstep.adapters.archive.store import ArchiveStore
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.kafka_options import KafkaOptions
@@ -20,8 +23,9 @@ from lockstep.core.offsets import Bounds, OffsetRange, TopicPartition
 from lockstep.core.pipeline.definition import Append, Archive, Json, Pipeline
 from lockstep.core.pipeline.recorded import pipeline_of_document
 from lockstep.core.proof.accounting import Digest
-from lockstep.core.retention.archive import ArchivedFile, due_below_size, due_stretches
-from lockstep.engine.archived_ranges import ArchivedRanges, archive_rows
+from lockstep.core.retention.archive import ArchivedFile, due_below_size, due_stretches, missed_stretches
+from lockstep.engine.archive_file import archive_rows
+from lockstep.engine.archived_ranges import ArchivedRanges
 
 END = 60
 STRETCHES = st.lists(st.integers(0, END), max_size=8, unique=True).map(
@@ -58,6 +62,20 @@ def test_what_is_due_is_copied_once_and_never_what_is_gone_or_not_stable(start, 
     copied = [o for begin, end in found for o in range(begin, end)]
     files = {o for begin, end in known for o in range(begin, end)}
     assert copied == sorted(set(range(max(start, least), min(until, END))) - files)
+
+
+@pytest.mark.parametrize(
+    ("log_start", "known", "missed"),
+    [
+        (30, [], []),
+        (30, [(0, 30)], []),
+        (30, [(0, 10), (20, 40)], [(10, 20)]),
+        (30, [(5, 10)], [(10, 30)]),
+        (30, [(40, 50)], []),
+    ],
+)
+def test_what_was_deleted_behind_the_first_file_is_missed(log_start, known, missed):
+    assert missed_stretches(log_start, known) == missed
 
 
 @pytest.mark.parametrize(
@@ -140,3 +158,13 @@ def test_a_store_that_is_away_is_one_line_without_a_secret(tmp_path, monkeypatch
     (tmp_path / "file").write_text("")
     with pytest.raises(Refusal, match=r"archive file://.*/file/p: File exists  Next: look at file://"):
         ArchiveStore(f"file://{tmp_path}/file").put("p", tmp_path / "file")
+
+
+def test_the_cookbooks_recipe_is_a_definition_with_an_archive():
+    recipe = Path(__file__).parents[2] / "docs" / "cookbook.md"
+    found = re.search(
+        r"^## Replay what Kafka has deleted\n\n```python\n((?:.*\n)+?)```", recipe.read_text(), re.MULTILINE
+    )
+    assert found
+    made = eval(found[1], {name: getattr(lockstep, name) for name in lockstep.__all__})  # noqa: S307 - the page is ours
+    assert made.archive == Archive("file:///srv/kafka-archive", "24h")

@@ -27,7 +27,7 @@ from lockstep.core.proof.accounting import Digest
 from lockstep.core.retention.archive import Archive, ArchivedFile
 from lockstep.core.staging import StageWork
 from lockstep.engine import kafka_ranges
-from lockstep.engine.archived_ranges import archive_rows
+from lockstep.engine.archive_file import archive_rows
 from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.engine.reading import reader_of
 from lockstep.engine.spark.source import records_of

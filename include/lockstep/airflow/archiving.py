@@ -43,6 +43,8 @@ def copy_due(door: Door) -> None:
         for each in found.copied
     ]
     lines = [f"{each.file.offsets}: {each.file.records:,} records archived" for each in found.copied]
-    logs.log_facts("archive", lines, {"pipeline": door.pipeline, "archived": files})
+    lines += [f"{each}: deleted before it was archived" for each in found.missed]
+    missed = [str(each) for each in found.missed]
+    logs.log_facts("archive", lines, {"pipeline": door.pipeline, "archived": files, "missed": missed})
     if not files:
         raise AirflowSkipException("retention deletes nothing soon that is not archived")

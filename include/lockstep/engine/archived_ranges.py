@@ -16,6 +16,7 @@ from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.core.proof.accounting import Digest
 from lockstep.core.records import BYTES_COLUMNS
+from lockstep.engine.archive_file import messages_in
 from lockstep.engine.kafka_ranges import RECORDS_PER_ARROW_BATCH, KafkaRanges
 from lockstep.engine.kafka_raw import cut_large, raw_records
 
@@ -25,19 +26,6 @@ if TYPE_CHECKING:
     from lockstep.core.retention.archive import Archive, ArchivedFile
     from lockstep.core.staging import StageWork
     from lockstep.engine.kafka_raw import Cut
-
-# All that Kafka gives of a record. Timestamps are milliseconds, and their type is Kafka's number.
-_HEADER = pa.struct([("key", pa.binary()), ("value", pa.binary())])
-ARCHIVE_SCHEMA = pa.schema(
-    [
-        ("offset", pa.int64()),
-        ("timestamp", pa.int64()),
-        ("timestamp_type", pa.int8()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(_HEADER)),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,53 +122,6 @@ def with_files(reader: KafkaRanges, work: StageWork, archive: Archive) -> Archiv
         files=work.archived,
         hidden=frozenset((i.offsets.topic_partition.partition, i.offsets.from_offset) for i in work.hidden),
     )
-
-
-def archive_rows(messages: Sequence[Message]) -> pa.RecordBatch:
-    """Returns messages as rows of a file."""
-    stamps = [message.timestamp() for message in messages]
-    columns = [
-        pa.array([message.offset() for message in messages], pa.int64()),
-        pa.array([stamp for _, stamp in stamps], pa.int64()),
-        pa.array([kind for kind, _ in stamps], pa.int8()),
-        pa.array([message.key() for message in messages], pa.binary()),
-        pa.array([message.value() for message in messages], pa.binary()),
-        pa.array([_headers(message) for message in messages], pa.list_(_HEADER)),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=ARCHIVE_SCHEMA)
-
-
-def messages_in(rows: pa.RecordBatch, offsets: OffsetRange) -> list[Message]:
-    """Returns the messages that rows of a file were made of."""
-    where = offsets.topic_partition
-    return [
-        Message(
-            topic=where.topic,
-            partition=where.partition,
-            offset=row["offset"],
-            key=row["key"],
-            value=row["value"],
-            headers=None
-            if row["headers"] is None
-            else [(each["key"].decode("utf-8", "surrogatepass"), each["value"]) for each in row["headers"]],
-            timestamp=(row["timestamp_type"], row["timestamp"]),
-        )
-        for row in rows.to_pylist()
-    ]
-
-
-def hashed(messages: Sequence[Message], into: hashlib._Hash) -> None:
-    """Adds all that Kafka gives of these messages to a hash. It compares both sides of a copy."""
-    for message in messages:
-        said = (message.offset(), message.timestamp(), message.key(), message.value(), _headers(message))
-        into.update(repr(said).encode())
-
-
-def _headers(message: Message) -> list[dict[str, bytes | None]] | None:
-    found = message.headers()
-    if found is None:
-        return None
-    return [{"key": name.encode("utf-8", "surrogatepass"), "value": value} for name, value in found]
 
 
 def _without_hidden(batch: pa.RecordBatch, hidden: frozenset[tuple[int, int]]) -> pa.RecordBatch:

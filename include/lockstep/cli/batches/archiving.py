@@ -88,7 +88,8 @@ def _copied(at: Context, pipeline: Pipeline) -> dict[str, Any]:
         }
         for each in found.copied
     ]
-    return _document(at, pipeline, copied=files, deletes=bool(found.due))
+    missed = [str(each) for each in found.missed]
+    return _document(at, pipeline, copied=files, missed=missed, deletes=bool(found.due))
 
 
 def _checked(at: Context, pipeline: Pipeline) -> dict[str, Any]:
@@ -117,7 +118,14 @@ def _document(at: Context, pipeline: Pipeline, **known: Any) -> dict[str, Any]:
     place = archive_place(pipeline)
     with transaction(at.conn, READER) as cur:
         held = [{"topic": pipeline.topic, **row._asdict()} for row in archive_facts(cur, pipeline.name)]
-    nothing: dict[str, Any] = {"deletes": None, "copied": [], "checked": None, "damaged": [], "strays": []}
+    nothing: dict[str, Any] = {
+        "deletes": None,
+        "copied": [],
+        "missed": [],
+        "checked": None,
+        "damaged": [],
+        "strays": [],
+    }
     nothing |= {"dropped": [], "left": [], "removed": None}
     shown = {"pipeline": pipeline.name, "place": ArchiveStore(place.place).shown, "within": place.within}
     return shown | nothing | known | {"held": held}
@@ -134,6 +142,7 @@ def _say(document: dict[str, Any]) -> None:
     if document["checked"] is not None:
         say(f"{document['checked']} files are as they were written")
     for what, words in (
+        ("missed", "deleted before it was archived"),
         ("damaged", "damaged"),
         ("strays", "counts for nothing, because the ledger has no row of it"),
         ("dropped", "dropped"),

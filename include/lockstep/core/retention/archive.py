@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
 from lockstep.core.errors import BadDefinition
+from lockstep.core.offsets import Bounds
 from lockstep.core.pipeline.schedule import duration_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-    from lockstep.core.offsets import Bounds, OffsetRange
+    from lockstep.core.offsets import OffsetRange
 
 SCHEMES = ("file", "s3")
 S3_OPTIONS = frozenset({"region", "scheme", "endpoint_override"})  # none of them is a secret
@@ -91,3 +92,9 @@ def due_stretches(bounds: Bounds, least: int, until: int, known: Sequence[tuple[
             found.append((at, min(begin, end)))
         at = max(at, behind)
     return [*found, (at, end)] if at < end else found
+
+
+def missed_stretches(log_start: int, known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns the offsets behind the first file that were deleted before a file was written of them."""
+    first = known[0][0] if known else log_start
+    return due_stretches(Bounds(min(first, log_start), log_start), 0, log_start, known)

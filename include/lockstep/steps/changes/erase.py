@@ -12,6 +12,7 @@ from lockstep.adapters.postgres import COMMITTER, READER, become
 from lockstep.core.changes.erasure import erasable_column, refuse_told
 from lockstep.core.pipeline.targets import shares
 from lockstep.faults import reach
+from lockstep.ledger.batch.archived import archive_facts
 from lockstep.ledger.changes import decisions, erasures
 from lockstep.ledger.feed.blank import blank_images, left_in_feeds
 from lockstep.ledger.feed.changes import number_erasure_sets, open_erasure_set
@@ -106,6 +107,7 @@ def _erase(
     left = [*erasures.left_over(cur, subject, pipeline.targets)]
     become(cur, READER)  # nobody else may look at the images of a feed
     left += left_in_feeds(cur, pipeline, subject.pattern, waiting)
+    left += _in_archive(cur, pipeline.name)
     become(cur, COMMITTER)
     changed = bool(rows or deletions or said or abandoned or not known)
     erased = Erased(subject.column, rows, deletions, said, tuple(abandoned), tuple(left), shared, changed=changed)
@@ -124,3 +126,10 @@ def _erase(
     decisions.record(cur, pipeline.name, "erase", person, detail)
     reach("erase.decided")
     return erased
+
+
+def _in_archive(cur: cursor, pipeline: str) -> list[str]:
+    """Names the archived files, which keep records as Kafka gave them. Nobody looks into them for the key."""
+    files = sum(row.files for row in archive_facts(cur, pipeline))
+    drop = f"lockstep archive {pipeline} --drop-before TIME --reason ..."
+    return [f"{files} archived files, if records of the key are in them: {drop}"] if files else []

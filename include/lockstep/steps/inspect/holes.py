@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import READER, transaction
+from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.views import reading
 from lockstep.steps.inspect.warn import bounds_of
 
@@ -27,8 +28,9 @@ def holes(conn: connection, broker: Broker, pipeline: Pipeline) -> list[Document
     with transaction(conn, READER) as cur:
         streams = reading.stream_progress(cur, pipeline.name)
     view = broker.view(pipeline.topic)
-    starts = {row.stream_id: found.log_start for row in streams if (found := bounds_of(row, view))}
     with transaction(conn, READER) as cur:
+        view = with_archive(cur, pipeline, view)
+        starts = {row.stream_id: found.whole_from for row in streams if (found := bounds_of(row, view))}
         return _without_streams(reading.read_holes(cur, pipeline.name, starts))
 
 

@@ -75,7 +75,7 @@ def status(
     with transaction(conn, READER) as cur:
         view = with_archive(cur, pipeline, view)
         bounds = {row.stream_id: found for row in streams if (found := bounds_of(row, view))}
-        holes = reading.read_holes(cur, pipeline.name, {stream: b.log_start for stream, b in bounds.items()})
+        holes = reading.read_holes(cur, pipeline.name, {stream: b.whole_from for stream, b in bounds.items()})
     read = readings(broker, view, streams, bounds, kept, ages=True)
     facts = {each.where.partition: each for each in read}
     rows = [

@@ -9,11 +9,9 @@ import hashlib
 import secrets
 import tempfile
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING
 
 from lockstep.adapters.archive.store import PARQUET, ArchiveStore
 from lockstep.adapters.postgres import READER, transaction
@@ -21,10 +19,9 @@ from lockstep.core.errors import Refusal
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.pipeline.limits import MEGABYTE
-from lockstep.core.proof.accounting import Digest
-from lockstep.core.records import LAST_STAMP
-from lockstep.core.retention.archive import ArchivedFile, due_below_size, due_stretches
-from lockstep.engine.archived_ranges import ARCHIVE_SCHEMA, ArchivedRanges, archive_rows, hashed
+from lockstep.core.retention.archive import ArchivedFile, due_below_size, due_stretches, missed_stretches
+from lockstep.engine.archive_file import FileWriter, hashed
+from lockstep.engine.archived_ranges import ArchivedRanges
 from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.faults import reach
 from lockstep.ledger.batch import archived as ledger
@@ -35,9 +32,7 @@ from lockstep.steps.inspect.retention import DAYS_OF_HISTORY, paces_of, record_s
 from lockstep.steps.requests.edges import streams_of_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from confluent_kafka import Message
+    from collections.abc import Callable, Iterator
 
     from lockstep.core.offsets import TopicView
     from lockstep.core.pipeline.definition import Pipeline
@@ -46,8 +41,6 @@ if TYPE_CHECKING:
 
 FILE_BYTES = 128 * MEGABYTE  # of keys, values and headers. A file is read as a whole, in memory.
 ANY_SIZE = 2**31 - 1  # no record is cut
-ROWS_PER_GROUP = 10_000
-COMPRESSION = "zstd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +55,12 @@ class Copied:
 class Archived:
     """The files that a call has written. `due` is, per partition, the offset below which records are due.
 
-    It is empty if retention deletes nothing.
+    It is empty if retention deletes nothing. `missed` was deleted behind the first file before it was archived.
     """
 
     copied: tuple[Copied, ...]
     due: dict[int, int]
+    missed: tuple[OffsetRange, ...]
 
 
 def archive_due(
@@ -86,17 +80,20 @@ def archive_due(
     due = _due(at, pipeline, view, place.ahead, now)
     soon = _due(at, pipeline, view, place.ahead / 2, now) if sparing else due
     copied: list[Copied] = []
+    missed: list[OffsetRange] = []
     for log in logs:
         bounds = view.bounds.get(log.partition)
         if bounds is None or log.partition not in due:
             continue
         known = list(zip(log.froms, log.untils, strict=True))
+        where = TopicPartition(view.topic, log.partition)
+        missed += [OffsetRange(where, *gap) for gap in missed_stretches(bounds.log_start, known)]
         if not due_stretches(bounds, log.least, soon[log.partition], known):
             continue
         for begin, end in due_stretches(bounds, log.least, due[log.partition], known):
-            offsets = OffsetRange(TopicPartition(view.topic, log.partition), begin, end)
-            copied += _copied(at, pipeline, view, StreamRange(log.stream_id, offsets), go_on)
-    return Archived(tuple(copied), due)
+            item = StreamRange(log.stream_id, OffsetRange(where, begin, end))
+            copied += _copied(at, pipeline, view, item, go_on)
+    return Archived(tuple(copied), due, tuple(missed))
 
 
 def archive_place(pipeline: Pipeline) -> Archive:
@@ -147,7 +144,7 @@ def _copied(
     while at_offset < until:
         with tempfile.TemporaryDirectory(prefix="lockstep-archive-") as folder:
             local = Path(folder, f"file{PARQUET}")
-            written = _Written(local, at_offset)
+            written = FileWriter(local, at_offset)
             while following is not None and written.size < FILE_BYTES:
                 written.add(following)
                 following = next(messages, None)
@@ -203,47 +200,7 @@ def _require_same(store: ArchiveStore, pipeline: Pipeline, file: ArchivedFile, s
 
 
 def _path(pipeline: Pipeline, view: TopicView, offsets: OffsetRange) -> str:
-    """Returns a path that no other try has. The topic's id keeps topics of one name apart."""
+    """Returns a path that no other try has. The topic's id, as a path can hold it, keeps topics of one name apart."""
+    topic_id = view.topic_id.replace("/", "_").replace("+", "-")
     name = f"{offsets.from_offset:020}-{offsets.until_offset:020}-{secrets.token_hex(4)}{PARQUET}"
-    return f"{pipeline.name}/{view.topic}/{view.topic_id}/{offsets.topic_partition.partition}/{name}"
-
-
-class _Written:
-    """A local file that records are added to, with what is known of them."""
-
-    def __init__(self, path: Path, from_offset: int) -> None:
-        self.size = 0
-        self.newest: datetime | None = None
-        self.said = hashlib.sha256()
-        self._digest = Digest()
-        self._path, self._from_offset = path, from_offset
-        self._rows: list[Message] = []
-        self._writer = pq.ParquetWriter(path, ARCHIVE_SCHEMA, compression=COMPRESSION)
-
-    def add(self, message: Message) -> None:
-        """Adds a record."""
-        headers = message.headers() or ()
-        self.size += len(message) + len(message.key() or b"")
-        self.size += sum(len(name) + len(value or b"") for name, value in headers)
-        self._rows.append(message)
-        stamp = message.timestamp()[1]
-        if stamp >= 0:
-            moment = datetime.fromtimestamp(min(stamp, LAST_STAMP) / 1000, UTC)
-            self.newest = max(self.newest or moment, moment)
-        if len(self._rows) == ROWS_PER_GROUP:
-            self._flush(self._rows)
-
-    def closed(self, offsets: OffsetRange, path: str) -> ArchivedFile:
-        """Closes the file and returns what it must be from now on."""
-        self._flush(self._rows)
-        self._writer.close()
-        with self._path.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        return ArchivedFile(offsets, path, self._digest.n, (self._digest.sum, self._digest.squares), sha256)
-
-    def _flush(self, rows: Sequence[Any]) -> None:
-        if rows:
-            self._writer.write_batch(archive_rows(rows))
-            hashed(rows, self.said)
-            self._digest += Digest.of([message.offset() for message in rows], self._from_offset)
-        self._rows = []
+    return f"{pipeline.name}/{view.topic}/{topic_id}/{offsets.topic_partition.partition}/{name}"

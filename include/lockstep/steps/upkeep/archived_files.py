@@ -17,7 +17,7 @@ from lockstep.steps.changes.decisions import deciding
 from lockstep.steps.upkeep.archive import archive_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from psycopg2.extensions import connection
@@ -60,8 +60,8 @@ def check_files(conn: connection, pipeline: Pipeline, go_on: Callable[[], None] 
         except Refusal as refusal:
             damaged.append(refusal.message)
     known = {file.path for file in files} | set(dropped)
-    strays = [path for path in store.paths(pipeline.name) if path not in known]
-    return Checked(len(files) - len(damaged), tuple(damaged), tuple(strays))
+    strays = _paths(store, pipeline, known) - known
+    return Checked(len(files) - len(damaged), tuple(damaged), tuple(sorted(strays)))
 
 
 def drop_before(conn: connection, pipeline: Pipeline, moment: datetime, person: Person) -> DroppedFiles:
@@ -81,10 +81,16 @@ def drop_before(conn: connection, pipeline: Pipeline, moment: datetime, person: 
     reach("archive.drop_decided")
     with transaction(conn, READER) as cur:
         dropped = set(ledger.dropped_paths(cur, pipeline.name))
-    there = dropped.intersection(store.paths(pipeline.name))
+    there = dropped & _paths(store, pipeline, dropped)
     removed = sum(store.remove(path) for path in sorted(there))
     left = [f"{_where(row)}: {_why_not(row)}" for row in found if row.is_unread or row.is_claimed]
     return DroppedFiles(tuple(row.path for row in gone), tuple(left), removed)
+
+
+def _paths(store: ArchiveStore, pipeline: Pipeline, known: Iterable[str]) -> set[str]:
+    """Returns what is in the pipeline's folder, and in those of its former names."""
+    folders = {pipeline.name, *(path.partition("/")[0] for path in known)}
+    return {path for folder in sorted(folders) for path in store.paths(folder)}
 
 
 def _told(row: Any) -> dict[str, Any]:
