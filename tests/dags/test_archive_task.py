@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
@@ -40,7 +41,7 @@ def test_the_task_copies_what_goes_within_half_the_time_and_skips_otherwise(dril
         assert step == "archive"
         yield here.at
 
-    door = SimpleNamespace(pipeline="drill", opened=opened, folder=lambda: here.folder)
+    door: Any = SimpleNamespace(pipeline="drill", opened=opened, folder=lambda: here.folder)
 
     def keep(hours: int) -> None:
         alter(drill.kafka, ConfigResource.Type.TOPIC, drill.topic, [("retention.ms", str(hours * HOUR))])

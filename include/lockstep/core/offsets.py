@@ -84,7 +84,7 @@ class Bounds:
         return (offset, min(following, self.log_start)) if offset < self.log_start else None
 
     def readable_until(self, offset: int) -> int:
-        """Returns the end of what can be read from an offset on: the stable end, or the beginning of a gap."""
+        """Returns how far an offset can be read on: to the stable end, or to a gap."""
         gap = self.gap(offset)
         return self.stable_end if gap is None else gap[0]
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from confluent_kafka import Message
 
 from lockstep.adapters.archive.store import ArchiveStore
 from lockstep.core.errors import Refusal
@@ -22,6 +21,8 @@ from lockstep.engine.kafka_raw import cut_large, raw_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from confluent_kafka import Message
 
     from lockstep.core.retention.archive import Archive, ArchivedFile
     from lockstep.core.staging import StageWork
