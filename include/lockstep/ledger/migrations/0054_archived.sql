@@ -23,7 +23,7 @@ create table archived (
     constraint archived_half_open check (not isempty(offsets) and lower_inc(offsets) and not upper_inc(offsets)
         and lower(offsets) >= 0 and upper(offsets) is not null),
     constraint archived_from_the_log check (log_start <= lower(offsets)),
-    constraint archived_counts check (records between 0 and upper(offsets) - lower(offsets) and bytes > 0),
+    constraint archived_counts check (records >= 0 and records <= upper(offsets) - lower(offsets) and bytes > 0),
     constraint archived_sha256_check check (sha256 ~ '^[0-9a-f]{64}$')
 );
 
