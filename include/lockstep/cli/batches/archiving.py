@@ -50,7 +50,10 @@ def archive_command(
     if drop_before is None and reason is not None:
         raise typer.BadParameter("only --drop-before is a decision", param_hint="--reason")
     moment = None if drop_before is None else _moment(drop_before)
+    from lockstep.steps.upkeep.archive import archive_place
+
     pipeline = load(name).pipeline
+    archive_place(pipeline)  # refuses a definition without one, before any server is asked
     with closing(open_context()) as at:
         if check:
             document = _checked(at, pipeline)
