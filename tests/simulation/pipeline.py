@@ -49,6 +49,8 @@ DDL = {
     "keyed": KEYED,
     "ordered": KEYED.replace("n bigint", "n bigint, rank int"),
     "mirrored": f"create table public.house (id bigint primary key, name text, doc text, photo bytea, {ORIGIN});",
+    "sourced": "create table public.house (id bigint primary key, name text, doc text, photo bytea, _source_order bytea, "
+    f"{ORIGIN});",
     "accumulated": "create table public.house (id text primary key, records bigint, numbers bigint, total numeric, "
     f"least bigint, most bigint, {ORIGIN}, uids numeric, crcs numeric);",
     "windowed": "create table public.house (window_start timestamptz, window_end timestamptz not null, id text, "
@@ -70,6 +72,7 @@ TARGETS = {
     "by_batch": Append("public.house"),
     "keyed": Upsert("public.house", key=("id",)),
     "mirrored": Upsert("public.house", key=("id",)),
+    "sourced": Upsert("public.house", key=("id",)),
     "ordered": Upsert("public.house", key=("id",), order_by="rank"),
     "accumulated": Accumulate("public.house", key=("id",), totals=TOTALS),
     "windowed": Windows(
@@ -95,8 +98,9 @@ def folder_of(
     fmt: Json | Debezium = Json(
         f"id string, n bigint{rank}, factor int, uid bigint, crc bigint", key="id" if kind == "keyed" else None
     )
-    if kind == "mirrored":
-        fmt = Debezium("id bigint, name string, doc string, photo binary", units={"photo": "base64"})
+    if kind in {"mirrored", "sourced"}:
+        order = "source" if kind == "sourced" else "log"
+        fmt = Debezium("id bigint, name string, doc string, photo binary", units={"photo": "base64"}, order=order)
     limits, guarantee = Limits(records=records), guarantee or PerBatch()
     target = TARGETS[kind]
     if feed is not None:

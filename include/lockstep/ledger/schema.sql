@@ -394,7 +394,7 @@ create table tombstone (
     key jsonb not null,
     stream_id integer not null,
     "offset" bigint not null,
-    "order" text,
+    "order" bytea,
     constraint tombstone_pkey primary key (target, key),
     constraint tombstone_stream_id_fkey foreign key (stream_id) references stream(stream_id)
 );

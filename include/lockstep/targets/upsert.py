@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 from psycopg2 import errors, sql
 
 from lockstep.core.errors import BadData
+from lockstep.core.records import SOURCE_ORDER
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import maybe, one
 from lockstep.ledger.staging.staged import analyze
 from lockstep.targets.payload import Payload, payload
 from lockstep.targets.rows import found_by_index
+from lockstep.targets.source_order import place_tombstones, refuse_new_log, source_parts
 from lockstep.targets.unavailable import OpenValues
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     Counts older records as superseded.
     """
     columns = payload(cur, target.table, rows)
-    parts = _parts(target, rows, columns)
+    by_source = target.order_by == SOURCE_ORDER
+    parts = _parts(target, rows, columns) | (source_parts(cur, rows, columns, target.key) if by_source else {})
     values = {"batch_id": rows.batch_id, "target": target.table, "table": target.table}
 
     def run(name: str) -> int:
@@ -67,11 +70,14 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         _refuse_moved_key(cur, target)
     left_open.fill_from_batch()
     run("lock_target")  # not earlier: no other session uses the staged rows, and sorting them takes time
+    seconds = place_tombstones(cur, parts) if by_source else 0
     # Each step joins all keys, so those that would find nothing are left out.
     there, deletions = told("look_up"), told("deletions")
     if target.order_by is None and there.moved:
         run("moved_since")
         _refuse_moved_key(cur, target)
+    if by_source and (there.newer or deletions.earlier):
+        refuse_new_log(cur, values["pipeline"], parts, values)
     superseded = run("drop_superseded") if there.newer else 0
     if target.order_by is None and deletions.earlier:
         run("moved_since_deleted")
@@ -86,7 +92,7 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     written = run("upsert_rows") if there.found else inserted_new(cur, run)
     run("forget_newest")
     left_open.forget_rows()
-    done = (written - existing, existing, deleted, rows.count - newest + superseded + dead)
+    done = (written - existing, existing, deleted, rows.count - newest + superseded + dead + seconds)
     return dict(zip(EFFECTS, done, strict=True)) | unavailable
 
 
@@ -148,7 +154,13 @@ def _parts(target: Upsert, rows: Rows, columns: Payload) -> dict[str, Any]:
         "staged_keys": Payload(target.key, tuple(types[name] for name in target.key)).staged,
         "key_places": sql.SQL(", ").join(sql.SQL(str(place)) for place, _ in enumerate(keys, 1)),
         "same_key": each("t.{0} = n.{0}", keys, " and "),
-        "order": each("{} desc,", order, " "),
+        "placed": columns.staged,
+        "newest_first": each("{} desc,", order, " "),
+        "order": sql.SQL(""),
+        "staged_order": sql.SQL(""),
+        "before_newest": sql.SQL(""),
+        "dead": sql.SQL(Q["dead_by_log"]),
+        **dict.fromkeys(("tombstone_order", "deleted_order", "keep_order"), sql.SQL("")),
         "no_key": each("n.{} is null", keys, " or "),
         "no_order": each("n.{} is null", order, " and "),
         "target_order": target_order,

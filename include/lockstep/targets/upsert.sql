@@ -6,9 +6,9 @@ select pg_advisory_xact_lock(hashtextextended('lockstep.target ' || %(table)s, 0
 -- Of each key the newest staged record: by the target's order, then the stream's epoch, then the offset.
 create temp table newest on commit drop as
 select distinct on ({keys}) * from (
-    select {staged}, t._stream, t._offset, t._ordinal, coalesce(t._deleted, false) as _deleted, s.epoch as _epoch{marks}
+    select {placed}, t._stream, t._offset, t._ordinal, coalesce(t._deleted, false) as _deleted, s.epoch as _epoch{marks}
     from {rows} t join lockstep.stream s on s.stream_id = t._stream) staged
-order by {keys}, {order} _epoch desc, _offset desc, _stream desc, _ordinal desc
+order by {keys}, {newest_first} _epoch desc, _offset desc, _stream desc, _ordinal desc
 
 -- name: marks
 -- The columns whose values a change record does not have.
@@ -79,17 +79,21 @@ select exists (select from lockstep.tombstone d where d.target = %(target)s) as 
     exists (select from newest n where n._deleted) as now
 
 -- name: drop_dead
--- Records older than a tombstone do not raise the dead; offsets are compared within a stream, epochs within a pipeline.
+-- Records older than a tombstone do not raise the dead.
 delete from newest n using lockstep.tombstone d, lockstep.stream s
 where d.target = %(target)s and d.key = jsonb_build_array({newest_keys})
   and s.stream_id = d.stream_id and s.pipeline = %(pipeline)s
-  and case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n._epoch end
+  and {dead}
+
+-- name: dead_by_log
+-- A later deletion: offsets are compared within a stream, epochs within a pipeline.
+case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n._epoch end
 
 -- name: insert_tombstones
 -- A deletion leaves its order behind.
-insert into lockstep.tombstone (target, key, stream_id, "offset")
-select %(target)s, jsonb_build_array({newest_keys}), n._stream, n._offset from newest n where n._deleted
-on conflict (target, key) do update set stream_id = excluded.stream_id, "offset" = excluded."offset"
+insert into lockstep.tombstone as d (target, key, stream_id, "offset"{tombstone_order})
+select %(target)s, jsonb_build_array({newest_keys}), n._stream, n._offset{deleted_order} from newest n where n._deleted
+on conflict (target, key) do update set stream_id = excluded.stream_id, "offset" = excluded."offset"{keep_order}
 
 -- name: delete_rows
 -- A tombstone deletes its row.

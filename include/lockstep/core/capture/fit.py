@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from lockstep.core.capture.debezium import Debezium
+from lockstep.core.capture.debezium import BY_SOURCE, Debezium
 from lockstep.core.errors import BadDefinition
 from lockstep.core.pipeline.guarantees import PerBatch, PerPartition
 from lockstep.core.pipeline.targets import Upsert
+from lockstep.core.records import SOURCE_ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,12 +43,31 @@ def refuse_no_mirror(topic: str, format_: Format, targets: Sequence[Target], gua
             raise BadDefinition(
                 f"target.key of {target.table} is {target.key!r}, and Debezium deletes by {format_.key!r}: name the same"
             )
-        if target.order_by is not None:
+        if target.order_by is not None and (format_.order != BY_SOURCE or target.order_by != SOURCE_ORDER):
             raise BadDefinition(
                 f"target.order_by of {target.table} is {target.order_by!r}, and a deletion has no such value: leave it out"
+            )
+        if format_.order == BY_SOURCE and target.shared_with:
+            raise BadDefinition(
+                f"target.shared_with of {target.table}: places in the logs of two sources say nothing about each other: "
+                "leave out shared_with, or order"
             )
     if not isinstance(guarantee, PerBatch | PerPartition):
         raise BadDefinition(
             f"guarantee: {type(guarantee).__name__}() brings rows to another place, where no earlier row is asked: "
             "Debezium takes PerBatch() or PerPartition()"
         )
+
+
+def in_order_of_source(format_: Format, target: Any) -> Any:
+    """Returns the target, or the tuple of targets, whose rows are ordered as the format says."""
+    if isinstance(target, tuple):
+        return tuple(_in_order(format_, each) for each in target)
+    return _in_order(format_, target)
+
+
+def _in_order(format_: Format, target: Any) -> Any:
+    """Returns an `Upsert` that is ordered by the source's log if the format says so, and any other target as it is."""
+    if not isinstance(format_, Debezium) or format_.order != BY_SOURCE or not isinstance(target, Upsert):
+        return target
+    return target if target.order_by is not None else replace(target, order_by=SOURCE_ORDER)

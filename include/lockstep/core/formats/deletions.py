@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.core.pipeline.formats import Custom, key_columns
 from lockstep.core.pipeline.targets import Upsert
+from lockstep.core.records import SOURCE_ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +37,7 @@ def deletion_targets(format_: Format, targets: Sequence[Target]) -> tuple[Upsert
     several = len(targets) > 1
     named = key_columns(format_)
     keyed = [target for target in _keyed(targets) if target.key == named or not several]
-    if not named or any(target.order_by for target in keyed):
+    if not named or any(target.order_by not in {None, SOURCE_ORDER} for target in keyed):
         return ()
     return tuple(keyed)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.capture.debezium import PLACEHOLDER, Debezium
-from lockstep.core.capture.fit import refuse_no_mirror
+from lockstep.core.capture.debezium import BY_LOG, PLACEHOLDER, Debezium
+from lockstep.core.capture.fit import in_order_of_source, refuse_no_mirror
 from lockstep.core.errors import BadDefinition
 from lockstep.core.feed.feeds import Topic, refuse_odd_topics
 from lockstep.core.formats.deletions import Delete, deletion_targets
@@ -80,7 +80,7 @@ __all__ = [
 # Later options with their defaults. A definition that does not use them keeps its document and hash.
 ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store", "reject_retention"))
 ADDED |= {"alarm": None, "feed": None, "to": None, "event_time": None, "record_limits": asdict(RecordLimits())}
-ADDED |= {"units": {}, "placeholder": PLACEHOLDER, "wire": None}
+ADDED |= {"units": {}, "placeholder": PLACEHOLDER, "wire": None, "order": BY_LOG, "on_truncate": "refuse"}
 ADDED |= {"read": "auto", "strict": False, "nondeterministic": False, "registry": False, "validate": False}
 ADDED |= {"on_violation": REFUSE, "shared_with": ()}
 BY_SPARK = "spark"
@@ -147,6 +147,7 @@ class Pipeline:
         refuse_bad_name(self.name)
         if not is_topic_name(self.topic):
             raise BadDefinition(f"topic {self.topic!r} is no legal topic name")
+        object.__setattr__(self, "target", in_order_of_source(self.format, self.target))
         refuse_bad_targets(self.target, self.targets, self.name)
         if not (is_number(self.max_reject_share) and 0 <= self.max_reject_share <= 1):
             raise BadDefinition(f"max_reject_share is {self.max_reject_share!r}: it must lie between 0 and 1")

@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 _PARTS = ("topic", "target", "guarantee", "store")
 _CLOCK = "event time's column"
+_ORDER = "order of changes"
 TUNING = ("order_by", "transform", "shared_with", "lateness", "max_late_share")
 
 
 def changed_definition(
     pipeline: Pipeline, bound_by: Iterable[Mapping[str, Any]], unfinished: Unfinished | None = None
 ) -> Blocked | None:
-    """Returns Blocked if topic, target, guarantee, store or the windows' clock is not the one committed so far (T8)."""
-    now = _clocked(pipeline.document())
-    for document in (_clocked(with_feeds_of(earlier, now)) for earlier in bound_by):
-        for part in (*_PARTS, _CLOCK):
+    """Returns Blocked if topic, target, guarantee, store or what orders its records is not the one committed so far (T8)."""
+    now = _ordered(pipeline.document())
+    for document in (_ordered(with_feeds_of(earlier, now)) for earlier in bound_by):
+        for part in (*_PARTS, _CLOCK, _ORDER):
             if _essence(document.get(part)) != _essence(now.get(part)):
                 copy = f"lockstep clone {pipeline.name} --to ANOTHER_NAME"
                 remedy = "lockstep new ANOTHER_NAME --topic TOPIC" if part == "topic" else copy
@@ -41,12 +42,16 @@ def changed_definition(
     return None
 
 
-def _clocked(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the document with the column that its windows go by. Windows of two clocks would count in the same rows."""
+def _ordered(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the document with the column that its windows go by, and the order of its change records.
+
+    Windows of two clocks would count in the same rows, and rows of two orders could not be compared.
+    """
     targets = document.get("target")
     kinds = {each.get("kind") for each in (targets if isinstance(targets, list | tuple) else [targets or {}])}
     column = (document.get("event_time") or {}).get("column")
-    return {**document, _CLOCK: column if Windows.__name__ in kinds else None}
+    order = (document.get("format") or {}).get("order")
+    return {**document, _CLOCK: column if Windows.__name__ in kinds else None, _ORDER: order or "log"}
 
 
 def _essence(part: Any) -> Any:

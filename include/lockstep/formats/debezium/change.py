@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -18,6 +18,7 @@ ROWS = {"c", "u", "r"}
 DELETE, TRUNCATE, MESSAGE = "d", "t", "m"
 OPERATIONS = (*sorted(ROWS), DELETE, TRUNCATE, MESSAGE)
 ADDED_DELETED, ADDED_OPERATION = "__deleted", "__op"  # what ExtractNewRecordState adds to a row
+ADDED_SOURCE = "__source_"  # and of the source, for add.fields=source.lsn
 WRAPPER = {"schema", "payload"}
 TRUTH = {"true": True, "false": False}
 MOST_NUMBER_DIGITS = 1_000  # of a number. Digits cost the square of their count.
@@ -27,12 +28,13 @@ MOST_NUMBER_DIGITS = 1_000  # of a number. Digits cost the square of their count
 class CapturedChange:
     """One change of a row. `fields` are the row, or what is known of a deleted one. `schemas` are its fields' schemas.
 
-    Without a schema, `schemas` is None.
+    Without a schema, `schemas` is None. `source` says where the source's log has the change.
     """
 
     operation: str
     fields: Fields
     schemas: Mapping[str, Fields] | None = None
+    source: Fields = field(default_factory=dict)
 
 
 def parsed_json(data: bytes) -> Any:
@@ -112,17 +114,17 @@ def _is_envelope(payload: Fields) -> bool:
 def _of_envelope(payload: Fields, schema: Fields | None) -> CapturedChange:
     operation = _operation(payload["op"], "op")
     side = "after" if operation in ROWS else "before"
-    fields = payload.get(side)
+    fields, source = payload.get(side), payload.get("source") or {}
     if fields is None and operation in ROWS:
         raise ValueError(f"op {operation}: after is null, and it is the row")
     if fields is not None and not isinstance(fields, dict):
         raise ValueError(f"op {operation}: {side} is no object")
     of_record = schemas_of(schema)
     if of_record is None or operation in {TRUNCATE, MESSAGE}:
-        return CapturedChange(operation, fields or {})
+        return CapturedChange(operation, fields or {}, source=source)
     if side not in of_record:
         raise ValueError(f"its schema is not Connect's: it has no field {side}")
-    return CapturedChange(operation, fields or {}, schemas_of(of_record[side]))
+    return CapturedChange(operation, fields or {}, schemas_of(of_record[side]), source)
 
 
 def _of_row(payload: Fields, schema: Fields | None) -> CapturedChange:
@@ -143,7 +145,8 @@ def _of_row(payload: Fields, schema: Fields | None) -> CapturedChange:
         and deleted != (operation == DELETE)
     ):
         raise ValueError(f"__op {operation} and __deleted {str(deleted).lower()}: one says that the row is gone")
-    return CapturedChange(operation or (DELETE if deleted else "u"), payload, schemas_of(schema))
+    source = {n.removeprefix(ADDED_SOURCE): value for n, value in payload.items() if n.startswith(ADDED_SOURCE)}
+    return CapturedChange(operation or (DELETE if deleted else "u"), payload, schemas_of(schema), source)
 
 
 def _operation(given: Any, field: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lockstep.core.capture.debezium import BY_SOURCE, SOURCE_ORDER_COLUMN
 from lockstep.core.pipeline.columns import NUL
-from lockstep.core.records import UNAVAILABLE
+from lockstep.core.records import SOURCE_ORDER, UNAVAILABLE
 from lockstep.formats.debezium.change import (
     DELETE,
     MESSAGE,
@@ -16,6 +17,7 @@ from lockstep.formats.debezium.change import (
     schemas_of,
 )
 from lockstep.formats.debezium.meaning import reader_by_schema, reader_without_schema
+from lockstep.formats.debezium.source_order import source_order
 from lockstep.formats.debezium.unavailable import placeholder_test
 from lockstep.formats.rows import RecordOutcome
 from lockstep.formats.values import taker
@@ -48,7 +50,9 @@ class ChangeDecoder:
         self._pipeline = pipeline
         self._of_value = of_value or json_document
         self._of_key = of_key or json_document
-        self._columns = format_.columns
+        self._columns = tuple(column for column in format_.columns if column is not SOURCE_ORDER_COLUMN)
+        self._is_ordered = format_.order == BY_SOURCE
+        self._deleted: tuple[bytes | None, bytes | None] = None, None  # key and order of the newest deletion
         self._keys = tuple(column for name in format_.key for column in format_.columns if column.name == name)
         self._units = dict(format_.units)
         self._takers: dict[Any, Take] = {}
@@ -67,7 +71,11 @@ class ChangeDecoder:
                 return RecordOutcome(filtered=True)
             if change.operation == TRUNCATE:
                 return RecordOutcome(refusal=f"{self._pipeline}: {TRUNCATED}")
-            return self._deletion(key, change) if change.operation == DELETE else self._row(change)
+            if change.operation == DELETE:
+                return self._deletion(key, change)
+            if key == self._deleted[0]:
+                self._deleted = None, None
+            return self._row(change)
         except ValueError as error:
             return RecordOutcome(reason=str(error))
 
@@ -82,6 +90,8 @@ class ChangeDecoder:
                 marked.append(column.name)
                 value = None
             values[column.name] = self._taken(column, value, change.schemas)
+        if self._is_ordered:
+            values[SOURCE_ORDER] = source_order(change.source, change.operation)
         return RecordOutcome(values | {UNAVAILABLE: ",".join(marked)} if marked else values)
 
     def _deletion(self, key: bytes | None, change: CapturedChange | None) -> RecordOutcome:
@@ -92,7 +102,17 @@ class ChangeDecoder:
         if values is None:
             names = ", ".join(column.name for column in self._keys)
             raise ValueError(f"deletion: neither its key nor its row says {names}")
+        if self._is_ordered and (order := self._order_of(key, change)) is not None:
+            values[SOURCE_ORDER] = order
         return RecordOutcome(values, deleted=True)
+
+    def _order_of(self, key: bytes | None, change: CapturedChange | None) -> bytes | None:
+        """Returns the order of a deletion. A tombstone has that of its deletion, if this task has read it, else none."""
+        if change is None:
+            return self._deleted[1] if key is not None and key == self._deleted[0] else None
+        order = source_order(change.source, change.operation)
+        self._deleted = key, order
+        return order
 
     def _key_values(self, key: bytes | None) -> dict[str, Any] | None:
         """Returns the key columns from the Kafka key, or None if it does not hold them."""

@@ -9,6 +9,7 @@ from psycopg2 import DataError, sql
 
 from lockstep.core.errors import Refusal
 from lockstep.core.proof.verification import MOST_NAMED_ERRORS
+from lockstep.core.records import SOURCE_ORDER
 from lockstep.engine.sinks.session import copy_rows
 from lockstep.formats.second_reading import DELETED, REREAD_COLUMNS, ROW, UNKNOWN
 from lockstep.ledger.changes.erasures import key_expression
@@ -104,6 +105,7 @@ class Newest:
         self._target = target
         self._types = types
         keys, order = list(target.key), [target.order_by] if target.order_by else []
+        by_source = target.order_by == SOURCE_ORDER
         others = [name for name in types if name not in keys] or keys
         self._parts: dict[str, sql.Composable] = {
             "target": table_name(target.table),
@@ -114,10 +116,11 @@ class Newest:
                 sql.SQL("t.{0}::{1} as {0}").format(sql.Identifier(name), sql.SQL(type_))
                 for name, type_ in types.items()
             ),
-            "order": _each("{0} desc,", order, " "),
-            "excluded_order": _each("excluded.{0},", order, " "),
-            "kept_order": _each("n.{0},", order, " "),
-            "assignments": _each("{0} = excluded.{0}", others),
+            "order": _each("{0} desc nulls last," if by_source else "{0} desc,", order, " "),
+            "excluded_order": _each("coalesce(excluded.{0}, n.{0}, '')," if by_source else "excluded.{0},", order, " "),
+            "kept_order": _each("coalesce(n.{0}, excluded.{0}, '')," if by_source else "n.{0},", order, " "),
+            "assignments": _each("{0} = excluded.{0}", [name for name in others if not by_source or name not in order]),
+            "keep_order": sql.SQL(Q["keep_order"] if by_source else ""),
             "target_keys": _each("t.{0}", keys),
         }
         cur.execute(self._made("make_newest"))

@@ -38,9 +38,13 @@ insert into pg_temp.lockstep_newest as n ({names}, _stream, _offset, _epoch, _de
 select distinct on ({keys}) {names}, %(stream_id)s, e._offset, %(epoch)s, e._became = 'deleted', e._unsure, %(comparable)s
 from (select {casts}, t._offset, t._became, t._unsure from pg_temp.lockstep_decoded t where t._became = any(%(live)s)) e
 order by {keys}, {order} e._offset desc
-on conflict ({keys}) do update set {assignments}, _stream = excluded._stream, _offset = excluded._offset, _epoch = excluded._epoch,
+on conflict ({keys}) do update set {assignments}{keep_order}, _stream = excluded._stream, _offset = excluded._offset, _epoch = excluded._epoch,
     _deleted = excluded._deleted, _unsure = excluded._unsure, _comparable = excluded._comparable
 where ({excluded_order} excluded._epoch, excluded._offset, excluded._stream) > ({kept_order} n._epoch, n._offset, n._stream)
+
+-- name: keep_order
+-- A tombstone without its deletion comes behind what was read before, in the order of the topic.
+, _source_order = coalesce(excluded._source_order, n._source_order)
 
 -- name: mark_erased
 -- Newest records that hold an erased key: what is there of their keys is another record's, or nothing.
