@@ -65,7 +65,7 @@ def mirror(**more: Any) -> Pipeline:
         (lambda: mirror(target=Upsert("public.orders", key=("id",), order_by="placed_at")), "a deletion has no such value"),
         (lambda: Debezium(SCHEMA, order="lsn"), "format.order is 'lsn': it must be log or source"),
         (lambda: Debezium(SCHEMA, on_truncate="drop"), "format.on_truncate is 'drop': it must be refuse or apply"),
-        (lambda: Debezium(SCHEMA, on_truncate="apply"), "format.on_truncate is 'apply': a truncation that a replay repeats is not"),
+        (lambda: Debezium(SCHEMA, on_truncate="apply"), "format.on_truncate is 'apply': a truncation that a replay"),
         (lambda: mirror(format=Debezium(f"{SCHEMA}, _source_order binary")), "column '_source_order' is reserved"),
         (lambda: mirror(target=Upsert("public.orders", ("id",), order_by="_source_order")), "a deletion has no such value"),
         (lambda: mirror(format=SOURCE, target=Upsert("public.orders", ("id",), order_by="placed_at")), "has no such value"),

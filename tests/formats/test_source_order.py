@@ -52,7 +52,7 @@ def test_later_changes_have_later_bytes(log):
     assert len({*map(len, orders)}) == 1
 
 
-NONE = "source: names no place in the source's log: neither lsn, file and pos, scn, nor commit_lsn, and ts_ms alone is no order"
+NONE = "source: names no place in its log: neither lsn, file and pos, scn, nor commit_lsn, and ts_ms alone is no order"
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,9 @@ def test_an_old_change_gives_no_value_to_a_newer_one(sourced):
 
 
 def test_the_newest_older_change_of_a_batch_gives_the_value_and_a_deletion_none(sourced):
-    sourced.put(changed("c", 1, "a", 10, "first"), changed("u", 1, "b", 11, "second"), changed("u", 1, "c", 12, PLACEHOLDER))
+    sourced.put(
+        changed("c", 1, "a", 10, "first"), changed("u", 1, "b", 11, "second"), changed("u", 1, "c", 12, PLACEHOLDER)
+    )
     assert sourced.rows == {1: of("c", "second")}
     sourced.put(changed("d", 1, "c", 13), tombstone(1), changed("u", 1, "d", 14, PLACEHOLDER))
     assert sourced.rows == {1: of("d", None)}
@@ -145,7 +147,9 @@ def test_a_log_that_begins_again_is_refused_and_changes_nothing(alone, dead):
         alone.put(changed("d", 1, "a", 501, ts_ms=HOUR))
     before = alone.rows
     alone.put(changed("c", 1, "a", 499, ts_ms=HOUR))  # sent again
-    with pytest.raises(BadData, match=r"house\.v1-\d offset \d lies before what is there of its key .* 4 hours younger") as no:
+    with pytest.raises(
+        BadData, match=r"house\.v1-\d offset \d lies before what is there of its key .* 4 hours younger"
+    ) as no:
         alone.put(changed("c", 1, "b", 7, ts_ms=5 * HOUR + 1))
     assert no.value.next_command == "lockstep clone house --to ANOTHER_NAME"
     assert alone.rows == before

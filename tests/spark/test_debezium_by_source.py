@@ -7,6 +7,7 @@ import random
 from base64 import b64decode
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -134,4 +135,4 @@ def assert_it_was_about_something(sent: Sequence[CapturedRecord]) -> None:
     assert any(PLACEHOLDER.encode() in value for value in values)
     assert {op for op in "curd" if any(f'"op": "{op}"'.encode() in value for value in values)} == set("curd")
     assert any(record.value is None for record in sent)
-    assert any(later.lsn < earlier.lsn for earlier, later in zip(sent, sent[1:], strict=False))
+    assert any(later.lsn < earlier.lsn for earlier, later in pairwise(sent))

@@ -41,7 +41,7 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     columns = payload(cur, target.table, rows)
     by_source = target.order_by == SOURCE_ORDER
     parts = _parts(target, rows, columns) | (source_parts(cur, rows, columns, target.key) if by_source else {})
-    values = {"batch_id": rows.batch_id, "target": target.table, "table": target.table}
+    values: dict[str, Any] = {"batch_id": rows.batch_id, "target": target.table, "table": target.table}
 
     def run(name: str) -> int:
         cur.execute(sql.SQL(Q[name]).format(**parts), values)

@@ -160,7 +160,13 @@ class CapturedTable:
         """Returns the source's description of itself, as its connector for Postgres writes it."""
         snapshot = "incremental" if op == "r" else "false"
         sequence = json.dumps([str(self._committed), str(self.lsn)])
-        return {"connector": "postgresql", "lsn": self.lsn, "sequence": sequence, "snapshot": snapshot, "ts_ms": self.lsn}
+        return {
+            "connector": "postgresql",
+            "lsn": self.lsn,
+            "sequence": sequence,
+            "snapshot": snapshot,
+            "ts_ms": self.lsn,
+        }
 
     def _key(self, key: int) -> bytes:
         return self._wrapped({"id": key}, [{"field": "id", "type": "int64"}])

@@ -76,15 +76,7 @@ class Debezium:
             raise BadDefinition(
                 f"format.wire is {self.wire!r}: it must be Avro(), perhaps with a subject and nothing else"
             )
-        if self.order not in ORDERS:
-            raise BadDefinition(f"format.order is {self.order!r}: it must be {' or '.join(ORDERS)}")
-        if self.on_truncate not in ON_TRUNCATE:
-            raise BadDefinition(f"format.on_truncate is {self.on_truncate!r}: it must be {' or '.join(ON_TRUNCATE)}")
-        if self.on_truncate == "apply":
-            raise BadDefinition(
-                "format.on_truncate is 'apply': a truncation that a replay repeats is not applied yet: say 'refuse', "
-                "and see docs/formats.md for the steps by hand"
-            )
+        _refuse_bad_order(self.order, self.on_truncate)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -112,4 +104,16 @@ def _refuse_bad_unit(name: str, unit: str, columns: Mapping[str, Column]) -> Non
     if unit not in VALUE_UNITS[kind]:
         raise BadDefinition(
             f"format.units: {name!r} is {unit!r}: a {kind} is written in {' or '.join(VALUE_UNITS[kind])}"
+        )
+
+
+def _refuse_bad_order(order: str, on_truncate: str) -> None:
+    if order not in ORDERS:
+        raise BadDefinition(f"format.order is {order!r}: it must be {' or '.join(ORDERS)}")
+    if on_truncate not in ON_TRUNCATE:
+        raise BadDefinition(f"format.on_truncate is {on_truncate!r}: it must be {' or '.join(ON_TRUNCATE)}")
+    if on_truncate == "apply":
+        raise BadDefinition(
+            "format.on_truncate is 'apply': a truncation that a replay repeats is not applied yet: say 'refuse', "
+            "and see docs/formats.md for the steps by hand"
         )

@@ -71,15 +71,11 @@ class ChangeDecoder:
                 return RecordOutcome(filtered=True)
             if change.operation == TRUNCATE:
                 return RecordOutcome(refusal=f"{self._pipeline}: {TRUNCATED}")
-            if change.operation == DELETE:
-                return self._deletion(key, change)
-            if key == self._deleted[0]:
-                self._deleted = None, None
-            return self._row(change)
+            return self._deletion(key, change) if change.operation == DELETE else self._row(change, key)
         except ValueError as error:
             return RecordOutcome(reason=str(error))
 
-    def _row(self, change: CapturedChange) -> RecordOutcome:
+    def _row(self, change: CapturedChange, key: bytes | None) -> RecordOutcome:
         """Returns the row. A value that the source's log does not hold is null here, and its column is marked."""
         values, marked = {}, []
         for column in self._columns:
@@ -91,6 +87,7 @@ class ChangeDecoder:
                 value = None
             values[column.name] = self._taken(column, value, change.schemas)
         if self._is_ordered:
+            self._deleted = (None, None) if key == self._deleted[0] else self._deleted
             values[SOURCE_ORDER] = source_order(change.source, change.operation)
         return RecordOutcome(values | {UNAVAILABLE: ",".join(marked)} if marked else values)
 

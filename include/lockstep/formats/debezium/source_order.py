@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NUMBER_BYTES = 8
+MOST_DIGITS = 20  # of a number that eight bytes hold
 STREAMED, SNAPSHOT = b"\x01", b"\x00"
 NO_SNAPSHOT = (None, False, "false")
 _BINLOG = re.compile(r".*\.([0-9]{1,18})\Z", re.ASCII | re.DOTALL)
 _SERVER_LSN = re.compile(r"([0-9a-f]{8}):([0-9a-f]{8}):([0-9a-f]{4})\Z", re.ASCII | re.IGNORECASE)
 NO_PLACE = (
-    "source: names no place in the source's log: neither lsn, file and pos, scn, nor commit_lsn, and ts_ms alone is no order"
+    "source: names no place in its log: neither lsn, file and pos, scn, nor commit_lsn, and ts_ms alone is no order"
 )
 
 
@@ -44,9 +45,8 @@ def _place(source: Mapping[str, Any]) -> tuple[bytes, bytes, bytes]:
         commit = _bytes(int(found[1])) + _bytes(_number(source.get("pos"), "pos"))
         return b"M", commit, _bytes(_number(source.get("row") or 0, "row"))
     if source.get("scn") is not None:
-        scn = _number(source["scn"], "scn")
-        commit = source.get("commit_scn")
-        return b"O", _bytes(scn if commit is None else _number(commit, "commit_scn")), _bytes(scn)
+        scn, committed = _number(source["scn"], "scn"), source.get("commit_scn")
+        return b"O", _bytes(scn if committed is None else _number(committed, "commit_scn")), _bytes(scn)
     if source.get("commit_lsn") is not None:
         change = source.get("change_lsn")
         serial = _bytes(_number(source.get("event_serial_no") or 0, "event_serial_no"))
@@ -70,7 +70,7 @@ def _commit_before(sequence: Any) -> int:
 
 def _number(given: Any, name: str) -> int:
     """Returns a whole number, also one in digits. Raises `ValueError` if it is none that eight bytes hold."""
-    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) <= 20:
+    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS:
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 1 << 64:
         raise ValueError(f"source.{name}: is no place in a log")
