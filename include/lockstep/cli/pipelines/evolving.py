@@ -13,17 +13,14 @@ from lockstep.cli.output import say, show
 from lockstep.cli.pipelines.checking import columns_reaching_targets, trial_engine
 from lockstep.context.systems import configured_registry, open_ledger, typing_person
 from lockstep.core.changes.evolution import DIGEST
-from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.columns import IDENTIFIER
-from lockstep.core.pipeline.formats import registered_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from psycopg2.extensions import connection
 
     from lockstep.core.changes.evolution import Proposal
-    from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
 
 
@@ -73,13 +70,14 @@ def refuse_odd_call(
 def show_proposal(folder: PipelineFolder, only: Sequence[str], *, as_json: bool) -> None:
     """Shows how a pipeline's tables differ from its definition."""
     from lockstep.steps.changes import evolve
+    from lockstep.steps.inspect.registry import shift_document, words_of_shift
 
     with open_ledger() as conn:
         found = evolve.propose(conn, folder.pipeline, _decoded(folder), tuple(only))
-    registry = _registry_of(folder.pipeline)
+    registry = shift_document(folder.pipeline, configured_registry)
 
     def for_people() -> None:
-        for line in registry_lines(folder.pipeline.name, registry):
+        for line in words_of_shift(folder.pipeline.name, registry):
             say(line)
         _say_proposal(found, only)
 
@@ -152,43 +150,6 @@ def _say_proposal(proposal: Proposal, only: Sequence[str]) -> None:
     columns = "".join(f" --column {column}" for column in only)
     say(f"digest {proposal.digest}")
     say(f"Next: lockstep migrate {name} --apply {proposal.digest}{columns} --reason ...")
-
-
-def registry_lines(name: str, registry: Mapping[str, Any] | None) -> list[str]:
-    """Returns the lines about the newest schema of a pipeline's subject, with what to paste into the definition."""
-    if registry is None:
-        return []
-    if registry["fault"]:
-        return [f"{name}: the registry's newest schema was not compared: {registry['fault']}"]
-    where = f"{name}: subject {registry['subject']}, schema id {registry['schema_id']}"
-    lines = [
-        f"{where}: {each['found']}" + (f": paste {each['line']}" if each["line"] else "") for each in registry["fields"]
-    ]
-    if any(each["line"] for each in registry["fields"]):
-        lines.append(
-            f'{name}: the schema of the definition would be "{registry["columns"]}"; nothing is changed by itself'
-        )
-    return lines
-
-
-def _registry_of(pipeline: Pipeline) -> dict[str, Any] | None:
-    """Describes how the registry's newest schema differs from the definition, or why nobody knows.
-
-    Returns None for a pipeline without a registry's schemas, or whose subject has none.
-    """
-    from lockstep.steps.inspect.registry import NOT_SET, schema_shift
-
-    if registered_of(pipeline.format) is None:
-        return None
-    unknown: dict[str, Any] = {"subject": None, "schema_id": None, "fields": [], "columns": None}
-    try:
-        place = configured_registry()
-        shift = None if place is None else schema_shift(pipeline, place)
-    except Refusal as refusal:
-        return unknown | {"fault": refusal.message}
-    if place is None:
-        return unknown | {"fault": NOT_SET}
-    return None if shift is None else shift.document() | {"fault": None}
 
 
 def _decoded(folder: PipelineFolder) -> Sequence[Sequence[Any]]:

@@ -104,7 +104,7 @@ def _of_column(column: Column, its: SchemaField | None, needed: Sequence[str]) -
         return FieldShift(
             Shift.LOST,
             name,
-            f"field {name} is gone: {cost}; the column stays in the table, and takes nothing if the definition drops it",
+            f"field {name} is gone: {cost}; the column stays in the table",
         )
     natural = its.column_type
     if its.fits(column):

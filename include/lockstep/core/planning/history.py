@@ -31,6 +31,7 @@ class HistoryAction(StrEnum):
     ADMIT_LATE = "admit-late"
     ACCEPT_LOSS = "accept-loss"
     SKIP = "skip"
+    MIGRATE = "migrate"
 
 
 class RunMode(StrEnum):
@@ -77,7 +78,10 @@ class HistoryRun:
 
 @dataclass(frozen=True, slots=True)
 class RequestForm:
-    """The work of a run: requests in these lanes, in this order, or without lanes the decision that `action` names."""
+    """The work of a run: requests in these lanes, in this order, or without lanes the decision that `action` names.
+
+    `digest` names the changes of a table that were shown.
+    """
 
     action: HistoryAction
     lanes: tuple[Lane, ...]
@@ -86,6 +90,7 @@ class RequestForm:
     partition: int | None
     mode: RunMode
     reason: str | None
+    digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,8 @@ def read_form(run: HistoryRun) -> RequestForm:
         raise _refused("action", f"choose one: {', '.join(HistoryAction)}")
     else:
         lanes = _lanes(action)
-    asked = RequestForm(action, lanes, begin, end, partition, _mode(form, action), reason)
+    digest = (form.get("digest") or "").strip() or None
+    asked = RequestForm(action, lanes, begin, end, partition, _mode(form, action), reason, digest)
     if asked.mode == RunMode.APPROVE and reason is None and not run.is_about_its_interval:
         raise _refused("reason", "an approval is asked for: say why, the reviewer reads it")
     _refuse_contradictions(asked)
@@ -223,6 +229,7 @@ def _refuse_contradictions(asked: RequestForm) -> None:
         raise _refused("reason", f"{asked.action} is a decision: say why, the ledger keeps it")
     if not asked.lanes and asked.partition is not None:
         raise _refused("partition", f"of {asked.action} the offsets name the partitions")
+    _refuse_odd_migration(asked)
     if asked.action == HistoryAction.ACCEPT_LOSS:
         lost_offsets(asked)
     if asked.action == HistoryAction.ADMIT_LATE and (begin is not None or end is not None):
@@ -237,6 +244,20 @@ def _refuse_contradictions(asked: RequestForm) -> None:
         raise _refused("from_time, from_offsets", "what is to be replayed? Give a bound or a partition")
     if isinstance(begin, AtTime) and isinstance(end, AtTime) and begin.moment >= end.moment:
         raise _refused("until_time", f"{end.moment.isoformat()} is not after from_time {begin.moment.isoformat()}")
+
+
+def _refuse_odd_migration(asked: RequestForm) -> None:
+    """Refuses changes of a table that were not shown before, or that nobody is asked to approve."""
+    if asked.action != HistoryAction.MIGRATE:
+        if asked.digest is not None:
+            raise _refused("digest", f"it names changes of a table, and {asked.action} makes none: leave it out")
+        return
+    if asked.begin is not None or asked.end is not None:
+        raise _refused("from_time, until_time", "a table is changed as a whole; leave bounds out")
+    if asked.mode == RunMode.DO:
+        raise _refused("approval", "a table is changed when somebody has approved the statements: tick the box")
+    if asked.mode == RunMode.APPROVE and asked.digest is None:
+        raise _refused("digest", "which changes? A run with preview shows them, and so does lockstep migrate --propose")
 
 
 def _refused(field: str, why: str) -> BadDefinition:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lockstep.core.capture.debezium import Debezium
 from lockstep.core.changes.registered_fields import SchemaShift, Shift, shifted
@@ -14,7 +14,7 @@ from lockstep.core.pipeline.targets import needed_columns
 from lockstep.core.registry import NAME_REGISTRY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lockstep.core.health.findings import Judged
     from lockstep.core.pipeline.definition import Pipeline
@@ -80,6 +80,41 @@ def schema_shift(pipeline: Pipeline, registry: Registry) -> SchemaShift | None:
         return None
     needed = (*key_columns(format_), *needed_columns(pipeline.targets, pipeline.event_time))
     return shifted(declared, needed, latest)
+
+
+def shift_document(pipeline: Pipeline, place: Callable[[], Registry | None]) -> dict[str, Any] | None:
+    """Describes how the registry's newest schema differs from the definition, or in `fault` why nobody knows.
+
+    Returns None for a pipeline without a registry's schemas, or whose subject has none.
+    """
+    if registered_of(pipeline.format) is None:
+        return None
+    unknown: dict[str, Any] = {"subject": None, "schema_id": None, "fields": [], "columns": None}
+    try:
+        registry = place()
+        if registry is None:
+            return unknown | {"fault": NOT_SET}
+        shift = schema_shift(pipeline, registry)
+    except Refusal as refusal:
+        return unknown | {"fault": refusal.message}
+    return None if shift is None else shift.document() | {"fault": None}
+
+
+def words_of_shift(name: str, found: Mapping[str, Any] | None) -> list[str]:
+    """Returns the lines of a difference, with what to paste into the definition, or of the fault in its place."""
+    if found is None:
+        return []
+    if found["fault"]:
+        return [f"{name}: the registry's newest schema was not compared: {found['fault']}"]
+    where = f"{name}: subject {found['subject']}, schema id {found['schema_id']}"
+    lines = [
+        f"{where}: {each['found']}" + (f": paste {each['line']}" if each["line"] else "") for each in found["fields"]
+    ]
+    if any(each["line"] for each in found["fields"]):
+        lines.append(
+            f'{name}: the schema of the definition would be "{found["columns"]}"; nothing is changed by itself'
+        )
+    return lines
 
 
 def _shift_findings(pipeline: Pipeline, registry: Registry) -> Judged:

@@ -15,6 +15,7 @@ from lockstep.core.states import Lane
 from lockstep.ledger.batch.streams import open_streams
 from lockstep.ledger.changes import decisions, history, requests
 from lockstep.steps.changes.decisions import accept_loss, deciding
+from lockstep.steps.changes.evolve import require_proposed
 from lockstep.steps.changes.skip import skip
 from lockstep.steps.requests.requests import NewRequest, open_request, written_down
 from lockstep.steps.windows.admit import admit_late, open_shown_admission, preview_admission
@@ -42,17 +43,22 @@ REFUSED = "refuse-approval"
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Both identities of an approval as Airflow records them. `claimed` is a user whom only an XCom names."""
+    """Both identities of an approval as Airflow records them. `claimed` is a user whom only an XCom names.
+
+    `digest` names the changes of a table that were shown.
+    """
 
     action: str
     asker: str | None
     approver: dict[str, str] | None
     claimed: dict[str, str] | None = None
+    digest: str | None = None
 
     def document(self) -> dict[str, Any]:
         """Returns the approval as plain JSON, for the ledger."""
         found = {"action": self.action, "asker": self.asker, "approver": self.approver}
-        return found | ({"claimed": self.claimed} if self.claimed else {})
+        more = {"claimed": self.claimed, "digest": self.digest}
+        return found | {name: value for name, value in more.items() if value}
 
 
 def open_run_requests(
@@ -134,6 +140,8 @@ def committed_batches(conn: connection, pipeline: str, person: Person) -> list[A
 def approve(conn: connection, folder: PipelineFolder, approval: Approval, reviewer: Person) -> None:
     """Records who has approved the request that was shown. Refuses if it has changed since."""
     name = folder.pipeline.name
+    if approval.digest is not None:
+        require_proposed(conn, folder, approval.digest)
     previews = run_requests(conn, name, reviewer, preview=True)
     with deciding(conn, name) as cur:
         if history.decided_by_run(cur, name, "approve", reviewer.run or ""):
