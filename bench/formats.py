@@ -50,9 +50,7 @@ DEFINITION = """from lockstep import *
 P = Pipeline("{name}", "{topic}", {format}, Upsert("public.{name}", key=("id",)), limits=Limits(records=100_000_000))
 """
 AVRO_TYPES = {"bigint": "long", "string": "string", "boolean": "boolean"}
-FIELDS = [
-    {"name": name, "type": AVRO_TYPES[type_]} for name, type_ in (each.split() for each in COLUMNS.split(", "))
-]
+FIELDS = [{"name": name, "type": AVRO_TYPES[type_]} for name, type_ in (each.split() for each in COLUMNS.split(", "))]
 ROW = {"type": "record", "name": "Row", "fields": FIELDS}
 PROTO = ("int64 id = 1", "string customer = 2", "string status = 3", "int64 n = 4", "int64 total = 5", "bool paid = 6")
 

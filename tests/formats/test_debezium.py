@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lockstep.formats.debezium.change import JsonDocuments, json_document
 from lockstep.formats.rows import RecordOutcome
 from support.inputs.change_records import SOURCE, change, decoded, field, of_field, struct, with_schema
 
@@ -474,3 +475,38 @@ def test_no_record_whatever_it_holds_ends_the_decoder(value, key):
     said = [outcome.reason is not None, outcome.filtered, outcome.refusal is not None, bool(outcome.values)]
     assert sum(said) == 1
     assert not outcome.deleted or set(outcome.values) == {"id"}
+
+
+SHARED = b'{"schema": {"type": "struct", "fields": [{"field": "payload", "type": "int64"}]}, "payload": '
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        SHARED + b'{"payload": 1}}',
+        SHARED + b"null}",
+        SHARED + b'1, "payload": 2}',
+        SHARED + b'{"a": 1}, "more": 1}',
+        SHARED + b'{"a": 1}',
+        SHARED + b'{"a": "\xff"}}',
+        SHARED + b'{"a": 1, "a": 2}}',
+        SHARED + b'{"a": NaN}}',
+        SHARED + b"{} }\n",
+        b'{"payload": {"a": 1}, "schema": {"type": "struct", "fields": []}}',
+        b'{"schema": null, "payload": {"a": 1}}',
+        b'{"schema": {"payload": 1, "type": "x"}, "payload": {"a": 1}}',
+        b'{"schema": {"type": ",\\"payload\\":"}, "payload": [1]}',
+        b'{"a": 1}',
+    ],
+)
+def test_a_record_that_begins_like_the_one_before_is_read_as_if_it_were_alone(data):
+    def said(read) -> Any:
+        try:
+            return read(data)
+        except ValueError as error:
+            return str(error)
+
+    documents = JsonDocuments()
+    assert documents(SHARED + b'{"a": 1}}') == documents(SHARED + b'{"a": 1}}')
+    assert said(documents) == said(json_document)
+    assert said(documents) == said(json_document)
