@@ -35,8 +35,8 @@ from lockstep.steps.context import Context
 from per_partition import on_servers
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from support.fakes.registry import SchemaRegistry, a_registry  # noqa: E402 - a registry of the tests
-from support.inputs.protos import a_file, a_message, classes  # noqa: E402 - as above
+from support.fakes.registry import SchemaRegistry, a_registry
+from support.inputs.protos import a_file, a_message, classes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -175,6 +175,14 @@ def test_the_pages_pipelines_are_what_they_say(page, block):
     assert made.format.columns[0] == Column("id", "bigint")
 
 
+def test_the_cookbooks_mirror_in_the_sources_order_is_what_it_says():
+    block = r"^A connector that starts again(?:.*\n)+?```python\n((?:.*\n)+?)```"
+    (source,) = re.findall(block, (ROOT / "docs/cookbook.md").read_text(), re.MULTILINE)
+    made = eval(source, vars(lockstep.core.pipeline.definition).copy())  # noqa: S307 - our own page
+    assert made.targets == (Upsert("public.shop_orders", key=("id",), order_by="_source_order"),)
+    assert [column.name for column in made.columns] == ["id", "customer", "notes", "_source_order"]
+
+
 def test_its_records_are_decoded_one_by_one():
     assert mirror().columns == (Column("id", "bigint"), Column("name", "string"), Column("placed_at", "timestamp"))
     assert not_by_columns(mirror()) == "the format is Debezium, and only Json decodes by columns"

@@ -186,12 +186,13 @@ def test_the_registrys_newest_schema_is_shown_beside_the_changes(airflow, monkey
 @pytest.mark.parametrize(
     ("form", "why"),
     [
-        ({}, "approval: a table is changed when somebody has approved the statements: tick the box"),
-        ({"approval": True}, "digest: which changes\\? A run with preview shows them, and so does lockstep migrate"),
+        ({}, "approval: a table is changed once its statements are approved: tick it"),
+        ({"approval": True}, "digest: of which changes\\? A preview or lockstep migrate"),
         ({"preview": True, "from_offsets": ["0:1"]}, "from_time, until_time: a table is changed as a whole"),
         ({"preview": True, "partition": 1}, "partition: of migrate the offsets name the partitions"),
         ({"action": "fill", "digest": "0" * 16}, "digest: it names changes of a table, and fill makes none"),
     ],
+    ids=["no approval", "no digest", "bounds", "a partition", "another action"],
 )
 def test_a_form_that_contradicts_itself_is_refused(airflow, ledger, form, why):
     with pytest.raises(RunRefused, match=why):

@@ -17,6 +17,7 @@ from mutants.of_erasures import MUTANTS as ERASURES
 from mutants.of_evolution import MUTANTS as EVOLUTION
 from mutants.of_feeds import MUTANTS as FEEDS
 from mutants.of_first_steps import MUTANTS as FIRST_STEPS
+from mutants.of_followed import MUTANTS as FOLLOWED
 from mutants.of_hostile import MUTANTS as HOSTILE
 from mutants.of_hours import MUTANTS as HOURS
 from mutants.of_leases import MUTANTS as LEASES
@@ -26,6 +27,7 @@ from mutants.of_promotions import MUTANTS as PROMOTIONS
 from mutants.of_relays import MUTANTS as RELAYS
 from mutants.of_retire import MUTANTS as RETIRE
 from mutants.of_sends import MUTANTS as SENDS
+from mutants.of_source_order import MUTANTS as SOURCE_ORDER
 from mutants.of_the_edges import MUTANTS as EDGES
 from mutants.of_the_ledger import MUTANTS as LEDGER
 from mutants.of_the_rest import MUTANTS as REST
@@ -51,6 +53,7 @@ MUTANTS = [
     *ERASED_IMAGES,
     *ERASURES,
     *FEEDS,
+    *FOLLOWED,
     *FIRST_STEPS,
     *EVOLUTION,
     *PROMOTIONS,
@@ -64,6 +67,7 @@ MUTANTS = [
     *SENDS,
     *REST,
     *RETIRE,
+    *SOURCE_ORDER,
     *STEPS,
     *TIMELINES,
     *TOTALS,

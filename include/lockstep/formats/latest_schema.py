@@ -45,7 +45,7 @@ MOST_STEPS = 20  # from one reference of a JSON Schema to the next
 JSON_FORMATS = {"date": ("date",), "date-time": ("timestamp",)}
 
 
-def subject_of(pipeline: Pipeline, wire: Avro | Protobuf | Json) -> str:
+def subject_of_values(pipeline: Pipeline, wire: Avro | Protobuf | Json) -> str:
     """Returns the subject of the pipeline's values: the one that it names, or the one that producers usually take."""
     return wire.subject or f"{pipeline.topic}-value"
 
@@ -55,7 +55,7 @@ def latest_schema(pipeline: Pipeline, wire: Avro | Protobuf | Json, registry: Re
 
     Raises `UnknownSchema` if there is none, or if its records have no fields. Raises `Unreachable` without an answer.
     """
-    subject = subject_of(pipeline, wire)
+    subject = subject_of_values(pipeline, wire)
     match wire:
         case Avro():
             schema_id, text, references = registered.schemas(registry).latest(subject)
@@ -178,7 +178,7 @@ def _json_field(name: str, its: Mapping[str, Any]) -> SchemaField:
 
 
 def _resolved(part: Any, whole: Any, depth: int = 0) -> dict[str, Any]:
-    """Returns a schema, or the one in the same document that it refers to. What is no object demands nothing."""
+    """Returns a schema, or the one in the same document that it refers to. Anything else demands nothing."""
     if not isinstance(part, dict):
         return {}
     where = part.get("$ref")

@@ -66,7 +66,7 @@ def open_or_decide(door: Door, approvers: Sequence[str] = ()) -> str | None:
             _go_on_with(opened, door.pipeline, asked.action)
             return "work" if asked.mode == RunMode.DO else "rehearse"
         if asked.action == HistoryAction.MIGRATE:
-            shown = tables.proposed(at, door.folder(), asked)
+            shown = tables.show_proposed(at, door.folder(), asked)
             push(shown=shown)
             return "approve" if asked.mode == RunMode.APPROVE else None
         if asked.mode == RunMode.DO:
@@ -84,7 +84,7 @@ def shown_to_approver(door: Door) -> tuple[str, str]:
     with door.opened() as at:
         asked, pipeline = read_form(run), door.folder().pipeline
         if asked.action == HistoryAction.MIGRATE:
-            found = tables.proposed(at, door.folder(), asked)
+            found = tables.show_proposed(at, door.folder(), asked)
         elif not asked.lanes:
             found = showing.losses(history.given_up_offsets(at, pipeline, asked))
         else:
@@ -128,7 +128,7 @@ def approved(door: Door) -> None:
         if not history.is_approved(at.conn, door.pipeline, key):
             _refuse_forged(door, at, asked)
         if asked.action == HistoryAction.MIGRATE:
-            push(decided=tables.applied(at, folder, asked, triggering_person(run.run_id, asked.reason)))
+            push(decided=tables.apply_approved(at, folder, asked, triggering_person(run.run_id, asked.reason)))
         elif asked.lanes:
             _go_on_with(
                 history.open_approved(at, folder, triggering_person(key, asked.reason)), door.pipeline, asked.action

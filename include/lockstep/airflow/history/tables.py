@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def proposed(at: Context, folder: PipelineFolder, asked: RequestForm) -> str:
+def show_proposed(at: Context, folder: PipelineFolder, asked: RequestForm) -> str:
     """Returns what the changes would be. Skips the run if there are none, and refuses another digest than theirs."""
     from lockstep.context.systems import configured_registry
     from lockstep.steps.changes import evolve
@@ -36,7 +36,7 @@ def proposed(at: Context, folder: PipelineFolder, asked: RequestForm) -> str:
     return shown
 
 
-def applied(at: Context, folder: PipelineFolder, asked: RequestForm, person: Person) -> list[str]:
+def apply_approved(at: Context, folder: PipelineFolder, asked: RequestForm, person: Person) -> list[str]:
     """Runs the changes that were approved, and returns a line on each."""
     from lockstep.steps.changes import evolve
 

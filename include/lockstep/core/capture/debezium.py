@@ -41,7 +41,7 @@ class Debezium:
     `placeholder` is the connector's `unavailable.value.placeholder`, perhaps with `hex:` in front. Records are JSON, or
     `wire=Avro(subject=...)`.
 
-    With `order="source"`, the newest change of a row is the last one of the source's log, and the target has a column
+    With `order="source"`, the newest change of a row is the last one of the source's log. The target then has a column
     `_source_order bytea`. With `log`, it is the last one of the topic. `on_truncate` is `refuse`.
     """
 
@@ -80,7 +80,7 @@ class Debezium:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Returns the columns of the row, in the schema's order. Behind them is the place in the source's log, if it counts."""
+        """Returns the columns of the row, in the schema's order, then the place in the source's log, if it counts."""
         return (*parse_columns(self.schema), *([SOURCE_ORDER_COLUMN] if self.order == BY_SOURCE else []))
 
     @property

@@ -67,7 +67,7 @@ def in_order_of_source(format_: Format, target: Any) -> Any:
 
 
 def _in_order(format_: Format, target: Any) -> Any:
-    """Returns an `Upsert` that is ordered by the source's log if the format says so, and any other target as it is."""
+    """Returns an `Upsert` in the order of the source's log, if the format says so. Any other target stays."""
     if not isinstance(format_, Debezium) or format_.order != BY_SOURCE or not isinstance(target, Upsert):
         return target
     return target if target.order_by is not None else replace(target, order_by=SOURCE_ORDER)

@@ -13,7 +13,7 @@ from lockstep.core.pipeline.columns import POSTGRES, Column
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-WHOLE = ("smallint", "int", "bigint")
+WHOLE_COLUMNS = ("smallint", "int", "bigint")
 # The first one that holds every value of a field is proposed for it.
 CANDIDATES = ("boolean", "int", "bigint", "float", "double", "date", "timestamp", "binary", "string")
 
@@ -141,7 +141,7 @@ def _is_narrower(one: str, other: str) -> bool:
     """Returns True if the second type is the first one made wider, as a table's column may be."""
     if one == other:
         return False
-    if one in WHOLE and (other == "double" or other.startswith("decimal")):
+    if one in WHOLE_COLUMNS and (other == "double" or other.startswith("decimal")):
         return True
     first, second = (
         POSTGRES.get(t) or f"numeric({t.removeprefix('decimal(').removesuffix(')')})" for t in (one, other)

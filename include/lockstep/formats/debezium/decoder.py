@@ -39,7 +39,7 @@ TRUNCATED = (
     "the source's table was truncated, and rows stay here: after the skip, run, empty the target, and take a snapshot "
     "(docs/formats.md)"
 )
-NUMBERS = frozenset({int, float, bool, Decimal})  # none of them stands for an unavailable value
+NO_PLACEHOLDERS = frozenset({int, float, bool, Decimal})  # none of them stands for an unavailable value
 STRUCT = "Struct{"  # how a key begins that Connect's StringConverter has written
 
 
@@ -92,7 +92,7 @@ class ChangeDecoder:
             value = change.fields.get(name)
             if value is None:
                 values[name] = None
-            elif type(value) not in NUMBERS and self._is_unavailable(value):
+            elif type(value) not in NO_PLACEHOLDERS and self._is_unavailable(value):
                 if column in self._keys:
                     raise ValueError(f"column {name}: its value is unavailable, and it is the key")
                 marked.append(name)
@@ -168,7 +168,7 @@ class ChangeDecoder:
         return self._planned
 
     def _lazy_taker(self, column: Column, schemas: Schemas) -> Take:
-        """Returns the taker, or one that raises the reason why there is none, if a record has a value at all."""
+        """Returns the taker, or one that raises the reason why there is none."""
         try:
             return self._taker(column, schemas)
         except ValueError as error:

@@ -72,7 +72,7 @@ CONNECT_TYPES: dict[str, tuple[Read, frozenset[str]]] = {
     "bytes": (base64_bytes, frozenset({"binary"})),
     **dict.fromkeys(("array", "map", "struct"), (nested_text, frozenset({"string"}))),
 }
-PLAIN = (as_it_stands, frozenset[str]())  # of texts
+TEXT_MEANING = (as_it_stands, frozenset[str]())  # of texts
 REAL_TYPES = {"float": False, "float32": False, "double": True, "float64": True}  # and whether it is a double
 TEXT_READERS: dict[str, Read] = {
     "string": as_it_stands,
@@ -89,7 +89,7 @@ def is_as_it_stands(schema: Mapping[str, Any]) -> bool:
     return (
         name not in MEANINGS
         and name != DECIMAL
-        and CONNECT_TYPES.get(str(schema.get("type")), PLAIN)[0] is as_it_stands
+        and CONNECT_TYPES.get(str(schema.get("type")), TEXT_MEANING)[0] is as_it_stands
     )
 
 

@@ -1,7 +1,7 @@
 """Reads a change's place in the source's log, as bytes that sort as the log does.
 
-A place is a kind, the commit, whether the change was streamed, the change within its commit, and the source's time. A
-record of a snapshot stands before the streamed changes of its own place, and has no time.
+A place names the commit first, then the change within it, and at last the source's time. A record of a snapshot stands
+before the streamed changes of its own place. It has no time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NUMBER_BYTES = 8
-MOST_DIGITS = 20  # of a number that eight bytes hold
+MOST_PLACE_DIGITS = 20  # of a number that eight bytes hold
 STREAMED, SNAPSHOT = b"\x01", b"\x00"
 NO_SNAPSHOT = (None, False, "false")
 _BINLOG = re.compile(r".*\.([0-9]{1,18})\Z", re.ASCII | re.DOTALL)
@@ -70,7 +70,7 @@ def _commit_before(sequence: Any) -> int:
 
 def _number(given: Any, name: str) -> int:
     """Returns a whole number, also one in digits. Raises `ValueError` if it is none that eight bytes hold."""
-    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS:
+    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) <= MOST_PLACE_DIGITS:
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 1 << 64:
         raise ValueError(f"source.{name}: is no place in a log")

@@ -99,7 +99,7 @@ def fit(field: Field, column: Column) -> FieldReader | None:
 
 
 def sure_field(field: Field, column: Column) -> tuple[int, Any] | None:
-    """Returns number and default of a field whose every value is the column's as it stands, or None for another one."""
+    """Returns number and default of a field whose values are the column's as they stand, or None for another one."""
     return _alone(field) if column.type in SURE_COLUMNS.get(_kind(field), ()) else None
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 WHY = "a record's schema comes from there: a batch with a schema that is not known yet waits"
 NOT_SET = "LOCKSTEP_REGISTRY is not set"
-LOSES = "what such records hold of it reaches no row"
+NO_COLUMN = "what such records hold of it reaches no row"
 NO_SCHEMA = "each record of another subject is a reject"
 
 
@@ -127,7 +127,7 @@ def _shift_findings(pipeline: Pipeline, registry: Registry) -> Judged:
         return []
     silent = {Shift.NARROWED, *([Shift.NEW] if getattr(pipeline.format, "rest", None) else [])}
     found = [each for each in shift.shifts if each.kind not in silent]
-    why = {Shift.NEW: LOSES, Shift.LOST: "rows of such records lack it"}
+    why = {Shift.NEW: NO_COLUMN, Shift.LOST: "rows of such records lack it"}
     remedy = f"lockstep migrate {pipeline.name} --propose"
     return [
         warning(
