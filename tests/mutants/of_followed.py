@@ -33,8 +33,8 @@ MUTANTS = [
         (f"{APPROVED}a_form_that_contradicts_itself_is_refused[no approval]",),
         Edit(
             "core/planning/history.py",
-            '(migrates and asked.mode == RunMode.DO, "approval"',
-            '(False, "approval"',
+            "migrates and asked.mode == RunMode.DO,",
+            "migrates and asked.mode not in RunMode,",
         ),
         long=True,
     ),

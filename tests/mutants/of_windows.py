@@ -156,7 +156,7 @@ MUTANTS = [
         "windows may go by another column",
         "one table would hold totals by two clocks",
         tuple(f"tests/core/test_event_time.py::test_windows_keep_the_column_that_they_go_by[more{n}]" for n in (0, 1)),
-        Edit("core/planning/blocked.py", "in (*_PARTS, _CLOCK):", "in _PARTS:"),
+        Edit("core/planning/blocked.py", "in (*_PARTS, _CLOCK, _ORDER):", "in (*_PARTS, _ORDER):"),
         long=True,
     ),
     one(
