@@ -1,7 +1,8 @@
 """Compares formats that Python decodes: Debezium's change records beside plain JSON, and Protobuf beside Avro.
 
 All hold the same rows, and each lands in an empty table by `Upsert`, in turns, by a warm session. Ratios are of the same
-round. Exits 1 when a goal is missed.
+round. Beside the rates stands the CPU time per record of each program, which says something on a busy machine, too. Exits
+1 when a goal is missed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.batch.run import run
 from lockstep.steps.context import Context
 from per_partition import on_servers
+from ways import PROGRAMS, cpu_seconds
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support.fakes.registry import SchemaRegistry, a_registry
@@ -167,6 +169,7 @@ def main() -> int:
     options.add_argument("--rounds", type=int, default=5)
     given = options.parse_args()
     took: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    spent: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
     with ExitStack() as stack:
         dsn, bootstrap, pipelines = stack.enter_context(on_servers())
         registry = stack.enter_context(a_registry())
@@ -174,17 +177,28 @@ def main() -> int:
         produce(bootstrap, registry, given.records)
         for number in range(given.rounds + 1):
             for kind in KINDS if number % 2 else reversed(KINDS):
+                before = cpu_seconds(str(pipelines.parent))
                 one = seconds(dsn, bootstrap, pipelines, kind, given.records, number)
-                took[kind] += [one] if number else []  # the first round warms Spark up
+                after = cpu_seconds(str(pipelines.parent))
+                if number:  # the first round warms Spark up
+                    took[kind].append(one)
+                    spent[kind].append({name: 1e6 * (after[name] - before[name]) / given.records for name in PROGRAMS})
     for kind, each in took.items():
         rates = [round(given.records / one) for one in each]
-        print(f"{kind:<24}{round(statistics.median(rates)):>9} rows/s   {rates}")
+        cpu = {name: statistics.median(each[name] for each in spent[kind]) for name in PROGRAMS}
+        told = ", ".join(f"{name} {each:.1f}" for name, each in cpu.items())
+        print(f"{kind:<24}{round(statistics.median(rates)):>9} rows/s   CPU, microseconds a record: {told}   {rates}")
     missed = False
     for (kind, other), goal in GOALS.items():
         ratios = [beside / one for one, beside in zip(took[kind], took[other], strict=True)]
         ratio = statistics.median(ratios)
         missed |= ratio < goal
-        print(f"{kind} : {other}  {ratio:.2f} of its rate, goal {goal}   {[round(r, 2) for r in ratios]}")
+        work = statistics.median(
+            sum(beside.values()) / sum(one.values()) for one, beside in zip(spent[kind], spent[other], strict=True)
+        )
+        print(
+            f"{kind} : {other}  {ratio:.2f} of its rate, {work:.2f} by CPU, goal {goal}   {[round(r, 2) for r in ratios]}"
+        )
     print(f"load {os.getloadavg()}")
     return int(missed)
 

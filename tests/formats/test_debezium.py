@@ -488,6 +488,7 @@ SHARED = b'{"schema": {"type": "struct", "fields": [{"field": "payload", "type":
     [
         SHARED + b'{"payload": 1}}',
         SHARED + b"null}",
+        pytest.param(SHARED.replace(b"int64", b"int32") + b'{"a": 1}}', id="another schema"),
         SHARED + b'1, "payload": 2}',
         SHARED + b'{"a": 1}, "more": 1}',
         SHARED + b'{"a": 1}',

@@ -78,7 +78,9 @@ def test_what_is_pasted_leaves_nothing_to_tell(registry):
 
 def test_a_lost_field_of_the_key_says_that_records_are_rejects(registry):
     registry.register("t-value", a_record(("n", "long")))
-    (lost,) = shift(registry, Avro("id string, n bigint", key="id")).shifts
+    found = shift(registry, Avro("id string, n bigint", key="id"))
+    assert told(found) == [("lost", "id", None)]
+    (lost,) = found.shifts
     assert "each new record is a reject, for the key or order needs it" in str(lost)
 
 

@@ -100,9 +100,11 @@ def test_a_tombstone_whose_deletion_was_compacted_away_deletes_the_row(sourced):
     del sourced.log.parts[partition(sourced, 1)].records[1]
     sourced.done()
     assert sourced.rows == {}
+    sourced.put(changed("c", 1, "older", 9))
+    assert sourced.rows == {}
     sourced.put(changed("c", 1, "b", 12))
     sourced.write([changed("u", 1, "c", 13), changed("d", 1, "c", 14), tombstone(1)])
-    del sourced.log.parts[partition(sourced, 1)].records[5]
+    del sourced.log.parts[partition(sourced, 1)].records[6]
     sourced.done()
     assert sourced.rows == {}
 
