@@ -5,6 +5,9 @@ from __future__ import annotations
 from mutants.mutant import Edit, one
 
 SOURCED = "tests/simulation/test_order_of_the_source.py::test_"
+LOSES_TO_CHANGES = (
+    f"{SOURCED}a_snapshot_loses_against_a_change_of_the_same_or_a_later_place_and_wins_against_an_earlier_one"
+)
 SAME_HEAD = "tests/formats/test_debezium.py::test_a_record_that_begins_like_the_one_before_is_read_as_if_it_were_alone"
 SQL, ORDER = "targets/source_order.sql", "formats/debezium/source_order.py"
 
@@ -12,10 +15,7 @@ MUTANTS = [
     one(
         "a record of a snapshot counts as a change",
         "a snapshot that is read late would take back what changed since",
-        (
-            f"{SOURCED}a_snapshot_loses_against_a_change_of_the_same_or_a_later_place_and_wins_against_an_earlier_one"
-            "[per batch]",
-        ),
+        (f"{LOSES_TO_CHANGES}[per batch]",),
         Edit(ORDER, "SNAPSHOT if is_snapshot else STREAMED", "STREAMED"),
         long=True,
     ),
