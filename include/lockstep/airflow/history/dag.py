@@ -39,8 +39,8 @@ What pipeline `{name}` has passed, or left out: its position is never moved back
 
 A **backfill** fills what its intervals do not cover; with reprocessing, or when a run is **cleared**, it replays what is
 covered and fills the rest. **Trigger** a run to fill, replay, accept a loss or skip between times or offsets, to let late
-records count, or to change the table to its definition: *preview* shows what would change, *approval* waits for somebody. The run of the schedule, one a day,
-holds its day and does nothing.
+records count, or to change the table to its definition: *preview* shows what would change, *approval* waits for somebody.
+The run of the schedule, one a day, holds its day and does nothing.
 **Skipped** means that nothing was to be done, or that it was not approved.
 """
 
