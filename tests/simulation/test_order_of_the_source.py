@@ -51,7 +51,7 @@ def tombstone(key: int) -> CapturedRecord:
     return CapturedRecord(json.dumps({"id": key}).encode(), None)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(each, marks=pytest.mark.long) for each in (1, 2))])
 def test_the_table_is_the_source_wherever_a_batch_ends(sourced, seed):
     source = CapturedTable(seed, schemas=seed % 2 == 0, flat=seed % 3 == 1, tombstones=seed != 2)
     for _ in range(24):
