@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME
 
-from lockstep.core.offsets import Bounds, TopicView
+from lockstep.core.offsets import Bounds, TopicPartition, TopicView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -237,5 +237,5 @@ class SayingLog(AnyBroker):
     def retention(self, topic: str) -> None:
         assert topic == self.log.topic
 
-    def mirror(self, group: str, topic: str, positions: Mapping[int, int]) -> None:
+    def mirror(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
         """Does nothing, because no test looks."""

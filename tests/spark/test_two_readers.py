@@ -78,7 +78,9 @@ def test_they_give_the_same_records_of_any_range(odd, monkeypatch):
         monkeypatch.setattr(kafka_ranges, "OFFSETS_READ_TOGETHER", together)
         ranges = cut(kafka, topic, seed)
         here = list(KafkaRanges(kafka, KafkaOptions()).records(ranges))
-        there = records_of(StageWork("p", 1, 1, tuple(ranges), ()), kafka, {}, RecordLimits().bytes).toArrow()
+        there = records_of(
+            StageWork("p", 1, 1, tuple(ranges), ()), kafka, {}, RecordLimits().bytes, names_topic=True
+        ).toArrow()
 
         found = rows(here)
         assert sorted(found, key=place) == sorted(rows([there]), key=place)

@@ -99,7 +99,7 @@ def as_decoded(raw: pa.RecordBatch, columns: pa.RecordBatch, *, keeps_bytes: boo
 
     None of them is a reject, so it keeps bytes only if all records keep them.
     """
-    arrays = {name: raw.column(name) for name in raw.schema.names if name != "_partition"}
+    arrays = {name: raw.column(name) for name in raw.schema.names if name not in {"_topic", "_partition"}}
     if not keeps_bytes:
         arrays |= {name: pa.nulls(raw.num_rows, RAW_SCHEMA.field(name).type) for name in BYTES_COLUMNS}
     arrays["_deleted"] = pa.repeat(pa.scalar(False), raw.num_rows)  # noqa: FBT003 - a value

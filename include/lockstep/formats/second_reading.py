@@ -57,6 +57,7 @@ class RereadRecord(NamedTuple):
     headers: Sequence[tuple[str, bytes | None]] | None
     stamp: int
     withheld: bool = False
+    topic: str = ""
 
     def without_bytes(self) -> RereadRecord:
         """Returns the record without its bytes, so that nobody decodes it."""
@@ -176,6 +177,7 @@ class SecondReading:
             envelope.headers: headers_text(record.headers),
             envelope.partition: record.partition,
             envelope.offset: record.offset,
+            envelope.topic: record.topic,
         }
         column = envelope.key_column
         if column is not None:

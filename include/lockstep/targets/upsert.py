@@ -54,7 +54,8 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         run("forget_newest")
         left_open.forget_rows()
         return dict.fromkeys(EFFECTS, 0)
-    values["pipeline"] = told("owner_of_rows").pipeline
+    owner = told("owner_of_rows")
+    values |= {"pipeline": owner.pipeline, "of_several_topics": owner.of_several_topics}
     values["peers"] = [values["pipeline"], *target.shared_with]
     analyze(cur, sql.SQL("newest ({})").format(parts["keys"]))
     run("without_key")
@@ -65,6 +66,9 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     elif newest < rows.count and not rows.of_one_stream:  # some key came more than once
         run("moved_within")
         _refuse_moved_key(cur, target)
+        if owner.of_several_topics:
+            run("moved_between")
+            _refuse_moved_key(cur, target, was="stands in two topics")
     left_open.fill_from_batch()
     run("lock_target")  # not earlier: no other session uses the staged rows, and sorting them takes time
     # Each step joins all keys, so those that would find nothing are left out.

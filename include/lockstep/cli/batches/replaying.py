@@ -18,6 +18,7 @@ from lockstep.cli.options import (
     MaybeReason,
     Name,
     OnePartition,
+    OneTopic,
     Preview,
     RequestOption,
     Until,
@@ -50,6 +51,7 @@ def replay_command(
     from_: From = None,
     until: Until = None,
     partition: OnePartition = None,
+    topic: OneTopic = None,
     batch: BatchOption = None,
     request: RequestOption = None,
     preview: Preview = False,
@@ -64,7 +66,7 @@ def replay_command(
         if from_ or until or request:
             raise typer.BadParameter("a batch is a bound of its own", param_hint="--batch")
         from_ = until = str(batch)
-    what = request or _wanted(Lane.REPLAY, from_, until, partition, preview=preview)
+    what = request or _wanted(Lane.REPLAY, from_, until, partition, topic, preview=preview)
     how = How(Caller(this_owner(), take_over=take_over, retry=retry), wait, as_json)
     do(name, Lane.REPLAY, how, partial(_asked, Lane.REPLAY, what, reason), preview=preview)
 
@@ -74,6 +76,7 @@ def fill_command(
     from_: From = None,
     until: Until = None,
     partition: OnePartition = None,
+    topic: OneTopic = None,
     request: RequestOption = None,
     preview: Preview = False,
     reason: MaybeReason = None,
@@ -83,7 +86,7 @@ def fill_command(
     as_json: AsJson = False,
 ) -> None:
     """Read offsets that were skipped, or lie before the start, while the live lane continues."""
-    what = request or _wanted(Lane.FILL, from_, until, partition, preview=preview)
+    what = request or _wanted(Lane.FILL, from_, until, partition, topic, preview=preview)
     how = How(Caller(this_owner(), take_over=take_over, retry=retry), wait, as_json)
     do(name, Lane.FILL, how, partial(_asked, Lane.FILL, what, reason), preview=preview)
 
@@ -167,13 +170,15 @@ def do(
     return document
 
 
-def _wanted(lane: Lane, begin: str | None, end: str | None, partition: int | None, *, preview: bool) -> NewRequest:
+def _wanted(
+    lane: Lane, begin: str | None, end: str | None, partition: int | None, topic: str | None, *, preview: bool
+) -> NewRequest:
     from lockstep.steps.requests.requests import NewRequest
 
-    if begin is None and end is None and partition is None and lane == Lane.REPLAY:
+    if begin is None and end is None and partition is None and topic is None and lane == Lane.REPLAY:
         raise typer.BadParameter("what is to be replayed? --from, --until, --batch or --partition", param_hint="--from")
     bounds = bound(begin, "--from") if begin else None, bound(end, "--until") if end else None
-    return NewRequest(lane, *bounds, partition, preview)
+    return NewRequest(lane, *bounds, partition, preview, topic)
 
 
 def _asked(

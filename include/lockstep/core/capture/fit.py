@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.pipeline.formats import Format
     from lockstep.core.pipeline.guarantees import Guarantee
+    from lockstep.core.pipeline.names import TopicSource
     from lockstep.core.pipeline.targets import Target
 
 # Topics of a connector's own, by the names that Debezium and its tutorial give them. A table's has its schema in front.
@@ -24,13 +25,14 @@ OWN_TOPICS = {
 }
 
 
-def refuse_no_mirror(topic: str, format_: Format, targets: Sequence[Target], guarantee: Guarantee) -> None:
+def refuse_no_mirror(topic: TopicSource, format_: Format, targets: Sequence[Target], guarantee: Guarantee) -> None:
     """Refuses what would not make each target a mirror of the source's table. Looks at change records alone."""
     if not isinstance(format_, Debezium):
         return
     for what, pattern in OWN_TOPICS.items():
-        if pattern.match(topic):
-            raise BadDefinition(f"topic {topic!r} holds a connector's {what} and no rows: name the topic of a table")
+        for name in (topic,) if isinstance(topic, str) else topic if isinstance(topic, tuple) else ():
+            if pattern.match(name):
+                raise BadDefinition(f"topic {name!r} holds a connector's {what} and no rows: name the topic of a table")
     for target in targets:
         if not isinstance(target, Upsert):
             raise BadDefinition(

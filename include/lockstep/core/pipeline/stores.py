@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lockstep.core.pipeline.guarantees import Guarantee
+    from lockstep.core.pipeline.names import TopicSource
     from lockstep.core.pipeline.targets import Target
 
 STORE_PREFIX = "LOCKSTEP_STORE_"
@@ -85,6 +86,16 @@ def require_address(pipeline: str, store: Store | None, stores: Mapping[str, str
 def connection_of(store: Store) -> str:
     """Returns the Airflow connection that stands for the variable."""
     return (store.variable or "").lower()
+
+
+def refuse_keys_elsewhere(topic: TopicSource, targets: tuple[Target, ...], store: Store | None) -> None:
+    """Refuses keys of several topics in another store, which does not know the topics of its rows."""
+    for target in targets if store is not None and not isinstance(topic, str) else ():
+        if isinstance(target, Upsert) and target.order_by is None:
+            raise BadDefinition(
+                f"target.order_by of {target.table}: another store cannot tell topics apart, so a key in two of them "
+                "needs a column that says which record is newer"
+            )
 
 
 def refuse_misfit(targets: Sequence[Target], guarantee: Guarantee, store: Store | None) -> None:

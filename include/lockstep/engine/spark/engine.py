@@ -173,7 +173,10 @@ class SparkEngine:
         """Returns the records, read by Spark's source and decoded."""
         if self._sample is not None:
             return self._formed(records_given(work, self._sample.hiding(work.hidden).records))
-        raw = records_of(work, self._kafka, self._kafka_options, self._folder.pipeline.record_limits.bytes)
+        pipeline = self._folder.pipeline
+        named = pipeline.envelope is not None and pipeline.envelope.topic is not None
+        most = pipeline.record_limits.bytes
+        raw = records_of(work, self._kafka, self._kafka_options, most, names_topic=named)
         return self._formed(raw.coalesce(tasks) if tasks else raw)
 
     def _formed(self, raw: DataFrame) -> DataFrame:

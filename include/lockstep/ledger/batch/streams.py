@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.offsets import Stream, TopicPartition
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
-    from lockstep.core.offsets import TopicView
+    from lockstep.core.offsets import LogView, TopicView
 
 Q = queries("lockstep.ledger.batch", "streams")
 
@@ -53,26 +54,54 @@ def insert_boundary(cur: cursor, stream_id: int, at: datetime, offset: int) -> N
     cur.execute(Q["insert_boundary"], {"stream_id": stream_id, "at": at, "offset": offset})
 
 
-def grow(cur: cursor, pipeline: str, view: TopicView, streams: Sequence[Stream], who: str) -> tuple[Stream, ...]:
-    """Opens a new epoch for all partitions if the topic has new ones (T12, T13).
+def grow(cur: cursor, pipeline: str, view: LogView, streams: Sequence[Stream], who: str) -> tuple[Stream, ...]:
+    """Opens a new epoch for all partitions of a topic that has new ones (T12, T13).
 
     Starts old partitions at their positions and new ones at 0. Returns the streams that are open then. Opens nothing
-    for another log.
+    for another log, nor for a topic without a stream.
     """
+    own: dict[str, list[Stream]] = {}
+    for stream in streams:
+        own.setdefault(stream.topic_partition.topic, []).append(stream)
+    grown = [_grow(cur, pipeline, each, own[each.topic], who, view) for each in view.topics if each.topic in own]
+    return open_streams(cur, pipeline) if any(grown) else tuple(streams)
+
+
+def _grow(cur: cursor, pipeline: str, view: TopicView, streams: Sequence[Stream], who: str, seen: LogView) -> bool:
     new = sorted(view.bounds.keys() - {stream.partition for stream in streams})
-    if not new or any((s.cluster_id, s.topic_id) != (view.cluster_id, view.topic_id) for s in streams):
-        return tuple(streams)
+    if not new or any(stream.log != view.log_of(view.topic) for stream in streams):
+        return False
     for stream in streams:
         retire_stream(cur, stream.stream_id)
     begin = {stream.partition: stream.position for stream in streams} | dict.fromkeys(new, 0)
     open_new_streams(cur, pipeline, view, begin, same_log=True)
-    insert_growth(cur, pipeline, who, new)
-    return open_streams(cur, pipeline)
+    which = f"topic {view.topic}" if seen.option(view.topic) else "the topic"
+    insert_growth(cur, pipeline, who, which, new)
+    return True
 
 
-def insert_growth(cur: cursor, pipeline: str, who: str, partitions: Sequence[int]) -> None:
-    """Records the topic's growth, because from now on a key may be in another partition."""
-    why = f"the topic has new partitions: {', '.join(map(str, partitions))}"
+def ends_of_topic(cur: cursor, pipeline: str, view: TopicView) -> dict[int, int]:
+    """Returns where the streams of a topic have ended, per partition, if it is the log that they have read."""
+    cur.execute(Q["ends_of_topic"], {"pipeline": pipeline, "topic": view.topic})
+    rows = every(cur)
+    is_same = all((r.cluster_id, r.topic, r.topic_id) == view.log_of(view.topic) for r in rows)
+    return {row.partition: row.position for row in rows} if is_same else {}
+
+
+def topics_ever(cur: cursor, pipeline: str) -> set[str]:
+    """Returns the topics that a pipeline has ever had a stream of."""
+    cur.execute(Q["topics_ever"], {"pipeline": pipeline})
+    return {row.topic for row in every(cur)}
+
+
+def insert_topics(cur: cursor, pipeline: str, who: str, why: str, starts: Mapping[str, Mapping[int, int]]) -> None:
+    """Records the decision to read these topics, each from these offsets. Their streams come after it."""
+    cur.execute(Q["insert_topics"], {"pipeline": pipeline, "who": who, "why": why, "topics": json.dumps(starts)})
+
+
+def insert_growth(cur: cursor, pipeline: str, who: str, which: str, partitions: Sequence[int]) -> None:
+    """Records a topic's growth, because from now on a key may be in another partition."""
+    why = f"{which} has new partitions: {', '.join(map(str, partitions))}"
     cur.execute(Q["insert_growth"], {"pipeline": pipeline, "who": who, "why": why})
 
 

@@ -24,6 +24,20 @@ insert into lockstep.boundary (stream_id, at, "offset") values (%(stream_id)s, %
 -- The topic got new partitions, and every stream a new epoch.
 insert into lockstep.decision (pipeline, kind, who, why) values (%(pipeline)s, 'grow', %(who)s, %(why)s)
 
+-- name: ends_of_topic
+-- Where the newest stream of each partition stands, retired or not, and which log it has read.
+select distinct on (partition) partition, position, cluster_id, topic, topic_id
+from lockstep.stream where pipeline = %(pipeline)s and topic = %(topic)s order by partition, incarnation desc, epoch desc
+
+-- name: topics_ever
+-- The topics that a pipeline has ever read.
+select distinct topic from lockstep.stream where pipeline = %(pipeline)s
+
+-- name: insert_topics
+-- A pipeline of several topics reads these from now on. The decision stands before their streams.
+insert into lockstep.decision (pipeline, kind, who, why, detail)
+values (%(pipeline)s, 'topic', %(who)s, %(why)s, jsonb_build_object('topics', %(topics)s::jsonb))
+
 -- name: retire_stream
 -- A stream is closed for good; its coverage stays.
 update lockstep.stream set retired_at = clock_timestamp() where stream_id = %(stream_id)s and retired_at is null

@@ -33,16 +33,18 @@ def outcome_of_record(
     partition: int,
     offset: int,
     look: Callable[[int, int], list[Document]] | None = None,
+    topic: str | None = None,
 ) -> Document:
     """Returns the owner of an offset and the outcome of its record. With several targets, each row names its own.
 
     `look` finds its rows if they are in another store. `coverage` is batch, loss, skipped, uncovered, or `gap in the
     log`. In the last case a batch covers the offset, and is known to have found no record there.
     """
-    cur.execute(Q["owner_of_offset"], {"pipeline": pipeline.name, "partition": partition, "offset": offset})
+    place = {"topic": pipeline.one_topic(topic), "partition": partition, "offset": offset}
+    cur.execute(Q["owner_of_offset"], {"pipeline": pipeline.name} | place)
     owner = maybe(cur)
     if owner is None:
-        cur.execute(Q["known_partitions"], {"pipeline": pipeline.name})
+        cur.execute(Q["known_partitions"], {"pipeline": pipeline.name, "topic": place["topic"]})
         known = ", ".join(str(row.partition) for row in every(cur)) or "none yet"
         raise Refusal(
             f"{pipeline.name}: partition {partition} has no stream; there are: {known}",

@@ -64,7 +64,7 @@ def erase(
     """
     name = erasable_column(pipeline, column)
     refuse_told(person, key)
-    view = broker.view(pipeline.topic)  # before the transaction, never inside (T6)
+    view = broker.view(pipeline.only_topic)  # before the transaction, never inside (T6)
     ends = broker.high_ends(view)  # records from now on are accepted. An open transaction began before.
     try:
         with deciding(conn, pipeline.name) as cur:

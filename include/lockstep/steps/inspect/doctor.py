@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters.kafka.topics import view_of
 from lockstep.adapters.postgres import READER, connect_as_is, transaction
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.health.broker_findings import broker_findings
@@ -18,6 +19,7 @@ from lockstep.core.health.machine_findings import limits_findings, machine_findi
 from lockstep.core.health.ownership import owner_findings
 from lockstep.core.health.replication_findings import replication_findings
 from lockstep.core.health.session_findings import session_findings
+from lockstep.core.pipeline.names import topic_words
 from lockstep.core.windows.window_findings import window_findings
 from lockstep.ledger.admin.catalog import deviating
 from lockstep.ledger.admin.facts import Flow, database_facts, flow, ledger_facts, target_facts
@@ -110,7 +112,7 @@ def _without_missing(pipelines: Sequence[Pipeline], told: dict[str, _OfLedger], 
     tables = {each.name: {f"table {one.table}" for one in each.targets if not each.store} for each in pipelines}
     never, needed, warnings = set[str](), set[str](), []
     for pipeline in pipelines:
-        name, topic = pipeline.name, f"topic {pipeline.topic}"
+        name, topic = pipeline.name, f"topic {topic_words(pipeline.topic)}"
         if name not in told or told[name].streams or not tables[name] <= missing:
             needed |= {topic, *tables[name]}
         elif absent := sorted((tables[name] | {topic}) & missing):
@@ -178,25 +180,41 @@ def _of_kafka(
         broker = places.broker()
         broker.answers()
         for pipeline in pipelines:
-            judged += _of_topic(broker, pipeline, machine, told.get(pipeline.name, _OfLedger()), now)
+            judged += _of_topics(broker, pipeline, machine, told.get(pipeline.name, _OfLedger()), now)
     except Refusal as refusal:
         judged.append(_away(Check.KAFKA, "broker", refusal))
         return judged
     return [*judged, None]
 
 
+def _of_topics(
+    broker: SurveyedBroker, pipeline: Pipeline, machine: MachineFacts, ledger: _OfLedger, now: datetime
+) -> Judged:
+    """Looks at each topic of a pipeline as at that of a pipeline of its own."""
+    if isinstance(pipeline.topic, str):
+        return _of_topic(broker, pipeline, machine, ledger, now)
+    try:
+        topics = view_of(broker, pipeline).topics
+    except Unreachable:
+        raise
+    except Refusal as refusal:
+        return [_away(Check.TOPIC, f"topic {topic_words(pipeline.topic)}", refusal)]
+    each = [replace(pipeline, topic=view.topic) for view in topics]
+    return [finding for one in each for finding in _of_topic(broker, one, machine, ledger, now)]
+
+
 def _of_topic(
     broker: SurveyedBroker, pipeline: Pipeline, machine: MachineFacts, ledger: _OfLedger, now: datetime
 ) -> Judged:
     try:
-        topic = broker.topic_facts(pipeline.topic)
+        topic = broker.topic_facts(pipeline.only_topic)
     except Unreachable:
         raise
     except Refusal as refusal:
         return [_away(Check.TOPIC, f"topic {pipeline.topic}", refusal)]
-    found = broker.first_times(pipeline.topic, _uncommitted(broker, pipeline, ledger))
+    found = broker.first_times(pipeline.only_topic, _uncommitted(broker, pipeline, ledger))
     waiting = {partition: since for partition, since in found.items() if since}
-    log = LogFacts(waiting, broker.open_transactions(pipeline.topic), ledger.flow.bytes_per_second)
+    log = LogFacts(waiting, broker.open_transactions(pipeline.only_topic), ledger.flow.bytes_per_second)
     return [
         *broker_findings(pipeline, topic, machine.cores),
         *log_findings(pipeline, topic, log, now),
@@ -209,7 +227,7 @@ def _uncommitted(broker: SurveyedBroker, pipeline: Pipeline, ledger: _OfLedger) 
 
     For a pipeline that begins at the log's start and has not begun, this is the log's start.
     """
-    view = broker.view(pipeline.topic)
+    view = broker.view(pipeline.only_topic)
     if not ledger.streams:
         starts = {p: b.log_start for p, b in view.bounds.items() if b.log_start < b.stable_end}
         return starts if pipeline.start == "earliest" else {}
