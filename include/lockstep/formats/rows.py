@@ -77,9 +77,10 @@ def _require_accepted(batch: pa.RecordBatch, outcomes: Sequence[RecordOutcome]) 
         if outcome.refusal is not None:
             topic, partition, offset = (batch.column(n)[place].as_py() for n in ("_topic", "_partition", "_offset"))
             pipeline = outcome.refusal.partition(":")[0]
+            where, option = (f"topic {topic} ", f" --topic {topic}") if topic else ("", "")
             raise BadData(
-                f"{outcome.refusal}: {f'topic {topic} ' if topic else ''}partition {partition} offset {offset}",
-                next_command=f"lockstep skip {pipeline}{f' --topic {topic}' if topic else ''} --to {partition}:{offset + 1} --reason ...",
+                f"{outcome.refusal}: {where}partition {partition} offset {offset}",
+                next_command=f"lockstep skip {pipeline}{option} --to {partition}:{offset + 1} --reason ...",
             )
 
 

@@ -179,11 +179,9 @@ class SecondReading:
             envelope.offset: record.offset,
             envelope.topic: record.topic,
         }
-        column = envelope.key_column
-        if column is not None:
-            values[column.name] = (
-                _text(record.key) if record.key is not None and column.type == "string" else record.key
-            )
+        if (column := envelope.key_column) is not None:
+            is_text = record.key is not None and column.type == "string"
+            values[column.name] = _text(record.key) if is_text else record.key  # type: ignore[arg-type]
         return {name: value for name, value in values.items() if name is not None}
 
 

@@ -177,13 +177,16 @@ create table decision (
     constraint alter_is_told check (kind <> 'alter' or coalesce((detail ->> 'digest') ~ '^[0-9a-f]{16}$', false)
         and coalesce(jsonb_path_exists(detail, '$."statements"[*]?(@.type() == "string" && @ != "")'::jsonpath), false)),
     constraint decision_kind_check check (kind in ('pause', 'unpause', 'skip', 'accept-loss', 'abandon', 'retire',
-        'approve', 'refuse-approval', 'grow', 'restored', 'hand-over', 'adopt', 'admit-late', 'restart-relay', 'manual-change',
-        'promote', 'withdraw', 'rename', 'forget', 'remember', 'alter', 'erase')),
+        'approve', 'refuse-approval', 'grow', 'restored', 'hand-over', 'adopt', 'topic', 'admit-late', 'restart-relay',
+        'manual-change', 'promote', 'withdraw', 'rename', 'forget', 'remember', 'alter', 'erase')),
     constraint forget_is_told check (kind <> 'forget' or coalesce(jsonb_typeof(detail -> 'tables') = 'array', false)
         and not jsonb_path_exists(detail,
         '$."tables"[*]?(!(@."store".type() == "string" && @."target".type() == "string"))'::jsonpath)),
     constraint promote_is_told check (kind <> 'promote' or coalesce((detail ->> 'transform') ~ '^[0-9a-f]{64}$', false)
         and coalesce(jsonb_path_exists(detail, '$."from"[*]."offset"?(@.type() == "number")'::jsonpath), false)),
+    constraint topic_is_told check (kind <> 'topic' or coalesce(jsonb_typeof(detail -> 'topics') = 'object', false)
+        and coalesce(jsonb_path_exists(detail, '$."topics".*'::jsonpath), false) and not jsonb_path_exists(detail,
+        '$."topics".*?(@.type() != "object")'::jsonpath)),
     constraint decision_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
 create index promotion_of_pipeline on decision (pipeline, decision_id) where kind in ('promote', 'withdraw');
@@ -3195,3 +3198,69 @@ begin
 end $$;
 create trigger windows_of_one after insert on commit referencing new table as added
     for each statement execute function guard_windows_commit();
+
+-- A topic is new to a pipeline that reads others: the decision stands before its streams, and says where they begin.
+create function guard_topics() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    wrong record;
+begin
+    select a.pipeline, a.topic, a.partition, a.start_offset into wrong
+    from added a
+    where exists (select from lockstep.stream o where o.pipeline = a.pipeline and o.topic <> a.topic)
+      and not exists (
+        select from lockstep.stream o where o.pipeline = a.pipeline and o.topic = a.topic
+            and not exists (select from added n where n.stream_id = o.stream_id))
+      and not exists (
+        select from lockstep.decision d where d.pipeline = a.pipeline and d.kind = 'topic'
+            and d.detail #> array['topics', a.topic, a.partition::text] = to_jsonb(a.start_offset))
+    limit 1;
+    if found then
+        raise exception 'topic_by_decision: no decision lets % read %-% from offset %',
+            wrong.pipeline, wrong.topic, wrong.partition, wrong.start_offset
+            using errcode = '23514', constraint = 'topic_by_decision';
+    end if;
+    return null;
+end $$;
+create trigger topic_by_decision after insert on stream referencing new table as added
+    for each statement execute function guard_topics();
+
+-- Within one incarnation the next stream begins where the one before it ended: no offset is left out, none is read twice.
+create function guard_succession() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    wrong record;
+begin
+    select a.topic, a.partition, a.start_offset, o.position into wrong
+    from added a cross join lateral (
+        select s.position from lockstep.stream s
+        where s.pipeline = a.pipeline and s.topic = a.topic and s.partition = a.partition
+          and s.incarnation = a.incarnation and s.epoch < a.epoch
+        order by s.epoch desc limit 1) o
+    where o.position <> a.start_offset limit 1;
+    if found then
+        raise exception 'begins_where_it_ended: %-% begins at %, and the stream before it ended at %',
+            wrong.topic, wrong.partition, wrong.start_offset, wrong.position
+            using errcode = '23514', constraint = 'begins_where_it_ended';
+    end if;
+    return null;
+end $$;
+create trigger begins_where_it_ended after insert on stream referencing new table as added
+    for each statement execute function guard_succession();
+
+-- Two topics of a pipeline say nothing about which record of a key is newer, so a deletion stays with its topic.
+create function guard_key_of_topic() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    moved record;
+begin
+    select o.topic, n.topic as other into moved
+    from lockstep.stream o join lockstep.stream n on n.pipeline = o.pipeline and n.topic <> o.topic
+    where o.stream_id = old.stream_id and n.stream_id = new.stream_id;
+    if found then
+        raise exception 'key_of_one_topic: a key of % was deleted in topic % and stands in topic %',
+            old.target, moved.topic, moved.other using errcode = '23514', constraint = 'key_of_one_topic';
+    end if;
+    return new;
+end $$;
+create trigger key_of_one_topic before update of stream_id on tombstone
+    for each row when (new.stream_id <> old.stream_id) execute function guard_key_of_topic();

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lockstep.core.pipeline.definition import Accumulate, Append, Upsert, Windows
+from lockstep.core.states import Lane
 from lockstep.targets import accumulate, append, upsert, windows
 from lockstep.targets.by_batch import attached
 
@@ -93,3 +94,10 @@ def replay_means(target: Target) -> str:
             return accumulate.REPLAYED_TOTALS
         case Windows():
             return windows.REPLAYED_WINDOWS
+
+
+def request_means(targets: Sequence[Target], lane: Lane) -> str:
+    """Says what a fill is, or what a replay does to written rows. Names each target if there are several."""
+    if lane == Lane.FILL:
+        return FILL_MEANS
+    return "; ".join(f"{t.table}: {replay_means(t)}" if len(targets) > 1 else replay_means(t) for t in targets)

@@ -68,7 +68,7 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         _refuse_moved_key(cur, target)
         if owner.of_several_topics:
             run("moved_between")
-            _refuse_moved_key(cur, target, was="stands in two topics")
+            _refuse_moved_key(cur, target)
     left_open.fill_from_batch()
     run("lock_target")  # not earlier: no other session uses the staged rows, and sorting them takes time
     # Each step joins all keys, so those that would find nothing are left out.
@@ -106,12 +106,19 @@ def inserted_new(cur: cursor, run: Callable[[str], int]) -> int:
 
 def _refuse_moved_key(cur: cursor, target: Upsert, was: str = "stands in two partitions") -> None:
     row = maybe(cur)
-    if row is not None:
-        raise BadData(
-            f"{target.table}: a key {was} (streams {row.one} and {row.other}) and nothing says "
-            "which record is newer; name a column with order_by, or partition the topic by this key",
-            values=f"the key is {row.key}",
-        )
+    if row is None:
+        return
+    cur.execute(Q["topics_of_streams"], {"one": row.one, "other": row.other})
+    topics, remedy = one(cur), "name a column with order_by"
+    if topics.one != topics.other:
+        was = was.replace("two partitions", "two topics").replace("in one partition", "in one topic")
+        where = f"{topics.one} and {topics.other}, streams"
+    else:
+        where, remedy = "streams", f"{remedy}, or partition the topic by this key"
+    raise BadData(
+        f"{target.table}: a key {was} ({where} {row.one} and {row.other}) and nothing says which record is newer; {remedy}",
+        values=f"the key is {row.key}",
+    )
 
 
 def _refuse_no_order(cur: cursor, target: Upsert) -> None:

@@ -43,6 +43,11 @@ from (select {staged_keys}, min(t._stream) as one, max(t._stream) as other
       group by {key_places} having min(s.topic) <> max(s.topic)) t
 join newest n on {same_key} order by key limit 1
 
+-- name: topics_of_streams
+-- The topics of two streams, where the store of the rows knows them.
+select to_jsonb(one) ->> 'topic' as one, to_jsonb(other) ->> 'topic' as other
+from lockstep.stream one, lockstep.stream other where one.stream_id = %(one)s and other.stream_id = %(other)s
+
 -- name: owner_of_rows
 -- The pipeline whose records these are, and whether it has read several topics. Another store knows no topics.
 select s.pipeline, exists (

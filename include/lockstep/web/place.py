@@ -183,7 +183,9 @@ def waiting_since(name: str, positions: Mapping[TopicPartition, int]) -> dict[To
 
 def _first_times(positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, datetime]:
     try:
-        return {at: moment for at, moment in connection_broker().first_times_of(positions).items() if moment is not None}
+        return {
+            at: moment for at, moment in connection_broker().first_times_of(positions).items() if moment is not None
+        }
     except Refusal:
         return {}
 

@@ -37,7 +37,6 @@ from lockstep.steps.inspect.lines import range_document
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.decisions import Decision
     from lockstep.core.planning.requests import Request
@@ -127,6 +126,8 @@ def do(
 
     `adds` is called at the end for further parts of the answer.
     """
+    from lockstep.targets import request_means
+
     folder, at = load(name), open_context()
     asked = asks(folder, at)
     document: dict[str, Any] = {
@@ -135,7 +136,7 @@ def do(
         "request": asked and asked.request_id,
         "goes_on": bool(asked and asked.goes_on),
         "preview": preview,
-        "means": _means(folder.pipeline, lane),
+        "means": request_means(folder.pipeline.targets, lane),
         "windows": [range_document(item) for item in asked.windows] if asked else [],
     }
     ahead = (asked.left or asked.windows) if asked else ()
@@ -206,17 +207,6 @@ def _batches(reports: list[RunReport]) -> dict[str, Any]:
         "rows_written": sum(batch["rows_written"] for batch in worked),
         "rows_rejected": sum(batch["rows_rejected"] for batch in worked),
     }
-
-
-def _means(pipeline: Pipeline, lane: Lane) -> str:
-    """Says what a fill is, or what a replay does to written rows. Names each target if there are several."""
-    from lockstep.targets import FILL_MEANS, replay_means
-
-    if lane == Lane.FILL:
-        return FILL_MEANS
-    if len(pipeline.targets) == 1:
-        return replay_means(pipeline.first)
-    return "; ".join(f"{target.table}: {replay_means(target)}" for target in pipeline.targets)
 
 
 def _say_beginning(document: dict[str, Any], left: list[dict[str, Any]]) -> None:

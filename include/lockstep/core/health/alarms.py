@@ -77,15 +77,16 @@ def grown(name: str, where: TopicPartition, bounds: Bounds) -> Alarm:
     )
 
 
-def topic_alarm(name: str, where: TopicPartition, position: int) -> Alarm:
-    """Returns the warning about a stream whose topic is gone, while the pipeline's other topics go on."""
+def topic_alarm(name: str, where: TopicPartition, position: int, *, is_named: bool) -> Alarm:
+    """Returns the warning about a stream whose topic is gone, or not named any more, of a pipeline of several."""
+    what = f"topic {where.topic} is gone" if is_named else f"the definition does not name topic {where.topic} any more"
     return Alarm(
         "topic_gone",
         where.topic,
         where.partition,
         position,
         position,
-        f"{where}: topic {where.topic} is gone; the position is {position}",
+        f"{where}: {what}; the position is {position}",
         f"lockstep retire {name} --topic {where.topic} --reason ...",
     )
 

@@ -13,6 +13,7 @@ from lockstep.core.pipeline.folder import BESIDE
 from lockstep.core.pipeline.formats import Custom, Envelope, Json, Raw
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Idempotent, PerBatch, PerPartition
 from lockstep.core.pipeline.limits import RecordLimits
+from lockstep.core.pipeline.names import source_of
 from lockstep.core.pipeline.stores import Files, Postgres
 from lockstep.core.pipeline.targets import Accumulate, Append, Send, Upsert, Windows
 from lockstep.core.pipeline.totals import Count, Max, Min, Sum
@@ -36,6 +37,7 @@ def pipeline_of_document(document: Mapping[str, Any]) -> Pipeline:
     """
     whole = {name: value for name, value in document.items() if name not in BESIDE}
     try:
+        whole["topic"] = source_of(whole["topic"])
         targets = whole.pop("target")
         made = [_target(each) for each in (targets if isinstance(targets, list) else [targets])]
         whole["target"] = tuple(made) if isinstance(targets, list) else made[0]

@@ -29,7 +29,7 @@ def changed_definition(
     now = _clocked(pipeline.document())
     for document in (_clocked(with_feeds_of(earlier, now)) for earlier in bound_by):
         for part in (*_PARTS, _CLOCK):
-            if part == "topic" and not isinstance(pipeline.topic, str) | isinstance(document.get(part), str):
+            if part == "topic" and not (isinstance(pipeline.topic, str) and isinstance(document.get(part), str)):
                 continue  # its streams name its topics
             if _essence(document.get(part)) != _essence(now.get(part)):
                 copy = f"lockstep clone {pipeline.name} --to ANOTHER_NAME"

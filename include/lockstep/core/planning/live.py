@@ -37,12 +37,13 @@ def decide(pipeline: Pipeline, situation: Situation, caller: Caller) -> Decision
         return about_unfinished(pipeline, situation, situation.unfinished, caller)
     if situation.pause:
         return Idle(situation.pause)
+    left_out = topic_left_out(pipeline, situation.streams)
     gone = None if isinstance(pipeline.topic, str) else topic_gone(pipeline.name, situation.streams, situation.view)
     situation = without_gone_topics(situation) if gone else situation
     blocked = (
         situation.not_deployed
         or changed_definition(pipeline, situation.bound_by)
-        or topic_left_out(pipeline, situation.streams)
+        or left_out
         or another_log(pipeline.name, situation.streams, situation.view)
         or situation.broken
         or lost(pipeline, situation)

@@ -172,7 +172,7 @@ def refuse_another_log(stream: Stream, pipeline: Pipeline, log: tuple[str, str, 
     """Refuses offsets of another cluster or topic, because they say nothing about this stream."""
     if stream.log != log:
         raise Refusal(
-            f"{stream.topic_partition}: the log is not the same any more (topic id {stream.topic_id}, now {log[2] if log else 'none'}); "
+            f"{stream.topic_partition}: the log is not the same any more (topic id {stream.topic_id}, now {log and log[2]}); "
             f"its position {stream.position} means nothing there",
             next_command=f"lockstep retire {pipeline.name}{pipeline.topic_option(stream.topic_partition.topic)} --reason ...",
         )
@@ -217,7 +217,8 @@ def _refuse_what_is_not_lost(
     else:
         why = f"the log starts at {log_start}, and what it holds can still be read"
     name, where = pipeline.name, lost.topic_partition
-    options = f"{pipeline.topic_option(where.topic)} --partition {where.partition} --from {position} --until {log_start} --reason ..."
+    options = f"{pipeline.topic_option(where.topic)} --partition {where.partition}"
+    options += f" --from {position} --until {log_start} --reason ..."
     raise Refusal(
         f"{lost} is not what was lost: {why}",
         next_command=f"lockstep accept-loss {name}{options}" if log_start > position else f"lockstep run {name}",

@@ -147,11 +147,11 @@ def _wrong(stream: Stream, view: TopicView, claimed_until: int) -> str | None:
 
 def _refuse_healthy(pipeline: Pipeline, streams: Sequence[Stream], view: TopicView) -> None:
     for stream in streams:
-        log_start = view.bounds[stream.partition].log_start
+        log_start, option = view.bounds[stream.partition].log_start, pipeline.topic_option(view.topic)
         if log_start > stream.position:
             raise Refusal(
                 f"{stream.topic_partition}: it is the same log, only [{stream.position}, {log_start}) was deleted from it",
-                next_command=f"lockstep accept-loss {pipeline.name}{pipeline.topic_option(view.topic)} --partition {stream.partition} "
+                next_command=f"lockstep accept-loss {pipeline.name}{option} --partition {stream.partition} "
                 f"--from {stream.position} --until {log_start} --reason ...",
             )
     what = ", ".join(str(stream.topic_partition) for stream in streams) or "no stream yet"

@@ -77,14 +77,9 @@ def status(
         holes = reading.read_holes(cur, pipeline.name, {stream: b.log_start for stream, b in bounds.items()})
     read = readings(broker, view, streams, bounds, kept, ages=True)
     facts = {each.where: each for each in read}
+    where = {row.stream_id: TopicPartition(row.topic, row.partition) for row in streams}
     rows = [
-        _stream(
-            row,
-            bounds.get(row.stream_id),
-            now,
-            kept.get(row.topic),
-            facts.get(TopicPartition(row.topic, row.partition)),
-        )
+        _stream(row, bounds.get(row.stream_id), now, kept.get(row.topic), facts.get(where[row.stream_id]))
         | _holes_of(row.stream_id, holes)
         for row in streams
     ]
@@ -107,7 +102,7 @@ def status(
         "streams": rows,
         "warnings": [
             *gone_topics(pipeline, view, streams),
-            *warnings(pipeline, view, read, kept, {TopicPartition(row.topic, row.partition) for row in streams}, now),
+            *warnings(pipeline, view, read, kept, set(where.values()), now),
         ],
     }
     return document | _health(judge_health(known, document))

@@ -14,6 +14,7 @@ from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.health.alarms import Reading, alarms, grown, topic_alarm, with_topic
 from lockstep.core.offsets import TopicPartition
+from lockstep.core.pipeline.names import reads_topic
 from lockstep.ledger.views import reading
 
 if TYPE_CHECKING:
@@ -82,8 +83,18 @@ def gone_topics(pipeline: Pipeline, view: LogView, rows: Iterable[Any]) -> list[
     """Returns a warning about each stream whose topic is gone, among several topics."""
     if isinstance(pipeline.topic, str):
         return []
-    gone = [row for row in rows if view.log_of(row.topic) is None]
-    return [asdict(topic_alarm(pipeline.name, TopicPartition(r.topic, r.partition), r.position)) for r in gone]
+    return [
+        asdict(
+            topic_alarm(
+                pipeline.name,
+                TopicPartition(row.topic, row.partition),
+                row.position,
+                is_named=reads_topic(pipeline.topic, row.topic),
+            )
+        )
+        for row in rows
+        if view.log_of(row.topic) is None
+    ]
 
 
 def readings(

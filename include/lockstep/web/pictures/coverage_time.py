@@ -29,7 +29,11 @@ MILLISECONDS = 1000
 
 
 def along_time(
-    cur: cursor, streams: Streams, asked: CoverageChoices, through: datetime | None, since: Mapping[TopicPartition, datetime]
+    cur: cursor,
+    streams: Streams,
+    asked: CoverageChoices,
+    through: datetime | None,
+    since: Mapping[TopicPartition, datetime],
 ) -> dict[str, Any]:
     """Returns the picture's values, with each segment from its first record's time to its last one's.
 

@@ -1,0 +1,289 @@
+"""Tests a pipeline of several topics: one appears while it runs, one vanishes, limits are shared, a key stays in one."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from lockstep.adapters.folders import load
+from lockstep.core.errors import BadData, Refusal
+from lockstep.core.planning.decisions import Blocked, Caller, Idle, Start
+from lockstep.engine.driver_first import engine_of
+from lockstep.ledger.migrate import migrate_target
+from lockstep.steps.batch.run import run
+from lockstep.steps.changes.retire import retire
+from lockstep.steps.inspect.status import status
+from lockstep.steps.inspect.warn import known_partitions, warn
+from lockstep.steps.proof.verify import verify
+from support.scenes.here import ME, NEWEST
+from support.scenes.odd_logs import admin, recreate, until
+from support.servers.servers import make_topic
+
+
+class Several:
+    """The drill over several topics, `base.eu` and `base.us` at first. Records are read by the driver's own reader."""
+
+    def __init__(self, here, produce, base: str) -> None:
+        self.here, self.base, self._produce = here, base, produce
+        self.kafka = here.drill.kafka
+        self.sent: list[tuple[str, str, int]] = []
+        self._topic = f'"{here.drill.topic}"'
+        here.rewrite("import Append,", "import Append, Topics, Upsert,")
+
+    def name(self, end: str) -> str:
+        return f"{self.base}.{end}"
+
+    def say(self, topic: str, old: str = "", new: str = "") -> None:
+        """Lets the definition name other topics, or replaces another part of it."""
+        self.here.rewrite(f"topic={self._topic}", f"topic={topic}")
+        self._topic = topic
+        if old:
+            self.here.rewrite(old, new)
+
+    def like(self, **more) -> str:
+        said = "".join(f", {name}={value!r}" for name, value in more.items())
+        return f"Topics({self.base.replace('.', '[.]') + '[.].*'!r}{said})"
+
+    def pair(self) -> str:
+        return repr((self.name("eu"), self.name("us")))
+
+    def make(self, end: str, partitions: int = 2) -> str:
+        make_topic(self.kafka, self.name(end), partitions)
+        return self.name(end)
+
+    def send(self, end: str, first: int, count: int, partition: int = 0) -> None:
+        rows = [(f"{end}{n}", json.dumps({"id": f"{end}{n}", "n": n})) for n in range(first, first + count)]
+        self._produce(self.name(end), rows, partition)
+        self.sent += [(self.name(end), f"{end}{n}", n) for n in range(first, first + count)]
+
+    def run(self):
+        folder, at = load("drill"), self.here.at
+        return run(at, engine_of(folder, at.broker, at.dsn, lambda: None), folder, Caller("me"))
+
+    def drain(self):
+        while (report := self.run()).went_on:
+            pass
+        return report.decision
+
+    def rows(self) -> list[tuple]:
+        """Returns the topic, id and number of every row, by the ledger's own view of where it came from."""
+        return self.here.drill.ask(
+            "select o.topic, d.id, d.n from public.drill d join lockstep.origin o using (_stream) order by 1, 3"
+        )
+
+    def whole(self) -> list[tuple]:
+        return sorted(self.sent, key=lambda row: (row[0], row[2]))
+
+    def retire(self, topic: str):
+        return retire(self.here.at.conn, self.here.at.broker, load("drill").pipeline, None, ME, topic=topic)
+
+    def delete(self, end: str) -> None:
+        admin(self.kafka).delete_topics([self.name(end)])[self.name(end)].result(20)
+        until(lambda: self.name(end) not in self.here.at.broker.topic_names(), "the topic would not go")
+
+    def violations(self) -> list:
+        here = self.here
+        checks = verify(here.at.conn, here.at.broker, load("drill"), deep=True)
+        return [*here.drill.violations(), *(str(each) for each in checks if not each.ok)]
+
+
+@pytest.fixture
+def several(here, produce, topic):
+    return Several(here, produce, topic(partitions=1))
+
+
+def test_a_topic_that_appears_while_it_runs_is_whole_and_opened_by_a_decision(several):
+    several.make("eu")
+    several.say(several.like(), "limits=", 'start="latest", limits=')
+    assert isinstance(several.drain(), Idle), "nothing is there yet"
+    several.send("eu", 0, 30)
+    several.send("eu", 30, 20, partition=1)
+    several.make("us", partitions=1)
+    several.send("us", 0, 40)
+    make_topic(several.kafka, f"__{several.base}.internal", 1)
+
+    assert isinstance(several.drain(), Idle)
+
+    assert several.rows() == several.whole(), "from offset 0, although the pipeline began at the end"
+    assert several.here.drill.ask("select why, detail from lockstep.decision where kind = 'topic' order by 1") == [
+        ("the first plan", {"topics": {several.name("eu"): {"0": 0, "1": 0}}}),
+        ("topics that have appeared, or that the definition names now", {"topics": {several.name("us"): {"0": 0}}}),
+    ]
+    assert several.violations() == []
+
+
+def test_limits_are_shared_by_lag_and_positions_are_shown_by_topic(several):
+    for end, count in (("eu", 90), ("us", 8)):
+        several.make(end)
+        several.send(end, 0, count)
+    several.say(several.pair(), "records=200", "records=30")
+
+    report = several.run()
+
+    read = {str(row.topic): row.until_offset - row.from_offset for row in report.ranges}
+    assert read == {several.name("eu"): 22, several.name("us"): 8}, "the small one whole, the rest to the other"
+    assert isinstance(several.drain(), Idle)
+    assert several.rows() == several.whole()
+    shown = status(several.here.at.conn, several.here.at.broker, load("drill").pipeline, datetime.now(UTC))
+    ends = [(s["topic"], s["partition"], s["position"], s["lag_records"]) for s in shown["streams"]]
+    eu, us = several.name("eu"), several.name("us")
+    assert ends == [(eu, 0, 90, 0), (eu, 1, 0, 0), (us, 0, 8, 0), (us, 1, 0, 0)]
+    assert several.violations() == []
+
+
+def test_a_topic_that_vanishes_stops_its_own_streams_alone_until_it_is_left(several):
+    for end in ("eu", "us"):
+        several.make(end, partitions=1)
+        several.send(end, 0, 10)
+    several.say(several.like())
+    several.drain()
+    several.delete("us")
+    several.send("eu", 10, 5)
+
+    report = several.run()
+    blocked = several.drain()
+    known = known_partitions(several.here.at.conn, load("drill").pipeline)
+    warned = warn(several.here.at.conn, several.here.at.broker, load("drill").pipeline, known, datetime.now(UTC))
+
+    us = several.name("us")
+    assert report.went_on
+    assert blocked == Blocked(
+        f"{us}-0: topic {us} is gone; the position is 10. Its other topics go on",
+        f"lockstep retire drill --topic {us} --reason ...",
+        readings=2,
+    )
+    assert [(each["kind"], each["topic"], each["next"]) for each in warned] == [
+        ("topic_gone", us, f"lockstep retire drill --topic {us} --reason ...")
+    ]
+    with pytest.raises(Refusal, match="name it: --topic|a partition is one of a topic"):
+        retire(several.here.at.conn, several.here.at.broker, load("drill").pipeline, None, ME)
+    done = several.retire(us)
+    assert [(str(s.topic_partition), why) for s, why in done.retired] == [(f"{us}-0", "the topic is gone")]
+    assert isinstance(several.drain(), Idle)
+    assert several.rows() == several.whole(), "its rows stay"
+
+    several.make("us", partitions=1)  # another log of the same name: whole, from its own beginning
+    several.send("us", 50, 3)
+    several.drain()
+    assert several.rows() == several.whole()
+    facts = "select start_offset, incarnation from lockstep.stream where topic = %s order by stream_id"
+    assert several.here.drill.ask(facts, us) == [(0, 0), (0, 1)]
+
+
+def test_a_batch_that_reads_a_vanished_topic_waits_for_a_person_who_leaves_it(several):
+    for end in ("eu", "us"):
+        several.make(end, partitions=1)
+        several.send(end, 0, 10)
+    several.say(several.pair())
+    assert isinstance(several.here.plan(), Start)
+    several.delete("us")
+
+    blocked = several.run().decision
+
+    us = several.name("us")
+    assert isinstance(blocked, Blocked)
+    assert blocked.reason.startswith(f"{us}-0 [0, 10): batch 1 was planned on topic id ")
+    assert blocked.next_command == f"lockstep retire drill --topic {us} --reason ..."
+    assert several.retire(us).abandoned == (1,)
+    assert isinstance(several.drain(), Idle)
+    assert several.rows() == [row for row in several.whole() if row[0] != us]
+
+
+def test_a_recreated_topic_of_several_stops_them_and_retire_begins_it_anew(several):
+    for end in ("eu", "us"):
+        several.make(end, partitions=1)
+        several.send(end, 0, 10)
+    several.say(several.pair())
+    several.drain()
+    recreate(several.kafka, several.name("us"), 1)
+    several.send("us", 90, 4)
+
+    blocked = several.run().decision
+
+    us = several.name("us")
+    assert isinstance(blocked, Blocked)
+    assert blocked.next_command == f"lockstep retire drill --topic {us} --reason ..."
+    assert several.retire(us).opened == {0: 0}
+    assert isinstance(several.drain(), Idle)
+    assert several.rows() == several.whole()
+
+
+def test_the_same_key_on_two_topics_is_refused_with_the_remedy_and_order_by_is_one(several):
+    for end in ("eu", "us"):
+        several.make(end, partitions=1)
+    here = several.here
+    several.say(several.pair(), 'Append("public.drill")', 'Upsert("public.newest", key=("id",))')
+    (here.drill.home / "drill" / "target.sql").write_text(NEWEST)
+    migrate_target(here.at.conn, load("drill"))
+    several.send("eu", 0, 5)
+    several.drain()
+    several._produce(several.name("us"), [("eu3", json.dumps({"id": "eu3", "n": 77}))])
+
+    with pytest.raises(
+        BadData, match="a key stands in two topics .*which record is newer; name a column with order_by  "
+    ) as refused:
+        several.run()
+    assert "eu3" in (refused.value.values or "")
+    assert here.drill.ask("select id, n from public.newest where id = 'eu3'") == [("eu3", 3)], "nothing was written"
+
+    here.rewrite('key=("id",)', 'key=("id",), order_by="n"')
+    assert isinstance(several.drain(), Idle)
+    assert here.drill.ask("select id, n from public.newest order by n") == [
+        ("eu0", 0), ("eu1", 1), ("eu2", 2), ("eu4", 4), ("eu3", 77),
+    ]  # fmt: skip
+
+
+def test_a_new_topic_is_refused_by_name_and_more_than_the_limit_in_one_line(several):
+    several.make("eu", partitions=1)
+    several.send("eu", 0, 5)
+    several.say(several.like(new="refuse"))
+    several.drain()
+    us = several.make("us", partitions=1)
+    several.send("us", 0, 5)
+
+    blocked = several.run().decision
+
+    assert isinstance(blocked, Blocked)
+    assert blocked.reason == (
+        f"drill: topic {us} has appeared and matches {several.base + '[.].*'!r}, and topic.new is 'refuse'"
+    )
+    assert blocked.next_command == "say new='earliest' or leave it out of the pattern, then lockstep plan drill"
+    several.say(several.like(limit=1))
+    with pytest.raises(Refusal, match=r"drill: 2 topics match .*, and topic.limit is 1  "):
+        several.run()
+    several.say(several.like())
+    several.drain()
+    assert several.rows() == several.whole()
+
+
+def test_a_topic_is_added_by_the_definition_taken_away_by_retire_and_goes_on_where_it_was_left(several):
+    here, eu, us = several.here, several.name("eu"), several.name("us")
+    for end in ("eu", "us"):
+        several.make(end, partitions=1)
+        several.send(end, 0, 10)
+    several.say(repr(eu))
+    several.drain()
+    several.say(several.pair())
+    several.drain()
+    assert several.rows() == several.whole(), "from the pipeline's start: the earliest"
+
+    several.say(repr((eu,)))
+    blocked = several.run().decision
+    assert isinstance(blocked, Blocked)
+    assert blocked.next_command == f"put it back, or lockstep retire drill --topic {us} --reason ..."
+    several.retire(us)
+    several.send("us", 10, 7)
+    assert isinstance(several.drain(), Idle)
+    several.say(several.pair())
+    several.drain()
+
+    assert several.rows() == several.whole(), "no record twice, none left out"
+    assert here.drill.ask("select start_offset, incarnation from lockstep.stream where topic = %s order by 1", us) == [
+        (0, 0), (10, 0),
+    ]  # fmt: skip
+    assert several.violations() == []
+    several.say(repr(("no.such.topic", eu)))
+    with pytest.raises(Refusal, match=r"^drill: the broker has no topic no\.such\.topic  "):
+        several.run()
