@@ -101,6 +101,7 @@ def raw(streams: list[int], values: list[bytes | None]) -> pa.RecordBatch:
             "_value": pa.array(values, pa.binary()),
             "_headers": pa.array(["[]"] * rows),
             "_bytes": pa.array([1] * rows, pa.int32()),
+            "_topic": pa.array(["t"] * rows, pa.string()),
             "_partition": pa.array([0] * rows, pa.int32()),
         }
     )
@@ -108,7 +109,7 @@ def raw(streams: list[int], values: list[bytes | None]) -> pa.RecordBatch:
 
 def as_spark_decodes(left: pa.RecordBatch) -> pa.RecordBatch:
     """Stands in for Spark's own decoder: every record is a reject."""
-    arrays = {name: left.column(name) for name in left.schema.names if name != "_partition"}
+    arrays = {name: left.column(name) for name in left.schema.names if name not in {"_topic", "_partition"}}
     arrays |= {"_deleted": pa.array([False] * left.num_rows), "_reason": pa.array(["bad"] * left.num_rows)}
     arrays |= {c.name: pa.nulls(left.num_rows, arrow_type(c)) for c in FORMAT.columns}
     arrays["at"] = arrays["at"].cast(pa.timestamp("us", "Europe/Berlin"))

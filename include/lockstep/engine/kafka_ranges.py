@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, refuse_malformed, size_of
 from lockstep.core.errors import Unreachable
 from lockstep.core.pipeline.limits import MEGABYTE, RecordLimits
-from lockstep.engine.kafka_raw import by_partition, cut_large, place_of, raw_records
+from lockstep.engine.kafka_raw import by_partition, cut_large, log_place, raw_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -91,7 +91,7 @@ class KafkaRanges:
         self, consumer: Consumer, fetched: Fetched, ranges: Sequence[StreamRange], go_on: Callable[[], None]
     ) -> Iterator[pa.RecordBatch]:
         """Yields one range as its records come, or several together when they are complete, if they are small."""
-        waiting = {place_of(item): item for item in ranges}
+        waiting = {log_place(item): item for item in ranges}
         held: Held = {place: [] for place in waiting}
         cut: Cut = {}
         consumer.assign([TopicPartition(*place, item.offsets.from_offset) for place, item in waiting.items()])

@@ -48,7 +48,7 @@ def without_bytes(message: Message) -> None:
     message.set_headers([])
 
 
-def place_of(item: StreamRange) -> Place:
+def log_place(item: StreamRange) -> Place:
     """Returns the topic and partition of a range."""
     return item.offsets.topic_partition.topic, item.offsets.topic_partition.partition
 
@@ -67,7 +67,7 @@ def by_partition(messages: Sequence[Message], topic: str | None) -> Iterable[tup
 
 def raw_records(held: Held, ranges: Sequence[StreamRange], cut: Cut) -> Iterator[pa.RecordBatch]:
     """Yields the held records of these ranges, one range after another, with coordinates as in Spark's source."""
-    parts = [(item, held[place_of(item)]) for item in ranges]
+    parts = [(item, held[log_place(item)]) for item in ranges]
     messages = list(chain.from_iterable(part for _, part in parts))
     if not messages:
         return
@@ -94,7 +94,7 @@ def raw_records(held: Held, ranges: Sequence[StreamRange], cut: Cut) -> Iterator
         "_value": values,
         "_headers": list(map(headers_json, headers)) if any(headers) else pa.nulls(rows, pa.string()),
         "_bytes": sizes,
-        "_topic": pa.chunked_array([pa.repeat(place_of(item)[0], len(part)) for item, part in parts]).combine_chunks(),
+        "_topic": pa.chunked_array([pa.repeat(log_place(item)[0], len(part)) for item, part in parts]).combine_chunks(),
         "_partition": np.repeat([item.offsets.topic_partition.partition for item, _ in parts], each),
     }
     yield pa.RecordBatch.from_pydict(arrays, schema=RAW_SCHEMA)

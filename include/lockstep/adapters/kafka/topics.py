@@ -1,4 +1,4 @@
-"""Reads several topics of a cluster at once: one call for their names, one for their ids, one for all bounds."""
+"""Reads several topics of a cluster at once: one call asks for all their ids, and one for all bounds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Pipeline
 
 
-def view_of(broker: Broker, pipeline: Pipeline) -> LogView:
+def read_topics(broker: Broker, pipeline: Pipeline) -> LogView:
     """Reads the topics that a pipeline reads, as they are now.
 
     Raises `Refusal` if its one topic is not there, and if more topics match than its limit allows. Of several topics,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 INTERNAL_TOPIC = "__"  # how a broker's own topics begin
 MOST_TOPICS = 10_000
-EARLIEST, REFUSE_NEW = "earliest", "refuse"
+READ_NEW, REFUSE_NEW = "earliest", "refuse"
 _OTHERS = re.compile(r"[^a-z0-9]+")
 _ENDINGS = re.compile(rf"({SUFFIX}|_)+\Z")
 
@@ -38,7 +38,7 @@ class Topics:
     """
 
     pattern: str
-    new: str = EARLIEST
+    new: str = READ_NEW
     limit: int = 500
 
     def __post_init__(self) -> None:
@@ -46,8 +46,8 @@ class Topics:
             re.compile(self.pattern)
         except (re.error, TypeError) as error:
             raise BadDefinition(f"topic: {self.pattern!r} is no regular expression: {error}") from None
-        if self.new not in {EARLIEST, REFUSE_NEW}:
-            raise BadDefinition(f"topic.new is {self.new!r}: it must be {EARLIEST} or {REFUSE_NEW}")
+        if self.new not in {READ_NEW, REFUSE_NEW}:
+            raise BadDefinition(f"topic.new is {self.new!r}: it must be {READ_NEW} or {REFUSE_NEW}")
         if isinstance(self.limit, bool) or not isinstance(self.limit, int) or not 1 <= self.limit <= MOST_TOPICS:
             raise BadDefinition(f"topic.limit is {self.limit!r}: it must be a number from 1 to {MOST_TOPICS}")
 
@@ -60,7 +60,7 @@ TopicSource = str | tuple[str, ...] | Topics
 
 
 class OfTopics:
-    """What a pipeline says of its topics."""
+    """Names the topics of a pipeline, for its definition."""
 
     __slots__ = ()
     name: str

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.feed.feeds import with_feeds_of
-from lockstep.core.pipeline.names import EARLIEST, REFUSE_NEW, Topics, reads_topic, topic_words
+from lockstep.core.pipeline.names import READ_NEW, REFUSE_NEW, Topics, reads_topic, topic_words
 from lockstep.core.pipeline.targets import Windows
 from lockstep.core.planning.decisions import Blocked
 
@@ -94,7 +94,7 @@ def topic_refused(pipeline: Pipeline, topics: Iterable[str]) -> Blocked | None:
         return None
     return Blocked(
         f"{pipeline.name}: topic {topic} has appeared and matches {source.pattern!r}, and topic.new is {REFUSE_NEW!r}",
-        f"say new={EARLIEST!r} or leave it out of the pattern, then lockstep plan {pipeline.name}",
+        f"say new={READ_NEW!r} or leave it out of the pattern, then lockstep plan {pipeline.name}",
         readings=2,
     )
 

@@ -76,7 +76,7 @@ class Unfinished:
     is_preview: bool = False
 
     def log_of(self, topic: str) -> tuple[str, str, str] | None:
-        """Returns the log of a topic that it was planned on, or None if it reads nothing of it any more."""
+        """Returns the planned log of a topic, or None if nothing of it is left to read."""
         return next((log for log in self.logs if log[1] == topic), None)
 
 

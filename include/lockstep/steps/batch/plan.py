@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from lockstep.adapters.kafka.topics import view_of
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.adapters.processes import is_gone
 from lockstep.core.changes.promotion import not_deployed
@@ -77,7 +77,7 @@ def settled(broker: Broker, pipeline: Pipeline, decide_on: Callable[[LogView], P
     last: Planned | None = None
     agreeing = 0
     for _ in range(MOST_READINGS):
-        view = view_of(broker, pipeline)
+        view = read_topics(broker, pipeline)
         try:
             planned = decide_on(view)
         except LockTimeout:

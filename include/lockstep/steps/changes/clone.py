@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.kafka.topics import view_of
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.changes.clone import gone
 from lockstep.core.offsets import TopicView
@@ -24,7 +24,7 @@ def gone_from_log(conn: connection, broker: Broker, pipeline: Pipeline) -> list[
         streams = requests.every_stream(cur, pipeline.name)
     if not streams:
         return []
-    view = view_of(broker, pipeline)
+    view = read_topics(broker, pipeline)
     there = {each.topic: each for each in view.topics}
     topics = sorted({stream.topic_partition.topic for stream in streams})
     return [each for t in topics for each in gone(streams, there.get(t) or TopicView(view.cluster_id, t, "", {}))]

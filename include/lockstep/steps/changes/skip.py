@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.kafka.topics import view_of
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import PositionMoved, Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
@@ -54,7 +54,7 @@ def skip(
     with transaction(conn, READER) as cur:
         every = open_streams(cur, pipeline.name)
     (view,) = topics_meant(
-        conn, pipeline, view_of(broker, pipeline), topic, by_offsets=True
+        conn, pipeline, read_topics(broker, pipeline), topic, by_offsets=True
     )  # read after the positions, so that it is never older than they are
     before = [stream for stream in every if stream.topic_partition.topic == view.topic]
     if not before:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.kafka.topics import view_of
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.health.broker_findings import broker_findings
 from lockstep.core.health.findings import Check, Finding, Judged, problem
@@ -45,7 +45,7 @@ def of_topics(
     if isinstance(pipeline.topic, str):
         return _of_topic(broker, pipeline, cores, streams, bytes_per_second, now)
     try:
-        topics = view_of(broker, pipeline).topics
+        topics = read_topics(broker, pipeline).topics
     except Unreachable:
         raise
     except Refusal as refusal:

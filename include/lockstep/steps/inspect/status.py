@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.kafka.topics import retention_of_topics, view_of
+from lockstep.adapters.kafka.topics import read_topics, retention_of_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.adapters.processes import is_gone
 from lockstep.core.changes.promotion import not_deployed
@@ -70,7 +70,7 @@ def status(
     if folder:
         known = replace(known, not_deployed=not_deployed(pipeline.name, promoted, folder.transform))
     # Asked after the positions: a commit in between would show an end that lies behind the position.
-    view = view_of(broker, pipeline)
+    view = read_topics(broker, pipeline)
     kept = retention_of_topics(broker, view) if streams else {}
     bounds = {row.stream_id: found for row in streams if (found := bounds_of(row, view))}
     with transaction(conn, READER) as cur:

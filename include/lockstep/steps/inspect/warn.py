@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.kafka.topics import ends_of, retention_of_topics, times_of, view_of
+from lockstep.adapters.kafka.topics import ends_of, read_topics, retention_of_topics, times_of
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.health.alarms import Reading, alarms, grown, topic_alarm, with_topic
@@ -47,7 +47,7 @@ def warn(
     with suppress(Refusal):
         with transaction(conn, READER) as cur:
             rows = reading.stream_progress(cur, pipeline.name)
-        view = view_of(broker, pipeline)
+        view = read_topics(broker, pipeline)
         bounds = {row.stream_id: found for row in rows if (found := bounds_of(row, view))}
         kept = retention_of_topics(broker, view) if bounds else {}
         read = readings(broker, view, rows, bounds, kept)

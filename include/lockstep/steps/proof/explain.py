@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from lockstep.adapters.kafka.topics import view_of
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Unreachable
 from lockstep.core.pipeline.definition import Append
@@ -64,7 +64,7 @@ def explain(
     A full batch was delivered a record at every offset of its range. It left no gap, unless the log is compacted, and
     is not read again.
     """
-    seen = view_of(broker, pipeline)
+    seen = read_topics(broker, pipeline)
     offsets = isinstance(within.begin, AtOffsets) or isinstance(within.end, AtOffsets) or within.partition is not None
     views = topics_meant(conn, pipeline, seen, within.topic, by_offsets=offsets, at=within.begin)
     told = [_of_topic(conn, broker, pipeline, view, within, now, tell) for view in views]

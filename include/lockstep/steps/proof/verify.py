@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.kafka.topics import view_of
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, snapshot, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.definition import Accumulate, Append, Upsert, Windows
@@ -69,7 +69,7 @@ def verify(
     target that is not there.
     """
     pipeline = folder.pipeline
-    view = view_of(broker, pipeline) if deep else None
+    view = read_topics(broker, pipeline) if deep else None
     topics = look_at_topics(conn, broker, pipeline, deep=deep and since is None)
     with snapshot(conn, READER) as cur:
         _require_definition(cur, pipeline, elsewhere=results is not None)

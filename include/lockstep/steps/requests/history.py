@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.kafka.topics import view_of
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import BadData, Refusal
 from lockstep.core.offsets import OffsetRange, TopicPartition
@@ -161,7 +161,7 @@ def open_approved(at: Context, folder: PipelineFolder, person: Person) -> list[R
     """Opens the requests that were shown and approved, in the name of the person who asked."""
     name = folder.pipeline.name
     known = {each.lane: each for each in run_requests(at.conn, name, person, preview=False)}
-    found, view = [], view_of(at.broker, folder.pipeline)
+    found, view = [], read_topics(at.broker, folder.pipeline)
     for shown in run_requests(at.conn, name, person, preview=True):
         asker = replace(person, who=shown.who, why=shown.why)
         found.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.kafka.topics import view_of
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
@@ -69,7 +69,7 @@ def redrive(
     Raises `Refusal` when there are such segments and none can be read any more.
     """
     pipeline = folder.pipeline
-    view = view_of(broker, pipeline)
+    view = read_topics(broker, pipeline)
     require_one_log(conn, broker, pipeline, view)
     whole = mixes_partitions(folder)
     with transaction(conn, READER) as cur:

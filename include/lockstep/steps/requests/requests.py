@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.kafka.topics import view_of
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
@@ -57,7 +57,7 @@ def open_request(
     log's start.
     """
     pipeline = folder.pipeline
-    seen = view_of(broker, pipeline)
+    seen = read_topics(broker, pipeline)
     require_one_log(conn, broker, pipeline, seen)
     offsets = isinstance(wanted.begin, AtOffsets) or isinstance(wanted.end, AtOffsets) or wanted.partition is not None
     windows: list[StreamRange] = []

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.kafka.topics import view_of
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.states import Lane
@@ -105,7 +105,7 @@ def _looked_up(
 ) -> Iterator[tuple[cursor, Admissible, dict[int, int]]]:
     """Finds, under the pipeline's lock, what of the late records can be read again. The block ends the transaction."""
     pipeline = folder.pipeline
-    view = view_of(broker, pipeline)
+    view = read_topics(broker, pipeline)
     require_one_log(conn, broker, pipeline, view)
     with transaction(conn, READER) as cur:
         streams = streams_of_log(cur, pipeline, view, None)

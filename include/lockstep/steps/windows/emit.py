@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.kafka.topics import ends_of, view_of
+from lockstep.adapters.kafka.topics import ends_of, read_topics
 from lockstep.adapters.postgres import COMMITTER, READER, transaction
 from lockstep.adapters.postgres_errors import StatementRefused, server_refusals
 from lockstep.core.errors import Refusal
@@ -67,7 +67,7 @@ def emit(conn: connection, broker: Broker, pipeline: Pipeline) -> Emission:
 
 def _ends(broker: Broker, pipeline: Pipeline) -> tuple[LogView, Mapping[TopicPartition, int]]:
     """Asks the broker where each partition ends, with no transaction open (T6)."""
-    view = view_of(broker, pipeline)
+    view = read_topics(broker, pipeline)
     return view, ends_of(broker, view)
 
 
