@@ -36,8 +36,8 @@ MUTANTS = [
         (
             Edit(
                 "engine/spark/source.py",
-                "str(p): i.offsets.until_offset for",
-                "str(p): i.offsets.until_offset - 1 for",
+                "lambda item: item.offsets.until_offset)",
+                "lambda item: item.offsets.until_offset - 1)",
             ),
         ),
         (f"{SPARK}test_every_record_of_the_range_is_read_and_none_beside_it[long]",),

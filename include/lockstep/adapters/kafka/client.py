@@ -93,13 +93,10 @@ class Client:
         return {partition: end.offset for partition, end in last.items()}
 
     def _listed(
-        self,
-        partitions: list[TopicPartition],
-        *specs: OffsetSpec,
-        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+        self, partitions: list[TopicPartition], *specs: OffsetSpec, **how: IsolationLevel
     ) -> list[dict[int, Any]]:
         """Returns each answer to each question, by partition of the one topic. All questions are sent at once."""
-        found = self._answers(partitions, *specs, isolation=isolation)
+        found = self._answers(partitions, *specs, **how)
         return [{partition: answer for (_, partition), answer in each.items()} for each in found]
 
     def _answers(

@@ -129,9 +129,8 @@ def _with_grown(
             next_command=f"lockstep run {pipeline.name}",
         )
     starts = {} if isinstance(pipeline.topic, str) else {t.topic: dict.fromkeys(t.bounds, 0) for t in view.topics}
-    return with_new_streams(cur, pipeline, view, streams, starts, person.who, last_documents(cur, pipeline.name, None))[
-        0
-    ]
+    bound_by = last_documents(cur, pipeline.name, None)
+    return with_new_streams(cur, pipeline, view, streams, starts, person.who, bound_by)[0]
 
 
 @contextmanager
