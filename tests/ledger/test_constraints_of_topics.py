@@ -10,8 +10,8 @@ from psycopg2 import errors
 from lockstep.adapters.postgres import OWNER, transaction
 from support.fakes.ledger_rows import CLUSTER, TOPIC
 
-STREAM = """insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset, position)
-    values ('orders', %s, %s, %s, %s, 0, %s, %s, %s) returning stream_id"""
+STREAM = """insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset,
+    position) values ('orders', %s, %s, %s, %s, 0, %s, %s, %s) returning stream_id"""
 
 
 def tell(conn, topics) -> None:
@@ -38,7 +38,7 @@ def stream(conn, topic=TOPIC, partition=0, epoch=0, start=0, *, decided=None, th
 
 
 @pytest.fixture
-def orders(ledger, conn):
+def orders(ledger):
     ledger.stream(0)
     return ledger
 

@@ -31,6 +31,7 @@ from mutants.of_the_ledger import MUTANTS as LEDGER
 from mutants.of_the_rest import MUTANTS as REST
 from mutants.of_the_steps import MUTANTS as STEPS
 from mutants.of_timelines import MUTANTS as TIMELINES
+from mutants.of_topics import MUTANTS as TOPICS
 from mutants.of_totals import MUTANTS as TOTALS
 from mutants.of_upkeep import MUTANTS as UPKEEP
 from mutants.of_verify import MUTANTS as VERIFY
@@ -66,6 +67,7 @@ MUTANTS = [
     *RETIRE,
     *STEPS,
     *TIMELINES,
+    *TOPICS,
     *TOTALS,
     *UPKEEP,
     *VERIFY,

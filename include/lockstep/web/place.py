@@ -170,7 +170,7 @@ def views_of(name: str, topics: Iterable[str]) -> tuple[LogView | None, str | No
 
 def _views(topics: list[str]) -> tuple[LogView | None, str | None]:
     try:
-        return connection_broker().views(topics), None
+        return connection_broker().topic_views(topics), None
     except Refusal as refusal:
         return None, refusal.message
 

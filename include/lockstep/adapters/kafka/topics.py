@@ -34,14 +34,14 @@ def read_topics(broker: Broker, pipeline: Pipeline) -> LogView:
     if isinstance(source, str):
         return broker.view(source)
     if isinstance(source, tuple):
-        return broker.views(source)
+        return broker.topic_views(source)
     found = [name for name in broker.topic_names() if reads_topic(source, name)]
     if len(found) > source.limit:
         raise Refusal(
             f"{pipeline.name}: {len(found)} topics match {source.pattern!r}, and topic.limit is {source.limit}",
             next_command=f"raise the limit or narrow the pattern, then lockstep plan {pipeline.name}",
         )
-    return broker.views(found)
+    return broker.topic_views(found)
 
 
 def ends_of(broker: Broker, seen: LogView) -> dict[LogPartition, int]:
@@ -80,7 +80,7 @@ class TopicsClient(Client):
         except KafkaException as error:
             raise self._away(error) from None
 
-    def views(self, names: Iterable[str]) -> TopicViews:
+    def topic_views(self, names: Iterable[str]) -> TopicViews:
         """Reads cluster id, topic ids and all bounds of these topics. Leaves out topics that do not exist."""
         try:
             cluster_asked = self._client().describe_cluster(request_timeout=client.ANSWER_SECONDS)

@@ -33,7 +33,7 @@ SIZE = f"{RECORD_LENGTH} + coalesce(aggregate(headers, 0, (size, h) -> size + {H
 
 
 def records_of(
-    work: StageWork, kafka: str, kafka_options: Mapping[str, str], most: int, *, names_topic: bool
+    work: StageWork, kafka: str, kafka_options: Mapping[str, str], most: int, *, names_topic: bool = False
 ) -> DataFrame:
     """Returns the ranges' records as `RAW_SCHEMA`: assigned partitions, numeric offsets, committed records only.
 

@@ -42,7 +42,7 @@ def log_starts(at: Context, pipeline: str, batch_id: int) -> dict[int, int]:
 def view_of_topics(broker: Broker, topics: Iterable[str]) -> LogView:
     """Reads these topics, those of several that are not there left out. Raises `Refusal` if the only one is not there."""
     names = list(topics)
-    return broker.view(names[0]) if len(names) == 1 else broker.views(names)
+    return broker.view(names[0]) if len(names) == 1 else broker.topic_views(names)
 
 
 def require_whole(

@@ -86,7 +86,7 @@ def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: Offs
     where = lost.topic_partition
     partition = where.partition
     view = (
-        broker.view(where.topic) if isinstance(pipeline.topic, str) else broker.views([where.topic])
+        broker.view(where.topic) if isinstance(pipeline.topic, str) else broker.topic_views([where.topic])
     )  # before the transaction, never inside (T6). A log's start only grows.
     with deciding(conn, pipeline.name) as cur:
         stream = stream_of(_with_grown(cur, pipeline, view, where, person), pipeline, where)

@@ -31,7 +31,7 @@ def is_left(broker: Broker, pipeline: Pipeline, topic: str) -> bool:
         return True
     if isinstance(pipeline.topic, str):
         return False
-    return all(broker.views([topic]).log_of(topic) is None for _ in range(READINGS_OF_A_GONE_TOPIC))
+    return all(broker.topic_views([topic]).log_of(topic) is None for _ in range(READINGS_OF_A_GONE_TOPIC))
 
 
 def leave_topic(
