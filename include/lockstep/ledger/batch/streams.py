@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import LogView, TopicView
 
 Q = queries("lockstep.ledger.batch", "streams")
+_COLUMNS = ("topics", "topic_ids", "epochs", "partitions", "incarnations", "starts", "leader_epochs")
 
 
 def open_streams(cur: cursor, pipeline: str) -> tuple[Stream, ...]:
@@ -32,21 +33,36 @@ def open_new_streams(cur: cursor, pipeline: str, view: TopicView, starts: Mappin
     A partition that was gone and came back belongs to another log. This holds even if growth of the topic brings it
     back.
     """
-    cur.execute(Q["latest_epochs"], {"pipeline": pipeline, "topic": view.topic})
-    rows = every(cur)
-    epoch = 1 + max((row.epoch for row in rows), default=-1)
-    log = (view.cluster_id, view.topic_id)
-    incarnations = {r.partition: r.incarnation + (not same_log or (r.cluster_id, r.topic_id) != log) for r in rows}
-    partitions = sorted(starts)
-    streams = {
-        "epoch": epoch,
-        "partitions": partitions,
-        "incarnations": [incarnations.get(p, 0) for p in partitions],
-        "starts": [starts[p] for p in partitions],
-        "leader_epochs": [view.bounds[p].leader_epoch for p in partitions],
-    }
-    named = {"pipeline": pipeline, "cluster_id": view.cluster_id, "topic": view.topic, "topic_id": view.topic_id}
-    cur.execute(Q["insert_streams"], named | streams)
+    open_streams_of_topics(cur, pipeline, [(view, starts, same_log)])
+
+
+def open_streams_of_topics(
+    cur: cursor, pipeline: str, topics: Sequence[tuple[TopicView, Mapping[int, int], bool]]
+) -> None:
+    """Opens the streams of several topics at once, each with its starts and whether it is the log that was read."""
+    cur.execute(Q["latest_epochs"], {"pipeline": pipeline, "topics": [view.topic for view, _, _ in topics]})
+    known: dict[str, list[Any]] = {}
+    for row in every(cur):
+        known.setdefault(row.topic, []).append(row)
+    columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+    for view, starts, same_log in topics:
+        rows, log = known.get(view.topic, []), (view.cluster_id, view.topic_id)
+        epoch = 1 + max((row.epoch for row in rows), default=-1)
+        incarnations = {r.partition: r.incarnation + (not same_log or (r.cluster_id, r.topic_id) != log) for r in rows}
+        for p in sorted(starts):
+            values = (
+                view.topic,
+                view.topic_id,
+                epoch,
+                p,
+                incarnations.get(p, 0),
+                starts[p],
+                view.bounds[p].leader_epoch,
+            )
+            for name, value in zip(_COLUMNS, values, strict=True):
+                columns[name].append(value)
+    if topics:
+        cur.execute(Q["insert_streams"], {"pipeline": pipeline, "cluster_id": topics[0][0].cluster_id} | columns)
 
 
 def insert_boundary(cur: cursor, stream_id: int, at: datetime, offset: int) -> None:
@@ -80,12 +96,17 @@ def _grow(cur: cursor, pipeline: str, view: TopicView, streams: Sequence[Stream]
     return True
 
 
-def ends_of_topic(cur: cursor, pipeline: str, view: TopicView) -> dict[int, int]:
-    """Returns where the streams of a topic have ended, per partition, if it is the log that they have read."""
-    cur.execute(Q["ends_of_topic"], {"pipeline": pipeline, "topic": view.topic})
-    rows = every(cur)
-    is_same = all((r.cluster_id, r.topic, r.topic_id) == view.log_of(view.topic) for r in rows)
-    return {row.partition: row.position for row in rows} if is_same else {}
+def ends_of_topics(cur: cursor, pipeline: str, views: Sequence[TopicView]) -> dict[str, dict[int, int]]:
+    """Returns, per topic, where its streams have ended, by partition, if it is the log that they have read."""
+    cur.execute(Q["ends_of_topics"], {"pipeline": pipeline, "topics": [view.topic for view in views]})
+    found: dict[str, dict[int, int]] = {}
+    logs = {view.topic: view.log_of(view.topic) for view in views}
+    others = set()
+    for row in every(cur):
+        found.setdefault(row.topic, {})[row.partition] = row.position
+        if (row.cluster_id, row.topic, row.topic_id) != logs[row.topic]:
+            others.add(row.topic)
+    return {view.topic: {} if view.topic in others else found.get(view.topic, {}) for view in views}
 
 
 def topics_ever(cur: cursor, pipeline: str) -> set[str]:

@@ -13,12 +13,12 @@ from lockstep.core.pipeline.schedule import start_of
 from lockstep.core.planning.blocked import topic_refused
 from lockstep.core.planning.bounds import AtOffsets, first_offsets
 from lockstep.ledger.batch.streams import (
-    ends_of_topic,
+    ends_of_topics,
     grow,
     insert_boundary,
     insert_topics,
-    open_new_streams,
     open_streams,
+    open_streams_of_topics,
     topics_ever,
 )
 
@@ -64,7 +64,7 @@ def with_new_streams(
     known = {stream.topic_partition.topic for stream in streams}
     new = [each for each in view.topics if each.topic in starts and each.topic not in known]
     begin = {each.topic: dict(starts[each.topic]) for each in new}
-    ended = {each.topic: ends_of_topic(cur, pipeline.name, each) if streams else {} for each in new}
+    ended = ends_of_topics(cur, pipeline.name, new) if streams and new else {each.topic: {} for each in new}
     appeared = [topic for topic in begin if streams and not ended[topic] and has_appeared(topic, bound_by)]
     if refused := topic_refused(pipeline, appeared):
         return streams, refused
@@ -74,8 +74,7 @@ def with_new_streams(
     if new and not isinstance(pipeline.topic, str):
         why = "topics that have appeared, or that the definition names now" if streams else "the first plan"
         insert_topics(cur, pipeline.name, who, why, begin)
-    for each in new:
-        open_new_streams(cur, pipeline.name, each, begin[each.topic], same_log=bool(ended[each.topic]))
+    open_streams_of_topics(cur, pipeline.name, [(t, begin[t.topic], bool(ended[t.topic])) for t in new])
     opened = open_streams(cur, pipeline.name) if new else streams
     _keep_moment(cur, pipeline, opened, {t: starts[t] for t in begin if begin[t] == starts[t]})
     return grow(cur, pipeline.name, view, opened, who), None
