@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import lockstep
 from lockstep import Append, Envelope, Feed, Idempotent, Json, Limits, Pipeline, Postgres, Topic, Topics, Upsert
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.offsets import Bounds, OffsetRange, Stream, StreamRange, TopicPartition, TopicView, TopicViews
@@ -204,3 +207,21 @@ def test_an_unfinished_batch_is_held_against_the_log_of_each_topic():
 def test_a_request_takes_the_same_partition_of_each_topic():
     pieces = [Piece(StreamRange(n, OffsetRange(TopicPartition(t, 0), 0, 5)), None) for n, t in ((1, "eu"), (11, "us"))]
     assert len(next_pieces(Limits(records=100), situation(views()).pace, pieces, whole_batches=False)) == 2
+
+
+@pytest.mark.parametrize(
+    ("page", "heading", "read", "column"),
+    [
+        ("cookbook.md", "## Read several topics", "orders.asia", "came_from"),
+        ("several-topics.md", "# Several topics", "orders.us", "came_from"),
+    ],
+)
+def test_the_examples_of_the_pages_are_pipelines_that_read_these_topics(page, heading, read, column):
+    text = (Path(__file__).parents[2] / "docs" / page).read_text()
+    example = re.search(r"```python\n(.*?)```", text[text.index(heading) :], re.DOTALL)
+    assert example
+    pipeline = eval(example[1], vars(lockstep) | {name: getattr(lockstep, name) for name in lockstep.__all__})  # noqa: S307 - our page
+    assert reads_topic(pipeline.topic, read)
+    assert not reads_topic(pipeline.topic, "orders.archive")
+    assert column in [each.name for each in pipeline.columns]
+    assert pipeline_of_document(json.loads(json.dumps(pipeline.document()))) == pipeline

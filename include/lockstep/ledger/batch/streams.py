@@ -39,7 +39,7 @@ def open_new_streams(cur: cursor, pipeline: str, view: TopicView, starts: Mappin
 def open_streams_of_topics(
     cur: cursor, pipeline: str, topics: Sequence[tuple[TopicView, Mapping[int, int], bool]]
 ) -> None:
-    """Opens the streams of several topics at once, each with its starts and whether it is the log that was read."""
+    """Opens the streams of several topics at once. Each has its starts, and whether it is the log that was read."""
     cur.execute(Q["latest_epochs"], {"pipeline": pipeline, "topics": [view.topic for view, _, _ in topics]})
     known: dict[str, list[Any]] = {}
     for row in every(cur):
