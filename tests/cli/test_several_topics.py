@@ -58,6 +58,14 @@ def test_a_topic_is_named_where_a_partition_is_one_of_it(two, lockstep):
     gaps = lockstep("holes", "drill", "--explain", "--json").document
     assert (gaps["offsets"], gaps["gaps"]) == (24, [])
     assert lockstep("verify", "drill", "--deep").code == Exit.DONE
+    assert lockstep("erase", "drill", "--key", "us3", "--column", "id", "--reason", "a wish").code == Exit.DONE
+    ends = (
+        "select topic, b.partition, until_offset from lockstep.erasure_bound b join lockstep.stream s using (topic_id)"
+    )
+    assert sorted(two.here.drill.ask(ends)) == [(eu, 0, 12), (us, 0, 12)]
+    assert lockstep("replay", "drill", "--topic", us, "--from", "0:0", "--until", "0:5").code == Exit.DONE
+    assert two.rows() == [row for row in two.whole() if row[1] != "us3"], "it stays out of the topic that it came from"
+    assert lockstep("verify", "drill", "--deep").code == Exit.DONE
     assert lockstep("status", "drill", "--json").document["health"] == "well"
 
 
@@ -67,7 +75,6 @@ def test_a_topic_is_named_where_a_partition_is_one_of_it(two, lockstep):
     [
         ("hours", "drill", "--since", "2026-01-01"),
         ("retention", "drill"),
-        ("erase", "drill", "--key", "eu3", "--column", "id", "--reason", "a wish"),
         ("adopt", "drill", "--at", "0:5"),
     ],
     ids=lambda command: command[0],

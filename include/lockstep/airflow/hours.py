@@ -27,7 +27,9 @@ def hours_of(pipeline: Pipeline) -> Asset:
     several topics, whose hours nobody tells.
     """
     if not isinstance(pipeline.topic, str):
-        raise BadDefinition(f"{pipeline.name}: it reads {topic_words(pipeline.topic)}, and hours are those of one topic")
+        raise BadDefinition(
+            f"{pipeline.name}: it reads {topic_words(pipeline.topic)}, and hours are those of one topic"
+        )
     table = pipeline.first.table
     return Asset(name=f"{table}.hours", uri=f"lockstep://{table}/hours", group="lockstep")
 

@@ -18,7 +18,7 @@ from lockstep.ledger.rows import every, maybe, one
 from lockstep.ledger.staging import digests
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from psycopg2.extensions import cursor
 
@@ -97,8 +97,8 @@ def earlier(cur: cursor, subject: Subject) -> int | None:
     return row.erasure_id if row else None
 
 
-def open_erasure(cur: cursor, subject: Subject, topic_id: str, ends: Mapping[int, int]) -> tuple[int, str]:
-    """Records the key's digest, and the offsets up to which its records stay out.
+def open_erasure(cur: cursor, subject: Subject, ends: Sequence[tuple[str, int, int]]) -> tuple[int, str]:
+    """Records the key's digest, and the offsets up to which its records stay out, as (topic id, partition, end).
 
     Returns the erasure and the digest.
     """
@@ -106,8 +106,9 @@ def open_erasure(cur: cursor, subject: Subject, topic_id: str, ends: Mapping[int
     cur.execute(Q["make_salt"], facts)
     cur.execute(Q["insert_erasure"], facts)
     row = one(cur)
-    bounds = {"partitions": list(ends), "ends": list(ends.values())}
-    cur.execute(Q["insert_bounds"], facts | bounds | {"erasure_id": row.erasure_id, "topic_id": topic_id})
+    topics, partitions, offsets = ([end[place] for end in ends] for place in range(3))
+    bounds = {"topic_ids": topics, "partitions": partitions, "ends": offsets}
+    cur.execute(Q["insert_bounds"], facts | bounds | {"erasure_id": row.erasure_id})
     return row.erasure_id, row.digest
 
 
