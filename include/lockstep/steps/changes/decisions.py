@@ -216,9 +216,9 @@ def _refuse_what_is_not_lost(
     else:
         why = f"the log starts at {log_start}, and what it holds can still be read"
     name, where = pipeline.name, lost.topic_partition
-    options = f"{pipeline.topic_option(where.topic)} --partition {where.partition}"
+    options = f"{pipeline.topic_option(where.topic)} --partition {where.partition}".strip()
     options += f" --from {position} --until {log_start} --reason ..."
     raise Refusal(
         f"{lost} is not what was lost: {why}",
-        next_command=f"lockstep accept-loss {name}{options}" if log_start > position else f"lockstep run {name}",
+        next_command=f"lockstep accept-loss {name} {options}" if log_start > position else f"lockstep run {name}",
     )

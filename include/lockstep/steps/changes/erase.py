@@ -20,6 +20,8 @@ from lockstep.steps.changes.decisions import deciding, lock_and_abandon
 from lockstep.steps.upkeep.reap import reap
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from psycopg2.extensions import connection, cursor
 
     from lockstep.adapters.kafka.broker import Broker
