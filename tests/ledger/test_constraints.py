@@ -335,7 +335,7 @@ REFUSED = [
         "no_gap",
         stream,
         """insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation,
-        epoch, start_offset, position) values ('orders', 'c', 't', 'i', 7, 0, 0, 3, 4)""",
+        epoch, start_offset, position) values ('orders', 'c', 'orders.v1', 'i', 7, 0, 0, 3, 4)""",
     ),
     ("not_past_position", stream, COVER.format(low=0, high=5)),
     ("closed_once", stream, "update lockstep.stream set epoch = 5"),

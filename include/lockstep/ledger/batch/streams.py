@@ -73,7 +73,7 @@ def insert_boundary(cur: cursor, stream_id: int, at: datetime, offset: int) -> N
 def grow(cur: cursor, pipeline: str, view: LogView, streams: Sequence[Stream], who: str) -> tuple[Stream, ...]:
     """Opens a new epoch for all partitions of a topic that has new ones (T12, T13).
 
-    Starts old partitions at their positions and new ones at 0. Returns the streams that are open then. Opens nothing
+    Starts old partitions at their positions and new ones at 0. One that was given up goes on where it ended. Returns the streams that are open then. Opens nothing
     for another log, nor for a topic without a stream.
     """
     own: dict[str, list[Stream]] = {}
@@ -89,7 +89,8 @@ def _grow(cur: cursor, pipeline: str, view: TopicView, streams: Sequence[Stream]
         return False
     for stream in streams:
         retire_stream(cur, stream.stream_id)
-    begin = {stream.partition: stream.position for stream in streams} | dict.fromkeys(new, 0)
+    ended = ends_of_topics(cur, pipeline, [view])[view.topic]  # of a partition that was given up, and is there again
+    begin = {stream.partition: stream.position for stream in streams} | {p: ended.get(p, 0) for p in new}
     open_new_streams(cur, pipeline, view, begin, same_log=True)
     which = f"topic {view.topic}" if seen.option(view.topic) else "the topic"
     insert_growth(cur, pipeline, who, which, new)
