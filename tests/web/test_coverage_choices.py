@@ -179,7 +179,7 @@ def test_many_partitions_share_the_cells_and_an_unknown_lag_is_counted():
     assert found["cells"][0]["words"] == "5 partitions: 996 to 1,000 offsets wait in each"
     assert round(sum(cell["width"] for cell in found["cells"])) == 1000
     assert found["unknown"] == 1
-    assert found["most"][0] == {"partition": 1_000, "lag": 1_000, "first": 1_000}
+    assert found["most"][0] == {"topic": "t", "partition": 1_000, "lag": 1_000, "first": 1_000}
     assert heat(made, {}, page=40) is None
 
 

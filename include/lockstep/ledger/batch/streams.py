@@ -73,8 +73,8 @@ def insert_boundary(cur: cursor, stream_id: int, at: datetime, offset: int) -> N
 def grow(cur: cursor, pipeline: str, view: LogView, streams: Sequence[Stream], who: str) -> tuple[Stream, ...]:
     """Opens a new epoch for all partitions of a topic that has new ones (T12, T13).
 
-    Starts old partitions at their positions and new ones at 0. One that was given up goes on where it ended. Returns the streams that are open then. Opens nothing
-    for another log, nor for a topic without a stream.
+    Starts old partitions at their positions and new ones at 0. One that was given up goes on where it ended. Returns
+    the streams that are open then. Opens nothing for another log, nor for a topic without a stream.
     """
     own: dict[str, list[Stream]] = {}
     for stream in streams:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.core.errors import Refusal
-from lockstep.core.offsets import OffsetRange, StreamRange
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicViews
 from lockstep.core.planning.bounds import AtBatch, AtOffsets, AtTime
 from lockstep.ledger.batch.streams import insert_boundary, open_streams
 from lockstep.ledger.changes import requests
@@ -56,6 +56,8 @@ def streams_of_log(cur: cursor, pipeline: Pipeline, view: LogView, partition: in
 
     Refuses while a log is not the same. A topic that is gone has none.
     """
+    if partition is not None and isinstance(view, TopicViews):
+        pipeline.only_topic  # noqa: B018 - refuses: a partition is one of a topic
     opened = open_streams(cur, pipeline.name)
     if not opened:
         raise Refusal(f"{pipeline.name}: nothing was planned yet", next_command=f"lockstep run {pipeline.name}")
