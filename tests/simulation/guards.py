@@ -61,7 +61,8 @@ def _log_starts_unseen(at, _pipeline: str, batch_id: int) -> dict[int, int]:
 
 
 def _any_log(scene: Scene, monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "logs", lambda _cur, _batch: {(scene.log.cluster_id, scene.log.topic_id)})
+    today = {scene.log.topic: {(scene.log.cluster_id, scene.log.topic_id)}}
+    monkeypatch.setattr(attempts, "logs", lambda _cur, _batch: today)
 
 
 class _Blind:

@@ -83,7 +83,7 @@ def _stretches(
         begin = edge(conn, broker, pipeline, view, wanted.begin, now, is_end=False)
     if wanted.end is not None:
         end = edge(conn, broker, pipeline, view, wanted.end, now, is_end=True)
-    _refuse_nothing_in_common(pipeline, wanted, begin, end)
+    _refuse_nothing_in_common(pipeline, view.topic, wanted, begin, end)
     with transaction(conn, READER) as cur:
         return passed_stretches(streams_of_log(cur, pipeline, view, wanted.partition), begin, end)
 
@@ -172,7 +172,7 @@ def _readable(windows: Iterable[StreamRange], view: LogView) -> list[StreamRange
 
 
 def _refuse_nothing_in_common(
-    pipeline: Pipeline, wanted: NewRequest, begin: Mapping[int, int], end: Mapping[int, int]
+    pipeline: Pipeline, topic: str, wanted: NewRequest, begin: Mapping[int, int], end: Mapping[int, int]
 ) -> None:
     both = begin.keys() & end.keys()
     if not both or wanted.partition not in {None, *both}:
@@ -183,7 +183,7 @@ def _refuse_nothing_in_common(
     if isinstance(wanted.begin, AtOffsets) and isinstance(wanted.end, AtOffsets):
         empty = next((p for p in sorted(both) if begin[p] >= end[p]), None)
         if empty is not None:
-            raise Refusal(f"{pipeline.name}: partition {empty}: [{begin[empty]}, {end[empty]}) holds no offset")
+            raise Refusal(f"{topic}-{empty}: [{begin[empty]}, {end[empty]}) holds no offset")
 
 
 def _refuse_below_log_start(pipeline: Pipeline, view: LogView, windows: Iterable[StreamRange]) -> None:
