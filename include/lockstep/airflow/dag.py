@@ -18,7 +18,7 @@ from lockstep.airflow.watermark import show_behind
 from lockstep.core.errors import BadDefinition
 from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Idempotent
-from lockstep.core.pipeline.names import topic_tags, topic_words
+from lockstep.core.pipeline.names import topic_tags, topic_words, topics_named
 from lockstep.core.pipeline.targets import topics_of
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def dag_for(
     ours: dict[str, Any] = both(pipeline, default_args) | {
         "max_active_runs": 1,
         "tags": ["lockstep", "live", *topic_tags(pipeline.topic)],
-        "description": f"Kafka topic {topic_words(pipeline.topic)} to {tables}, one gap-checked batch a run",
+        "description": f"Kafka {topics_named(pipeline.topic)} to {tables}, one gap-checked batch a run",
         "doc_md": LIVE_DAG_ABOUT.format(
             topic=topic_words(pipeline.topic), table=tables.replace(" and ", "` and `"), how=_how(pipeline)
         ),

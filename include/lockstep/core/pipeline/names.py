@@ -129,6 +129,13 @@ def topic_tags(source: TopicSource) -> tuple[str, ...]:
     return () if isinstance(source, Topics) else (source,) if isinstance(source, str) else source
 
 
+def topics_named(source: TopicSource) -> str:
+    """Returns the topics with their noun, such as `topic orders.v1` or `topics orders.eu, orders.us`."""
+    if isinstance(source, Topics):
+        return topic_words(source)
+    return f"{'topics' if isinstance(source, tuple) else 'topic'} {topic_words(source)}"
+
+
 def topic_words(source: TopicSource) -> str:
     """Returns the topics in words, such as `orders.eu, orders.us`."""
     if isinstance(source, Topics):

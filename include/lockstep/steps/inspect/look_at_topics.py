@@ -10,7 +10,7 @@ from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.health.broker_findings import broker_findings
 from lockstep.core.health.findings import Check, Finding, Judged, problem
 from lockstep.core.health.log_findings import LogFacts, log_findings
-from lockstep.core.pipeline.names import topic_words
+from lockstep.core.pipeline.names import topics_named
 from lockstep.steps.inspect.sinks import of_sinks
 from lockstep.steps.inspect.warn import bounds_of
 
@@ -49,7 +49,7 @@ def of_topics(
     except Unreachable:
         raise
     except Refusal as refusal:
-        return [away_finding(Check.TOPIC, f"topic {topic_words(pipeline.topic)}", refusal)]
+        return [away_finding(Check.TOPIC, topics_named(pipeline.topic), refusal)]
     each = [replace(pipeline, topic=view.topic) for view in topics]
     return [finding for one in each for finding in _of_topic(broker, one, cores, streams, bytes_per_second, now)]
 
