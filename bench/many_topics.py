@@ -92,9 +92,9 @@ def main() -> int:
                 took["a topic has appeared"] = [planned(conn, broker, folder)[0]]
         finally:
             stack.end()
-    for what, seconds in took.items():
-        print(f"{what:<32} {statistics.median(seconds) * 1000:7.0f} ms   ({len(seconds)} plans)")
-    return int(max(statistics.median(seconds) for seconds in took.values()) > MOST_SECONDS * max(1, count / 200))
+    for what, each in took.items():
+        print(f"{what:<32} {statistics.median(each) * 1000:7.0f} ms   ({len(each)} plans)")
+    return int(max(statistics.median(each) for each in took.values()) > MOST_SECONDS * max(1, count / 200))
 
 
 if __name__ == "__main__":
