@@ -114,12 +114,14 @@ def paused_dags() -> dict[str, bool]:
 
     Empty if it does not run or answer, or if the ledger is another one. No other Airflow can be known here.
     """
-    from lockstep.dev.servers import airflow, stack
-    from lockstep.dev.servers.airflow_api import paused
+    from lockstep.dev.servers import stack
 
     known = stack.find_stack()
     if known is None or known.dsn is None or known.dsn != dsn():
         return {}
+    from lockstep.dev.servers import airflow
+    from lockstep.dev.servers.airflow_api import paused
+
     found = airflow.running(known.home)
     return paused(found.api(AIRFLOW_PATIENCE)) if found else {}
 
