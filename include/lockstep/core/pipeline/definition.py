@@ -22,6 +22,8 @@ from lockstep.core.pipeline.targets import (
     Accumulate,
     Append,
     Feed,
+    History,
+    Keyed,
     Send,
     Target,
     Upsert,
@@ -54,6 +56,7 @@ __all__ = [
     "EventTime",
     "Feed",
     "Files",
+    "History",
     "Hopping",
     "Idempotent",
     "Json",
@@ -202,7 +205,7 @@ class Pipeline:
         return tuple(replace(self, target=target) for target in self.targets)
 
     @property
-    def tombstone_targets(self) -> tuple[Upsert, ...]:
+    def tombstone_targets(self) -> tuple[Keyed, ...]:
         """Returns the targets that a deletion reaches: a record without a value, or a decoder's own `Delete`."""
         return deletion_targets(self.format, self.targets)
 
