@@ -40,7 +40,10 @@ BY_BATCH = (
     "partition by list (_batch);"
 )
 KEYED = f"create table public.house ({COLUMNS.format(key='primary key')});"
-VERSIONED = "create table public.house ({columns}, valid_from {moment} not null, valid_until {moment}, _deleted boolean not null, primary key (_stream, _offset, _ordinal));"
+VERSIONED = (
+    "create table public.house ({columns}, valid_from {moment} not null, valid_until {moment}, _deleted boolean not null, "
+    "primary key (_stream, _offset, _ordinal));"
+)
 DDL = {
     "appended": f"create table public.house ({COLUMNS.format(key='')}, primary key (_stream, _offset, _ordinal));",
     "two": "".join(
@@ -51,7 +54,9 @@ DDL = {
     "keyed": KEYED,
     "ordered": KEYED.replace("n bigint", "n bigint, rank int"),
     "versions": VERSIONED.format(columns=COLUMNS.format(key="not null"), moment="timestamptz"),
-    "dated": VERSIONED.format(columns=COLUMNS.format(key="not null"), moment="int").replace("n bigint", "n bigint, rank int"),
+    "dated": VERSIONED.format(columns=COLUMNS.format(key="not null"), moment="int").replace(
+        "n bigint", "n bigint, rank int"
+    ),
     "mirrored": f"create table public.house (id bigint primary key, name text, doc text, photo bytea, {ORIGIN});",
     "accumulated": "create table public.house (id text primary key, records bigint, numbers bigint, total numeric, "
     f"least bigint, most bigint, {ORIGIN}, uids numeric, crcs numeric);",
@@ -99,7 +104,8 @@ def folder_of(
     """Returns the pipeline with batches of so many records, and its target, which may have a feed."""
     rank = {"ordered": ", rank int", "dated": ", rank int", "windowed": ", at timestamp"}.get(kind, "")
     fmt: Json | Debezium = Json(
-        f"id string, n bigint{rank}, factor int, uid bigint, crc bigint", key="id" if kind in {"keyed", "versions"} else None
+        f"id string, n bigint{rank}, factor int, uid bigint, crc bigint",
+        key="id" if kind in {"keyed", "versions"} else None,
     )
     if kind == "mirrored":
         fmt = Debezium("id bigint, name string, doc string, photo binary", units={"photo": "base64"})

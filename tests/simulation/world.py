@@ -58,7 +58,13 @@ class World(Acts):
         self.pipeline = self.folder.pipeline
         self.key = None if isinstance(self.pipeline.first, Append) else "id"
         self.dsn, self.home = dsn, home
-        self.log = Log("house.v1", partitions=3, anywhere=self.kind in KEYS_ANYWHERE, timed=kind == "windowed", steps_back=kind == "versions")
+        self.log = Log(
+            "house.v1",
+            partitions=3,
+            anywhere=self.kind in KEYS_ANYWHERE,
+            timed=kind == "windowed",
+            steps_back=kind == "versions",
+        )
         self.parts: dict[int, Any] = {}
         self.factor, self.seed = 1, 0
         self.restart = restart  # how the server is stopped at once and started again, where that may be done

@@ -14,6 +14,7 @@ from lockstep.core.capture.debezium import UNAVAILABLE_COLUMN
 from lockstep.core.errors import BadDefinition, Refusal, spark_lost
 from lockstep.core.pipeline.columns import Column
 from lockstep.core.pipeline.folder import TRANSFORM
+from lockstep.core.pipeline.targets import History
 from lockstep.core.records import GIVEN_COLUMNS, RESERVED, UNAVAILABLE
 from lockstep.core.staging import Run
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.folder import PipelineFolder
 
 TRANSFORM_NAME = "transform"
+TIMESTAMP = "_timestamp"
 SPARK_TYPES = {
     "string": "string",
     "boolean": "boolean",
@@ -82,6 +84,11 @@ class Transforms:
             if name not in [column for column, _ in types]:
                 raise BadDefinition(f"{self._where}: the transform drops {name}, and every row answers for its record")
         self._require_mark([column for column, _ in types])
+        if isinstance(target, History) and target.order_by is None and TIMESTAMP not in [column for column, _ in types]:
+            raise BadDefinition(
+                f"{self._where}: the transform drops {TIMESTAMP}, from which the versions of {target.table} are valid: hand it "
+                "on, or name order_by"
+            )
         return tuple(self._column(name, type_) for name, type_ in types if name not in RESERVED)
 
     @property

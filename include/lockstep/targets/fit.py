@@ -58,7 +58,6 @@ def require_columns(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) 
     """Refuses a table that is missing, lacks a column, or holds another type."""
     columns = without_mark(columns)
     table, name = pipeline.first.table, pipeline.name
-    target = pipeline.first
     found = {row.name: row for row in target_columns(cur, table)}
     migrate = f"lockstep migrate {name}"
     propose = f"{migrate} --propose" if pipeline.store is None else migrate
@@ -72,8 +71,7 @@ def require_columns(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) 
         columns = ()
     else:
         given = {column.name for column in columns} | {*TARGET_COORDINATES}
-    if isinstance(target, History):
-        given |= require_versions(pipeline, target, columns, found)
+    given |= require_versions(pipeline, columns, found)
     for column in columns:
         if column.name not in found:
             raise Refusal(

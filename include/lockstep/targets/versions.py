@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.pipeline.columns import VERSION_NAMES, version_misfit
+from lockstep.core.pipeline.definition import History
 from lockstep.ledger.admin.version_indexes import current_index, lacks_current_index
 
 if TYPE_CHECKING:
@@ -14,19 +15,20 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.pipeline.columns import Column
-    from lockstep.core.pipeline.definition import History, Pipeline
+    from lockstep.core.pipeline.definition import Pipeline
 
 TIME = "timestamp with time zone"
 
 
-def require_versions(
-    pipeline: Pipeline, target: History, columns: Sequence[Column], found: Mapping[str, Any]
-) -> set[str]:
-    """Refuses columns that hold no moments or no deletions. Returns the columns that Lockstep fills."""
+def require_versions(pipeline: Pipeline, columns: Sequence[Column], found: Mapping[str, Any]) -> set[str]:
+    """Refuses columns of a history that hold no moments or no deletions. Returns the columns that Lockstep fills."""
+    target = pipeline.first
+    if not isinstance(target, History):
+        return set()
     name, table, migrate = pipeline.name, target.table, f"lockstep migrate {pipeline.name}"
     if fault := version_misfit(target.order_by, columns):
         raise BadDefinition(f"{name}: {fault}")
-    moment = found[target.order_by].type if target.order_by in found else TIME
+    moment = found[target.order_by].type if target.order_by is not None and target.order_by in found else TIME
     for column, type_ in zip(VERSION_NAMES, (moment, moment, "boolean"), strict=True):
         if column not in found or found[column].type != type_:
             raise Refusal(f"{name}: target {table} needs a column {column} of type {type_}", next_command=migrate)

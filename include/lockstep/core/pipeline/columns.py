@@ -103,4 +103,6 @@ def version_misfit(order_by: str | None, columns: Iterable[Column]) -> str | Non
     found = types.get(order_by) if order_by else None
     if found is None or found in ORDERS_VERSIONS or _is_decimal(found):
         return None
-    return f"target.order_by: {order_by!r} is {found}: a version begins at a {', '.join(ORDERS_VERSIONS)} or decimal(p,s)"
+    return (
+        f"target.order_by: {order_by!r} is {found}: a version begins at a {', '.join(ORDERS_VERSIONS)} or decimal(p,s)"
+    )

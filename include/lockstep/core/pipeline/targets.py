@@ -236,6 +236,3 @@ def refuse_timeless(targets: tuple[Target, ...], event_time: EventTime | None) -
 def shares(target: Target) -> tuple[str, ...]:
     """Returns the other pipelines that the definition lets write the table."""
     return target.shared_with if isinstance(target, Upsert) else ()
-
-
-
