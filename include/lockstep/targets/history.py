@@ -75,7 +75,7 @@ def withdraw(cur: cursor, target: History, batch_id: int, stream_id: int | None 
     _run(cur, "make_touched", parts)
     with found_by_index(cur):
         _run(cur, "withdraw_versions", parts, batch_id=batch_id, stream_id=stream_id)
-    withdrawn = one(cur).withdrawn
+        withdrawn = one(cur).withdrawn
     if withdrawn:
         cur.execute(Q["owner_of_replayed"], {"batch_id": batch_id})
         _time(cur, parts, one(cur).pipeline)
