@@ -142,7 +142,7 @@ def test_a_decoder_that_deletes_where_no_target_can_is_one_line(lockstep):
     lockstep.define(init=vain, decode=source)
     said = lockstep("check", "orders")
     assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
-    why = "decode.py:4: Delete: the target is Append, and only Upsert keeps a row for each key"
+    why = "decode.py:4: Delete: the target is Append, and only Upsert and History know a row by its key"
     assert f"orders: include/pipelines/orders/{why}" in said.err
     lockstep.define(init=OWN, decode=source)
     assert lockstep("check", "orders").out.startswith("orders: ok")

@@ -57,7 +57,7 @@ KEYED = GOOD | {"target": Upsert("public.orders", key=("id",))}
         (lambda: Pipeline(**GOOD | {"guarantee": "exactly_once"}), "guarantee"),
         (
             lambda: Pipeline(**GOOD | {"target": Accumulate("a.b", ("id",), (Count("n"),))}, guarantee=PerPartition()),
-            "takes Append or Upsert",
+            "takes Append, History or Upsert",
         ),
         (lambda: Pipeline(**GOOD, max_reject_share=1.5), "max_reject_share"),
         (lambda: Pipeline(**GOOD, on_violation="ignore"), "on_violation"),

@@ -17,7 +17,7 @@ from lockstep.core.windows.event_time import event_time_fault
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
 from lockstep.targets.by_batch import is_by_batch
-from lockstep.targets.versions import TIME, require_one_current, require_versions
+from lockstep.targets.versions import TIMESTAMPTZ, require_one_current, require_versions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -205,7 +205,7 @@ def types_of_target(cur: cursor, table: str) -> dict[str, str]:
 
 def written_alike(type_: str) -> str:
     """Returns a decoded column's type as Postgres writes that of the target's."""
-    return TIME if type_ == "timestamptz" else type_
+    return TIMESTAMPTZ if type_ == "timestamptz" else type_
 
 
 def target_columns(cur: cursor, table: str) -> list[Any]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.definition import Pipeline
 
-TIME = "timestamp with time zone"
+TIMESTAMPTZ = "timestamp with time zone"
 
 
 def require_versions(pipeline: Pipeline, columns: Sequence[Column], found: Mapping[str, Any]) -> set[str]:
@@ -28,7 +28,7 @@ def require_versions(pipeline: Pipeline, columns: Sequence[Column], found: Mappi
     name, table, migrate = pipeline.name, target.table, f"lockstep migrate {pipeline.name}"
     if fault := version_misfit(target.order_by, columns):
         raise BadDefinition(f"{name}: {fault}")
-    moment = found[target.order_by].type if target.order_by is not None and target.order_by in found else TIME
+    moment = found[target.order_by].type if target.order_by is not None and target.order_by in found else TIMESTAMPTZ
     for column, type_ in zip(VERSION_NAMES, (moment, moment, "boolean"), strict=True):
         if column not in found or found[column].type != type_:
             raise Refusal(f"{name}: target {table} needs a column {column} of type {type_}", next_command=migrate)

@@ -60,11 +60,11 @@ class Send(Append):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History(Append):
-    """A target in which each record of a key is a version, valid from its own moment until that of the next one.
+    """A target in which each record of a key is a version. It is valid from its moment until that of the next one.
 
     Lockstep fills `valid_from`, `valid_until` and `_deleted`. The current version has no `valid_until`. `order_by` names the
-    column whose value is the moment. Without it, records follow each other as in the log, the moment is the record's time,
-    and a deletion closes the key's last version.
+    column whose value is the moment. Without it, records follow each other as in the log. The moment is then the
+    record's time, and a deletion ends the key's last version.
     """
 
     key: tuple[str, ...]
@@ -167,8 +167,8 @@ def row_key(target: Target) -> tuple[str, ...]:
     return ORIGIN if isinstance(target, Append) else target.key
 
 
-def key_of(target: Target) -> tuple[str, ...]:
-    """Returns the columns by which a person asks for rows of a target, or none if its rows have no key."""
+def asked_key(target: Target) -> tuple[str, ...]:
+    """Returns the columns by which a person asks for a target's rows, or none if they have no key."""
     if isinstance(target, History):
         return target.key
     return () if isinstance(target, Append) else row_key(target)

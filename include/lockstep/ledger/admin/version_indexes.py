@@ -1,4 +1,4 @@
-"""Makes what guards a history's table: its versions by key, one current version of each, and no end before its beginning."""
+"""Makes the guards of a history's table: one current version of each key, and no end before its beginning."""
 
 from __future__ import annotations
 

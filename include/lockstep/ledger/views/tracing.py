@@ -10,7 +10,7 @@ from psycopg2 import DataError, errors, sql
 
 from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.definition import Append, History, Pipeline
-from lockstep.core.pipeline.targets import WithTotals, key_of
+from lockstep.core.pipeline.targets import WithTotals, asked_key
 from lockstep.core.states import CoverageKind
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
@@ -71,7 +71,7 @@ def _rows(cur: cursor, pipeline: Pipeline, coordinates: Mapping[str, int]) -> li
 
 def keyed(pipeline: Pipeline) -> Pipeline | None:
     """Returns the pipeline with only its first target with a key, or None if no target has one."""
-    return next((one for one in pipeline.each() if key_of(one.first)), None)
+    return next((one for one in pipeline.each() if asked_key(one.first)), None)
 
 
 def record_of_row(cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cur: cursor | None = None) -> Document:
@@ -82,7 +82,7 @@ def record_of_row(cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cu
     the rows, if it is another.
     """
     target = pipeline.first
-    columns = key_of(target)
+    columns = asked_key(target)
     if not columns:
         raise Refusal(
             f"{pipeline.name}: {target.table} is appended to, its rows have no key; each carries _stream and _offset",

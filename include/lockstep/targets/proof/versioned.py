@@ -51,7 +51,7 @@ def versions_checks(cur: cursor, pipeline: str, target: History) -> list[Promise
 def other_moments(
     cur: cursor, target: Target, stream: Any, batch_id: int, chunk: Sequence[RereadRecord], wrong: Wrong
 ) -> None:
-    """Adds each version of a chunk of records that does not begin at its record's time, where the log gives the moment."""
+    """Adds each version of a chunk of records that does not begin at its record's time. With `order_by` it adds none."""
     if not isinstance(target, History) or target.order_by is not None or not chunk:
         return
     stamps = {record.offset: record.stamp for record in chunk if record.stamp >= 0}
