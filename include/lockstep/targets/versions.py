@@ -25,13 +25,16 @@ def require_versions(pipeline: Pipeline, columns: Sequence[Column], found: Mappi
     target = pipeline.first
     if not isinstance(target, History):
         return set()
-    name, table, migrate = pipeline.name, target.table, f"lockstep migrate {pipeline.name}"
+    name, table = pipeline.name, target.table
     if fault := version_misfit(target.order_by, columns):
         raise BadDefinition(f"{name}: {fault}")
     moment = found[target.order_by].type if target.order_by is not None and target.order_by in found else TIMESTAMPTZ
     for column, type_ in zip(VERSION_NAMES, (moment, moment, "boolean"), strict=True):
         if column not in found or found[column].type != type_:
-            raise Refusal(f"{name}: target {table} needs a column {column} of type {type_}", next_command=migrate)
+            raise Refusal(
+                f"{name}: target {table} needs a column {column} of type {type_}",
+                next_command=f"change target.sql, then lockstep migrate {name}",
+            )
     if found["valid_until"].not_null:
         raise Refusal(
             f"{name}: {table}.valid_until is not null, and the current version of a key has none",

@@ -64,7 +64,8 @@ def of_ranges(
     With a `stream_id` it looks up only that stream.
     """
     types = dict(digests.digest_columns(cur, target.table))
-    columns = tuple((name, types[name]) for name in names if digests.is_hashable(types[name]))
+    # The mark of unavailable values is staged, and no column of a target.
+    columns = tuple((name, types[name]) for name in names if name in types and digests.is_hashable(types[name]))
     statement = sql.SQL(Q["digest_of_ranges"]).format(
         target=table_name(target.table),
         row=digests.row_digest(columns, place, marks_deletions=isinstance(target, History)),
