@@ -34,6 +34,7 @@ from mutants.of_timelines import MUTANTS as TIMELINES
 from mutants.of_totals import MUTANTS as TOTALS
 from mutants.of_upkeep import MUTANTS as UPKEEP
 from mutants.of_verify import MUTANTS as VERIFY
+from mutants.of_versions import MUTANTS as VERSIONS
 from mutants.of_windows import MUTANTS as WINDOWS
 
 MUTANTS = [
@@ -69,5 +70,6 @@ MUTANTS = [
     *TOTALS,
     *UPKEEP,
     *VERIFY,
+    *VERSIONS,
     *WINDOWS,
 ]

@@ -42,7 +42,7 @@ def require_versions(pipeline: Pipeline, columns: Sequence[Column], found: Mappi
         )
     strict = [column.name for column in columns if column.name in found and found[column.name].not_null]
     strict = [column for column in strict if column not in target.key]
-    if strict and target.order_by is None:
+    if strict and pipeline.takes_tombstones:
         raise Refusal(
             f"{name}: {table}.{strict[0]} is not null, and the row of a deletion has a key and no other value",
             next_command=f"alter table {table} alter column {strict[0]} drop not null, the same in target.sql",
