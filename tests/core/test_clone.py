@@ -50,6 +50,7 @@ def test_files_lie_in_a_folder_of_the_copys_name_and_need_no_other_table():
         ('lockstep.Pipeline(name="orders", start="latest")', 'lockstep.Pipeline(name="next", start="earliest")'),
         ('Ä = 1; Pipeline(name="orders")', 'Ä = 1; Pipeline(name="next")'),
         ('T = Upsert("public.orders", ("orders",))', 'T = Upsert("public.next", ("orders",))'),
+        ('T = History("public.orders", key=("orders",))', 'T = History("public.next", key=("orders",))'),
         ('T = ("public."\n    "orders")\nN = 1', 'T = ("public.next")\nN = 1'),
         ('Count("orders"), Suite(name="orders")', 'Count("orders"), Suite(name="orders")'),
         ('f"public.orders"  # public.orders', 'f"public.orders"  # public.orders'),
@@ -60,6 +61,7 @@ def test_files_lie_in_a_folder_of_the_copys_name_and_need_no_other_table():
         "the start",
         "bytes before it",
         "a table",
+        "a history",
         "over lines",
         "no name of a pipeline",
         "computed",
@@ -88,6 +90,7 @@ def test_only_texts_that_differ_are_replaced(before, after):
     ],
     ids=[
         "a table",
+        "a history",
         "in quotes",
         "in capitals",
         "a longer name",

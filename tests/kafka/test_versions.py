@@ -68,8 +68,12 @@ def test_versions_are_proved_and_traced_and_a_replay_takes_some_out_and_brings_t
     assert here.replay(f"0:{first}", f"0:{first + 3}")[0].went_on
     assert ask(VERSIONS) == [each for each in whole if each[:2] != ("a", 2)]
 
+    here.code = lambda value: None if value["n"] == 3 else value
+    assert here.replay(f"0:{first + 3}", f"0:{first + 5}")[0].went_on
+    assert ask(CURRENT) == [("a", 1)]  # the last that is left is current again
+
     here.code = lambda value: value
-    assert here.replay(f"0:{first}", f"0:{first + 3}")[0].went_on
+    assert here.replay(f"0:{first}", f"0:{first + 5}")[0].went_on
     assert (ask(VERSIONS), versions.wrong()) == (whole, {})
 
 

@@ -63,17 +63,10 @@ MUTANTS = [
         long=True,
     ),
     one(
-        "a key in two partitions of one batch is let through",
+        "a key in two partitions is let through",
         "which record comes first would be chance",
-        f"{MOVED}[True]",
-        Edit("targets/history.py", "if target.order_by is None and not rows.of_one_stream:", "if rows.of_one_stream:"),
-        long=True,
-    ),
-    one(
-        "a key in another partition than its versions is let through",
-        "which record comes first would be chance",
-        f"{MOVED}[False]",
-        Edit("targets/history.sql", "and t._epoch = n._epoch and t._stream", "and t._epoch <> n._epoch and t._stream"),
+        f"{MOVED}[True] {MOVED}[False]",
+        Edit("targets/history.sql", "min(_stream) <> max(_stream) and bool_or", "count(*) < 0 and bool_or"),
         long=True,
     ),
     one(

@@ -43,10 +43,8 @@ def publish(cur: cursor, target: History, rows: Rows) -> dict[str, int]:
         _run(cur, "left_open", parts)
         _refuse_open(cur, target)
     _run(cur, "keep_versions", parts)
+    analyze(cur, sql.SQL("version"))
     _refuse_null(cur, target, parts)
-    if target.order_by is None and not rows.of_one_stream:
-        _run(cur, "moved_within", parts)
-        _refuse_moved(cur, target)
     lock_target(cur, target.table)
     cur.execute(Q["owner_of_versions"])
     owner = maybe(cur)
@@ -56,11 +54,9 @@ def publish(cur: cursor, target: History, rows: Rows) -> dict[str, int]:
         _run(cur, "touch_added", parts)
         _time(cur, parts, owner.pipeline)
         if target.order_by is None:
-            _run(cur, "moved_since", parts)
+            _run(cur, "moved", parts)
             _refuse_moved(cur, target)
         ended = _run(cur, "end_versions", parts)
-        analyze(cur, sql.SQL("timed"))
-        analyze(cur, sql.SQL("version"))
         inserted = _run(cur, "insert_versions", parts, batch_id=rows.batch_id)
     if inserted != rows.count:
         raise BadData(f"{target.table}: {inserted} versions were inserted, {rows.count} rows are staged")
@@ -89,6 +85,7 @@ def _time(cur: cursor, parts: dict[str, Composable], pipeline: str) -> None:
     analyze(cur, sql.SQL("touched"))
     with found_by_index(cur):
         _run(cur, "time_versions", parts, pipeline=pipeline)
+    analyze(cur, sql.SQL("timed"))
 
 
 def _run(cur: cursor, name: str, parts: dict[str, Composable], **values: Any) -> int:
