@@ -90,7 +90,6 @@ def test_only_texts_that_differ_are_replaced(before, after):
     ],
     ids=[
         "a table",
-        "a history",
         "in quotes",
         "in capitals",
         "a longer name",

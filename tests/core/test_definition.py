@@ -60,7 +60,7 @@ KEYED = GOOD | {"target": Upsert("public.orders", key=("id",))}
         (lambda: History("public.a", key="id"), "target.key must be a tuple"),  # type: ignore[arg-type]
         (lambda: History("public.a", key=("valid_from",)), "the column 'valid_from' is reserved: Lockstep fills it"),
         (lambda: History("public.a", key=("id",), order_by=""), "'' is not a column name"),
-        (lambda: Pipeline(**VERSIONS, guarantee=Idempotent()), "History('public.a'): a version ends when a later one"),
+        (lambda: Pipeline(**VERSIONS, guarantee=Idempotent()), "a version ends when a later one comes, in one"),
         (lambda: Pipeline(**VERSIONS, guarantee=AtLeastOnce(), store=Files("/a")), "a version ends when a later one"),
         (lambda: Pipeline(**VERSIONS, store=Postgres("WAREHOUSE")), "a version ends when a later one comes"),
         (lambda: Pipeline(**GOOD | {"guarantee": "exactly_once"}), "guarantee"),
