@@ -55,7 +55,8 @@ with around as (
             (select b.valid_from from {target} b where {same_key_before} and b.valid_from < n._low
                 and (b.valid_until is null or b.valid_until > b.valid_from) order by b.valid_from desc limit 1),
             (select min(b.valid_from) from {target} b where {same_key_before})) as valid_from) first
-    join {target} t on {same_key} and t.valid_from >= first.valid_from
+    -- `offset 0`: a look into the index for each key, whatever Postgres thinks of the length of their histories
+    cross join lateral (select * from {target} t where {same_key} and t.valid_from >= first.valid_from offset 0) t
     join lockstep.stream s on s.stream_id = t._stream
     {and_new}),
 followed as (
