@@ -130,7 +130,7 @@ class SparkEngine:
             if self._is_long(work):
                 return self._through_source(work, tasks, writer)
             parts = groups(work.ranges, tasks)
-            done, left = spark_short.written(parts, self._folder, self._reader.records, writer)
+            done, left = spark_short.written(parts, self._folder, self._reader.records, writer, self._registry)
             return (*done, *self._through_decoder(left, writer)) if left else done
 
         return self._done(work, written)
@@ -138,7 +138,8 @@ class SparkEngine:
     def _through_decoder(self, parts: Sequence[tuple[StreamRange, ...]], writer: TaskWriter) -> tuple[Any, ...]:
         """Writes parts with records that only Spark's decoder takes."""
         says_end = isinstance(writer, RangeWriter)
-        raw = spark_short.shortened(parts, self._folder, self._reader.records, says_end=says_end)
+        more: Any = {"says_end": says_end, "registry": self._registry}
+        raw = spark_short.shortened(parts, self._folder, self._reader.records, **more)
         records = with_bytes(self._formed(raw), self._folder)
         frame = records.mapInArrow(writer.whole, in_spark(writer.schema))
         return writer.reports(collected([frame], self._where), len(parts), self._where)

@@ -1,0 +1,250 @@
+"""Tests Avro by columns: each record that is taken, alone or among others, is what it is to the decoder of one record."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import struct
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from fastavro import parse_schema, schemaless_writer
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lockstep.core.errors import BadDefinition, Unreachable
+from lockstep.core.pipeline.definition import Append, Avro, Pipeline, RecordLimits, Upsert
+from lockstep.core.registry import registry as registry_of
+from lockstep.formats import decoder_by_columns
+from lockstep.formats.avro import readers
+from lockstep.formats.avro.columns import AvroColumns
+from lockstep.formats.avro.decoder import Decoder
+from lockstep.formats.avro.schemas import Schemas
+from lockstep.formats.avro.writers import Writers
+from lockstep.formats.values import arrow_type
+from support.fakes.registry import a_record, a_registry
+from support.inputs.avro_fields import FIELDS, OTHERS, long_number, spoiled
+
+COLUMNS = "id string, n int, amount decimal(12,2), at timestamp"
+PLAIN = a_record(
+    ("id", "string"), ("n", ["null", "int"]),
+    ("amount", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}),
+    ("at", {"type": "long", "logicalType": "timestamp-millis"}),
+)  # fmt: skip
+AT = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+class Known:
+    """A registry of these schemas, by id from 1 on."""
+
+    def __init__(self, *schemas: Any) -> None:
+        self._texts = [json.dumps(schema) for schema in schemas]
+
+    def writer(self, schema_id: int) -> tuple[str, dict[str, str]]:
+        return self._texts[schema_id - 1], {}
+
+
+def both(columns: str, *schemas: Any, target=None, limits=None, **more: Any) -> tuple[AvroColumns, Decoder]:
+    """Returns the decoder by columns and the one of single records, over the same schemas."""
+    format_, known = Avro(columns, **more), Known(*schemas)
+    pipeline = Pipeline("p", "t", format_, target or Append("public.p"), record_limits=limits or RecordLimits())
+    by_columns = AvroColumns(pipeline, format_, registry_of("http://nobody:1", {}, str))
+    by_columns._writers = Writers(known, pipeline.record_limits)  # type: ignore[arg-type]  # noqa: SLF001
+    return by_columns, Decoder(pipeline, format_, known)  # type: ignore[arg-type]
+
+
+def body(schema: Any, row: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    schemaless_writer(out, parse_schema(json.loads(json.dumps(schema))), row)
+    return out.getvalue()
+
+
+def framed(data: bytes, schema_id: int = 1) -> bytes:
+    return b"\x00" + schema_id.to_bytes(4, "big") + data
+
+
+def record(n: int, schema_id: int = 1) -> bytes:
+    return framed(body(PLAIN, {"id": f"r{n}", "n": n if n % 3 else None, "amount": Decimal(n), "at": AT}), schema_id)
+
+
+def places(decoders: tuple[AvroColumns, Decoder], records: list[bytes | None]) -> list[int]:
+    """Returns the places that are taken, each of which is what the decoder of single records makes of it."""
+    by_columns, alone = decoders
+    taken, columns = by_columns(pa.array(records, pa.binary()))
+    assert len(taken) == columns.num_rows
+    assert sorted(set(taken.tolist())) == taken.tolist()
+    outcomes = [alone(None, records[place], None) for place in taken]
+    assert [each.reason for each in outcomes] == [None] * len(taken)
+    for column in alone._format.columns:  # noqa: SLF001 - a test's own look
+        expected = pa.array([each.values.get(column.name) for each in outcomes], arrow_type(column))
+        found = columns.column(column.name)
+        found.validate(full=True)
+        assert found.type == expected.type
+        assert list(map(repr, found.to_pylist())) == list(map(repr, expected.to_pylist())), column
+    return taken.tolist()
+
+
+def test_all_of_many_good_records_are_taken_in_their_order_whichever_schema_wrote_them():
+    newer = a_record(*((f["name"], f["type"]) for f in PLAIN["fields"][:2]), ("more", "boolean"))
+    records = [record(n) if n % 2 else framed(body(newer, {"id": "é", "n": n, "more": True}), 2) for n in range(999)]
+    assert places(both(COLUMNS, PLAIN, newer), records) == list(range(999))
+
+
+def test_a_bad_record_costs_no_neighbour_anything():
+    good = record(1)
+    bad = [None, b"", good[:4], good[:-1], good + b"x", b"\x01" + good[1:], b'{"id":1}', framed(b""), framed(b"\x01")]
+    records = [each for one in bad for each in (record(2), one, record(3))]
+    assert places(both(COLUMNS, PLAIN), records) == [n for n in range(len(records)) if n % 3 != 1]
+
+
+def test_two_bad_records_that_are_good_together_are_none():
+    """As one block, the first would end within the second: `a\\x02` and `b`."""
+    text = a_record(("id", "string"))
+    assert places(both("id string", text), [framed(b"\x04a"), framed(b"\x02\x02b"), framed(b"\x02c")]) == [2]
+
+
+ENUM = {"type": "enum", "name": "E", "symbols": ["a", "b"]}
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+WIDE = DECIMAL | {"precision": 38}
+DAYS, MILLIS, MICROS = (
+    {"type": kind, "logicalType": logical}
+    for kind, logical in (("int", "date"), ("long", "timestamp-millis"), ("long", "timestamp-micros"))
+)
+
+
+@pytest.mark.parametrize(
+    ("type_", "column", "good", "doubtful"),
+    [
+        ("boolean", "boolean", [b"\x00", b"\x01"], [b"\x02", b"\xff"]),
+        ("int", "bigint", [long_number(2**31 - 1), long_number(-(2**31)), b"\x80\x00"], [long_number(2**31)]),
+        ("int", "decimal(10,0)", [long_number(2**31 - 1)], [long_number(-(2**31) - 1), b""]),
+        ("long", "bigint", [long_number(2**63 - 1), long_number(-(2**63))], [b"\xff" * 9 + b"\x02", b"\xff" * 10 + b"\x01"]),
+        ("long", "decimal(38,19)", [long_number(2**63 - 1), long_number(-(2**63))], [b"\xff" * 9]),
+        ("float", "double", [struct.pack("<f", n) for n in (0.1, -0.0, float("inf"), float("nan"))], [b"abc"]),
+        ("double", "double", [struct.pack("<d", n) for n in (0.1, -0.0, float("inf"), float("nan"))], [b"abcdefg"]),
+        ("string", "string", [b"\x00", b"\x04\xc3\xa9"], [b"\x02\x00", b"\x02\xff", b"\x06\xed\xa0\x80", b"\x01", b"\x03ab"]),
+        ("bytes", "binary", [b"\x00", b"\x04\x00\xff"], [b"\x01", b"\x06ab", long_number(2**40), long_number(2**63 - 1)]),
+        (ENUM, "string", [b"\x00", b"\x02"], [b"\x04", b"\x01"]),
+        ({"type": "fixed", "name": "F", "size": 2}, "binary", [b"\x00\xff"], [b"a", b"abc"]),
+        (["null", "int"], "int", [b"\x00", b"\x02\x02"], [b"\x04\x02", b"\x01\x02", b"\x03"]),
+        (["string", "null"], "string", [b"\x02", b"\x00\x02a"], [b"\x00", b"\x04"]),
+        ("null", "date", [b""], [b"\x00"]),
+        (DAYS, "date", [long_number(-719162), long_number(2932896)], [long_number(-719163), long_number(2932897)]),
+        (MICROS, "timestamp", [long_number(-62135596800000000), long_number(253402300799999999)],
+         [long_number(-62135596800000001), long_number(253402300800000000)]),
+        (MILLIS, "timestamp", [long_number(-62135596800000), long_number(253402300799999)],
+         [long_number(-62135596800001), long_number(253402300800000), long_number(2**62)]),
+        (DECIMAL, "decimal(12,3)", [b"\x00", b"\x02\xff", b"\x08\x3b\x9a\xc9\xff", b"\x12" + b"\xff" * 9],
+         [b"\x08\x3b\x9a\xca\x00", b"\x08\xc4\x65\x36\x00", b"\x12\x80" + b"\x00" * 8, b"\x22" + b"\x00" * 17]),
+        (WIDE, "decimal(38,2)", [b"\x20" + (10**38 - 1).to_bytes(16, "big"), b"\x20" + (1 - 10**38).to_bytes(16, "big", signed=True)],
+         [b"\x20" + (10**38).to_bytes(16, "big"), b"\x20\x80" + b"\x00" * 15]),
+    ],
+)  # fmt: skip
+def test_values_at_the_edge_are_taken_and_those_past_it_are_not(type_, column, good, doubtful):
+    for columns in (f"x {column}", "y string"):  # a field without a column is looked at, too
+        decoders = both(columns, a_record(("x", type_), ("z", "boolean")))
+        records = [framed(each + b"\x01") for each in [*good, *doubtful, *good]]
+        assert places(decoders, records) == [n for n in range(len(records)) if not 0 <= n - len(good) < len(doubtful)]
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        {"type": "array", "items": "int"}, {"type": "map", "values": "int"}, a_record(("x", "int"), name="N"),
+        ["null", "int", "string"], ["int"], {"type": "long", "logicalType": "timestamp-nanos"},
+        {"type": "int", "logicalType": "time-millis"}, {"type": "int", "logicalType": "unheard-of"},
+        {"type": "bytes", "logicalType": "decimal"}, {"type": "fixed", "name": "F", "size": -1},
+    ],
+)  # fmt: skip
+def test_a_schema_with_any_other_type_is_left_whole_even_if_no_column_takes_it(type_):
+    schema = a_record(("id", "string"), ("x", type_))
+    assert places(both("id string", schema, PLAIN), [framed(b"\x02a\x02\x02\x02\x00"), record(1, 2)]) == [1]
+
+
+def test_a_schema_that_the_definition_does_not_match_is_left_and_then_refused_as_ever():
+    decoders = both("id int", PLAIN)
+    assert places(decoders, [record(1)]) == []
+    with pytest.raises(Exception, match="column id is int, and schema id 1 writes string") as refused:
+        decoders[1](None, record(1), None)
+    assert type(refused.value).__name__ == "BadData"
+
+
+def test_what_the_registry_does_not_know_or_the_limits_forbid_is_left():
+    with a_registry() as server:
+        known = server.register("mine", PLAIN)
+        other = server.register("theirs", a_record(("id", "string")))
+        pipeline = Pipeline("p", "t", Avro(COLUMNS, subject="mine"), Append("public.p"))
+        decode = decoder_by_columns(pipeline, registry_of(server.url, {"max.retries": 0}, str))
+        assert decode is not None
+        records = [record(1, known), record(1, 77), framed(b"\x02a", other), record(2, known)]
+        assert decode(pa.array(records, pa.binary()))[0].tolist() == [0, 3]
+        server.trouble = 500, b""
+        with pytest.raises(Unreachable, match="does not answer for schema id 88"):
+            decode(pa.array([record(1, 88)], pa.binary()))
+    with pytest.raises(BadDefinition, match="LOCKSTEP_REGISTRY is not set"):
+        decoder_by_columns(pipeline, None)
+    assert places(both(COLUMNS, PLAIN, limits=RecordLimits(values=80)), [record(1), framed(b"\x40" + b"a" * 40)]) == [0]
+    assert places(both("id string", a_record(*((f"f{n}", "null") for n in range(9))), limits=RecordLimits(values=9)), [framed(b"")]) == []  # fmt: skip
+
+
+def test_a_record_without_the_targets_key_is_left():
+    decoders = both(COLUMNS, PLAIN, target=Upsert("public.p", key=("n",)), key="n")
+    assert places(decoders, [record(n) for n in range(7)]) == [1, 2, 4, 5]
+
+
+def test_an_error_that_nobody_foresaw_leaves_the_schemas_records(monkeypatch):
+    def fails(*_: Any):
+        raise pa.ArrowInvalid("no")
+
+    monkeypatch.setitem(readers.READERS, "string", fails)
+    other = a_record(("n", "int"))
+    assert places(both(COLUMNS, PLAIN, other), [record(1), framed(b"\x02", 2), record(2)]) == [1]
+
+
+def test_each_value_that_is_taken_is_the_decoders_whatever_the_bytes():
+    taken = whole = 0
+
+    @settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(st.data(), st.integers(0, 2**32))
+    def each(data: st.DataObject, seed: int) -> None:
+        nonlocal taken, whole
+        chosen = data.draw(st.lists(st.sampled_from(FIELDS), min_size=1, max_size=6))
+        others = data.draw(st.lists(st.sampled_from(OTHERS), max_size=1)) if seed % 5 == 0 else []
+        wraps = [data.draw(st.sampled_from([lambda t: t, lambda t: ["null", t], lambda t: [t, "null"]])) for _ in chosen]
+        fields = [(f"f{n}", wrap(type_)) for n, ((type_, _, _), wrap) in enumerate(zip(chosen, wraps, strict=True))]
+        schema = a_record(*fields, *((f"o{n}", type_) for n, (type_, _) in enumerate(others)))
+        columns = [f"f{n} {data.draw(st.sampled_from(fits))}" for n, (_, fits, _) in enumerate(chosen)]
+        declared = data.draw(st.permutations([*columns, "absent int"]))[: data.draw(st.integers(1, len(columns) + 1))]
+        chance, records = random.Random(seed), []  # noqa: S311 - spread, not secrecy
+        for _ in range(4):
+            row = {
+                f"f{n}": data.draw(values if schema["fields"][n]["type"] == type_ else st.none() | values)
+                for n, (type_, _, values) in enumerate(chosen)
+            }
+            good = body(schema, row | {f"o{n}": data.draw(values) for n, (_, values) in enumerate(others)})
+            records += [framed(good), *(framed(spoiled(good, chance)) for _ in range(4))]
+        decoders = both(", ".join(declared), schema)
+        found = places(decoders, records)
+        chance.shuffle(records)
+        assert len(places(decoders, records)) == len(found), "neighbours make no difference"
+        if not others:
+            taken += len({*found} & {0, 5, 10, 15})
+            whole += 4
+
+    each()
+    assert whole > 200
+    assert taken >= 0.9 * whole  # texts with NUL are left
+
+
+def test_bytes_of_any_kind_crash_nothing():
+    schema = a_record(*((f"f{n}", ["null", type_]) for n, (type_, _, _) in enumerate(FIELDS)))
+    decoders = both("f0 string", schema)
+    chance = np.random.default_rng(7)
+    records = [framed(bytes(chance.integers(0, 256, int(chance.integers(0, 80)), np.uint8))) for _ in range(2_000)]
+    places(decoders, records)
+    places(both("f0 string", a_record(("f0", "string"))), [framed(b"\x00" * n) for n in range(40)])
