@@ -144,9 +144,9 @@ def _decimal(cursors: Cursors, rows: Places, field: FlatField) -> pa.Array:
     """Reads whole numbers of the field's digits, and puts the point where its schema says."""
     sizes = cursors.numbers(rows) if field.kind.startswith("bytes") else np.full(len(rows), field.size)
     halves = np.stack(cursors.big_endian(rows, sizes)[::-1], axis=1)
-    most = Decimal((0, (9,) * min(field.precision, MOST_DIGITS), 0))
+    least, most = (Decimal((sign, (9,) * min(field.precision, MOST_DIGITS), 0)) for sign in (1, 0))  # -most would round
     whole = _of_halves(halves, pa.decimal128(MOST_DIGITS, 0))
-    within = pc.and_(pc.less_equal(whole, most), pc.greater_equal(whole, -most)).to_numpy(zero_copy_only=False)
+    within = pc.and_(pc.less_equal(whole, most), pc.greater_equal(whole, least)).to_numpy(zero_copy_only=False)
     cursors.refuse(rows, ~within)
     if field.column is None:
         return whole
