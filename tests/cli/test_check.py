@@ -166,7 +166,7 @@ def test_a_decoder_that_deletes_where_no_target_can_is_one_line(lockstep):
 def test_an_own_decoder_that_loads_is_ok(lockstep):
     lockstep.define(init=OWN, decode=DECODER)
     assert lockstep("check", "orders").out == (
-        f"orders: ok{LIMITS}  route: spark: the format is Custom, and only Json decodes by columns\n"
+        f"orders: ok{LIMITS}  route: spark: the format is Custom, and only Json and Avro decode by columns\n"
     )
 
 

@@ -88,6 +88,7 @@ class Cursors:
         offsets = np.stack([begins, ends], axis=1).astype(np.int32).ravel()
         parts = [None, pa.py_buffer(offsets), self._buffer]
         both = pa.Array.from_buffers(pa.binary(), max(len(offsets) - 1, 0), parts)
+        both.validate(full=True)  # else a wrong offset would read other memory, or end the process
         return both.take(pa.array(np.arange(0, len(offsets), 2)))
 
     def big_endian(self, rows: Places, sizes: Places) -> tuple[Places, Places]:
