@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.of_adoption import MUTANTS as ADOPTION
 from mutants.of_approvals import MUTANTS as APPROVALS
 from mutants.of_authors import MUTANTS as AUTHORS
+from mutants.of_avro import MUTANTS as AVRO
 from mutants.of_chain import MUTANTS as CHAIN
 from mutants.of_change import MUTANTS as CHANGE
 from mutants.of_constraints import MUTANTS as CONSTRAINTS
@@ -41,6 +42,7 @@ MUTANTS = [
     *ADOPTION,
     *APPROVALS,
     *AUTHORS,
+    *AVRO,
     *CONSTRAINTS,
     *CHAIN,
     *CHANGE,
