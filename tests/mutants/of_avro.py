@@ -16,9 +16,9 @@ def edge(kind: str, file: str, old: str, new: str) -> Mutant:
     return Mutant(f"Avro by columns: {kind}", why, (change,), (f"{EDGE}[{kind}]",), long=True)
 
 
-def other(name: str, why: str, test: str, *change: str) -> Mutant:
+def other(name: str, why: str, test: str, *text: str) -> Mutant:
     """Returns a mutant that another test sees."""
-    file, old, new = change
+    file, old, new = text
     change = Edit(f"{AVRO}{file}.py", old, new)
     return Mutant(f"Avro by columns: {name}", why, (change,), (f"{FILE}::{test}",), long=True)
 
