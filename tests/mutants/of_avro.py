@@ -69,15 +69,9 @@ MUTANTS = [
         *("columns", "of_id(schema_id, self.format.subject)", "of_id(schema_id)"),
     ),
     other(
-        "the limit of values",
-        "nobody counts the values of a long record",
-        "test_records_that_may_be_past_a_limit_are_left",
-        *("columns", " & (sizes * VALUES_A_BYTE <= self.pipeline.record_limits.values)", ""),
-    ),
-    other(
         "a schema that is past a limit by itself",
         "values that take no bytes are not counted",
-        "test_records_that_may_be_past_a_limit_are_left",
+        "test_a_schema_whose_records_may_be_past_a_limit_is_left",
         *("flat", "fields is None or writer.is_open or", "fields is None or"),
     ),
     other(

@@ -14,7 +14,6 @@ import pyarrow as pa
 from lockstep.core.formats.registered import HEAD_BYTES, MAGIC, Avro
 from lockstep.core.pipeline.targets import needed_columns
 from lockstep.core.planning.routes import not_by_columns
-from lockstep.formats.avro.bounds import VALUES_A_BYTE
 from lockstep.formats.avro.cursors import Cursors
 from lockstep.formats.avro.flat import flat_fields
 from lockstep.formats.avro.readers import read_field
@@ -79,8 +78,7 @@ class AvroColumns:
         offsets = np.frombuffer(offsets_at, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
         begins, ends = offsets[:-1], offsets[1:]
         sizes = ends - begins
-        # A record of more bytes may hold more values than its limit, which the decoder counts.
-        good = (sizes >= HEAD_BYTES) & (sizes * VALUES_A_BYTE <= self.pipeline.record_limits.values)
+        good = sizes >= HEAD_BYTES
         good &= values.is_valid().to_numpy(zero_copy_only=False)
         octets = np.frombuffer(data, np.uint8)
         good[good] = octets[begins[good]] == MAGIC[0]
