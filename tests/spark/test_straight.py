@@ -18,6 +18,7 @@ from support.fakes.registry import a_record, a_registry
 
 COLUMNS, DDL = "id string, n int", "id text, n int"
 PER: dict[str, Any] = {"per batch": {}, "per partition": {"guarantee": "PerPartition()"}}
+ONE_LONG = ["per batch", pytest.param("per partition", marks=pytest.mark.long)]
 RECORDS = 6_000  # of each of four partitions: two tasks have two each
 
 
@@ -71,6 +72,25 @@ def test_a_part_with_a_record_that_is_not_is_read_again_and_the_others_are_not(p
     assert made.violations() == []
 
 
+@pytest.mark.parametrize("per", ONE_LONG)
+def test_one_partition_is_cut_for_all_tasks_unless_it_is_committed_whole(pipeline, topic, produce, short, per):
+    """The cut lies within records of an aborted transaction, and a record of the second piece is no JSON."""
+    name = topic(partitions=1)
+    produce(name, map(record, range(RECORDS)), partition=0)
+    produce(name, map(record, range(5)), partition=0, end="abort")
+    produce(name, [*map(record, range(RECORDS, 2 * RECORDS - 6)), ("bad", "no JSON")], partition=0)
+    made = pipeline(name, COLUMNS, DDL, **PER[per])
+    made.run()
+    assert short == {"written": [2 if per == "per batch" else 1], "shortened": [1]}
+    assert made.ask("select delivered, written, rejected, last_offset from lockstep.result") == [
+        (2 * RECORDS - 5, 2 * RECORDS - 6, 1, 2 * RECORDS)
+    ]
+    assert made.ask(f"select count(*), count(distinct n), max(n) from public.{made.name}") == [
+        (2 * RECORDS - 6, 2 * RECORDS - 6, 2 * RECORDS - 7)
+    ]
+    assert made.violations() == []
+
+
 AVRO = 'Avro("id string, n int, amount decimal(12,2), at timestamp", key="id")'
 AVRO_DDL = "id text, n int, amount numeric(12,2), at timestamptz"
 AMOUNT = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 1}
@@ -81,10 +101,11 @@ NEW = a_record(
 )
 
 
+@pytest.mark.parametrize("per", ONE_LONG)
 def test_avro_takes_the_ways_of_json_and_each_gives_the_rows_and_reasons_of_sparks_own(
-    pipeline, topic, produce, short, monkeypatch
+    pipeline, topic, produce, short, monkeypatch, per
 ):
-    """Reads one log three ways: in this process, in tasks per batch and per partition, and by Spark's source alone."""
+    """Reads one log in this process and in tasks, and by Spark's source alone."""
     name = topic(partitions=4)
     with a_registry() as server:
         monkeypatch.setenv("LOCKSTEP_REGISTRY", server.url)
@@ -104,24 +125,23 @@ def test_avro_takes_the_ways_of_json_and_each_gives_the_rows_and_reasons_of_spar
         ]
         for partition in range(4):
             produce(name, [good(i) for i in range(600)], partition=partition)
-        by_driver, *others = (pipeline(name, "", AVRO_DDL, form=AVRO, **more) for more in (*PER.values(), SPARK))
+        by_driver, by_spark = (pipeline(name, "", AVRO_DDL, form=AVRO, **more) for more in (PER[per], SPARK))
         folder, reader = by_driver.parts()[2], KafkaRanges(by_driver.kafka, KafkaOptions())
         known = registry_of(server.url, {}, str)
         by_driver.run(DriverFirst(folder, lambda: Driver(folder, reader, by_driver.dsn, known), no_spark))
         assert short == {"written": [], "shortened": []}
         produce(name, [*bad, *(good(i) for i in range(90))], partition=3)
-        for each in [by_driver, *others]:
-            each.run()
+        by_driver.run()
+        by_spark.run()
 
-    assert [len(parts) for parts in short.values()] == [2, 2]
-    rows, rejects = zip(*(found(each) for each in [by_driver, *others]), strict=True)
-    assert len(rows[0]) == 4 * 600 + 90
-    assert {row[2:] for row in rows[0] if row[2] == "r5"} == {("r5", 5, Decimal("0.50"), MAY_1)}
-    assert {row[2:] for row in rows[0] if row[2] == "r6"} == {("r6", None, Decimal("0.60"), None)}
-    assert [key for key, _ in rejects[0]] == [key for key, _ in bad]
-    assert rows == (rows[-1],) * len(rows)
-    assert rejects == (rejects[-1],) * len(rows)
-    assert [each.violations() for each in [by_driver, *others]] == [[]] * len(rows)
+    assert [len(parts) for parts in short.values()] == [1, 1]
+    rows, rejects = found(by_driver)
+    assert len(rows) == 4 * 600 + 90
+    assert {row[2:] for row in rows if row[2] == "r5"} == {("r5", 5, Decimal("0.50"), MAY_1)}
+    assert {row[2:] for row in rows if row[2] == "r6"} == {("r6", None, Decimal("0.60"), None)}
+    assert [key for key, _ in rejects] == [key for key, _ in bad]
+    assert (rows, rejects) == found(by_spark)
+    assert by_driver.violations() == by_spark.violations() == []
 
 
 SPARK = {"read": '"spark"'}
