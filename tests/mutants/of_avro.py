@@ -25,22 +25,25 @@ def other(name: str, why: str, test: str, *text: str) -> Mutant:
 
 MUTANTS = [
     edge("boolean", "readers", "cursors.refuse(rows, octets > 1)", "cursors.refuse(rows, octets > 255)"),
-    edge("int", "readers", "_bounded(cursors, rows, INT)", "_bounded(cursors, rows, LONG)"),
+    edge("int", "readers", "_bounded(cursors, rows, INT_BOUNDS)", "_bounded(cursors, rows, LONG_BOUNDS)"),
     edge("long", "cursors", "wrong |= byte > 1", "wrong |= byte > 255"),
     edge("string", "readers", "bad = np.array([not _is_utf8(value) ", "bad = np.array([False and not _is_utf8(value) "),
     edge("NUL", "readers", 'nuls, "right")] = True', 'nuls, "right")] = False'),
     edge("bytes", "cursors", "(sizes < 0) | (sizes > self._ends[rows] - begins)", "sizes < 0"),
     edge("a size below zero", "cursors", "(sizes < 0) | (sizes >", "(sizes >"),
     edge(
-        "enum", "readers", "_bounded(cursors, rows, (0, len(field.symbols) - 1))", "_bounded(cursors, rows, LONG) % 2"
+        "enum",
+        "readers",
+        "_bounded(cursors, rows, (0, len(field.symbols) - 1))",
+        "_bounded(cursors, rows, LONG_BOUNDS) % 2",
     ),
     edge("union", "readers", " & (branch != 1 - field.value_branch))", " & (branch != branch))"),
-    edge("date", "readers", "_bounded(cursors, rows, DAYS)", "_bounded(cursors, rows, INT)"),
+    edge("date", "readers", "_bounded(cursors, rows, DAY_BOUNDS)", "_bounded(cursors, rows, INT_BOUNDS)"),
     edge(
         "micros",
         "readers",
-        "bounds = -(-MICROS[0] // ticks), MICROS[1] // ticks",
-        "bounds = INT[0] << 28, INT[1] << 28",
+        "bounds = -(-MICRO_BOUNDS[0] // ticks), MICRO_BOUNDS[1] // ticks",
+        "bounds = INT_BOUNDS[0] << 28, INT_BOUNDS[1] << 28",
     ),
     edge("decimal", "readers", "cursors.refuse(rows, ~within)", "cursors.refuse(rows, within & ~within)"),
     edge("long decimal", "cursors", "self.refuse(rows, sizes > 16)", "self.refuse(rows, sizes > 99)"),

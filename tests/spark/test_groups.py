@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
-from lockstep.engine.spark.ranges import groups, shares
+from lockstep.engine.spark.ranges import groups, even_parts
 
 SPANS = st.lists(st.integers(1, 10**9), min_size=1, max_size=40)
 
@@ -33,7 +33,7 @@ def test_equal_ranges_are_dealt_out_evenly(number, each):
 
 @given(SPANS, st.integers(1, 60))
 def test_shares_are_the_ranges_each_offset_once_and_no_share_has_two_pieces_of_one(spans, number):
-    made = shares(ranges(spans), number)
+    made = even_parts(ranges(spans), number)
 
     assert all(len({item.stream_id for item in share}) == len(share) > 0 for share in made)
     assert len(made) <= number

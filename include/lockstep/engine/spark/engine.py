@@ -26,7 +26,7 @@ from lockstep.engine.spark.errors import as_our_error, found_away, is_interrupt,
 from lockstep.engine.spark.isolation import isolating, newest_task, trial
 from lockstep.engine.spark.jobs import jobs
 from lockstep.engine.spark.once import read_once
-from lockstep.engine.spark.ranges import collected, groups, probe, require_no_shuffle, shares, with_end
+from lockstep.engine.spark.ranges import collected, groups, probe, require_no_shuffle, even_parts, with_end
 from lockstep.engine.spark.rows import in_spark, taken_in, typed, with_bytes
 from lockstep.engine.spark.session import session
 from lockstep.engine.spark.source import records_given, records_of
@@ -130,7 +130,7 @@ class SparkEngine:
             tasks = self._tasks(work, A_COMMIT if commits else 0, may_cut=not commits and not is_long)
             if is_long:
                 return self._through_source(work, tasks, writer)
-            parts = shares(work.ranges, tasks)
+            parts = even_parts(work.ranges, tasks)
             done, left = spark_short.written(parts, self._folder, self._reader.records, writer, self._registry)
             return (*done, *self._through_decoder(left, writer)) if left else done
 

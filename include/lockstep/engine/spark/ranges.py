@@ -37,7 +37,7 @@ def groups(ranges: Sequence[StreamRange], number: int) -> list[tuple[StreamRange
     return [tuple(group) for group in made.values()]
 
 
-def shares(ranges: Sequence[StreamRange], number: int) -> list[tuple[StreamRange, ...]]:
+def even_parts(ranges: Sequence[StreamRange], number: int) -> list[tuple[StreamRange, ...]]:
     """Returns groups of whole ranges, or cuts them evenly if there are fewer ranges than `number`.
 
     No share has two pieces of one range, and together they are the ranges.

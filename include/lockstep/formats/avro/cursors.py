@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LAST_BYTE_BELOW = 0x80
 SEVEN_BITS = 0x7F
-LAST_SHIFT = 63  # of a number's tenth byte, in which one bit is left
+TENTH_BYTE_SHIFT = 63  # of a number's tenth byte, in which one bit is left
 
 
 class Cursors:
@@ -49,13 +49,13 @@ class Cursors:
         values = (byte & SEVEN_BITS).astype(np.uint64)
         at += 1
         longer = np.flatnonzero((byte >= LAST_BYTE_BELOW) & ~bad)
-        for shift in range(7, LAST_SHIFT + 1, 7):
+        for shift in range(7, TENTH_BYTE_SHIFT + 1, 7):
             if not len(longer):
                 break
             where = at[longer]
             byte = self._byte(where)
             wrong = where >= ends[longer]
-            if shift == LAST_SHIFT:
+            if shift == TENTH_BYTE_SHIFT:
                 wrong |= byte > 1
             bad[longer[wrong]] = True
             values[longer] |= (byte & SEVEN_BITS).astype(np.uint64) << np.uint64(shift)

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     Halves = np.ndarray[Any, np.dtype[np.int64]]
     Read = Callable[[Cursors, Places, FlatField], pa.Array]
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
-LAST = datetime.max.replace(tzinfo=UTC)
-MICROS = (datetime.min.replace(tzinfo=UTC) - EPOCH) // MICROSECOND, (LAST - EPOCH) // MICROSECOND
-DAYS = date.min.toordinal() - EPOCH.toordinal(), date.max.toordinal() - EPOCH.toordinal()
-INT, LONG = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
-MOST_DIGITS = 38  # of a decimal in Arrow
+FIRST_TICK = datetime(1970, 1, 1, tzinfo=UTC)
+ONE_MICROSECOND = timedelta(microseconds=1)
+END_OF_9999 = datetime.max.replace(tzinfo=UTC)
+MICRO_BOUNDS = (
+    (datetime.min.replace(tzinfo=UTC) - FIRST_TICK) // ONE_MICROSECOND,
+    (END_OF_9999 - FIRST_TICK) // ONE_MICROSECOND,
+)
+DAY_BOUNDS = date.min.toordinal() - FIRST_TICK.toordinal(), date.max.toordinal() - FIRST_TICK.toordinal()
+INT_BOUNDS, LONG_BOUNDS = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
+DIGITS_OF_ARROW = 38  # of a decimal in Arrow
 
 
 def read_field(cursors: Cursors, field: FlatField) -> pa.Array:
@@ -70,7 +73,7 @@ def _boolean(cursors: Cursors, rows: Places, _field: FlatField) -> pa.Array:
 
 
 def _int(cursors: Cursors, rows: Places, _field: FlatField) -> pa.Array:
-    return pa.array(_bounded(cursors, rows, INT).astype(np.int32))
+    return pa.array(_bounded(cursors, rows, INT_BOUNDS).astype(np.int32))
 
 
 def _long(cursors: Cursors, rows: Places, _field: FlatField) -> pa.Array:
@@ -127,12 +130,12 @@ def _enum(cursors: Cursors, rows: Places, field: FlatField) -> pa.Array:
 
 
 def _date(cursors: Cursors, rows: Places, _field: FlatField) -> pa.Array:
-    return pa.array(_bounded(cursors, rows, DAYS).astype(np.int32)).cast(pa.date32())
+    return pa.array(_bounded(cursors, rows, DAY_BOUNDS).astype(np.int32)).cast(pa.date32())
 
 
 def _timestamp(ticks: int) -> Read:
     """Returns a reader of timestamps of so many microseconds a tick."""
-    bounds = -(-MICROS[0] // ticks), MICROS[1] // ticks
+    bounds = -(-MICRO_BOUNDS[0] // ticks), MICRO_BOUNDS[1] // ticks
 
     def timestamp(cursors: Cursors, rows: Places, _field: FlatField) -> pa.Array:
         return pa.array(_bounded(cursors, rows, bounds) * ticks).cast(pa.timestamp("us", "UTC"))
@@ -144,8 +147,10 @@ def _decimal(cursors: Cursors, rows: Places, field: FlatField) -> pa.Array:
     """Reads whole numbers of the field's digits, and puts the point where its schema says."""
     sizes = cursors.numbers(rows) if field.kind.startswith("bytes") else np.full(len(rows), field.size)
     halves = np.stack(cursors.big_endian(rows, sizes)[::-1], axis=1)
-    least, most = (Decimal((sign, (9,) * min(field.precision, MOST_DIGITS), 0)) for sign in (1, 0))  # -most would round
-    whole = _of_halves(halves, pa.decimal128(MOST_DIGITS, 0))
+    least, most = (
+        Decimal((sign, (9,) * min(field.precision, DIGITS_OF_ARROW), 0)) for sign in (1, 0)
+    )  # -most would round
+    whole = _of_halves(halves, pa.decimal128(DIGITS_OF_ARROW, 0))
     within = pc.and_(pc.less_equal(whole, most), pc.greater_equal(whole, least)).to_numpy(zero_copy_only=False)
     cursors.refuse(rows, ~within)
     if field.column is None:
