@@ -25,7 +25,7 @@ def other(name: str, why: str, test: str, *text: str) -> Mutant:
 
 MUTANTS = [
     edge("boolean", "readers", "cursors.refuse(rows, octets > 1)", "cursors.refuse(rows, octets > 255)"),
-    edge("int", "readers", "_bounded(cursors, rows, INT_BOUNDS)", "_bounded(cursors, rows, LONG_BOUNDS)"),
+    edge("int", "readers", "_bounded(cursors, rows, INT_BOUNDS)", "_bounded(cursors, rows, (-(2**63), 2**63 - 1))"),
     edge("long", "cursors", "wrong |= byte > 1", "wrong |= byte > 255"),
     edge("string", "readers", "bad = np.array([not _is_utf8(value) ", "bad = np.array([False and not _is_utf8(value) "),
     edge("NUL", "readers", 'nuls, "right")] = True', 'nuls, "right")] = False'),
@@ -35,7 +35,7 @@ MUTANTS = [
         "enum",
         "readers",
         "_bounded(cursors, rows, (0, len(field.symbols) - 1))",
-        "_bounded(cursors, rows, LONG_BOUNDS) % 2",
+        "_bounded(cursors, rows, (-(2**63), 2**63 - 1)) % 2",
     ),
     edge("union", "readers", " & (branch != 1 - field.value_branch))", " & (branch != branch))"),
     edge("date", "readers", "_bounded(cursors, rows, DAY_BOUNDS)", "_bounded(cursors, rows, INT_BOUNDS)"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
-from lockstep.engine.spark.ranges import groups, even_parts
+from lockstep.engine.spark.ranges import even_parts, groups
 
 SPANS = st.lists(st.integers(1, 10**9), min_size=1, max_size=40)
 

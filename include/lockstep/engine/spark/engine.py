@@ -26,7 +26,7 @@ from lockstep.engine.spark.errors import as_our_error, found_away, is_interrupt,
 from lockstep.engine.spark.isolation import isolating, newest_task, trial
 from lockstep.engine.spark.jobs import jobs
 from lockstep.engine.spark.once import read_once
-from lockstep.engine.spark.ranges import collected, groups, probe, require_no_shuffle, even_parts, with_end
+from lockstep.engine.spark.ranges import collected, even_parts, groups, probe, require_no_shuffle, with_end
 from lockstep.engine.spark.rows import in_spark, taken_in, typed, with_bytes
 from lockstep.engine.spark.session import session
 from lockstep.engine.spark.source import records_given, records_of

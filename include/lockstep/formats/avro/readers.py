@@ -29,7 +29,7 @@ MICRO_BOUNDS = (
     (END_OF_9999 - FIRST_TICK) // ONE_MICROSECOND,
 )
 DAY_BOUNDS = date.min.toordinal() - FIRST_TICK.toordinal(), date.max.toordinal() - FIRST_TICK.toordinal()
-INT_BOUNDS, LONG_BOUNDS = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
+INT_BOUNDS = -(2**31), 2**31 - 1
 DIGITS_OF_ARROW = 38  # of a decimal in Arrow
 
 
