@@ -220,7 +220,7 @@ def test_an_envelope_is_a_record(sample):
     ("form", "transform", "why"),
     [
         (Json("id string"), "def transform(records):\n    return records\n", "a transform makes the rows"),
-        (Custom("id string"), None, "the format is Custom, and only Json decodes by columns"),
+        (Custom("id string"), None, "the format is Custom, and only Json and Avro decode by columns"),
         (Json("id string"), None, "a record is left to its decoder"),
     ],
 )

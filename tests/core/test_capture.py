@@ -146,4 +146,4 @@ def test_the_pages_pipelines_are_what_they_say(page, block):
 
 def test_its_records_are_decoded_one_by_one():
     assert mirror().columns == (Column("id", "bigint"), Column("name", "string"), Column("placed_at", "timestamp"))
-    assert not_by_columns(mirror()) == "the format is Debezium, and only Json decodes by columns"
+    assert not_by_columns(mirror()) == "the format is Debezium, and only Json and Avro decode by columns"

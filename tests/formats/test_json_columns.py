@@ -75,6 +75,13 @@ def test_a_record_that_is_seen_to_be_odd_costs_nobody_else_anything(odd):
     assert taken([record(0), odd, record(2)]) == [0, 2]
 
 
+def test_a_decimal_of_one_digit_too_many_is_left_on_either_side_of_zero():
+    wide = columnar(Pipeline("p", "t", Json("x decimal(30,8)"), Append("public.p")))
+    values = [-(10**22), 10**22, 1 - 10**22, 10**22 - 1]
+    places, _ = wide(pa.array([b'{"x":%d}' % value for value in values], pa.binary()))
+    assert places.tolist() == [2, 3]
+
+
 def test_a_batch_of_nothing_but_bad_records_is_soon_given_up(monkeypatch):
     parses = []
     monkeypatch.setattr(json_columns.json, "read_json", lambda *_: parses.append(1) or pa.table({"n": []}))

@@ -146,6 +146,13 @@ MUTANTS = [
         long=True,
     ),
     Mutant(
+        "a piece of a range begins within the piece before it",
+        "a record would be staged twice",
+        (Edit("engine/spark/ranges.py", "first + max(begin, 0)", "first + max(begin - 1, 0)"),),
+        ("tests/spark/test_groups.py::test_shares_are_the_ranges_each_offset_once_and_no_share_has_two_pieces_of_one",),
+        long=True,
+    ),
+    Mutant(
         "what a task leaves is nobody's",
         "records that are not decoded by columns would be missing",
         (

@@ -76,7 +76,7 @@ def try_records(
             engines.append("spark")
             return SparkEngine(folder, "", dsn, registry=registry, sample=sample)
 
-        engine = DriverFirst(folder, lambda: Driver(folder, sample, dsn), spark, max_offsets=len(records))
+        engine = DriverFirst(folder, lambda: Driver(folder, sample, dsn, registry), spark, max_offsets=len(records))
         found = rehearse(at, engine, folder, say)
     return replace(found, engine="spark" if engines else "driver")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lockstep.core.capture.debezium import Debezium
 from lockstep.core.errors import BadDefinition
 from lockstep.core.pipeline.guarantees import PerBatch, PerPartition
-from lockstep.core.pipeline.targets import Upsert
+from lockstep.core.pipeline.targets import Keyed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,10 +34,10 @@ def refuse_no_mirror(topic: TopicSource, format_: Format, targets: Sequence[Targ
             if pattern.match(name):
                 raise BadDefinition(f"topic {name!r} holds a connector's {what} and no rows: name the topic of a table")
     for target in targets:
-        if not isinstance(target, Upsert):
+        if not isinstance(target, Keyed):
             raise BadDefinition(
                 f"target: {type(target).__name__} cannot follow a source that updates and deletes its rows: "
-                f"say Upsert({target.table!r}, key={format_.key!r})"
+                f"say Upsert({target.table!r}, key={format_.key!r}), or History"
             )
         if target.key != format_.key:
             raise BadDefinition(

@@ -21,6 +21,8 @@ from lockstep.core.pipeline.targets import (
     Accumulate,
     Append,
     Feed,
+    History,
+    Keyed,
     Send,
     Target,
     Upsert,
@@ -53,6 +55,7 @@ __all__ = [
     "EventTime",
     "Feed",
     "Files",
+    "History",
     "Hopping",
     "Idempotent",
     "Json",
@@ -203,7 +206,7 @@ class Pipeline(OfTopics):
         return tuple(replace(self, target=target) for target in self.targets)
 
     @property
-    def tombstone_targets(self) -> tuple[Upsert, ...]:
+    def tombstone_targets(self) -> tuple[Keyed, ...]:
         """Returns the targets that a deletion reaches: a record without a value, or a decoder's own `Delete`."""
         return deletion_targets(self.format, self.targets)
 

@@ -15,7 +15,7 @@ from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Idempoten
 from lockstep.core.pipeline.limits import RecordLimits
 from lockstep.core.pipeline.names import source_of
 from lockstep.core.pipeline.stores import Files, Postgres
-from lockstep.core.pipeline.targets import Accumulate, Append, Send, Upsert, Windows
+from lockstep.core.pipeline.targets import Accumulate, Append, History, Send, Upsert, Windows
 from lockstep.core.pipeline.totals import Count, Max, Min, Sum
 from lockstep.core.windows.event_time import Calendar, EventTime, Hopping, Tumbling
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 FORMATS = (Json, Avro, Protobuf, Raw, Custom, Debezium)
-TARGET_TYPES = (Append, Send, Upsert, Accumulate, Windows)
+TARGET_TYPES = (Append, History, Send, Upsert, Accumulate, Windows)
 WINDOW_KINDS = (Tumbling, Hopping, Calendar)
 TOTALS = (Count, Sum, Min, Max)
 GUARANTEES = (PerBatch, PerPartition, Idempotent, AtLeastOnce, AtMostOnce)

@@ -9,7 +9,7 @@ from psycopg2 import DataError, sql
 
 from lockstep.core.changes.erasure import UUID, key_kind, needles_of, pattern_of
 from lockstep.core.errors import Refusal
-from lockstep.core.pipeline.definition import Append, Windows
+from lockstep.core.pipeline.definition import Append, History, Windows
 from lockstep.core.pipeline.targets import row_key
 from lockstep.ledger.proof.verify_contents import shapes_of
 from lockstep.ledger.queries import queries
@@ -129,7 +129,7 @@ def erase_target(cur: cursor, subject: Subject, erasure_id: int, target: Target)
                 batches = sql.SQL(Q["of_shape"]).format(
                     shape=sql.Literal(shape.shape_id), place=sql.Literal(shape.place)
                 )
-                row = digests.row_digest(columns, shape.place, staged=False)
+                row = digests.row_digest(columns, shape.place, marks_deletions=isinstance(target, History))
                 cur.execute(sql.SQL(Q["erase_rows"]).format(**parts, batches=batches, row=row), facts)
     rest = {"batches": sql.SQL("true"), "row": sql.SQL("null::numeric")}
     cur.execute(sql.SQL(Q["erase_rows"]).format(**parts, **rest), facts)

@@ -36,6 +36,11 @@ select * from {target} where _stream = %(stream_id)s and _offset = %(offset)s or
 -- The target's row of a key.
 select * from {target} where ({columns}) = ({values})
 
+-- name: versions_of_key
+-- A key's last version: the current one, or the deletion that ended it.
+select * from {target} where ({columns}) = ({values})
+order by valid_until is null desc, _deleted desc, _stream desc, _offset desc, _ordinal desc limit 1
+
 -- name: origin_of_row
 -- From a row's coordinates to where it was read, and by which attempt of which run.
 select o.topic, o.partition, %(offset)s::bigint as "offset", %(batch_id)s::bigint as batch_id, m.token, a.dag_id, a.dag_run_id

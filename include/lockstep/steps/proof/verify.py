@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, snapshot, transaction
 from lockstep.core.errors import Refusal
-from lockstep.core.pipeline.definition import Accumulate, Append, Upsert, Windows
+from lockstep.core.pipeline.definition import Accumulate, Append, History, Upsert, Windows
 from lockstep.core.pipeline.guarantees import Delivered
 from lockstep.core.pipeline.targets import WithTotals
 from lockstep.core.proof.verification import PromiseCheck, Wrong
@@ -32,6 +32,7 @@ from lockstep.steps.proof.verify_upsert import upserted
 from lockstep.steps.proof.verify_windows import recounted
 from lockstep.targets.fit import types_of_target
 from lockstep.targets.proof import accumulated
+from lockstep.targets.proof.versioned import versions_checks
 from lockstep.targets.proof.windowed import windowed_checks
 from lockstep.targets.rows import found_by_index
 
@@ -148,6 +149,9 @@ def _of_database(
         if isinstance(target, Accumulate):
             found = accumulated.checks(cur, pipeline.name, target)
             checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
+        if isinstance(target, History):
+            found = versions_checks(cur, pipeline.name, target)
+            checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
         if isinstance(target, Windows):
             found = windowed_checks(cur, pipeline.name, target)
             checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
@@ -169,6 +173,7 @@ def _of_batches(cur: cursor, pipeline: Pipeline, since: BatchesSince, *, elsewhe
     checks.append(PromiseCheck("earlier batches", ok=True, detail="not looked at", left_out=since.left_out))
     whole = [] if elsewhere else ["rows of erased keys"]
     whole += ["totals of keys"] if any(isinstance(target, WithTotals) for target in pipeline.targets) else []
+    whole += ["versions of keys"] if any(isinstance(target, History) for target in pipeline.targets) else []
     whole += ["feeds, and topics that they are sent to"] if any(target.feed for target in pipeline.targets) else []
     if whole:
         named = "; ".join(whole)

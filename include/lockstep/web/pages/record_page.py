@@ -14,7 +14,7 @@ from fastapi import HTTPException
 from fastapi.responses import HTMLResponse
 
 from lockstep.core.errors import Refusal, Unreachable
-from lockstep.core.pipeline.targets import row_key
+from lockstep.core.pipeline.targets import asked_key
 from lockstep.core.states import CoverageKind
 from lockstep.core.text import bytes_text
 from lockstep.ledger.views import tracing
@@ -69,7 +69,7 @@ def record_page(
         pipeline = recorded_pipeline(name)
         of_topics = not isinstance(pipeline.topic, str)
         keyed = tracing.keyed(pipeline)
-        columns = row_key(keyed.first) if keyed else ()
+        columns = asked_key(keyed.first) if keyed else ()
         results = connection_results_elsewhere(pipeline) if pipeline.store else None
         if key and not keyed:
             raise HTTPException(400, f"Rows of {name} have no key: a record is found by partition and offset.")
