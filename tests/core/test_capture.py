@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import lockstep.core.pipeline.definition
-from lockstep import Accumulate, Append, Avro, Count, Debezium, Idempotent, PerPartition, Pipeline, Upsert
+from lockstep import Accumulate, Append, Avro, Count, Debezium, History, Idempotent, PerPartition, Pipeline, Upsert
 from lockstep.core.errors import BadDefinition
 from lockstep.core.pipeline.columns import Column
 from lockstep.core.pipeline.formats import registered_of
@@ -73,6 +73,7 @@ def mirror(**more: Any) -> Pipeline:
             lambda: mirror(format=SOURCE, target=Upsert("public.orders", ("id",), shared_with=("other",))),
             "target.shared_with of public.orders: places in the logs of two sources say nothing about each other",
         ),
+        (lambda: mirror(format=SOURCE, target=History("public.orders", ("id",))), "History keeps versions in the order of the topic"),
         (lambda: mirror(guarantee=Idempotent()), r"guarantee: Idempotent\(\) brings rows to another place"),
     ],
 )  # fmt: skip
@@ -185,4 +186,4 @@ def test_the_cookbooks_mirror_in_the_sources_order_is_what_it_says():
 
 def test_its_records_are_decoded_one_by_one():
     assert mirror().columns == (Column("id", "bigint"), Column("name", "string"), Column("placed_at", "timestamp"))
-    assert not_by_columns(mirror()) == "the format is Debezium, and only Json decodes by columns"
+    assert not_by_columns(mirror()) == "the format is Debezium, and only Json and Avro decode by columns"

@@ -47,7 +47,7 @@ def view(*bounds: tuple[int, int], **changes: Any) -> TopicView:
 
 def unfinished(**changes: Any) -> Unfinished:
     ranges = (StreamRange(1, OffsetRange(TopicPartition("t", 0), 0, 5)),)
-    return replace(Unfinished(7, "other/1/1", False, LATER, False, ranges, ("cluster", "t", "id")), **changes)  # noqa: FBT003
+    return replace(Unfinished(7, "other/1/1", False, LATER, False, ranges, (("cluster", "t", "id"),)), **changes)  # noqa: FBT003
 
 
 LOGS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 60)), min_size=1, max_size=6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.of_adoption import MUTANTS as ADOPTION
 from mutants.of_approvals import MUTANTS as APPROVALS
 from mutants.of_authors import MUTANTS as AUTHORS
+from mutants.of_avro import MUTANTS as AVRO
 from mutants.of_chain import MUTANTS as CHAIN
 from mutants.of_change import MUTANTS as CHANGE
 from mutants.of_constraints import MUTANTS as CONSTRAINTS
@@ -33,15 +34,18 @@ from mutants.of_the_ledger import MUTANTS as LEDGER
 from mutants.of_the_rest import MUTANTS as REST
 from mutants.of_the_steps import MUTANTS as STEPS
 from mutants.of_timelines import MUTANTS as TIMELINES
+from mutants.of_topics import MUTANTS as TOPICS
 from mutants.of_totals import MUTANTS as TOTALS
 from mutants.of_upkeep import MUTANTS as UPKEEP
 from mutants.of_verify import MUTANTS as VERIFY
+from mutants.of_versions import MUTANTS as VERSIONS
 from mutants.of_windows import MUTANTS as WINDOWS
 
 MUTANTS = [
     *ADOPTION,
     *APPROVALS,
     *AUTHORS,
+    *AVRO,
     *CONSTRAINTS,
     *CHAIN,
     *CHANGE,
@@ -70,8 +74,10 @@ MUTANTS = [
     *SOURCE_ORDER,
     *STEPS,
     *TIMELINES,
+    *TOPICS,
     *TOTALS,
     *UPKEEP,
     *VERIFY,
+    *VERSIONS,
     *WINDOWS,
 ]

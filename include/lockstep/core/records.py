@@ -39,6 +39,7 @@ RECORD_COLUMNS = (
     RecordColumn("_headers", "string", "text", read=True, given=True, raw=True),
     RecordColumn("_filtered", "boolean", ""),
     RecordColumn("_bytes", "int", "", read=True),
+    RecordColumn("_topic", "string", "", read=True),
     RecordColumn("_partition", "int", "", read=True),
 )
 BATCH_COLUMN = ("_batch", "bigint")  # of a target alone

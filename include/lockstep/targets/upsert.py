@@ -57,17 +57,12 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         run("forget_newest")
         left_open.forget_rows()
         return dict.fromkeys(EFFECTS, 0)
-    values["pipeline"] = told("owner_of_rows").pipeline
+    owner = told("owner_of_rows")
+    values |= {"pipeline": owner.pipeline, "of_several_topics": owner.of_several_topics}
     values["peers"] = [values["pipeline"], *target.shared_with]
     analyze(cur, sql.SQL("newest ({})").format(parts["keys"]))
-    run("without_key")
-    _refuse_no_key(cur, target)
-    if target.order_by is not None:
-        run("without_order")
-        _refuse_no_order(cur, target)
-    elif newest < rows.count and not rows.of_one_stream:  # some key came more than once
-        run("moved_within")
-        _refuse_moved_key(cur, target)
+    came_twice = newest < rows.count and not rows.of_one_stream
+    _refuse_staged(cur, target, run, came_twice=came_twice, of_several_topics=owner.of_several_topics)
     left_open.fill_from_batch()
     run("lock_target")  # not earlier: no other session uses the staged rows, and sorting them takes time
     seconds = place_tombstones(cur, parts) if by_source else 0
@@ -96,6 +91,23 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     return dict(zip(EFFECTS, done, strict=True)) | unavailable
 
 
+def _refuse_staged(
+    cur: cursor, target: Upsert, run: Callable[[str], int], *, came_twice: bool, of_several_topics: bool
+) -> None:
+    """Raises `BadData` for staged records without a key or an order, and for a key in two places without one."""
+    run("without_key")
+    _refuse_no_key(cur, target)
+    if target.order_by is not None:
+        run("without_order")
+        _refuse_no_order(cur, target)
+    elif came_twice:
+        run("moved_within")
+        _refuse_moved_key(cur, target)
+        if of_several_topics:
+            run("moved_between")
+            _refuse_moved_key(cur, target)
+
+
 def inserted_new(cur: cursor, run: Callable[[str], int]) -> int:
     """Inserts rows of keys that had none a moment ago. Returns their number."""
     cur.execute("savepoint no_key_is_there")
@@ -108,12 +120,19 @@ def inserted_new(cur: cursor, run: Callable[[str], int]) -> int:
 
 def _refuse_moved_key(cur: cursor, target: Upsert, was: str = "stands in two partitions") -> None:
     row = maybe(cur)
-    if row is not None:
-        raise BadData(
-            f"{target.table}: a key {was} (streams {row.one} and {row.other}) and nothing says "
-            "which record is newer; name a column with order_by, or partition the topic by this key",
-            values=f"the key is {row.key}",
-        )
+    if row is None:
+        return
+    cur.execute(Q["topics_of_streams"], {"one": row.one, "other": row.other})
+    topics, remedy = one(cur), "name a column with order_by"
+    if topics.one != topics.other:
+        was = was.replace("two partitions", "two topics").replace("in one partition", "in one topic")
+        where = f"{topics.one} and {topics.other}, streams"
+    else:
+        where, remedy = "streams", f"{remedy}, or partition the topic by this key"
+    raise BadData(
+        f"{target.table}: a key {was} ({where} {row.one} and {row.other}) and nothing says which record is newer; {remedy}",
+        values=f"the key is {row.key}",
+    )
 
 
 def _refuse_no_order(cur: cursor, target: Upsert) -> None:

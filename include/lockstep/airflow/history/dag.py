@@ -17,7 +17,7 @@ from lockstep.airflow.link import DifferenceLink, HistoryLink
 from lockstep.airflow.relay import send_behind
 from lockstep.airflow.watermark import show_behind
 from lockstep.core.changes.approval import checked_approvers
-from lockstep.core.pipeline.names import SUFFIX
+from lockstep.core.pipeline.names import SUFFIX, topic_tags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ def history_for(  # noqa: PLR0913 - each is a setting that a DAG file may give
     door = door_of(pipeline, postgres_conn_id, kafka_conn_id, registry_conn_id)
     ours: dict[str, Any] = both(pipeline, default_args) | {
         "max_active_runs": 3,
-        "tags": ["lockstep", "history", pipeline.topic],
+        "tags": ["lockstep", "history", *topic_tags(pipeline.topic)],
         "description": f"What {pipeline.name} has passed or left out: backfill, replay, loss and skip",
         "doc_md": HISTORY_DAG_ABOUT.format(name=pipeline.name),
         "params": fields(approval=approval or bool(named), windows=bool(pipeline.windows)),

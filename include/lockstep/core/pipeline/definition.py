@@ -11,17 +11,18 @@ from lockstep.core.errors import BadDefinition
 from lockstep.core.feed.feeds import Topic, refuse_odd_topics
 from lockstep.core.formats.deletions import Delete, deletion_targets
 from lockstep.core.formats.registered import Avro, Protobuf
-from lockstep.core.offsets import is_topic_name
 from lockstep.core.pipeline.formats import Custom, Envelope, Format, Json, Raw, columns_of
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Guarantee, Idempotent, PerBatch, PerPartition
 from lockstep.core.pipeline.limits import Limits, RecordLimits, is_number, refuse_bad_days
-from lockstep.core.pipeline.names import refuse_bad_name
+from lockstep.core.pipeline.names import OfTopics, Topics, TopicSource, refuse_bad_name, refuse_bad_topic
 from lockstep.core.pipeline.schedule import behind_after, duration_of, start_of
-from lockstep.core.pipeline.stores import Files, Postgres, Store, refuse_misfit
+from lockstep.core.pipeline.stores import Files, Postgres, Store, refuse_keys_elsewhere, refuse_misfit
 from lockstep.core.pipeline.targets import (
     Accumulate,
     Append,
     Feed,
+    History,
+    Keyed,
     Send,
     Target,
     Upsert,
@@ -54,6 +55,7 @@ __all__ = [
     "EventTime",
     "Feed",
     "Files",
+    "History",
     "Hopping",
     "Idempotent",
     "Json",
@@ -71,6 +73,7 @@ __all__ = [
     "Sum",
     "Target",
     "Topic",
+    "Topics",
     "Tumbling",
     "Upsert",
     "Windows",
@@ -88,8 +91,10 @@ READ = ("auto", BY_SPARK)
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
-    """One topic into one target or several. The name is the pipeline's identity in the ledger, for good.
+class Pipeline(OfTopics):
+    """Topics into one target or several. The name is the pipeline's identity in the ledger, for good.
+
+    `topic` is one name, a tuple of names, or `Topics` with a pattern.
 
     `format` says how a record's bytes become columns, `envelope` which columns hold its key, time and headers. Several
     targets are a tuple. Each batch is published to all of them in one transaction, in the tuple's order. The first plan
@@ -108,7 +113,7 @@ class Pipeline:
     """
 
     name: str
-    topic: str
+    topic: TopicSource
     format: Format
     target: Target | tuple[Target, ...]
     start: str | Mapping[int, int] = "earliest"
@@ -130,7 +135,6 @@ class Pipeline:
     def __post_init__(self) -> None:
         for attribute, allowed in (
             ("name", str),
-            ("topic", str),
             ("schedule", str | None),
             ("owner", str),
             ("nondeterministic", bool),
@@ -145,8 +149,7 @@ class Pipeline:
             if not isinstance(getattr(self, attribute), allowed):
                 raise BadDefinition(f"{attribute} is {getattr(self, attribute)!r}: not a kind that Lockstep knows")
         refuse_bad_name(self.name)
-        if not is_topic_name(self.topic):
-            raise BadDefinition(f"topic {self.topic!r} is no legal topic name")
+        refuse_bad_topic(self.topic, self.start)
         object.__setattr__(self, "target", in_order_of_source(self.format, self.target))
         refuse_bad_targets(self.target, self.targets, self.name)
         if not (is_number(self.max_reject_share) and 0 <= self.max_reject_share <= 1):
@@ -162,6 +165,7 @@ class Pipeline:
         columns_of(self.format, self.envelope)
         refuse_timeless(self.targets, self.event_time)
         refuse_misfit(self.targets, self.guarantee, self.store)
+        refuse_keys_elsewhere(self.topic, self.targets, self.store)
         refuse_no_mirror(self.topic, self.format, self.targets, self.guarantee)
         refuse_odd_topics((target.feed for target in self.targets), self.topic)
 
@@ -203,7 +207,7 @@ class Pipeline:
         return tuple(replace(self, target=target) for target in self.targets)
 
     @property
-    def tombstone_targets(self) -> tuple[Upsert, ...]:
+    def tombstone_targets(self) -> tuple[Keyed, ...]:
         """Returns the targets that a deletion reaches: a record without a value, or a decoder's own `Delete`."""
         return deletion_targets(self.format, self.targets)
 
@@ -222,6 +226,8 @@ class Pipeline:
         targets = [_told(target) for target in self.targets]
         whole["target"] = targets[0] if len(targets) == 1 else targets
         whole["store"] = _told(self.store) if self.store else None
+        if self.envelope and self.envelope.topic is None:
+            del whole["envelope"]["topic"]
         return _said(whole)
 
 

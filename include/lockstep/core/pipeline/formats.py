@@ -115,6 +115,7 @@ class Envelope:
     headers: str | None = None
     partition: str | None = None
     offset: str | None = None
+    topic: str | None = None
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -142,6 +143,7 @@ class Envelope:
             (self.headers, "string"),
             (self.partition, "int"),
             (self.offset, "bigint"),
+            (self.topic, "string"),
         )
         rest = (Column(name, type_) for name, type_ in typed if name is not None)
         return (*([self.key_column] if self.key_column else []), *rest)

@@ -11,8 +11,10 @@ from lockstep.ledger.batch import attempts
 from lockstep.ledger.batch.one_log import planned_epochs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lockstep.adapters.kafka.broker import Broker
-    from lockstep.core.offsets import StreamRange, TopicView
+    from lockstep.core.offsets import LogView, StreamRange
     from lockstep.steps.context import Context
 
 
@@ -27,16 +29,24 @@ def log_starts(at: Context, pipeline: str, batch_id: int) -> dict[int, int]:
         epochs = planned_epochs(cur, batch_id)
     if not ranges:
         return {}  # all of it is committed
-    log = planned_on.pop() if len(planned_on) == 1 else ("", "")
-    view = at.broker.view(ranges[0].offsets.topic_partition.topic)
-    starts = {item.stream_id: require_same_log(view, log, item, batch_id, pipeline) for item in ranges}
+    view = view_of_topics(at.broker, planned_on)
+    starts = {
+        item.stream_id: require_same_log(view, planned_on[item.offsets.topic_partition.topic], item, batch_id, pipeline)
+        for item in ranges
+    }
     for item in ranges:
         require_whole(at.broker, view, item, epochs.get(item.stream_id), batch_id, pipeline)
     return starts
 
 
+def view_of_topics(broker: Broker, topics: Iterable[str]) -> LogView:
+    """Reads these topics, those of several that are not there left out. Raises `Refusal` if the only one is not there."""
+    names = list(topics)
+    return broker.view(names[0]) if len(names) == 1 else broker.topic_views(names)
+
+
 def require_whole(
-    broker: Broker, view: TopicView, item: StreamRange, epoch: int | None, batch_id: int, pipeline: str
+    broker: Broker, view: LogView, item: StreamRange, epoch: int | None, batch_id: int, pipeline: str
 ) -> None:
     """Requires, under a new leader, that the range's last record is still one of the planned log.
 
@@ -44,7 +54,7 @@ def require_whole(
     without an `epoch` that the batch was planned under.
     """
     topic, partition = item.offsets.topic_partition.topic, item.offsets.topic_partition.partition
-    now = view.bounds[partition].leader_epoch
+    now = view[item.offsets.topic_partition].leader_epoch
     if epoch is None or now is None or now <= epoch:
         return
     last, until = item.offsets.until_offset - 1, item.offsets.until_offset
@@ -59,14 +69,14 @@ def require_whole(
 
 
 def require_same_log(
-    view: TopicView, planned_on: tuple[str, str], item: StreamRange, batch_id: int, pipeline: str
+    view: LogView, planned_on: set[tuple[str, str]], item: StreamRange, batch_id: int, pipeline: str
 ) -> int:
     """Returns the log start of one range's partition.
 
-    Refuses a log other than the planned (cluster id, topic id), and one that has lost the range's beginning.
+    Refuses a log other than the one planned (cluster id, topic id), and one that has lost the range's beginning.
     """
-    bounds = view.bounds.get(item.offsets.topic_partition.partition)
-    if planned_on != (view.cluster_id, view.topic_id) or bounds is None:
+    bounds, now = view.get(item.offsets.topic_partition), view.log_of(item.offsets.topic_partition.topic)
+    if now is None or planned_on != {(now[0], now[2])} or bounds is None:
         raise Refusal(
             f"{item.offsets}: the log is not the one that batch {batch_id} was planned on",
             next_command=f"lockstep plan {pipeline}",

@@ -6,7 +6,6 @@ Nothing of it is visible to readers yet.
 from __future__ import annotations
 
 from datetime import UTC
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import STAGER, transaction
@@ -17,6 +16,7 @@ from lockstep.core.proof.accounting import counted_once
 from lockstep.core.staging import AttemptId, StageWork
 from lockstep.core.states import CommitUnit
 from lockstep.faults import reach
+from lockstep.installed import installed_version
 from lockstep.ledger.batch import attempts, results
 from lockstep.ledger.staging import target_rows
 from lockstep.ledger.staging.contents import staged_by_stream, staged_by_task
@@ -138,7 +138,7 @@ def _open(
         if unit == CommitUnit.STREAM:
             end_older(cur, batch_id)
         ranges, planned_at = attempts.ranges_to_read(cur, batch_id), batch.planned_at.astimezone(UTC)
-        how = attempts.Opening(starts, version("lockstep"), engine.route(ranges), unit)
+        how = attempts.Opening(starts, installed_version() or "not installed", engine.route(ranges), unit)
         attempt = attempts.open_attempt(cur, batch_id, folder, caller, how)
         if unit == CommitUnit.BATCH:
             for place, its_columns in enumerate(columns):

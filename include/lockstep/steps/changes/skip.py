@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import PositionMoved, Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
@@ -13,7 +14,7 @@ from lockstep.ledger.batch.streams import open_streams
 from lockstep.ledger.changes import decisions
 from lockstep.steps.batch.one_log import keep_epochs, look
 from lockstep.steps.changes.decisions import deciding, lock_and_abandon, refuse_another_log
-from lockstep.steps.requests.edges import edge
+from lockstep.steps.requests.edges import edge, topics_meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,16 +38,25 @@ class Skipped:
 
 
 def skip(
-    conn: connection, broker: Broker, pipeline: Pipeline, to: Bound | None, person: Person, now: datetime
+    conn: connection,
+    broker: Broker,
+    pipeline: Pipeline,
+    to: Bound | None,
+    person: Person,
+    now: datetime,
+    topic: str | None = None,
 ) -> Skipped:
-    """Moves the live position forward to a bound, or with None to the log's stable end.
+    """Moves the live position of one topic forward to a bound, or with None to the log's stable end.
 
     Abandons batches that work there. Raises `Refusal` when a position would go back, past the stable end, or over
     offsets that are lost already.
     """
     with transaction(conn, READER) as cur:
-        before = open_streams(cur, pipeline.name)
-    view = broker.view(pipeline.topic)  # read after the positions, so that it is never older than they are
+        every = open_streams(cur, pipeline.name)
+    (view,) = topics_meant(
+        conn, pipeline, read_topics(broker, pipeline), topic, by_offsets=True
+    )  # read after the positions, so that it is never older than they are
+    before = [stream for stream in every if stream.topic_partition.topic == view.topic]
     if not before:
         raise Refusal(f"{pipeline.name}: nothing was planned yet", next_command=f"lockstep plan {pipeline.name}")
     for stream in before:
@@ -74,7 +84,7 @@ def skip(
             decisions.insert_skip(cur, item)
             detail = {
                 "stream_id": item.stream_id,
-                "topic": pipeline.topic,
+                "topic": view.topic,
                 "partition": item.offsets.topic_partition.partition,
                 "from_offset": item.offsets.from_offset,
                 "until_offset": item.offsets.until_offset,
@@ -103,23 +113,24 @@ def _ranges(
     exact: bool,
 ) -> list[StreamRange]:
     ranges = []
+    option = pipeline.topic_option(view.topic)
     for stream in streams:
         bounds, position, goal = view.bounds[stream.partition], positions[stream.stream_id], goals[stream.partition]
         if goal > bounds.stable_end:
             raise Refusal(
                 f"{stream.topic_partition}: {goal} lies past the stable end {bounds.stable_end}",
-                next_command=f"lockstep skip {pipeline.name} --to latest --reason ...",
+                next_command=f"lockstep skip {pipeline.name}{option} --to latest --reason ...",
             )
         if exact and goal < position:
             raise Refusal(
                 f"{stream.topic_partition}: the position is {position}, and skip only goes forward",
-                next_command=f"lockstep replay {pipeline.name} --from {stream.partition}:{goal}",
+                next_command=f"lockstep replay {pipeline.name}{option} --from {stream.partition}:{goal}",
             )
         if position < bounds.log_start:
             raise Refusal(
                 f"{stream.topic_partition}: offsets [{position}, {bounds.log_start}) cannot be read any more: they are lost, "
                 "not skipped",
-                next_command=f"lockstep accept-loss {pipeline.name} --partition {stream.partition} "
+                next_command=f"lockstep accept-loss {pipeline.name}{option} --partition {stream.partition} "
                 f"--from {position} --until {bounds.log_start} --reason ...",
             )
         if position < goal:

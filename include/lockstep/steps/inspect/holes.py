@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.ledger.views import reading
 from lockstep.steps.inspect.warn import bounds_of
@@ -26,7 +27,7 @@ def holes(conn: connection, broker: Broker, pipeline: Pipeline) -> list[Document
     """Returns every stretch that no batch covers, with its kind. If a person decided it, it names who and why."""
     with transaction(conn, READER) as cur:
         streams = reading.stream_progress(cur, pipeline.name)
-    view = broker.view(pipeline.topic)
+    view = read_topics(broker, pipeline)
     starts = {row.stream_id: found.log_start for row in streams if (found := bounds_of(row, view))}
     with transaction(conn, READER) as cur:
         return _without_streams(reading.read_holes(cur, pipeline.name, starts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters.kafka.topics import read_topics, retention_of_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.adapters.processes import is_gone
 from lockstep.core.changes.promotion import not_deployed
@@ -17,7 +18,7 @@ from lockstep.core.states import CoverageKind
 from lockstep.ledger.changes import promotions, requests
 from lockstep.ledger.changes.forgotten import forgetting
 from lockstep.ledger.views import overview, reading
-from lockstep.steps.inspect.warn import bounds_of, readings, warnings
+from lockstep.steps.inspect.warn import bounds_of, gone_topics, readings, warnings
 from lockstep.steps.windows.look import times_of_pipeline
 
 if TYPE_CHECKING:
@@ -69,19 +70,25 @@ def status(
     if folder:
         known = replace(known, not_deployed=not_deployed(pipeline.name, promoted, folder.transform))
     # Asked after the positions: a commit in between would show an end that lies behind the position.
-    view = broker.view(pipeline.topic)
-    kept = broker.retention(pipeline.topic) if streams else None
+    view = read_topics(broker, pipeline)
+    kept = retention_of_topics(broker, view) if streams else {}
     bounds = {row.stream_id: found for row in streams if (found := bounds_of(row, view))}
     with transaction(conn, READER) as cur:
         holes = reading.read_holes(cur, pipeline.name, {stream: b.log_start for stream, b in bounds.items()})
     read = readings(broker, view, streams, bounds, kept, ages=True)
-    facts = {each.where.partition: each for each in read}
+    facts = {each.where: each for each in read}
+    where = {row.stream_id: TopicPartition(row.topic, row.partition) for row in streams}
     rows = [
-        _stream(row, bounds.get(row.stream_id), now, kept, facts.get(row.partition)) | _holes_of(row.stream_id, holes)
+        _stream(row, bounds.get(row.stream_id), now, kept.get(row.topic), facts.get(where[row.stream_id]))
+        | _holes_of(row.stream_id, holes)
         for row in streams
     ]
     late = pipeline.behind_after
-    waits = rows if known.planned else _before_the_first_plan(broker, pipeline, view, now)
+    waits = (
+        rows
+        if known.planned
+        else [each for topic in view.topics for each in _before_the_first_plan(broker, pipeline, topic, now)]
+    )
     lags = [each["lag_records"] for each in waits]
     document: Document = {
         **_of_ledger(ours, known, ended, promoted),
@@ -93,7 +100,10 @@ def status(
         "behind_after_seconds": late.total_seconds() if late else None,
         "requests": [_request(row) for row in asked],
         "streams": rows,
-        "warnings": warnings(pipeline, view, read, kept, {row.partition for row in streams}, now),
+        "warnings": [
+            *gone_topics(pipeline, view, streams),
+            *warnings(pipeline, view, read, kept, set(where.values()), now),
+        ],
     }
     return document | _health(judge_health(known, document))
 

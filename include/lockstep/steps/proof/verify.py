@@ -6,9 +6,10 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, snapshot, transaction
 from lockstep.core.errors import Refusal
-from lockstep.core.pipeline.definition import Accumulate, Append, Upsert, Windows
+from lockstep.core.pipeline.definition import Accumulate, Append, History, Upsert, Windows
 from lockstep.core.pipeline.guarantees import Delivered
 from lockstep.core.pipeline.targets import WithTotals
 from lockstep.core.proof.verification import PromiseCheck, Wrong
@@ -31,6 +32,7 @@ from lockstep.steps.proof.verify_upsert import upserted
 from lockstep.steps.proof.verify_windows import recounted
 from lockstep.targets.fit import types_of_target
 from lockstep.targets.proof import accumulated
+from lockstep.targets.proof.versioned import versions_checks
 from lockstep.targets.proof.windowed import windowed_checks
 from lockstep.targets.rows import found_by_index
 
@@ -68,7 +70,7 @@ def verify(
     target that is not there.
     """
     pipeline = folder.pipeline
-    view = broker.view(pipeline.topic) if deep else None
+    view = read_topics(broker, pipeline) if deep else None
     topics = look_at_topics(conn, broker, pipeline, deep=deep and since is None)
     with snapshot(conn, READER) as cur:
         _require_definition(cur, pipeline, elsewhere=results is not None)
@@ -80,8 +82,10 @@ def verify(
             return checks
         alike = _alike(folder, ledger.committed_definitions(cur, pipeline.name))
         until = shared_until(cur, pipeline.name)
-        here = [s for s in ledger.streams_ever(cur, pipeline.name) if s.topic_id == view.topic_id]
+        ever = ledger.streams_ever(cur, pipeline.name)
+        here = [s for s in ever if (there := view.log_of(s.topic)) and s.topic_id == there[2]]
         streams = [s for s in here if until[s.stream_id] is None]
+        checks += [_without_topic(s) for s in ever if view.log_of(s.topic) is None]
         checks += [_beyond(s, begin) for s in here if (begin := until[s.stream_id]) is not None]
         for one in pipeline.each():
             log = Log(conn, cur, broker, folder, one, view, alike, registry, results, since)
@@ -145,6 +149,9 @@ def _of_database(
         if isinstance(target, Accumulate):
             found = accumulated.checks(cur, pipeline.name, target)
             checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
+        if isinstance(target, History):
+            found = versions_checks(cur, pipeline.name, target)
+            checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
         if isinstance(target, Windows):
             found = windowed_checks(cur, pipeline.name, target)
             checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
@@ -166,6 +173,7 @@ def _of_batches(cur: cursor, pipeline: Pipeline, since: BatchesSince, *, elsewhe
     checks.append(PromiseCheck("earlier batches", ok=True, detail="not looked at", left_out=since.left_out))
     whole = [] if elsewhere else ["rows of erased keys"]
     whole += ["totals of keys"] if any(isinstance(target, WithTotals) for target in pipeline.targets) else []
+    whole += ["versions of keys"] if any(isinstance(target, History) for target in pipeline.targets) else []
     whole += ["feeds, and topics that they are sent to"] if any(target.feed for target in pipeline.targets) else []
     if whole:
         named = "; ".join(whole)
@@ -192,6 +200,13 @@ def _guards(cur: cursor) -> PromiseCheck:
 def _beyond(stream: Any, until: int) -> PromiseCheck:
     """Returns a check that compares nothing: an older incarnation's log, in which other records may stand."""
     left_out = f"the log lost its end below {stream.position}, and a newer stream of it begins at {until}"
+    name = f"{stream.topic}-{stream.partition}: stream {stream.stream_id}"
+    return PromiseCheck(name, ok=True, detail="not compared", left_out=left_out)
+
+
+def _without_topic(stream: Any) -> PromiseCheck:
+    """Returns a check that compares nothing: of several topics, this one is not read any more."""
+    left_out = "its topic is gone, or the definition does not name it any more"
     name = f"{stream.topic}-{stream.partition}: stream {stream.stream_id}"
     return PromiseCheck(name, ok=True, detail="not compared", left_out=left_out)
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from heapq import merge
 from typing import TYPE_CHECKING, Any
 
+from lockstep.core.pipeline.definition import History
 from lockstep.core.proof.accounting import Digest
 from lockstep.core.proof.verification import MOST_NAMED_ERRORS, PromiseCheck, Wrong
 from lockstep.formats.second_reading import ROW
@@ -19,6 +20,7 @@ from lockstep.ledger.proof.verify_erased import erased_offsets
 from lockstep.steps.proof.verify_results import reading
 from lockstep.targets.fit import require_columns
 from lockstep.targets.proof.decoded import Decoded, may_change_rows
+from lockstep.targets.proof.versioned import other_moments
 from lockstep.targets.stores.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -184,7 +186,8 @@ def _contents(log: Log, stack: ExitStack) -> _Contents:
     require_columns(cur, pipeline, pipeline.columns)
     if may_change_rows(cur, pipeline.first.table):
         return _Contents(log, None, f"a trigger or a rule of {pipeline.first.table} may change rows")
-    decoded = Decoded(cur, pipeline.first.table, pipeline.columns)
+    has_deletions = isinstance(pipeline.first, History)
+    decoded = Decoded(cur, pipeline.first.table, pipeline.columns, has_deletions=has_deletions)
     stack.callback(decoded.drop)
     return _Contents(log, decoded)
 
@@ -220,6 +223,7 @@ class _Contents:
                 self._wrong.add(f"{where} offset {offset}: it is a reject, and its record decodes to a row")
         self._decoded.load(rows)
         self._decoded.changed(stream, segment, begin, until, self._wrong)
+        other_moments(self._log.cur, self._log.pipeline.first, stream, segment.batch_id, chunk, self._wrong)
         self._compared += rows.num_rows
         self._unsure += rows.num_rows - unsure
 

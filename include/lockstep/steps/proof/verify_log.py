@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.kafka.reading import size_of
+from lockstep.core.offsets import TopicPartition
 from lockstep.formats.second_reading import RereadRecord, SecondReading, undecodable
 from lockstep.ledger.proof import verify as ledger
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection, cursor
 
     from lockstep.adapters.kafka.broker import Broker
-    from lockstep.core.offsets import TopicView
+    from lockstep.core.offsets import LogView
     from lockstep.core.pipeline.definition import Pipeline, Target
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.proof.verification import BatchesSince, Segment
@@ -39,7 +40,7 @@ class Log:
     broker: Broker
     folder: PipelineFolder
     pipeline: Pipeline
-    view: TopicView
+    view: LogView
     alike: frozenset[str]
     registry: Registry | None = None
     results: Results | None = None
@@ -61,7 +62,7 @@ class Log:
 
     def log_start(self, stream: Any) -> int:
         """Returns the first offset of a stream that the log still holds."""
-        return self.view.bounds[stream.partition].log_start
+        return self.view[TopicPartition(stream.topic, stream.partition)].log_start
 
     def chunks(self, stream: Any, segment: Segment) -> Iterator[tuple[int, int, list[RereadRecord]]]:
         """Yields the segment's records that the log still holds, in chunks that tile their offsets.
@@ -70,7 +71,7 @@ class Log:
         """
         begin, size = max(segment.from_offset, self.log_start(stream)), 0
         chunk: list[RereadRecord] = []
-        for message in self.broker.records(self.view.topic, stream.partition, begin, segment.until_offset):
+        for message in self.broker.records(stream.topic, stream.partition, begin, segment.until_offset):
             if len(chunk) == CHUNK_RECORDS or size >= CHUNK_BYTES:
                 yield begin, message.offset(), chunk
                 begin, chunk, size = message.offset(), [], 0
@@ -82,5 +83,5 @@ class Log:
 def _record(message: Any, most: int) -> RereadRecord:
     where, stamp = (message.partition(), message.offset()), message.timestamp()[1]
     if size_of(message) > most:
-        return RereadRecord(*where, None, None, None, stamp, withheld=True)
-    return RereadRecord(*where, message.key(), message.value(), message.headers(), stamp)
+        return RereadRecord(*where, None, None, None, stamp, withheld=True, topic=message.topic())
+    return RereadRecord(*where, message.key(), message.value(), message.headers(), stamp, topic=message.topic())

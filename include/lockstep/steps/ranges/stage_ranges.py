@@ -35,7 +35,7 @@ def commit_ranges(at: Context, engine: Engine, folder: PipelineFolder, attempt: 
     with transaction(at.conn, STAGER) as cur:
         attempts.require_newest(cur, attempt)  # another one may have committed these ranges meanwhile
         lane = attempts.lane_of(cur, attempt.batch_id)
-        (log,) = attempts.logs(cur, attempt.batch_id)
+        logs = attempts.logs(cur, attempt.batch_id)
         epochs = planned_epochs(cur, attempt.batch_id)
         starts = attempts.log_starts_before(cur, attempt.batch_id)
     task = RangesOfAttempt(
@@ -46,7 +46,7 @@ def commit_ranges(at: Context, engine: Engine, folder: PipelineFolder, attempt: 
         lane=lane,
         ranges={item.stream_id: item for item in ranges},
         columns=work.columns,
-        log=log,
+        logs=logs,
         definition_hash=folder.content_hash(),
         log_starts={item.stream_id: starts[item.stream_id] for item in ranges},
         epochs=epochs,

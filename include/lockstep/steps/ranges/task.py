@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class RangesOfAttempt(RangeTask):
     """One attempt's ranges and all that committing them takes. Executors get it by value.
 
-    `log` is the (cluster id, topic id) that the batch was planned on. `epochs` are the leader epochs of that plan.
-    `log_starts` are per stream, from before the read.
+    `logs` are the (cluster id, topic id) of each topic, as the batch was planned. `epochs` are the leader epochs of that
+    plan. `log_starts` are per stream, from before the read.
     """
 
     dsn: str = field(repr=False)
@@ -42,7 +42,7 @@ class RangesOfAttempt(RangeTask):
     lane: Lane
     ranges: Mapping[int, StreamRange]
     columns: Sequence[Column]
-    log: tuple[str, str]
+    logs: Mapping[str, set[tuple[str, str]]]
     definition_hash: str
     log_starts: Mapping[int, int]
     epochs: Mapping[int, int]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import BadData, Refusal
 from lockstep.core.offsets import OffsetRange, TopicPartition
@@ -168,7 +169,7 @@ def open_approved(at: Context, folder: PipelineFolder, person: Person) -> list[R
     """Opens the requests that were shown and approved, in the name of the person who asked."""
     name = folder.pipeline.name
     known = {each.lane: each for each in run_requests(at.conn, name, person, preview=False)}
-    found, view = [], at.broker.view(folder.pipeline.topic)
+    found, view = [], read_topics(at.broker, folder.pipeline)
     for shown in run_requests(at.conn, name, person, preview=True):
         asker = replace(person, who=shown.who, why=shown.why)
         found.append(
@@ -184,7 +185,7 @@ def decide_history(at: Context, pipeline: Pipeline, asked: RequestForm, person: 
     if asked.action == HistoryAction.ACCEPT_LOSS:
         lines = []
         for partition, (begin, end) in lost_offsets(asked).items():
-            lost = OffsetRange(TopicPartition(pipeline.topic, partition), begin, end)
+            lost = OffsetRange(TopicPartition(pipeline.only_topic, partition), begin, end)
             loss = accept_loss(at.conn, at.broker, pipeline, lost, person)
             said = "is recorded as lost" if loss.changed else "was accepted as lost already"
             lines.append(f"{lost} {said}; the position is {loss.position}")
@@ -202,10 +203,10 @@ def given_up_offsets(at: Context, pipeline: Pipeline, asked: RequestForm) -> lis
     """Returns the offsets that an accepted loss would give up, with the position and the log's start."""
     with transaction(at.conn, READER) as cur:
         positions = {stream.partition: stream.position for stream in open_streams(cur, pipeline.name)}
-    bounds = at.broker.view(pipeline.topic).bounds
+    bounds = at.broker.view(pipeline.only_topic).bounds
     return [
         {
-            "partition": f"{pipeline.topic}-{p}",
+            "partition": f"{pipeline.only_topic}-{p}",
             "from_offset": begin,
             "until_offset": end,
             "position": positions.get(p),

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.states import Lane
@@ -104,12 +105,12 @@ def _looked_up(
 ) -> Iterator[tuple[cursor, Admissible, dict[int, int]]]:
     """Finds, under the pipeline's lock, what of the late records can be read again. The block ends the transaction."""
     pipeline = folder.pipeline
-    view = broker.view(pipeline.topic)
+    view = read_topics(broker, pipeline)
     require_one_log(conn, broker, pipeline, view)
     with transaction(conn, READER) as cur:
         streams = streams_of_log(cur, pipeline, view, None)
         meant = streams_of_log(cur, pipeline, view, partition)  # refuses a partition that is not there
-    log_starts = {stream.stream_id: view.bounds[stream.partition].log_start for stream in streams}
+    log_starts = {stream.stream_id: view[stream.topic_partition].log_start for stream in streams}
     with deciding(conn, pipeline.name) as cur:
         tables = [target.table for target in pipeline.windows]
         late = late_ranges(cur, tables, [stream.stream_id for stream in meant], begin, end)

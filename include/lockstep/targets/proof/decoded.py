@@ -59,9 +59,10 @@ def may_change_rows(cur: cursor, table: str) -> bool:
 class Decoded:
     """One chunk of decoded records at a time, beside one target."""
 
-    def __init__(self, cur: cursor, table: str, columns: Sequence[Column]) -> None:
+    def __init__(self, cur: cursor, table: str, columns: Sequence[Column], *, has_deletions: bool = False) -> None:
         self._cur = cur
         self._table = table
+        self._has_deletions = has_deletions
         types = types_of_target(cur, table)
         self.types = {column.name: types[column.name] for column in columns}
         staged = [*REREAD_COLUMNS, *((column.name, column.postgres_type) for column in columns)]
@@ -73,16 +74,19 @@ class Decoded:
         copy_rows(self._cur, "pg_temp", "lockstep_decoded", rows)
 
     def changed(self, stream: Any, segment: Segment, from_offset: int, until_offset: int, wrong: Wrong) -> None:
-        """Adds the batch's rows of these offsets that differ from the chunk's records."""
+        """Adds the batch's rows of these offsets that differ from the chunk's records. A history has rows of deletions."""
         where = f"{stream.topic}-{stream.partition}"
         differences, is_different = _differences(self.types, {name: f"::{type_}" for name, type_ in self.types.items()})
         statement = sql.SQL(Q["changed_rows"]).format(
-            target=table_name(self._table), differences=differences, is_different=is_different
+            target=table_name(self._table),
+            differences=differences,
+            is_different=is_different,
+            is_other_kind=sql.SQL(Q["is_other_kind"] if self._has_deletions else "false"),
         )
         values = {
             "stream_id": stream.stream_id,
             "batch_id": segment.batch_id,
-            "rows": [ROW, UNKNOWN],
+            "rows": [ROW, UNKNOWN, *([DELETED] if self._has_deletions else [])],
             "first": MOST_NAMED_ERRORS,
         }
         with castable(self._table):

@@ -18,12 +18,17 @@ drop table pg_temp.lockstep_decoded
 
 -- name: changed_rows
 -- Rows of a batch's chunk that are not what their records decode to.
-select t._offset as "offset", case when e._became = any(%(rows)s) then array_to_string(array[{differences}]::text[], ', ')
+select t._offset as "offset", case when {is_other_kind} then 'it is of a deletion, and its record is none, or the reverse'
+    when e._became = any(%(rows)s) then array_to_string(array[{differences}]::text[], ', ')
     else 'a row is there, and its record decodes to none' end as what, count(*) over () as wrong
 from pg_temp.lockstep_decoded e join {target} t on t._offset = e._offset
 where t._stream = %(stream_id)s and t._batch = %(batch_id)s and t._offset >= %(from_offset)s and t._offset < %(until_offset)s
-  and (e._became <> all(%(rows)s) or {is_different})
+  and (e._became <> all(%(rows)s) or {is_different} or {is_other_kind})
 order by t._offset, t._ordinal limit %(first)s
+
+-- name: is_other_kind
+-- A row of a deletion whose record is none, or the reverse.
+t._deleted <> (e._became = 'deleted')
 
 -- name: make_newest
 -- Room for each key's newest record, with the target's own types.
