@@ -73,7 +73,7 @@ def mirror(**more: Any) -> Pipeline:
             lambda: mirror(format=SOURCE, target=Upsert("public.orders", ("id",), shared_with=("other",))),
             "target.shared_with of public.orders: places in the logs of two sources say nothing about each other",
         ),
-        (lambda: mirror(format=SOURCE, target=History("public.orders", ("id",))), "History keeps versions in the order of the topic"),
+        (lambda: mirror(format=SOURCE, target=History("public.orders", key=("id",))), "History keeps versions in the order"),
         (lambda: mirror(guarantee=Idempotent()), r"guarantee: Idempotent\(\) brings rows to another place"),
     ],
 )  # fmt: skip
