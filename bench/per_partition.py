@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-TOPIC = "bench.v1"
+    from lockstep.core.registry import Registry
+
+TOPIC, AVRO_TOPIC = "bench.v1", "bench.avro"
 GUARANTEES = ("PerBatch", "PerPartition")
 DEFINITION = """from lockstep.core.pipeline.definition import Append, Json, Limits, PerBatch, PerPartition, Pipeline
 P = Pipeline("{name}", "bench.v1", Json("id string, n bigint, amount decimal(12,2), at timestamp"), Append("public.{name}"),
@@ -57,18 +59,25 @@ def produce(bootstrap: str, records: int, partitions: int, bad: int = 0, *, anew
     producer.flush(60)
 
 
-def seconds(dsn: str, bootstrap: str, folder: Path, guarantee: str, number: int | str) -> float:
-    """Returns the seconds from plan to announce, over the whole topic into an empty table, by a warm session."""
+def seconds(
+    dsn: str, bootstrap: str, folder: Path, guarantee: str, number: int | str, registry: Registry | None = None
+) -> float:
+    """Returns the seconds from plan to announce, over the whole topic into an empty table, by a warm session.
+
+    With a registry, the records are Avro in a topic of their own.
+    """
     name = f"{guarantee.lower()}_{number}"
     (folder / name).mkdir()
-    (folder / name / "__init__.py").write_text(DEFINITION.format(name=name, guarantee=guarantee))
+    text = DEFINITION.format(name=name, guarantee=guarantee)
+    text = text.replace("Json", "Avro").replace(TOPIC, AVRO_TOPIC) if registry else text
+    (folder / name / "__init__.py").write_text(text)
     (folder / name / "target.sql").write_text(TARGET.format(name=name))
     loaded = load(name)
     with closing(connect(dsn)) as conn:
         migrate_target(conn, loaded)
     at = Context(dsn, Broker(bootstrap))
     begin = time.perf_counter()
-    run(at, SparkEngine(loaded, bootstrap, dsn), loaded, Caller("bench"))
+    run(at, SparkEngine(loaded, bootstrap, dsn, registry=registry), loaded, Caller("bench"))
     took = time.perf_counter() - begin
     at.close()
     with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:

@@ -25,7 +25,7 @@ CREATED = re.compile(r"create (?:or replace )?(?:unique )?(table|view|sequence|f
 ADDED = re.compile(r"alter table (\w+) add column")
 COLUMN = re.compile(r'    "?(\w+)"? .*  -- (.+)')
 VIEW = re.compile(r"^create (?:or replace )?view (\w+) as\n.*?;$", re.MULTILINE | re.DOTALL)
-MAY_BREAK = re.compile(r" (?=references |and |int4range|offsets with|'|case|when|else|end)")
+MAY_BREAK = re.compile(r" (?=references |and |or |execute |int4range|offsets with|'|case|when|else|end)")
 QUOTED = re.compile(r"""('[^']*'|"[^"]*")""")
 ANY_OF = re.compile(r"= any \(array\[((?:'[^']*'::text(?:, )?)+)\]\)")
 
@@ -114,8 +114,10 @@ def function(row: Any, triggers: list[Any], told: dict[tuple[str, str], str]) ->
         head = re.sub(r" (language |set search_path )", r"\n    \1", head)
     calls = []
     for trigger in triggers:
-        text = lowered(trigger.what)
-        calls.append(re.sub(r" (deferrable initially deferred for each|for each) ", r"\n    \1 ", text, count=1) + ";")
+        text = re.sub(
+            r" (deferrable initially deferred for each|for each) ", r"\n    \1 ", lowered(trigger.what), count=1
+        )
+        calls.append("\n    ".join(folded(line) for line in text.split("\n    ")) + ";")
     return "\n".join([f"{above(told, row)}{head}{row.more}$$;", *calls, ""])
 
 
@@ -136,7 +138,7 @@ def wrapped(text: str, indent: str) -> list[str]:
 
 
 def folded(text: str) -> str:
-    """Returns a constraint over as many lines as it needs."""
+    """Returns a constraint, or a trigger, over as many lines as it needs."""
     lines = [""]
     for piece in MAY_BREAK.split(" ".join(text.split())):
         if lines[-1] and len(lines[-1]) + len(piece) > WIDTH - 10:

@@ -35,9 +35,22 @@ CODE = ("include/lockstep", "dags", "plugins", "spark_jobs")
 VARIABLE = re.compile(r"LOCKSTEP_[A-Z_]+\Z")
 LEDGER = ROOT / "include" / "lockstep" / "ledger"
 VALUES = {
-    "The pipeline": ("Pipeline", "Limits", "RecordLimits", "Archive"),
+    "The pipeline": ("Pipeline", "Topics", "Limits", "RecordLimits", "Archive"),
     "Formats": ("Json", "Avro", "Protobuf", "Raw", "Custom", "Delete", "Debezium", "Envelope"),
-    "Targets": ("Append", "Send", "Upsert", "Accumulate", "Windows", "Count", "Sum", "Min", "Max", "Feed", "Topic"),
+    "Targets": (
+        "Append",
+        "Send",
+        "Upsert",
+        "History",
+        "Accumulate",
+        "Windows",
+        "Count",
+        "Sum",
+        "Min",
+        "Max",
+        "Feed",
+        "Topic",
+    ),
     "Event time": ("EventTime", "Tumbling", "Hopping", "Calendar"),
     "Guarantees": ("PerBatch", "PerPartition", "Idempotent", "AtLeastOnce", "AtMostOnce"),
     "Stores": ("Postgres", "Files"),

@@ -48,17 +48,24 @@ def records(spark: SparkSession, name: str, *, batch: int) -> DataFrame:
     """
     with systems.open_ledger() as conn:
         ranges = _committed(conn, name, batch)["ranges"]
-    topic = ranges[0]["topic"]
+    topics = {each["topic"] for each in ranges}
     options = {f"kafka.{option}": value for option, value in systems.configured_kafka_options().for_java().items()} | {
         "kafka.bootstrap.servers": systems.kafka(),
         "kafka.isolation.level": "read_committed",
-        "assign": json.dumps({topic: [each["partition"] for each in ranges]}),
-        "startingOffsets": json.dumps({topic: {str(each["partition"]): each["from_offset"] for each in ranges}}),
-        "endingOffsets": json.dumps({topic: {str(each["partition"]): each["until_offset"] for each in ranges}}),
+        "assign": json.dumps({t: [each["partition"] for each in ranges if each["topic"] == t] for t in topics}),
+        "startingOffsets": _offsets(ranges, "from_offset"),
+        "endingOffsets": _offsets(ranges, "until_offset"),
         "failOnDataLoss": "true",
         "includeHeaders": "true",
     }
     return spark.read.format("kafka").options(**options).load()
+
+
+def _offsets(ranges: list[Document], name: str) -> str:
+    found: dict[str, dict[str, int]] = {}
+    for each in ranges:
+        found.setdefault(each["topic"], {})[str(each["partition"])] = each[name]
+    return json.dumps(found)
 
 
 def _target(pipeline: Pipeline, table: str | None) -> Target:

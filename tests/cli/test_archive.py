@@ -377,7 +377,7 @@ def test_what_the_archive_cannot_do_is_one_line(here, lockstep, tmp_path):
     place = archiving(here, tmp_path, retention_ms=-1)
     assert_refused(lockstep("archive", "drill"), "nothing was planned yet", "lockstep run drill")
     ok(lockstep("run", "drill", "--until-idle"))
-    assert "retention deletes nothing of this topic" in ok(lockstep("archive", "drill")).out
+    assert "retention deletes nothing of what drill reads" in ok(lockstep("archive", "drill")).out
     alter(here.drill.kafka, ConfigResource.Type.TOPIC, here.drill.topic, [("retention.bytes", "100000000")])
     assert "nothing is due" in ok(lockstep("archive", "drill")).out
     alter(here.drill.kafka, ConfigResource.Type.TOPIC, here.drill.topic, [("retention.bytes", "100")])

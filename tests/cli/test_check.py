@@ -25,6 +25,12 @@ def scheduled(schedule: Any) -> dict[str, str]:
     return {"init": DEFINITION.replace('topic="', f'schedule={schedule!r}, topic="')}
 
 
+def versions(**more: str) -> dict[str, str]:
+    history = DEFINITION.replace("Pipeline, Upsert", "History, Pipeline").replace("Upsert(", "History(")
+    options = "".join(f", {name}={value!r}" for name, value in more.items())
+    return {"init": history.replace('key=("id",)', f'key=("id",){options}')}
+
+
 def suite(*expectations: str) -> str:
     return f'{{"name": "orders", "expectations": [{", ".join(expectations)}]}}'
 
@@ -91,6 +97,15 @@ def test_a_definition_that_does_not_load_has_no_limits_to_show(lockstep):
         ),
         ({"target": TARGET.replace("public.orders", "public.orders2")}, "does not create the target public.orders"),
         ({"init": DEFINITION.replace('("id",)', '("nr",)')}, "__init__.py: target.key: 'nr' is no column (id, n)"),
+        (versions(order_by="nr"), "__init__.py: target.order_by: 'nr' is no column (id, n)"),
+        (
+            versions(order_by="id"),
+            "target.order_by: 'id' is string: a version begins at a timestamp, date, smallint, int,",
+        ),
+        (
+            {"init": versions()["init"].replace("n int", "valid_from timestamp")},
+            "__init__.py: column valid_from: Lockstep fills it in a history; give the record's another name",
+        ),
         (
             scheduled("every day"),
             "__init__.py: schedule: 'every day' is no cron expression, such as '*/5 * * * *', and",
@@ -142,7 +157,7 @@ def test_a_decoder_that_deletes_where_no_target_can_is_one_line(lockstep):
     lockstep.define(init=vain, decode=source)
     said = lockstep("check", "orders")
     assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
-    why = "decode.py:4: Delete: the target is Append, and only Upsert keeps a row for each key"
+    why = "decode.py:4: Delete: the target is Append, and only Upsert and History know a row by its key"
     assert f"orders: include/pipelines/orders/{why}" in said.err
     lockstep.define(init=OWN, decode=source)
     assert lockstep("check", "orders").out.startswith("orders: ok")
@@ -151,7 +166,7 @@ def test_a_decoder_that_deletes_where_no_target_can_is_one_line(lockstep):
 def test_an_own_decoder_that_loads_is_ok(lockstep):
     lockstep.define(init=OWN, decode=DECODER)
     assert lockstep("check", "orders").out == (
-        f"orders: ok{LIMITS}  route: spark: the format is Custom, and only Json decodes by columns\n"
+        f"orders: ok{LIMITS}  route: spark: the format is Custom, and only Json and Avro decode by columns\n"
     )
 
 

@@ -51,6 +51,19 @@ def test_a_subject_without_a_schema_is_a_warning_that_names_it(registry, decoded
     assert decoded_by("order-value", "Json(registry=True, schema=")["found"] == found["found"]
 
 
+def test_a_schema_that_grew_and_lost_a_field_is_told_with_the_line_to_paste(lockstep, registry, decoded_by):
+    registry.register("orders-value", SCHEMA | {"fields": [{"name": "note", "type": "string"}]})
+    found = decoded_by("orders-value")
+    assert (found["severity"], found["subject"]) == ("warning", "pipeline orders")
+    every = lockstep("doctor", "orders", "--json").document["findings"]
+    told = {each["found"] for each in every if each["check"] == "schema registry"}
+    assert told == {
+        "subject orders-value, schema id 1: field id is gone: new rows hold null; the column stays in the table",
+        "subject orders-value, schema id 1: field note is string and has no column: paste note string",
+    }
+    assert found["remedy"] == "lockstep migrate orders --propose"
+
+
 @pytest.mark.parametrize(
     ("trouble", "why"),
     [((503, b"no"), "HTTP 503"), ((401, b'{"error_code": 40101, "message": "Unauthorized"}'), "HTTP 401, code 40101")],

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from support.fakes.registry import a_record, a_registry
 from support.scenes.command_line import DEFINITION, TARGET, assert_away, assert_refused, assert_wrong_call
 from support.scenes.drill import ask
 
@@ -352,3 +353,57 @@ def test_code_of_an_author_does_not_run_by_a_change(changed, asked, admin):
         "constraint evil on public.orders runs public.evil(integer), and the change would run it",
     )
     assert asked(COLUMNS) == [("id", "text"), ("n", "integer")]
+
+
+AVRO = DEFINITION.replace("Json", "Avro")
+
+
+@pytest.fixture
+def registered(lockstep, database):
+    """Makes a pipeline of Avro whose table and definition agree, beside a registry."""
+    lockstep.environ(LOCKSTEP_DSN=database)
+    lockstep.define(init=AVRO)
+    assert lockstep("migrate", "orders").code == 0
+    with a_registry() as registry:
+        lockstep.environ(LOCKSTEP_REGISTRY=registry.url)
+        yield registry
+
+
+def test_a_schema_that_grows_narrows_and_loses_a_field_is_told_with_the_line_to_paste(lockstep, registered, asked):
+    topic = "orders.v1"
+    registered.register(f"{topic}-value", a_record(("id", "string"), ("n", "long"), ("note", ["null", "string"])))
+
+    said = lockstep("migrate", "orders", "--propose")
+
+    where = f"orders: subject {topic}-value, schema id 1: field"
+    assert (said.code, said.err) == (0, "")
+    assert f"{where} n is long, and int cannot hold it: such a batch stops: paste n bigint\n" in said.out
+    assert f"{where} note is string and has no column: paste note string\n" in said.out
+    assert 'orders: the schema of the definition would be "id string, n bigint, note string"; nothing is' in said.out
+    assert "no safe change is left to propose" in said.out
+    assert asked(COLUMNS) == [("id", "text"), ("n", "integer")]
+
+    lockstep.define(init=AVRO.replace("id string, n int", "id string, n bigint, note string"))
+    document = lockstep("migrate", "orders", "--propose", "--json").document
+    assert document["registry"]["fields"] == []
+    assert [each["column"] for each in document["changes"]] == ["n", "note"]
+    registered.register(f"{topic}-value", a_record(("n", "int")))
+    later = lockstep("migrate", "orders", "--propose", "--json").document
+    assert [(each["kind"], each["field"], each["line"]) for each in later["registry"]["fields"]] == [
+        ("lost", "id", None),
+        ("narrowed", "n", None),
+        ("lost", "note", None),
+    ]
+    assert later["digest"] == document["digest"], "nothing of the registry is run"
+    assert lockstep("migrate", "orders", "--apply", later["digest"], "--reason", "r").code == 0
+    assert asked(COLUMNS) == [("id", "text"), ("n", "bigint"), ("note", "text")]
+
+
+def test_a_registry_that_does_not_answer_or_is_not_named_stops_no_proposal(lockstep, registered):
+    registered.trouble = 503, b"no"
+    lockstep.environ(LOCKSTEP_REGISTRY_CONFIG='{"max.retries": 0}')
+    said = lockstep("migrate", "orders", "--propose")
+    assert said.code == 0
+    assert "orders: the registry's newest schema was not compared: schema registry http" in said.out
+    lockstep.environ(LOCKSTEP_REGISTRY="")
+    assert "was not compared: LOCKSTEP_REGISTRY is not set" in lockstep("migrate", "orders", "--propose").out

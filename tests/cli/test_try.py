@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lockstep.core.changes.tried import Record
-from lockstep.core.pipeline.definition import Append, Custom, Json, Pipeline
+from lockstep.core.pipeline.definition import Append, Custom, Json, Pipeline, Topics
 from lockstep.core.pipeline.folder import PipelineFolder
 from lockstep.dev import trial
 from support.scenes.command_line import assert_refused, assert_wrong_call
@@ -220,7 +220,7 @@ def test_an_envelope_is_a_record(sample):
     ("form", "transform", "why"),
     [
         (Json("id string"), "def transform(records):\n    return records\n", "a transform makes the rows"),
-        (Custom("id string"), None, "the format is Custom, and only Json decodes by columns"),
+        (Custom("id string"), None, "the format is Custom, and only Json and Avro decode by columns"),
         (Json("id string"), None, "a record is left to its decoder"),
     ],
 )
@@ -235,3 +235,11 @@ def test_why_spark_starts_is_said_before_it_does(tmp_path, form, transform, why)
 
 TABLE = """create table public.p (id text, _stream int4 not null, _offset int8 not null, _ordinal int4 not null,
     _batch int8 not null, primary key (_stream, _offset, _ordinal))"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("topic", [("eu", "us"), Topics("e.*")], ids=["two", "a pattern"])
+def test_records_for_a_pipeline_of_several_topics_are_those_of_one(tmp_path, topic):
+    made = Pipeline("p", topic, Json("id string"), Append("public.p"))
+    found = trial.try_records(PipelineFolder(made, tmp_path, None, None, TABLE), [Record(b'{"id": "a"}')])
+    assert [row["id"] for row in found.rows_of("public.p")] == ["a"]

@@ -8,7 +8,7 @@ from lockstep.cli.looks.watching import picture, rates
 
 
 def look(position: int, end: int | None) -> dict:
-    stream = {"partition": 0, "position": position, "log_start": 0, "stable_end": end}
+    stream = {"topic": "t", "partition": 0, "position": position, "log_start": 0, "stable_end": end}
     lag = None if end is None else end - position
     return {
         "pipeline": "orders",
@@ -29,12 +29,12 @@ def shown(document: dict, speed: dict) -> str:
 
 
 def test_speed_is_what_moved_between_two_looks():
-    assert rates(look(100, 1_000), look(300, 1_100), seconds=2) == {0: (100, 50)}
-    assert rates(look(100, 1_000), look(50, None), seconds=2) == {0: (0, 0)}, "a log that was made again"
+    assert rates(look(100, 1_000), look(300, 1_100), seconds=2) == {"t-0": (100, 50)}
+    assert rates(look(100, 1_000), look(50, None), seconds=2) == {"t-0": (0, 0)}, "a log that was made again"
 
 
 def test_a_line_says_lag_speed_and_how_long_it_will_take_on_eighty_columns():
-    text = shown(look(300, 1_100), {0: (100.0, 50.0)})
+    text = shown(look(300, 1_100), {"t-0": (100.0, 50.0)})
     assert "orders behind, batch 7 under way, 800 waiting, 100/s" in text
     assert "800" in text
     assert "16 s" in text, "800 behind, 50 a second more go than come"

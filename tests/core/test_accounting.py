@@ -36,6 +36,8 @@ def test_few_records_over_many_partitions_are_one_task_and_nobody_counts_the_slo
     asked = []
     assert tasks_for([2] * 512, lambda: asked.append("slots") or 4) == 1
     assert asked == []
+    assert tasks_for([1_000_000], lambda: 4) == 1
+    assert [tasks_for([n], lambda: 4, may_cut=True) for n in (1, 10_000, 10_001, 10**6)] == [1, 1, 2, 4]
     assert tasks_for([1_000_000] * 8, lambda: 4) == 4
 
 

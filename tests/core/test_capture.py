@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 
 import lockstep.core.pipeline.definition
-from lockstep import Accumulate, Append, Avro, Count, Debezium, Idempotent, PerPartition, Pipeline, Upsert
+from lockstep import Accumulate, Append, Avro, Count, Debezium, History, Idempotent, PerPartition, Pipeline, Upsert
 from lockstep.core.errors import BadDefinition
 from lockstep.core.pipeline.columns import Column
 from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.recorded import pipeline_of_document
+from lockstep.core.planning.blocked import changed_definition
 from lockstep.core.planning.routes import not_by_columns
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = "id bigint, name string, placed_at timestamp"
+SOURCE = Debezium(SCHEMA, order="source")
 MIRROR = Upsert("public.orders", key=("id",))
 
 
@@ -61,6 +63,17 @@ def mirror(**more: Any) -> Pipeline:
         (lambda: mirror(target=(MIRROR, Append("public.log"))), "Append cannot follow"),
         (lambda: mirror(target=Upsert("public.orders", key=("name",))), r"public.orders is \('name',\), and Debezium deletes"),
         (lambda: mirror(target=Upsert("public.orders", key=("id",), order_by="placed_at")), "a deletion has no such value"),
+        (lambda: Debezium(SCHEMA, order="lsn"), "format.order is 'lsn': it must be log or source"),
+        (lambda: Debezium(SCHEMA, on_truncate="drop"), "format.on_truncate is 'drop': it must be refuse or apply"),
+        (lambda: Debezium(SCHEMA, on_truncate="apply"), "format.on_truncate is 'apply': a truncation that a replay"),
+        (lambda: mirror(format=Debezium(f"{SCHEMA}, _source_order binary")), "column '_source_order' is reserved"),
+        (lambda: mirror(target=Upsert("public.orders", ("id",), order_by="_source_order")), "a deletion has no such value"),
+        (lambda: mirror(format=SOURCE, target=Upsert("public.orders", ("id",), order_by="placed_at")), "has no such value"),
+        (
+            lambda: mirror(format=SOURCE, target=Upsert("public.orders", ("id",), shared_with=("other",))),
+            "target.shared_with of public.orders: places in the logs of two sources say nothing about each other",
+        ),
+        (lambda: mirror(format=SOURCE, target=History("public.orders", key=("id",))), "History keeps versions in the order"),
         (lambda: mirror(guarantee=Idempotent()), r"guarantee: Idempotent\(\) brings rows to another place"),
     ],
 )  # fmt: skip
@@ -117,6 +130,25 @@ def test_the_ledgers_document_is_the_definition():
     assert mirror().document()["format"].keys() == {"kind", "schema", "key"}
 
 
+def test_the_sources_order_is_a_column_of_the_target_and_deletions_have_it():
+    whole = mirror(format=SOURCE)
+    assert whole.columns[-1] == Column("_source_order", "binary")
+    assert [target.order_by for target in whole.targets] == ["_source_order"]
+    assert whole.tombstone_targets == whole.targets
+    document = json.loads(json.dumps(whole.document()))
+    assert document["format"] == {"kind": "Debezium", "schema": SCHEMA, "key": ["id"], "order": "source"}
+    assert pipeline_of_document(document) == whole
+
+
+@pytest.mark.parametrize("formats", [(SOURCE, Debezium(SCHEMA)), (Debezium(SCHEMA), SOURCE)])
+def test_the_order_of_changes_stays_for_good(formats):
+    was, now = (mirror(format=each) for each in formats)
+    assert changed_definition(was, [was.document()]) is None
+    blocked = changed_definition(now, [was.document()])
+    assert blocked is not None
+    assert "a pipeline keeps its order of changes for good" in blocked.reason
+
+
 def test_records_may_come_in_avro():
     whole = mirror(format=Debezium(SCHEMA, wire=Avro(subject="orders-value")))
     document = json.loads(json.dumps(whole.document()))
@@ -144,6 +176,14 @@ def test_the_pages_pipelines_are_what_they_say(page, block):
     assert made.format.columns[0] == Column("id", "bigint")
 
 
+def test_the_cookbooks_mirror_in_the_sources_order_is_what_it_says():
+    block = r"^A connector that starts again(?:.*\n)+?```python\n((?:.*\n)+?)```"
+    (source,) = re.findall(block, (ROOT / "docs/cookbook.md").read_text(), re.MULTILINE)
+    made = eval(source, vars(lockstep.core.pipeline.definition).copy())  # noqa: S307 - our own page
+    assert made.targets == (Upsert("public.shop_orders", key=("id",), order_by="_source_order"),)
+    assert [column.name for column in made.columns] == ["id", "customer", "notes", "_source_order"]
+
+
 def test_its_records_are_decoded_one_by_one():
     assert mirror().columns == (Column("id", "bigint"), Column("name", "string"), Column("placed_at", "timestamp"))
-    assert not_by_columns(mirror()) == "the format is Debezium, and only Json decodes by columns"
+    assert not_by_columns(mirror()) == "the format is Debezium, and only Json and Avro decode by columns"

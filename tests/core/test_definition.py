@@ -16,6 +16,7 @@ from lockstep.core.pipeline.definition import (
     AtMostOnce,
     Count,
     Files,
+    History,
     Idempotent,
     Json,
     Limits,
@@ -38,6 +39,7 @@ GOOD: dict[str, Any] = {
     "target": Append("public.orders"),
 }
 
+VERSIONS = GOOD | {"target": History("public.a", key=("id",))}
 KEYED = GOOD | {"target": Upsert("public.orders", key=("id",))}
 
 
@@ -54,10 +56,17 @@ KEYED = GOOD | {"target": Upsert("public.orders", key=("id",))}
         (lambda: Pipeline(**GOOD | {"target": (Append("public.a"), "public.b")}), "target"),
         (lambda: Pipeline(**GOOD | {"target": (Append("public.a"), Upsert("public.a", ("id",)))}), "public.a"),
         (lambda: Append("public.a", transform="no name"), "target.transform"),
+        (lambda: History("public.a", key=()), "target.key is empty"),
+        (lambda: History("public.a", key="id"), "target.key must be a tuple"),  # type: ignore[arg-type]
+        (lambda: History("public.a", key=("valid_from",)), "the column 'valid_from' is reserved: Lockstep fills it"),
+        (lambda: History("public.a", key=("id",), order_by=""), "'' is not a column name"),
+        (lambda: Pipeline(**VERSIONS, guarantee=Idempotent()), "a version ends when a later one comes, in one"),
+        (lambda: Pipeline(**VERSIONS, guarantee=AtLeastOnce(), store=Files("/a")), "a version ends when a later one"),
+        (lambda: Pipeline(**VERSIONS, store=Postgres("WAREHOUSE")), "a version ends when a later one comes"),
         (lambda: Pipeline(**GOOD | {"guarantee": "exactly_once"}), "guarantee"),
         (
             lambda: Pipeline(**GOOD | {"target": Accumulate("a.b", ("id",), (Count("n"),))}, guarantee=PerPartition()),
-            "takes Append or Upsert",
+            "takes Append, History or Upsert",
         ),
         (lambda: Pipeline(**GOOD, max_reject_share=1.5), "max_reject_share"),
         (lambda: Pipeline(**GOOD, on_violation="ignore"), "on_violation"),

@@ -47,7 +47,7 @@ def view(*bounds: tuple[int, int], **changes: Any) -> TopicView:
 
 def unfinished(**changes: Any) -> Unfinished:
     ranges = (StreamRange(1, OffsetRange(TopicPartition("t", 0), 0, 5)),)
-    return replace(Unfinished(7, "other/1/1", False, LATER, False, ranges, ("cluster", "t", "id")), **changes)  # noqa: FBT003
+    return replace(Unfinished(7, "other/1/1", False, LATER, False, ranges, (("cluster", "t", "id"),)), **changes)  # noqa: FBT003
 
 
 LOGS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 60)), min_size=1, max_size=6)
@@ -268,7 +268,7 @@ def test_tuning_and_schema_may_change():
 
 
 def archived(start: int, *stretches: tuple[int, int]) -> TopicView:
-    return view((start, 60)).with_archived({0: stretches})
+    return view((start, 60)).with_archived({TopicPartition(PIPELINE.only_topic, 0): stretches})
 
 
 @pytest.mark.parametrize(

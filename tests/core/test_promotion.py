@@ -37,7 +37,7 @@ ELSEWHERE = Blocked("another transform", "deploy it")
 WHERE = TopicPartition("t", 0)
 STREAM = Stream(1, WHERE, "cluster", "id", 0, 0, 0, 5)
 VIEW = TopicView("cluster", "t", "id", {0: Bounds(0, 9)})
-OPEN = Unfinished(7, "me", False, NOON, False, (StreamRange(1, OffsetRange(WHERE, 5, 9)),), ("cluster", "t", "id"))  # noqa: FBT003
+OPEN = Unfinished(7, "me", False, NOON, False, (StreamRange(1, OffsetRange(WHERE, 5, 9)),), (("cluster", "t", "id"),))  # noqa: FBT003
 REPLAY = Request(3, "orders", Lane.REPLAY, 1, is_preview=False, is_closed=False, windows=(), who="ada", why="w")
 
 

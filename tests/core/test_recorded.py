@@ -16,7 +16,9 @@ from lockstep.core.pipeline.definition import (
     Count,
     Custom,
     Envelope,
+    Feed,
     Files,
+    History,
     Idempotent,
     Json,
     Limits,
@@ -49,6 +51,8 @@ PIPELINES = [
         "a", "t", JSON, Accumulate("public.a", ("id",), (Count("c"), Sum("s", "n"), Min("l", "n"), Max("m", "at")))
     ),
     Pipeline("a", "t", JSON, (Append("public.a"), Upsert("public.b", ("id",)))),
+    Pipeline("a", "t", JSON, History("public.a", key=("id",), order_by="at", transform="f")),
+    Pipeline("a", "t", JSON, (History("public.a", key=("id",), feed=Feed(keep="3 days")), Upsert("public.b", ("id",)))),
     Pipeline(
         "a", "t", Avro("id string", subject="s"), Append("public.a"), guarantee=PerPartition(), nondeterministic=True
     ),

@@ -52,12 +52,13 @@ def test_a_transform_is_given_what_names_a_record_and_hides_the_rest():
         ("_key", "binary"),
         ("_headers", "string"),
     )
-    assert set(records.HIDDEN) == {"_ordinal", "_deleted", "_reason", "_value", "_bytes", "_filtered", "_partition"}
+    own = {"_ordinal", "_deleted", "_reason", "_value", "_bytes", "_filtered", "_topic", "_partition"}
+    assert set(records.HIDDEN) == own
 
 
 def test_a_reader_delivers_the_same_columns_in_arrow_and_in_spark():
     assert in_spark(RAW_SCHEMA) == ", ".join(f"{name} {type_}" for name, type_ in records.READ_COLUMNS)
-    assert [field.name for field in RAW_SCHEMA][-2:] == ["_bytes", "_partition"]
+    assert [field.name for field in RAW_SCHEMA][-3:] == ["_bytes", "_topic", "_partition"]
 
 
 def test_every_column_of_lockstep_is_reserved():

@@ -31,6 +31,11 @@ def ranges(*spans: int) -> list[StreamRange]:
     ]
 
 
+def test_avro_decodes_by_columns_whatever_their_types_are():
+    every = folder(format=Avro("id string, b binary, wide decimal(38,18)", key="id", subject="s"))
+    assert [route(every, ranges(span)).way for span in (1, MAX_OFFSETS_IN_PROCESS + 1)] == [Way.PROCESS, Way.TASKS]
+
+
 def test_a_small_batch_is_read_in_this_process_and_a_large_one_in_tasks():
     small = route(folder(), ranges(MAX_OFFSETS_IN_PROCESS - 1, 1))
     large = route(folder(), ranges(MAX_OFFSETS_IN_PROCESS, 1))
@@ -60,10 +65,10 @@ def test_many_ranges_that_commit_one_by_one_are_shared_by_tasks():
         ({"transform": "def transform(records): ..."}, "a transform makes the rows"),
         ({"target": Append("public.a", transform="cheap")}, "a transform makes the rows"),
         ({"target": (Append("public.a"), Append("public.b"))}, "2 targets take the rows of one read"),
-        ({"format": Avro("id string")}, "the format is Avro, and only Json decodes by columns"),
-        ({"format": Protobuf("id string")}, "the format is Protobuf, and only Json decodes by columns"),
-        ({"format": Raw("body")}, "the format is Raw, and only Json decodes by columns"),
-        ({"format": Custom("id string")}, "the format is Custom, and only Json decodes by columns"),
+        ({"format": Avro("id string", rest="more")}, "format.rest gathers other fields record by record"),
+        ({"format": Protobuf("id string")}, "the format is Protobuf, and only Json and Avro decode by columns"),
+        ({"format": Raw("body")}, "the format is Raw, and only Json and Avro decode by columns"),
+        ({"format": Custom("id string")}, "the format is Custom, and only Json and Avro decode by columns"),
         ({"format": Json("id string", registry=True)}, "format.registry looks up the schema of each record"),
         ({"format": Json("id string", strict=True)}, "format.strict looks at each record's field names"),
         ({"format": Json("id string", rest="more")}, "format.rest gathers other fields record by record"),

@@ -36,6 +36,6 @@ def test_a_login_that_is_told_as_refused_is_refused_and_its_refusal_names_the_pa
 
 
 def test_versions_are_those_that_are_pinned():
-    (airflow,) = [each for each in PROJECT["dependencies"] if each.startswith("apache-airflow==")]
+    (airflow,) = [each for each in PROJECT["optional-dependencies"]["airflow"] if each.startswith("apache-airflow==")]
     assert ROWS["Airflow"][0].startswith(airflow.partition("==")[2])
     assert PROJECT["requires-python"] == f">={ROWS['Python'][0]},<{ROWS['Python'][2].split()[0]}"

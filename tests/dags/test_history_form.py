@@ -110,7 +110,7 @@ def test_late_records_are_admitted_only_where_a_pipeline_has_windows():
 
 def test_the_fields_that_most_runs_need_are_unfolded_and_the_rest_is_one_section():
     folded = {name for name, param in fields(approval=False).items() if param.schema.get("section")}
-    assert folded == {"from_offsets", "until_offsets", "partition", "retry", "take_over"}
+    assert folded == {"digest", "from_offsets", "until_offsets", "partition", "retry", "take_over"}
     assert not [param for param in PARAMS.values() if param.schema.get("section")]
 
 

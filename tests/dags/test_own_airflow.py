@@ -75,7 +75,7 @@ def project(tmp_path):
     checkout = tmp_path / "checkout"
     subprocess.run(["git", "clone", "-q", str(jars.CHECKOUT), str(checkout)], check=True)
     made.run(made.python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(checkout))
-    (wheel,) = tmp_path.glob("lockstep-*.whl")
+    (wheel,) = tmp_path.glob("lockstep_kafka-*.whl")
     made.run(made.python, "-m", "pip", "install", "--quiet", "--no-deps", str(wheel))
     return made
 

@@ -15,7 +15,7 @@ from lockstep.dev.setup import jars, sbom
 
 # The packages that make a virtualenv, and this package itself, are in no lock.
 pytestmark = pytest.mark.server  # needs the jars
-NOT_LOCKED = {"pip", "setuptools", "lockstep", "uv"}
+NOT_LOCKED = {"pip", "setuptools", "lockstep-kafka", "uv"}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_each_installed_package_is_in_it_with_the_hashes_of_its_lock(components)
         one = components[f"python/{name}"]
         assert (one["version"], one["purl"]) == (version, f"pkg:pypi/{name}@{version}")
         assert hashes(one) == set(locked[name, version]) != set()
-    assert {f"python/{name}" for name, _ in installed} - set(components) == {"python/lockstep"}
+    assert {f"python/{name}" for name, _ in installed} - set(components) == {"python/lockstep-kafka"}
 
 
 def test_each_fetched_jar_is_in_it(components):

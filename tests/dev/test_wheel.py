@@ -35,7 +35,7 @@ def test_the_wheel_holds_the_code_its_texts_and_the_jobs_and_no_pipeline(tmp_pat
 
     wheel = tmp_path / done.stdout.splitlines()[-1]
     names = zipfile.ZipFile(wheel).namelist()
-    assert wheel.name == f"lockstep-{VERSION}-py3-none-any.whl"
+    assert wheel.name == f"lockstep_kafka-{VERSION}-py3-none-any.whl"
     assert [name for name in NEEDED if name not in names] == []
     assert any(name.endswith("share/lockstep/spark_jobs/stage_batch.py") for name in names)
     assert [name for name in names if name.startswith("pipelines")] == []
@@ -57,6 +57,6 @@ def test_pages_name_the_wheel_of_this_version():
     named = {
         name
         for page in (ROOT / "docs").rglob("*.md")
-        for name in re.findall(r"lockstep-(\d[\d.]*)-py3", page.read_text())
+        for name in re.findall(r"lockstep_kafka-(\d[\d.]*)-py3", page.read_text())
     }
     assert named == {VERSION}

@@ -21,6 +21,8 @@ KINDS = [
     ("appended", PerBatch()),
     ("two", PerBatch()),
     ("keyed", PerPartition()),
+    ("versions", PerBatch()),
+    ("versions", PerPartition()),
 ]
 NAMES = [f"{kind}-{type(guarantee).__name__}" for kind, guarantee in KINDS]
 

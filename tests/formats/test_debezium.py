@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -11,6 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lockstep import Debezium
+from lockstep.formats.debezium.change import JsonDocuments, json_document
+from lockstep.formats.debezium.decoder import ChangeDecoder
 from lockstep.formats.rows import RecordOutcome
 from support.inputs.change_records import SOURCE, change, decoded, field, of_field, struct, with_schema
 
@@ -474,3 +478,49 @@ def test_no_record_whatever_it_holds_ends_the_decoder(value, key):
     said = [outcome.reason is not None, outcome.filtered, outcome.refusal is not None, bool(outcome.values)]
     assert sum(said) == 1
     assert not outcome.deleted or set(outcome.values) == {"id"}
+
+
+SHARED = b'{"schema": {"type": "struct", "fields": [{"field": "payload", "type": "int64"}]}, "payload": '
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        SHARED + b'{"payload": 1}}',
+        SHARED + b"null}",
+        pytest.param(SHARED.replace(b"int64", b"int32") + b'{"a": 1}}', id="another schema"),
+        SHARED + b'1, "payload": 2}',
+        SHARED + b'{"a": 1}, "more": 1}',
+        SHARED + b'{"a": 1}',
+        SHARED + b'{"a": "\xff"}}',
+        SHARED + b'{"a": 1, "a": 2}}',
+        SHARED + b'{"a": NaN}}',
+        SHARED + b"{} }\n",
+        b'{"payload": {"a": 1}, "schema": {"type": "struct", "fields": []}}',
+        b'{"schema": null, "payload": {"a": 1}}',
+        b'{"schema": {"payload": 1, "type": "x"}, "payload": {"a": 1}}',
+        b'{"schema": {"type": ",\\"payload\\":"}, "payload": [1]}',
+        b'{"a": 1}',
+    ],
+)
+def test_a_record_that_begins_like_the_one_before_is_read_as_if_it_were_alone(data):
+    def said(read) -> Any:
+        try:
+            return read(data)
+        except ValueError as error:
+            return str(error)
+
+    documents = JsonDocuments()
+    assert documents(SHARED + b'{"a": 1}}') == documents(SHARED + b'{"a": 1}}')
+    assert said(documents) == said(json_document)
+    assert said(documents) == said(json_document)
+
+
+def test_a_text_that_its_schema_does_not_allow_is_a_reject():
+    time = {"field": "at", "type": "int64", "name": "io.debezium.time.MicroTime"}
+    row = {"field": "after", "type": "struct", "fields": [{"field": "id", "type": "int64"}, time]}
+    schema = {"type": "struct", "fields": [row]}
+    for value, reason in ((86_399_000_000, None), ("23:59:59", "column at: not a string")):
+        payload = {"op": "c", "after": {"id": 1, "at": value}}
+        judge = ChangeDecoder("shop", Debezium("id bigint, at string"))
+        assert judge(None, json.dumps({"schema": schema, "payload": payload}).encode(), None).reason == reason

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lockstep import Debezium
-from lockstep.core.records import UNAVAILABLE
+from lockstep.core.records import SOURCE_ORDER, UNAVAILABLE
 from lockstep.formats.debezium.decoder import ChangeDecoder
 from support.fakes.captured import SCHEMA, CapturedTable
 
@@ -53,3 +53,32 @@ def test_histories_hold_what_they_are_about(schemas):
     assert any(b'"op": "d"' in value for value in values)
     assert any(record.value is None for record in sent)
     assert len(set(sent)) < len(sent)
+
+
+def folded_by_source(table: dict[int, tuple[bytes, dict[str, Any] | None]], outcome) -> None:
+    """Applies a record to a table of orders and rows. A deletion leaves its order behind."""
+    values = dict(outcome.values)
+    key, order = values.pop("id"), values.pop(SOURCE_ORDER)
+    was, row = table.get(key, (b"", None))
+    if order < was:
+        return
+    for name in filter(None, (values.pop(UNAVAILABLE, "") or "").split(",")):
+        values[name] = (row or {}).get(name)
+    table[key] = order, None if outcome.deleted else values
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**9), st.booleans(), st.booleans(), st.booleans())
+def test_by_the_sources_order_the_table_is_the_source_behind_every_record(seed, schemas, flat, tombstones):
+    source = CapturedTable(seed, schemas=schemas, flat=flat, tombstones=tombstones)
+    judge = ChangeDecoder("shop", Debezium(SCHEMA, units=UNITS, order="source"))
+    table: dict[int, tuple[bytes, dict[str, Any] | None]] = {}
+    for _ in range(12):
+        source.step()
+    for number, record in enumerate(source.sent, 1):
+        outcome = judge(record.key, record.value, None)
+        assert outcome.reason is None
+        folded_by_source(table, outcome)
+        rows = {key: row for key, (_, row) in table.items() if row is not None}
+        assert rows == source.state(source.sent[:number])
+    assert {key: row for key, (_, row) in table.items() if row is not None} == source.rows

@@ -75,6 +75,13 @@ def test_a_record_that_is_seen_to_be_odd_costs_nobody_else_anything(odd):
     assert taken([record(0), odd, record(2)]) == [0, 2]
 
 
+def test_a_decimal_of_one_digit_too_many_is_left_on_either_side_of_zero():
+    wide = columnar(Pipeline("p", "t", Json("x decimal(30,8)"), Append("public.p")))
+    values = [-(10**22), 10**22, 1 - 10**22, 10**22 - 1]
+    places, _ = wide(pa.array([b'{"x":%d}' % value for value in values], pa.binary()))
+    assert places.tolist() == [2, 3]
+
+
 def test_a_batch_of_nothing_but_bad_records_is_soon_given_up(monkeypatch):
     parses = []
     monkeypatch.setattr(json_columns.json, "read_json", lambda *_: parses.append(1) or pa.table({"n": []}))
@@ -101,6 +108,7 @@ def raw(streams: list[int], values: list[bytes | None]) -> pa.RecordBatch:
             "_value": pa.array(values, pa.binary()),
             "_headers": pa.array(["[]"] * rows),
             "_bytes": pa.array([1] * rows, pa.int32()),
+            "_topic": pa.array(["t"] * rows, pa.string()),
             "_partition": pa.array([0] * rows, pa.int32()),
         }
     )
@@ -108,7 +116,7 @@ def raw(streams: list[int], values: list[bytes | None]) -> pa.RecordBatch:
 
 def as_spark_decodes(left: pa.RecordBatch) -> pa.RecordBatch:
     """Stands in for Spark's own decoder: every record is a reject."""
-    arrays = {name: left.column(name) for name in left.schema.names if name != "_partition"}
+    arrays = {name: left.column(name) for name in left.schema.names if name not in {"_topic", "_partition"}}
     arrays |= {"_deleted": pa.array([False] * left.num_rows), "_reason": pa.array(["bad"] * left.num_rows)}
     arrays |= {c.name: pa.nulls(left.num_rows, arrow_type(c)) for c in FORMAT.columns}
     arrays["at"] = arrays["at"].cast(pa.timestamp("us", "Europe/Berlin"))

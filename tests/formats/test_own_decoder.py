@@ -154,10 +154,10 @@ def test_a_hostile_key_of_a_delete_is_a_reject_and_the_code_goes_on(place):
 @pytest.mark.parametrize(
     ("targets", "why"),
     [
-        ((Append("public.p"),), "the target is Append, and only Upsert keeps a row for each key"),
+        ((Append("public.p"),), "the target is Append, and only Upsert and History know a row by its key"),
         (
             (Append("public.p"), Accumulate("public.a", ("id",), (Count("n"),))),
-            "the target is Append and Accumulate, and only Upsert keeps a row for each key",
+            "the target is Append and Accumulate, and only Upsert and History know a row by its key",
         ),
         (
             (Upsert("public.p", key=("id",), order_by="n"),),

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from lockstep.adapters.kafka.broker import Broker
 from lockstep.core.errors import Unreachable
+from lockstep.core.offsets import TopicPartition as LogPartition
 
 
 def offsets(kafka: str, group: str, topic: str, partitions: int) -> list[int]:
@@ -23,9 +24,10 @@ def test_a_mirror_goes_forward_and_never_back(kafka, topic, produce):
     produce(name, [(f"k{i}", "{}") for i in range(50)])
     broker, group = Broker(kafka), f"lockstep-{name}"
 
-    broker.mirror(group, name, {0: 5})
-    broker.mirror(group, name, {0: 3, 1: 7})
-    broker.mirror(group, name, {0: 9})
+    one, two = LogPartition(name, 0), LogPartition(name, 1)
+    broker.mirror(group, {one: 5})
+    broker.mirror(group, {one: 3, two: 7})
+    broker.mirror(group, {one: 9})
 
     assert offsets(kafka, group, name, 2) == [9, 7]
 
@@ -40,7 +42,7 @@ def test_a_run_shows_its_positions_and_a_group_that_is_in_use_stops_nothing(dril
     while not member.assignment():
         member.poll(0.2)
     with pytest.raises(Unreachable):
-        Broker(drill.kafka).mirror("lockstep-busy", drill.topic, {0: 1})
+        Broker(drill.kafka).mirror("lockstep-busy", {LogPartition(drill.topic, 0): 1})
     member.close()
 
 

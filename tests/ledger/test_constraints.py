@@ -336,7 +336,7 @@ REFUSED = [
         "no_gap",
         stream,
         """insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation,
-        epoch, start_offset, position) values ('orders', 'c', 't', 'i', 7, 0, 0, 3, 4)""",
+        epoch, start_offset, position) values ('orders', 'c', 'orders.v1', 'i', 7, 0, 0, 3, 4)""",
     ),
     ("not_past_position", stream, COVER.format(low=0, high=5)),
     ("closed_once", stream, "update lockstep.stream set epoch = 5"),
@@ -563,6 +563,12 @@ def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
     shown |= {"former_name_rests"}  # test_renamed.py
     shown |= {"alter_is_told"}  # test_evolution.py
     shown |= {"adopt_is_told", "adopted_first", "adopted_as_decided"}  # test_adopted.py
+    shown |= {
+        "topic_is_told",
+        "topic_by_decision",
+        "begins_where_it_ended",
+        "key_of_one_topic",
+    }  # test_constraints_of_topics.py
     shown |= {"promote_is_told", "promoted_alone", "withdrawn_is_promoted"}  # test_promoted.py
     shown |= {name for name, _ in OF_FEEDS} | {"commit_is_told"}  # feed/test_constraints_of_feeds.py
     shown |= {name for name, _ in OF_RELAYS} | {name for name, _ in OF_SENDS}  # the same of relays and sends

@@ -205,7 +205,7 @@ BATCH = "insert into lockstep.batch (pipeline, lane, owner, lease_until) values 
 OWNER = "insert into lockstep.target_owner (store, target, pipeline) values ('', 'public.drill', 'drill')"
 REQUEST = "insert into lockstep.request (pipeline, lane, token, who, why) values ('drill', 'fill', 0, 'raw', 'raw')"
 STREAM = """insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch,
-    start_offset, position) values ('drill', 'c', 't', 'i', 9, 0, 9, 0, 0)"""
+    start_offset, position) select 'drill', 'c', min(topic), 'i', 9, 0, 9, 0, 0 from lockstep.stream"""
 
 
 @pytest.mark.parametrize("statement", [BATCH, REQUEST, STREAM, OWNER], ids=["batch", "request", "stream", "owner"])

@@ -237,6 +237,7 @@ def rows(ledger, stream: int) -> list[tuple]:
     )
 
 
+@pytest.mark.long
 def test_what_the_archive_holds_stays_apart_until_it_is_dropped(tmp_path, database):
     world = trimmed(history(tmp_path, database), 20, 0, 1)
     with closing(connect(world.dsn)) as conn:

@@ -6,6 +6,7 @@ from mutants.of_adoption import MUTANTS as ADOPTION
 from mutants.of_approvals import MUTANTS as APPROVALS
 from mutants.of_archive import MUTANTS as ARCHIVE
 from mutants.of_authors import MUTANTS as AUTHORS
+from mutants.of_avro import MUTANTS as AVRO
 from mutants.of_chain import MUTANTS as CHAIN
 from mutants.of_change import MUTANTS as CHANGE
 from mutants.of_constraints import MUTANTS as CONSTRAINTS
@@ -18,6 +19,7 @@ from mutants.of_erasures import MUTANTS as ERASURES
 from mutants.of_evolution import MUTANTS as EVOLUTION
 from mutants.of_feeds import MUTANTS as FEEDS
 from mutants.of_first_steps import MUTANTS as FIRST_STEPS
+from mutants.of_followed import MUTANTS as FOLLOWED
 from mutants.of_hostile import MUTANTS as HOSTILE
 from mutants.of_hours import MUTANTS as HOURS
 from mutants.of_leases import MUTANTS as LEASES
@@ -27,14 +29,17 @@ from mutants.of_promotions import MUTANTS as PROMOTIONS
 from mutants.of_relays import MUTANTS as RELAYS
 from mutants.of_retire import MUTANTS as RETIRE
 from mutants.of_sends import MUTANTS as SENDS
+from mutants.of_source_order import MUTANTS as SOURCE_ORDER
 from mutants.of_the_edges import MUTANTS as EDGES
 from mutants.of_the_ledger import MUTANTS as LEDGER
 from mutants.of_the_rest import MUTANTS as REST
 from mutants.of_the_steps import MUTANTS as STEPS
 from mutants.of_timelines import MUTANTS as TIMELINES
+from mutants.of_topics import MUTANTS as TOPICS
 from mutants.of_totals import MUTANTS as TOTALS
 from mutants.of_upkeep import MUTANTS as UPKEEP
 from mutants.of_verify import MUTANTS as VERIFY
+from mutants.of_versions import MUTANTS as VERSIONS
 from mutants.of_windows import MUTANTS as WINDOWS
 
 MUTANTS = [
@@ -42,6 +47,7 @@ MUTANTS = [
     *APPROVALS,
     *ARCHIVE,
     *AUTHORS,
+    *AVRO,
     *CONSTRAINTS,
     *CHAIN,
     *CHANGE,
@@ -53,6 +59,7 @@ MUTANTS = [
     *ERASED_IMAGES,
     *ERASURES,
     *FEEDS,
+    *FOLLOWED,
     *FIRST_STEPS,
     *EVOLUTION,
     *PROMOTIONS,
@@ -66,10 +73,13 @@ MUTANTS = [
     *SENDS,
     *REST,
     *RETIRE,
+    *SOURCE_ORDER,
     *STEPS,
     *TIMELINES,
+    *TOPICS,
     *TOTALS,
     *UPKEEP,
     *VERIFY,
+    *VERSIONS,
     *WINDOWS,
 ]

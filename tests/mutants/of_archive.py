@@ -176,7 +176,7 @@ MUTANTS: list[Mutant] = [
         (f"{CLI}test_a_topic_that_is_made_anew_has_an_archive_of_its_own",),
         Edit(
             "steps/upkeep/archive.py",
-            "        streams_of_log(cur, pipeline, view, None)",
+            "        streams_of_log(cur, pipeline, one, None)",
             "        pass",
         ),
         long=True,

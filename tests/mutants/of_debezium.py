@@ -25,8 +25,8 @@ MUTANTS = [
         f"{MARKED}all_unavailable_values_of_a_record_are_marked",
         Edit(
             DECODER,
-            "if value is not None and self._is_unavailable(value):",
-            "if False and self._is_unavailable(value):",
+            "elif type(value) not in NO_PLACEHOLDERS and self._is_unavailable(value):",
+            "elif False and self._is_unavailable(value):",
         ),
         long=True,
     ),
@@ -122,7 +122,7 @@ MUTANTS = [
         "tests/formats/test_debezium_flat.py::test_a_row_that_nothing_is_added_to_is_a_reject_and_no_envelope[row2]",
         Edit(
             "formats/debezium/change.py",
-            "any(isinstance(each, dict) for each in (source, *sides))",
+            '(source is not None or any(isinstance(payload.get(side), dict) for side in ("before", "after")))',
             "any(each in payload for each in ('source', 'before', 'after'))",
         ),
         long=True,

@@ -187,8 +187,8 @@ MUTANTS = [
         f"{LOSS}test_a_loss_on_a_recreated_topic_is_a_matter_for_retire",
         Edit(
             "steps/changes/decisions.py",
-            "        refuse_another_log(stream, pipeline, (view.cluster_id, view.topic, view.topic_id))\n        if partition",
-            "        if partition",
+            "        refuse_another_log(stream, pipeline, view.log_of(where.topic))\n",
+            "",
         ),
         long=True,
     ),

@@ -63,14 +63,14 @@ MUTANTS = [
         "the epoch of a log that is shorter than the position is kept",
         "the truncation would be noticed by nobody when the log has grown again",
         f"{HOUSE}test_a_batch_that_is_gone_on_with_while_the_log_is_too_short_hides_no_truncation",
-        Edit("steps/batch/one_log.py", " and s.position <= view.bounds[s.partition].stable_end]", "]"),
+        Edit("steps/batch/one_log.py", " and s.position <= view[s.topic_partition].stable_end]", "]"),
         long=True,
     ),
     one(
         "a request reads a log that lost its end",
         "a replay would take other records for those that it replaces",
         BROKEN,
-        Edit("steps/requests/requests.py", "    require_one_log(conn, broker, pipeline, view)\n", ""),
+        Edit("steps/requests/requests.py", "    require_one_log(conn, broker, pipeline, seen)\n", ""),
         long=True,
     ),
     one(

@@ -108,7 +108,11 @@ MUTANTS = [
         "keys of two pipelines are compared by offset",
         "offsets of two topics say nothing about each other",
         f"{OWNERS}test_two_pipelines_that_name_each_other_share_an_upserted_table",
-        Edit("targets/upsert.sql", "(s.pipeline <> %(pipeline)s or s.epoch = n._epoch)", "s.pipeline = %(pipeline)s"),
+        Edit(
+            "targets/upsert.sql",
+            "(s.pipeline <> %(pipeline)s or s.epoch = n._epoch or (",
+            "(s.pipeline = %(pipeline)s or (",
+        ),
         long=True,
     ),
     one(

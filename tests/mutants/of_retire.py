@@ -149,7 +149,7 @@ MUTANTS = [
         "growth leaves no row",
         "from here on a key may live in another partition",
         f"{GROWTH}test_growth_is_recorded_and_opens_an_epoch_in_every_partition",
-        Edit("ledger/batch/streams.py", "    insert_growth(cur, pipeline, who, new)\n", ""),
+        Edit("ledger/batch/streams.py", "    insert_growth(cur, pipeline, who, which, new)\n", ""),
         long=True,
     ),
     one(
@@ -158,7 +158,7 @@ MUTANTS = [
         f"{GROWTH}test_records_of_a_new_partition_that_went_before_its_first_plan_are_a_loss_that_can_be_accepted",
         Edit(
             "steps/changes/decisions.py",
-            "    return grow(cur, pipeline.name, view, streams, person.who)\n",
+            "    return with_new_streams(cur, pipeline, view, streams, starts, person.who, bound_by)[0]\n",
             "    return streams\n",
         ),
         long=True,

@@ -36,8 +36,8 @@ MUTANTS = [
         (
             Edit(
                 "engine/spark/source.py",
-                "str(p): i.offsets.until_offset for",
-                "str(p): i.offsets.until_offset - 1 for",
+                "lambda item: item.offsets.until_offset)",
+                "lambda item: item.offsets.until_offset - 1)",
             ),
         ),
         (f"{SPARK}test_every_record_of_the_range_is_read_and_none_beside_it[long]",),
@@ -143,6 +143,13 @@ MUTANTS = [
         (Edit("engine/kafka_ranges.py", "            go_on()\n", ""),),
         (f"{DRIVER}test_a_read_that_waits_for_the_log_ends_when_it_is_cancelled",),
         (DRIVER.removesuffix("::"),),
+        long=True,
+    ),
+    Mutant(
+        "a piece of a range begins within the piece before it",
+        "a record would be staged twice",
+        (Edit("engine/spark/ranges.py", "first + max(begin, 0)", "first + max(begin - 1, 0)"),),
+        ("tests/spark/test_groups.py::test_shares_are_the_ranges_each_offset_once_and_no_share_has_two_pieces_of_one",),
         long=True,
     ),
     Mutant(

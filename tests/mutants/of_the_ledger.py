@@ -219,8 +219,8 @@ MUTANTS = [
         "a topic of the same name is another log",
         Edit(
             "core/planning/blocked.py",
-            "was, found = (stream.cluster_id, stream.topic_id), (view.cluster_id, view.topic_id)",
-            "was, found = (stream.cluster_id, ''), (view.cluster_id, '')",
+            "        if was != found:\n            what",
+            "        if was[0] != found[0]:\n            what",
         ),
         long=True,
     ),
@@ -231,7 +231,7 @@ MUTANTS = [
         "a topic may be made anew between plan and read",
         Edit(
             "steps/batch/same_log.py",
-            "planned_on != (view.cluster_id, view.topic_id) or bounds is None",
+            "now is None or planned_on != {(now[0], now[2])} or bounds is None",
             "bounds is None",
         ),
         long=True,

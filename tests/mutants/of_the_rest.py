@@ -169,7 +169,7 @@ MUTANTS = [
         (f"{PLANNING}test_decisions[recreated under an unfinished batch]",),
         Edit(
             "core/planning/blocked.py",
-            "if batch.log and batch.log != (view.cluster_id, view.topic, view.topic_id):",
+            "if planned and planned != seen:",
             "if not batch.batch_id:",
         ),
         long=True,

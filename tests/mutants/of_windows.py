@@ -9,8 +9,8 @@ CONSTRAINTS = "tests/windows/test_constraints_of_windows.py::"
 REFUSES = f"{CONSTRAINTS}test_a_constraint_refuses_by_itself"
 JUDGING = "tests/windows/test_judging.py::"
 FOLDING = "ledger/migrations/0045_folding.sql"
-PASSED = "ledger/migrations/0046_windows_after_forget.sql"
 ERASED = "ledger/migrations/0047_late_and_erased.sql"
+BY_THE_SET = "ledger/migrations/0056_windows_by_the_set.sql"
 ADMITS = "tests/windows/test_admission.py::"
 ERASES = "tests/windows/test_erased_windows.py::"
 FOLDS = "tests/windows/test_folding.py::"
@@ -47,9 +47,18 @@ MUTANTS = [
     dropped("judged", "judged_once", "an offset would be judged twice, and a replay would choose"),
     dropped("judged", "judged_stays", "a replay would judge otherwise than at first", 0, 1, 2, 3, kind="trigger"),
     dropped("window_state", "one_state_a_window", "a window would have two revisions"),
-    dropped(
-        "window_state", "revision_by_one", "a revision would be used twice, or passed over", 0, 1, 2, 3, kind="trigger"
+    one(
+        "revision_begins_at_0 dropped from window_state",
+        "a window would be shown before it is known",
+        (f"{REFUSES}[revision_by_one-0]",),
+        Drop("drop trigger revision_begins_at_0 on lockstep.window_state"),
+        long=True,
     ),
+    dropped(
+        "window_state", "revision_by_one", "a revision would be used twice, or passed over", 1, 2, 3, kind="trigger"
+    ),
+    dropped("window_state", "shown_when_passed", "a window would be shown before its time", 0, 1, 2, kind="trigger"),
+    dropped("window_state", "window_stays", "a window's revisions would begin anew", kind="trigger"),
     dropped("late", "late_once", "a late record would be kept twice"),
     dropped("late", "late_by_judgement", "a record that counts would be called late", 0, 1, 2, 3, kind="trigger"),
     dropped("late", "late_stays", "a late record would be gone and count nowhere", kind="trigger"),
@@ -78,28 +87,11 @@ MUTANTS = [
         1,
         2,
     ),
-    unasked(
-        "window_stays",
-        "a window's revisions would begin anew",
-        "if tg_op = 'DELETE' then",
-        "if false then",
-        file=ERASED,
-    ),
-    unasked(
-        "shown_when_passed",
-        "a window would be shown before its time",
-        "if new.revision = 1 and old.revision = 0 and not lockstep.window_passed(",
-        "if false and not lockstep.window_passed(",
-        0,
-        1,
-        2,
-        file=ERASED,
-    ),
     one(
-        "one of the pipelines that contribute is enough for shown_when_passed",
+        "a pipeline without a watermark passes for shown_when_passed",
         "a window would be shown while records of it are still to come",
         (f"{REFUSES}[shown_when_passed-2]",),
-        Edit(PASSED, "select coalesce(bool_and(", "select coalesce(bool_or("),
+        Edit(BY_THE_SET, "(t.watermark >= b.ends) is not true", "t.watermark < b.ends"),
         long=True,
     ),
     one(
@@ -156,7 +148,7 @@ MUTANTS = [
         "windows may go by another column",
         "one table would hold totals by two clocks",
         tuple(f"tests/core/test_event_time.py::test_windows_keep_the_column_that_they_go_by[more{n}]" for n in (0, 1)),
-        Edit("core/planning/blocked.py", "in (*_PARTS, _CLOCK):", "in _PARTS:"),
+        Edit("core/planning/blocked.py", "in (*_PARTS, _CLOCK, _ORDER):", "in (*_PARTS, _ORDER):"),
         long=True,
     ),
     one(
@@ -205,7 +197,7 @@ MUTANTS = [
         "a shown window is not rewritten",
         "a record within the lateness would count in no row",
         (f"{JUDGING}test_e5_a_record_within_the_lateness_is_the_next_revision_of_a_shown_window",),
-        Edit("targets/windows.py", '    cur.execute(Q["touch_published"], values)\n', ""),
+        Edit("targets/windows.py", '    cur.execute(Q["touch_met"], values)\n', ""),
     ),
     one(
         "the time of the fastest partition counts",
@@ -220,7 +212,7 @@ MUTANTS = [
             f"{name} is not asked",
             why,
             tuple(f"{REFUSES_FOLDING}[{name}-{case}]" for case in cases),
-            Edit(FOLDING if name in {"folded_by_update", "folded_stays"} else PASSED, old, new),
+            Edit(FOLDING if name in {"folded_by_update", "folded_stays"} else BY_THE_SET, old, new),
             long=True,
         )
         for name, why, old, new, *cases in (

@@ -61,7 +61,10 @@ def _log_starts_unseen(at, _pipeline, batch_id: int, *, after_read: bool) -> dic
 
 
 def _any_log(scene: Scene, monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "logs", lambda _cur, _batch: {(scene.log.cluster_id, scene.log.topic_id)})
+    def today(_cur: Any, _batch: int) -> dict[str, set[tuple[str, str]]]:
+        return {scene.log.topic: {(scene.log.cluster_id, scene.log.topic_id)}}
+
+    monkeypatch.setattr(attempts, "logs", today)
 
 
 class _Blind:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME
 
-from lockstep.core.offsets import Bounds, TopicView
+from lockstep.core.offsets import Bounds, TopicPartition, TopicView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -85,12 +85,16 @@ class Log:
     Each record has its own id (`uid`) and a checksum of its content (`crc`), also across truncations. With `anywhere` a
     key stands in any partition. Its records then come with ranks that repeat, and some without a number. With `timed`
     they say when their event happened: most in order, some late or very late, and a few with a clock that is a year fast.
+    With `steps_back` the time of a record may lie before that of the one before it.
     """
 
-    def __init__(self, topic: str, partitions: int, *, anywhere: bool = False, timed: bool = False) -> None:
+    def __init__(
+        self, topic: str, partitions: int, *, anywhere: bool = False, timed: bool = False, steps_back: bool = False
+    ) -> None:
         self.topic = topic
         self.anywhere = anywhere
         self.timed = timed
+        self.steps_back = steps_back
         self.cluster_id = "cluster"
         self.topic_id = uuid.uuid4().hex
         self.parts = [Part() for _ in range(partitions)]
@@ -119,6 +123,8 @@ class Log:
             value = sealed(content)
             value = {"deletion": None, "garbage": b"{no json"}.get(kind, value)
             at = BEGINNING + timedelta(seconds=self.made)
+            if self.steps_back:
+                at -= timedelta(seconds={0: 9, 1: 30, 2: 7}.get((self.made * 2_654_435_761 >> 9) % 11, 0))
             part.records[part.end] = None if kind == "aborted" else Record(key.encode(), value, at, part.leader_epoch)
             part.end += 1
         if kind in {"aborted", "committed"}:
@@ -237,5 +243,5 @@ class SayingLog(AnyBroker):
     def retention(self, topic: str) -> None:
         assert topic == self.log.topic
 
-    def mirror(self, group: str, topic: str, positions: Mapping[int, int]) -> None:
+    def mirror(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
         """Does nothing, because no test looks."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.guarantees import Guarantee
+    from lockstep.core.proof.accounting import ManifestLine
     from lockstep.formats.rows import RecordOutcome
     from support.fakes.captured import CapturedRecord
 
@@ -28,8 +29,19 @@ class MirroringEngine(RememberedEngine):
         assert place < len(self.folder.pipeline.targets)
         return self.folder.pipeline.staged_columns
 
+    apart = False  # whether each record is decoded by a task of its own
+
     def judged(self, record: Any) -> RecordOutcome:
-        return ChangeDecoder("house", self.folder.pipeline.format)(record.key, record.value, None)  # type: ignore[arg-type]
+        if self.apart:
+            self._judge = self._new_judge()
+        return self._judge(record.key, record.value, None)
+
+    def _new_judge(self) -> ChangeDecoder:
+        return ChangeDecoder("house", self.folder.pipeline.format)  # type: ignore[arg-type]
+
+    def _line(self, item: Any, task: int, rows: io.StringIO) -> ManifestLine:
+        self._judge = self._new_judge()
+        return super()._line(item, task, rows)
 
     def _write(self, rows: io.StringIO, stream_id: int, offset: int, record: Any, task: int) -> int:
         outcome = self.judged(record)
@@ -48,11 +60,16 @@ class Mirror(Scene):
 
     Records without a key stand in partition 0."""
 
-    def __init__(self, dsn: str, home: Path, guarantee: Guarantee | None = None) -> None:
-        super().__init__(dsn, home, kind="mirrored", guarantee=guarantee)
+    def __init__(
+        self, dsn: str, home: Path, guarantee: Guarantee | None = None, *, kind: str = "mirrored", apart: bool = False
+    ) -> None:
+        self.apart = apart
+        super().__init__(dsn, home, kind=kind, guarantee=guarantee)
 
     def _engine(self) -> MirroringEngine:
-        return MirroringEngine(self.folder, self.log, self.dsn)
+        engine = MirroringEngine(self.folder, self.log, self.dsn)
+        engine.apart = self.apart
+        return engine
 
     def put(self, *records: CapturedRecord) -> None:
         """Writes records, and runs a batch that reads them."""

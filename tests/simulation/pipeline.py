@@ -12,6 +12,7 @@ from lockstep.core.pipeline.definition import (
     Count,
     Debezium,
     EventTime,
+    History,
     Hopping,
     Json,
     Limits,
@@ -39,6 +40,10 @@ BY_BATCH = (
     "partition by list (_batch);"
 )
 KEYED = f"create table public.house ({COLUMNS.format(key='primary key')});"
+VERSIONED = (
+    "create table public.house ({columns}, valid_from {moment} not null, valid_until {moment}, _deleted boolean not null, "
+    "primary key (_stream, _offset, _ordinal));"
+)
 DDL = {
     "appended": f"create table public.house ({COLUMNS.format(key='')}, primary key (_stream, _offset, _ordinal));",
     "two": "".join(
@@ -48,7 +53,13 @@ DDL = {
     "by_batch": BY_BATCH,
     "keyed": KEYED,
     "ordered": KEYED.replace("n bigint", "n bigint, rank int"),
+    "versions": VERSIONED.format(columns=COLUMNS.format(key="not null"), moment="timestamptz"),
+    "dated": VERSIONED.format(columns=COLUMNS.format(key="not null"), moment="int").replace(
+        "n bigint", "n bigint, rank int"
+    ),
     "mirrored": f"create table public.house (id bigint primary key, name text, doc text, photo bytea, {ORIGIN});",
+    "sourced": "create table public.house (id bigint primary key, name text, doc text, photo bytea, _source_order bytea, "
+    f"{ORIGIN});",
     "accumulated": "create table public.house (id text primary key, records bigint, numbers bigint, total numeric, "
     f"least bigint, most bigint, {ORIGIN}, uids numeric, crcs numeric);",
     "windowed": "create table public.house (window_start timestamptz, window_end timestamptz not null, id text, "
@@ -70,7 +81,10 @@ TARGETS = {
     "by_batch": Append("public.house"),
     "keyed": Upsert("public.house", key=("id",)),
     "mirrored": Upsert("public.house", key=("id",)),
+    "sourced": Upsert("public.house", key=("id",)),
     "ordered": Upsert("public.house", key=("id",), order_by="rank"),
+    "versions": History("public.house", key=("id",)),
+    "dated": History("public.house", key=("id",), order_by="rank"),
     "accumulated": Accumulate("public.house", key=("id",), totals=TOTALS),
     "windowed": Windows(
         "public.house",
@@ -83,7 +97,7 @@ TARGETS = {
 }
 EVENT_TIME = EventTime("at", delay="10 seconds")
 KEYS_ANYWHERE = frozenset(
-    {"ordered", "accumulated", "windowed"}
+    {"ordered", "dated", "accumulated", "windowed"}
 )  # targets that do not mind in which partition a key stands
 
 
@@ -91,12 +105,14 @@ def folder_of(
     home: Path, *, kind: str, records: int, guarantee: Guarantee | None = None, feed: Feed | None = None
 ) -> PipelineFolder:
     """Returns the pipeline with batches of so many records, and its target, which may have a feed."""
-    rank = {"ordered": ", rank int", "windowed": ", at timestamp"}.get(kind, "")
+    rank = {"ordered": ", rank int", "dated": ", rank int", "windowed": ", at timestamp"}.get(kind, "")
     fmt: Json | Debezium = Json(
-        f"id string, n bigint{rank}, factor int, uid bigint, crc bigint", key="id" if kind == "keyed" else None
+        f"id string, n bigint{rank}, factor int, uid bigint, crc bigint",
+        key="id" if kind in {"keyed", "versions"} else None,
     )
-    if kind == "mirrored":
-        fmt = Debezium("id bigint, name string, doc string, photo binary", units={"photo": "base64"})
+    if kind in {"mirrored", "sourced"}:
+        order = "source" if kind == "sourced" else "log"
+        fmt = Debezium("id bigint, name string, doc string, photo binary", units={"photo": "base64"}, order=order)
     limits, guarantee = Limits(records=records), guarantee or PerBatch()
     target = TARGETS[kind]
     if feed is not None:

@@ -43,6 +43,8 @@ def looked_at(world: World, table: str, *, rest: bool = False, least: int = 0) -
             key = "id"
         case "ordered":
             key = lambda read, rejects: not_newest(world, read, rejects)  # type: ignore[assignment]  # noqa: E731 - as the checker asks
+        case "versions" | "dated":
+            key = lambda read, rejects: not_versions(world, read, rejects)  # type: ignore[assignment]  # noqa: E731 - as the checker asks
         case "windowed":
             key = lambda read, rejects: not_windowed(world, read, rejects)  # type: ignore[assignment]  # noqa: E731 - as the checker asks
         case _:
@@ -61,6 +63,7 @@ def looked_at(world: World, table: str, *, rest: bool = False, least: int = 0) -
         targets=len(world.tables),
     )
     others = [] if world.kind in {"accumulated", "windowed"} else world.ask(OF_OTHER_CODE)
+    others = [each for each in others if world.kind != "versions" or each[2] is not None]  # no code makes a deletion
     found.violations += [
         f"batch {batch} has rows of stream {stream} by {code}, {by} committed" for batch, stream, code, by in others
     ]
@@ -78,6 +81,33 @@ def not_newest(world: World, read: dict[int, dict], rejects: Counter) -> list[st
     wanted = {key: (rank, offset, stream) for key, (rank, _, offset, stream) in newest.items()}
     rows = {key: tuple(row) for key, *row in world.ask("select id, rank, _offset, _stream from public.house")}
     return _told(wanted, rows, "its newest record")
+
+
+def not_versions(world: World, read: dict[int, dict], rejects: Counter) -> list[str]:
+    """Names records whose version is missing, or begins or ends at another moment than in one pass over all records.
+
+    The pass takes the records of a key in their order, and lets each end all that stand at its moment.
+    """
+    epochs = dict(world.ask("select stream_id, epoch from lockstep.stream"))
+    of_key = defaultdict(list)
+    for stream, offset, (raw, value) in _accepted(read, rejects):
+        record = json.loads(value) if value is not None else {"id": raw.decode()}
+        begin = record.get("rank") if world.kind == "dated" else world.moment(stream, offset)
+        rank = (record["rank"],) if world.kind == "dated" else ()
+        order = (*rank, epochs[stream], offset, stream)
+        of_key[record["id"]].append((order, begin, value is None, (stream, offset)))
+    wanted: dict[tuple, tuple] = {}
+    for key, records in of_key.items():
+        standing: list[list] = []
+        for _, begin, is_deletion, place in sorted(records):
+            for version in standing:
+                if version[1] is None or version[1] > begin:
+                    version[1] = max(version[0], begin)
+            standing.append([begin, begin if is_deletion else None, is_deletion, place])
+        wanted |= {place: (key, begin, end, gone) for begin, end, gone, place in standing}
+    columns = "_stream, _offset, id, valid_from, valid_until, _deleted"
+    rows = {(s, o): tuple(row) for s, o, *row in world.ask(f"select {columns} from public.house")}
+    return _told(wanted, rows, "the version of its record")
 
 
 def not_added_up(world: World, read: dict[int, dict], rejects: Counter) -> list[str]:

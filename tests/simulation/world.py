@@ -29,6 +29,7 @@ from support.oracles.folded import not_folded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
     from pathlib import Path
 
     from lockstep.core.pipeline.guarantees import Guarantee
@@ -57,7 +58,13 @@ class World(Acts):
         self.pipeline = self.folder.pipeline
         self.key = None if isinstance(self.pipeline.first, Append) else "id"
         self.dsn, self.home = dsn, home
-        self.log = Log("house.v1", partitions=3, anywhere=self.kind in KEYS_ANYWHERE, timed=kind == "windowed")
+        self.log = Log(
+            "house.v1",
+            partitions=3,
+            anywhere=self.kind in KEYS_ANYWHERE,
+            timed=kind == "windowed",
+            steps_back=kind == "versions",
+        )
         self.parts: dict[int, Any] = {}
         self.factor, self.seed = 1, 0
         self.restart = restart  # how the server is stopped at once and started again, where that may be done
@@ -220,6 +227,10 @@ class World(Acts):
         """Returns the current or former records of a stream's covered offsets."""
         part = self.parts[stream_id]
         return {o: (r.key, r.value) for low, high in covered for o, r in part.visible(low, high).items()}
+
+    def moment(self, stream_id: int, offset: int) -> datetime:
+        """Returns the time of a current or former record."""
+        return self.parts[stream_id].visible(offset, offset + 1)[offset].at
 
     @contextmanager
     def _at(self):

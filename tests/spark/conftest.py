@@ -28,7 +28,7 @@ from support.oracles.checker import check
 NUMBERS = itertools.count()
 EXAMPLES = Path(__file__).parents[2] / "include" / "pipelines"
 HEAD = """from lockstep.core.pipeline.definition import (
-    Accumulate, Append, Avro, Count, Custom, Debezium, Envelope, Json, Limits, Max, Min, PerPartition, Pipeline,
+    Accumulate, Append, Avro, Count, Custom, Debezium, Envelope, History, Json, Limits, Max, Min, PerPartition, Pipeline,
     Protobuf, Raw, RecordLimits, Sum, Upsert)
 """
 COORDINATES = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"

@@ -50,7 +50,7 @@ def test_spark_and_a_second_reading_judge_every_record_alike():
     for _ in range(30):
         source.step()
     odd = [(KEY, b"{"), (KEY, b'{"op": "m", "source": {}}'), (b"?", None), (KEY, change("c", {"id": "x"}))]
-    given = [*source.sent, *odd]
+    given = [*((record.key, record.value) for record in source.sent), *odd]
     format_ = Debezium(SCHEMA, units={"photo": "base64"})
     pipeline = Pipeline("p", "t", format_, Upsert("public.p", key=("id",)))
     frame = session().createDataFrame([(i, key, value, None, 1, 3) for i, (key, value) in enumerate(given)], RAW)

@@ -165,7 +165,7 @@ def test_bytes_are_kept_where_an_expectation_may_put_a_record_aside(pipeline, to
 def a_read(made, begin: int = 0, until: int = 1, dsn: str | None = None) -> tuple[DriverFirst, StageWork]:
     """Returns a read of offsets that the log may not have yet. There is no attempt, and no staging table."""
     engine = driver_first(made, dsn=dsn)
-    offsets = OffsetRange(TopicPartition(load(made.name).pipeline.topic, 0), begin, until)
+    offsets = OffsetRange(TopicPartition(load(made.name).pipeline.only_topic, 0), begin, until)
     return engine, StageWork(made.name, 1, 1, (StreamRange(1, offsets),), engine.columns())
 
 

@@ -118,8 +118,9 @@ def test_every_hostile_record_of_avro_is_the_row_that_it_says_or_a_reject(pipeli
     with a_registry() as server:
         monkeypatch.setenv("LOCKSTEP_REGISTRY", server.url)
         schema_id = server.register(name, hostile.AVRO)
-        records = hostile.avro_records(schema_id)
-        assert len(records) >= 400
+        flat_id = server.register(name, hostile.FLAT_AVRO)
+        records = hostile.avro_records(schema_id) + hostile.flat_avro_records(flat_id)
+        assert len(records) >= 700
         loaded = pipeline(
             name,
             "",
@@ -131,8 +132,8 @@ def test_every_hostile_record_of_avro_is_the_row_that_it_says_or_a_reject(pipeli
         rejects = accounted(loaded, kafka, name, records)
 
         rows = loaded.ask(f"select _offset, id, n, amount from public.{loaded.name} order by 1")
-        said = {offset: avro_row(body, schema_id) for offset, (_, body, _) in enumerate(records)}
+        said = {offset: avro_row(body, schema_id, flat_id) for offset, (_, body, _) in enumerate(records)}
         assert {offset for offset, row in said.items() if row is REJECT} == rejects.keys()
         assert rows == [(offset, *row.values()) for offset, row in said.items() if row is not REJECT]
-        assert len(rows) >= 4
+        assert len(rows) >= 60
         assert complaints(loaded) == []

@@ -37,6 +37,7 @@ def frame(records: list[bytes | None], keys: list[bytes | None] | None = None, s
         "_value": pa.array(records, pa.binary()),
         "_headers": pa.array(["[]"] * rows),
         "_bytes": pa.array([1] * rows, pa.int32()),
+        "_topic": pa.array(["t"] * rows, pa.string()),
         "_partition": pa.array([0] * rows, pa.int32()),
     }
     return session().createDataFrame(pa.table(columns), in_spark(RAW_SCHEMA)).coalesce(1)

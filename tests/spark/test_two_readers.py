@@ -83,13 +83,20 @@ def rows(batches) -> list[dict]:
 
 
 @pytest.mark.long
-def test_they_give_the_same_records_of_any_range(odd, monkeypatch):
-    kafka, topic = odd
+def test_they_give_the_same_records_of_any_range_of_one_topic_or_two(odd, topic, produce, monkeypatch):
+    kafka, one = odd
+    other = topic(4)
+    for partition in range(4):
+        produce(other, records(9, 100 * partition), partition)
     for seed, together in enumerate([1, 1, 40, 40, 1000, 1000] * 2):
         monkeypatch.setattr(kafka_ranges, "OFFSETS_READ_TOGETHER", together)
-        ranges = cut(kafka, topic, seed)
+        ranges = cut(kafka, one, seed)
+        if seed % 2:
+            ranges += [replace(item, stream_id=item.stream_id + 10) for item in cut(kafka, other, seed)]
         here = list(KafkaRanges(kafka, KafkaOptions()).records(ranges))
-        there = records_of(StageWork("p", 1, 1, tuple(ranges), ()), kafka, {}, RecordLimits().bytes).toArrow()
+        there = records_of(
+            StageWork("p", 1, 1, tuple(ranges), ()), kafka, {}, RecordLimits().bytes, names_topic=True
+        ).toArrow()
 
         found = rows(here)
         assert sorted(found, key=place) == sorted(rows([there]), key=place)
@@ -111,7 +118,7 @@ def archived(kafka: str, topic: str, place, chance: random.Random) -> list[Archi
             offsets = OffsetRange(TopicPartition(topic, partition), begin, until)
             reader = KafkaRanges(kafka, KafkaOptions(), 2**31 - 1)
             held = [held for held, _, _ in reader.messages([StreamRange(1, offsets)], lambda: None)]
-            messages = [message for part in held for message in part[partition]]
+            messages = [message for part in held for message in part[topic, partition]]
             local, path = place / "local", f"{partition}/{begin}.parquet"
             pq.write_table(pa.Table.from_batches([archive_rows(messages)]), local)
             store.put(path, local)

@@ -48,7 +48,7 @@ def test_rejects_are_counted_by_reason_and_lead_to_their_records(pages, here, pr
     places = " ".join(f"0:{first + i}" for i in range(5))
     assert f"not JSON: JSONDecodeError 25 {places} and 20 more" in said(answer)
     assert answer.text.count("not JSON: JSONDecodeError") == 1
-    assert f"/lockstep/dags/drill/record?partition=0&amp;offset={first}" in answer.text
+    assert f"/lockstep/dags/drill/record?topic={here.drill.topic}&amp;partition=0&amp;offset={first}" in answer.text
     assert f"lockstep rejects drill --batch {batch}" in answer.text
 
 

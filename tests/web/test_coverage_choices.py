@@ -150,7 +150,7 @@ def test_a_moment_names_its_offset_and_the_ends_of_the_calendar_are_told_in_utc(
 
 
 def rows(lags: list[int]) -> tuple[list, dict]:
-    made = [SimpleNamespace(stream_id=i, partition=i, position=10) for i in range(len(lags))]
+    made = [SimpleNamespace(stream_id=i, topic="t", partition=i, position=10) for i in range(len(lags))]
     return made, {i: Bounds(0, 10 + lag) for i, lag in enumerate(lags)}
 
 
@@ -165,7 +165,10 @@ def test_the_strip_has_all_partitions_the_greatest_lag_first_and_names_the_worst
     assert [cell["shade"] for cell in made["cells"]] == [4, 2, 0, 0]
     assert [(cell["x"], cell["width"]) for cell in made["cells"]] == [(0, 250), (250, 250), (500, 250), (750, 250)]
     assert made["total"] == 1_007
-    assert made["most"] == [{"partition": 2, "lag": 1_000, "first": 2}, {"partition": 1, "lag": 7, "first": 0}]
+    assert made["most"] == [
+        {"topic": "t", "partition": 2, "lag": 1_000, "first": 2},
+        {"topic": "t", "partition": 1, "lag": 7, "first": 0},
+    ]
 
 
 def test_many_partitions_share_the_cells_and_an_unknown_lag_is_counted():
@@ -176,7 +179,7 @@ def test_many_partitions_share_the_cells_and_an_unknown_lag_is_counted():
     assert found["cells"][0]["words"] == "5 partitions: 996 to 1,000 offsets wait in each"
     assert round(sum(cell["width"] for cell in found["cells"])) == 1000
     assert found["unknown"] == 1
-    assert found["most"][0] == {"partition": 1_000, "lag": 1_000, "first": 1_000}
+    assert found["most"][0] == {"topic": "t", "partition": 1_000, "lag": 1_000, "first": 1_000}
     assert heat(made, {}, page=40) is None
 
 

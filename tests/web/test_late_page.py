@@ -56,7 +56,10 @@ def test_each_late_record_has_its_window_its_lateness_and_the_way_to_its_bytes(p
         assert row[5] == (f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min")
         assert (row[7], row[8]) == (str(batch), "no")
         partition, offset = place
-        assert f'href="/lockstep/dags/drill/record?partition={partition}&amp;offset={offset}"' in answer.text
+        assert (
+            f'href="/lockstep/dags/drill/record?topic={here.drill.topic}&amp;partition={partition}&amp;offset={offset}"'
+            in answer.text
+        )
     windows = re.findall(r"(2026-05-01 12:0\d:00) UTC 2026-05-01 12:0\d:00 UTC (\d+) ", words)
     assert windows == [("2026-05-01 12:01:00", "1"), ("2026-05-01 12:00:00", "4")]
 

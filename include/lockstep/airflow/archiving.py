@@ -35,6 +35,7 @@ def copy_due(door: Door) -> None:
         found = archive_due(at, door.folder().pipeline, datetime.now(UTC), sparing=True)
     files = [
         {
+            "topic": each.file.offsets.topic_partition.topic,
             "partition": each.file.offsets.topic_partition.partition,
             "from_offset": each.file.offsets.from_offset,
             "until_offset": each.file.offsets.until_offset,

@@ -19,6 +19,7 @@ from lockstep.airflow.watermark import show_behind
 from lockstep.core.errors import BadDefinition
 from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Idempotent
+from lockstep.core.pipeline.names import topic_tags, topic_words, topics_named
 from lockstep.core.pipeline.targets import topics_of
 
 if TYPE_CHECKING:
@@ -99,17 +100,18 @@ def dag_for(
     tables = " and ".join(target.table for target in pipeline.targets)
     ours: dict[str, Any] = both(pipeline, default_args) | {
         "max_active_runs": 1,
-        "tags": ["lockstep", "live", pipeline.topic],
-        "description": f"Kafka topic {pipeline.topic} to {tables}, one gap-checked batch a run",
+        "tags": ["lockstep", "live", *topic_tags(pipeline.topic)],
+        "description": f"Kafka {topics_named(pipeline.topic)} to {tables}, one gap-checked batch a run",
         "doc_md": LIVE_DAG_ABOUT.format(
-            topic=pipeline.topic, table=tables.replace(" and ", "` and `"), how=_how(pipeline)
+            topic=topic_words(pipeline.topic), table=tables.replace(" and ", "` and `"), how=_how(pipeline)
         ),
         "params": PARAMS,
     }
     with DAG(pipeline.name, schedule=settings.pop("schedule", pipeline.schedule), **(ours | settings)) as dag:
         make = _one if tasks == ONE else _each
         announced = make(door, spark_conn_id, assets_of(pipeline))
-        tell_hours(door, hours_of(pipeline), announced)
+        if isinstance(pipeline.topic, str):
+            tell_hours(door, hours_of(pipeline), announced)
         send_behind(door, pipeline, show_behind(door, pipeline, announced))
         archive_beside(door, pipeline)
         for each in dag.tasks:

@@ -9,6 +9,7 @@ from airflow.sdk import get_current_context
 from airflow.sdk.observability import stats
 from openlineage.client.facet_v2 import RunFacet
 
+from lockstep.core.pipeline.names import topic_tags
 from lockstep.core.pipeline.stores import Files, Postgres
 from lockstep.core.states import Lane
 
@@ -78,9 +79,10 @@ def trace(at: Context, pipeline: Pipeline, batch_id: int, token: int, ranges: Se
     if not is_openlineage_active():
         return False
     lane = ranges[0]["lane"] if ranges else Lane.LIVE.value
+    topics = sorted({row["topic"] for row in ranges}) or topic_tags(pipeline.topic)
     facet = OffsetsRunFacet(pipeline.name, batch_id, token, lane, _plain(ranges))
     emit_dataset_lineage(
-        inputs=[Dataset(namespace=f"kafka://{at.broker.bootstrap.split(',')[0]}", name=pipeline.topic)],
+        inputs=[Dataset(namespace=f"kafka://{at.broker.bootstrap.split(',')[0]}", name=topic) for topic in topics],
         outputs=[Dataset(*_table(at, pipeline, target)) for target in pipeline.targets],
         additional_run_facets={"lockstep_offsets": facet},
     )

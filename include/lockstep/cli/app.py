@@ -8,7 +8,6 @@ import tempfile
 import traceback
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
@@ -62,6 +61,7 @@ from lockstep.cli.pipelines import (
 )
 from lockstep.core.errors import Refusal
 from lockstep.core.text import printable_line
+from lockstep.installed import install_of, installed_version
 
 app = typer.Typer(
     name="lockstep",
@@ -75,10 +75,8 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        try:
-            typer.echo(f"lockstep {version('lockstep')}")
-        except PackageNotFoundError:
-            typer.echo("lockstep, not installed")
+        found = installed_version()
+        typer.echo(f"lockstep {found}" if found else "lockstep, not installed")
         raise typer.Exit
 
 
@@ -155,10 +153,13 @@ def main() -> None:
         # The reader of our output has left. Without this, the interpreter complains when it closes standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(Exit.REFUSED)
+    except ModuleNotFoundError as error:
+        install = install_of(error.name)
+        if install is None:
+            sys.exit(_refuse_unexpected(error))
+        sys.exit(_refuse(f"this needs {error.name}, which is not installed", install, Exit.REFUSED))
     except Exception as error:  # noqa: BLE001 - the door of last resort, which loses nothing
-        what = " ".join(str(error).split())
-        line = f"unexpected {type(error).__name__}: {what}"
-        sys.exit(_refuse(line, f"read the traceback in {_keep_traceback()}", Exit.UNEXPECTED))
+        sys.exit(_refuse_unexpected(error))
 
 
 command_tree = cache(lambda: get_command(app))  # built at the first call, for all calls of a process
@@ -196,6 +197,11 @@ def _refuse(message: str, next_command: str | None, code: Exit) -> Exit:
     if "--json" in sys.argv:
         print_json({"error": message, "next": next_command})
     return code
+
+
+def _refuse_unexpected(error: Exception) -> Exit:
+    line = f"unexpected {type(error).__name__}: {' '.join(str(error).split())}"
+    return _refuse(line, f"read the traceback in {_keep_traceback()}", Exit.UNEXPECTED)
 
 
 def _keep_traceback() -> Path:

@@ -14,6 +14,7 @@ from lockstep.context import systems
 from lockstep.core.errors import Refusal, quoted
 from lockstep.core.offsets import is_topic_name
 from lockstep.core.pipeline.formats import key_columns
+from lockstep.core.pipeline.names import reads_topic
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -155,7 +156,7 @@ def _subject(name: str) -> tuple[Pipeline | None, str]:
     """Returns the pipeline of that name with its topic, or the topic itself. Refuses a broken definition."""
     if name in folders.pipeline_names():
         pipeline = folders.load(name).pipeline
-        return pipeline, pipeline.topic
+        return pipeline, pipeline.only_topic
     if not is_topic_name(name):
         raise Refusal(
             f"{quoted(name)} is neither a pipeline nor a legal topic name: letters, digits, '.', '_' and '-'",
@@ -167,7 +168,7 @@ def _subject(name: str) -> tuple[Pipeline | None, str]:
 
 
 def _read_by_any(topic_name: str, pipeline: Pipeline | None) -> bool:
-    return pipeline is not None or any(each.topic == topic_name for each in definitions_on_disk())
+    return pipeline is not None or any(reads_topic(each.topic, topic_name) for each in definitions_on_disk())
 
 
 def _many(count: int, what: str) -> str:

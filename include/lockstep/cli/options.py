@@ -32,6 +32,10 @@ OnePartition = Annotated[
     int | None,
     typer.Option("--partition", help="Only this partition.", min=0, max=LAST_PARTITION, show_default=False),
 ]
+OneTopic = Annotated[
+    str | None,
+    typer.Option("--topic", help="Its topic, where the pipeline has several.", show_default=False),
+]
 Reason = Annotated[str, typer.Option(help="Why; the ledger keeps it.", callback=_not_blank, show_default=False)]
 MaybeReason = Annotated[
     str | None, typer.Option("--reason", help="Why; the ledger keeps it.", callback=_not_blank, show_default=False)

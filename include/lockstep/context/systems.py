@@ -114,12 +114,14 @@ def paused_dags() -> dict[str, bool]:
 
     Empty if it does not run or answer, or if the ledger is another one. No other Airflow can be known here.
     """
-    from lockstep.dev.servers import airflow, stack
-    from lockstep.dev.servers.airflow_api import paused
+    from lockstep.dev.servers import stack
 
     known = stack.find_stack()
     if known is None or known.dsn is None or known.dsn != dsn():
         return {}
+    from lockstep.dev.servers import airflow
+    from lockstep.dev.servers.airflow_api import paused
+
     found = airflow.running(known.home)
     return paused(found.api(AIRFLOW_PATIENCE)) if found else {}
 
@@ -132,15 +134,14 @@ def engine_for(folder: PipelineFolder, at: Context) -> Engine:
     from lockstep.core.planning.routes import MAX_OFFSETS_IN_PROCESS
     from lockstep.engine.driver_first import engine_of
 
-    def before_spark() -> Registry | None:
+    def before_spark() -> None:
         if remote := spark_remote():
             os.environ[REMOTE] = remote
-        return configured_registry()
 
     given = settings_of().driver_offsets or str(MAX_OFFSETS_IN_PROCESS)
     if not given.isdecimal():
         raise Refusal(f"{DRIVER_OFFSETS} is {given!r}, and takes a number: a batch of more offsets is read by Spark")
-    return engine_of(folder, at.broker, at.dsn, before_spark, int(given))
+    return engine_of(folder, at.broker, at.dsn, configured_registry, before_spark, int(given))
 
 
 def stores() -> dict[str, str]:

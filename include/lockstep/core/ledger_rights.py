@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LEDGER_SCHEMAS = frozenset({"lockstep", "lockstep_staging", "lockstep_feed", "lockstep_send"})  # no target lies in them
+
 OF_A_RUN = ("lockstep_planner", "lockstep_stager", "lockstep_committer", "lockstep_partition", "lockstep_reader")
 SPARK_TABLES = ("spark_run", "spark_stage")
 ERASURES = ("erasure_salt", "erasure", "erasure_bound", "erased")

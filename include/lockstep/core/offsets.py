@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    Archived = Mapping["TopicPartition", tuple[tuple[int, int], ...]]
+
 TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
 
@@ -132,10 +134,72 @@ class TopicView:
     topic_id: str
     bounds: dict[int, Bounds]
 
-    def with_archived(self, archived: Mapping[int, tuple[tuple[int, int], ...]]) -> TopicView:
-        """Returns the view with the stretches that files hold, by partition."""
-        bounds = {p: replace(its, archived=archived.get(p, ())) for p, its in self.bounds.items()}
-        return replace(self, bounds=bounds)
+    def with_archived(self, archived: Archived) -> TopicView:
+        """Returns the view with the stretches that files hold."""
+        found = {p: archived.get(TopicPartition(self.topic, p), ()) for p in self.bounds}
+        return replace(self, bounds={p: replace(its, archived=found[p]) for p, its in self.bounds.items()})
+
+    @property
+    def topics(self) -> tuple[TopicView, ...]:
+        """Returns the topics of the reading: this one."""
+        return (self,)
+
+    def log_of(self, topic: str) -> tuple[str, str, str] | None:
+        """Returns (cluster id, topic, topic id) of a topic, or None if the reading has no such topic."""
+        return (self.cluster_id, self.topic, self.topic_id) if topic == self.topic else None
+
+    def get(self, at: TopicPartition) -> Bounds | None:
+        """Returns the bounds of a partition, or None if the reading has no such partition."""
+        return self.bounds.get(at.partition) if at.topic == self.topic else None
+
+    def __getitem__(self, at: TopicPartition) -> Bounds:
+        if at.topic != self.topic:
+            raise KeyError(str(at))
+        return self.bounds[at.partition]
+
+    def option(self, topic: str) -> str:  # noqa: ARG002 - as a reading of several topics
+        """Returns the option that names a topic on the command line: none, since there is one topic."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicViews:
+    """One reading of the broker over several topics of one cluster. Topics that are not there have no view."""
+
+    cluster_id: str
+    topics: tuple[TopicView, ...]
+    _by_name: dict[str, TopicView] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {view.topic: view for view in self.topics})
+
+    def of(self, topic: str) -> TopicView | None:
+        """Returns the view of a topic, or None if it was not there."""
+        return self._by_name.get(topic)
+
+    def log_of(self, topic: str) -> tuple[str, str, str] | None:
+        """Returns (cluster id, topic, topic id) of a topic, or None if it was not there."""
+        found = self.of(topic)
+        return found.log_of(topic) if found else None
+
+    def with_archived(self, archived: Archived) -> TopicViews:
+        """Returns the views with the stretches that files hold."""
+        return replace(self, topics=tuple(each.with_archived(archived) for each in self.topics))
+
+    def get(self, at: TopicPartition) -> Bounds | None:
+        """Returns the bounds of a partition, or None if it was not there."""
+        found = self.of(at.topic)
+        return found.get(at) if found else None
+
+    def __getitem__(self, at: TopicPartition) -> Bounds:
+        return self._by_name[at.topic][at]
+
+    def option(self, topic: str) -> str:
+        """Returns the option that names a topic on the command line."""
+        return f" --topic {topic}"
+
+
+LogView = TopicView | TopicViews
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -161,6 +225,11 @@ class Stream:
     def partition(self) -> int:
         """Returns the partition's number."""
         return self.topic_partition.partition
+
+    @property
+    def log(self) -> tuple[str, str, str]:
+        """Returns (cluster id, topic, topic id) of the log that is read."""
+        return self.cluster_id, self.topic_partition.topic, self.topic_id
 
 
 @dataclass(frozen=True, slots=True, order=True)

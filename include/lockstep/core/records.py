@@ -39,9 +39,13 @@ RECORD_COLUMNS = (
     RecordColumn("_headers", "string", "text", read=True, given=True, raw=True),
     RecordColumn("_filtered", "boolean", ""),
     RecordColumn("_bytes", "int", "", read=True),
+    RecordColumn("_topic", "string", "", read=True),
     RecordColumn("_partition", "int", "", read=True),
 )
 BATCH_COLUMN = ("_batch", "bigint")  # of a target alone
+SOURCE_ORDER = (
+    "_source_order"  # of change records: where the source's log has the change, in bytes that sort as it does
+)
 UNAVAILABLE = "_unavailable"  # of change records: the columns whose values a record does not have, as `doc,photo`
 FILE_COLUMN = "_file"  # where a first worker has put decoded records, in the rows that it leaves to Spark
 

@@ -53,9 +53,4 @@ def compare_batches(
 
 def local_engine(folder: PipelineFolder, at: Context, registry: Registry | None) -> Engine:
     """Returns the engine of a run, on this machine: a Spark elsewhere cannot reach the canary's Postgres."""
-
-    def before_spark() -> Registry | None:
-        os.environ.pop(REMOTE, None)
-        return registry
-
-    return engine_of(folder, at.broker, at.dsn, before_spark)
+    return engine_of(folder, at.broker, at.dsn, lambda: registry, lambda: os.environ.pop(REMOTE, None))

@@ -17,6 +17,7 @@ from lockstep.core.changes.tried import Record, Tried
 from lockstep.core.errors import Refusal, quoted
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.pipeline.formats import registered_of
+from lockstep.core.pipeline.names import topic_tags
 from lockstep.core.planning.routes import needs_spark
 from lockstep.core.registry import NAME_REGISTRY
 from lockstep.core.settings import REMOTE
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lockstep.core.registry import Registry
 
 PURPOSE = lines.Purpose("nothing was tried", "lockstep try NAME --file SAMPLE.jsonl")
+SAMPLE_TOPIC = "sample"  # where a pattern names none
 TRIED_RECORD_FIELDS = ("key", "key_base64", "value", "value_base64", "headers", "timestamp")
 
 
@@ -56,6 +58,9 @@ def try_records(
             f"{folder.pipeline.name}: records are {type(wire).__name__}, and LOCKSTEP_REGISTRY names no schema registry",
             next_command=NAME_REGISTRY,
         )
+    if not isinstance(folder.pipeline.topic, str):  # the given records are those of one topic
+        (first, *_) = (*topic_tags(folder.pipeline.topic), SAMPLE_TOPIC)
+        folder = replace(folder, pipeline=replace(folder.pipeline, topic=first))
     most = folder.pipeline.record_limits.bytes
     sample = SampleRanges("", KafkaOptions(), most, tuple(records), int(time.time() * 1000))
     engines: list[str] = []
@@ -71,7 +76,7 @@ def try_records(
             engines.append("spark")
             return SparkEngine(folder, "", dsn, registry=registry, sample=sample)
 
-        engine = DriverFirst(folder, lambda: Driver(folder, sample, dsn), spark, max_offsets=len(records))
+        engine = DriverFirst(folder, lambda: Driver(folder, sample, dsn, registry), spark, max_offsets=len(records))
         found = rehearse(at, engine, folder, say)
     return replace(found, engine="spark" if engines else "driver")
 

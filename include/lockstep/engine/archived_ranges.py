@@ -17,7 +17,7 @@ from lockstep.core.proof.accounting import Digest
 from lockstep.core.records import BYTES_COLUMNS
 from lockstep.engine.archive_file import messages_in
 from lockstep.engine.kafka_ranges import RECORDS_PER_ARROW_BATCH, KafkaRanges
-from lockstep.engine.kafka_raw import cut_large, raw_records
+from lockstep.engine.kafka_raw import cut_large, log_place, raw_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 class ArchivedRanges(KafkaRanges):
     """A reader of ranges that begin in archived files and go on in Kafka. Executors get it by value.
 
-    `hidden` are offsets by partition. Their records come without their bytes, because they end their reader.
+    `hidden` are topics, partitions and offsets. Their records come without their bytes, because they end their reader.
     """
 
     pipeline: str = ""
     store: ArchiveStore | None = None
     files: tuple[ArchivedFile, ...] = ()
-    hidden: frozenset[tuple[int, int]] = frozenset()
+    hidden: frozenset[tuple[str, int, int]] = frozenset()
 
     def records(
         self, ranges: Sequence[StreamRange], go_on: Callable[[], None] = lambda: None
@@ -64,7 +64,7 @@ class ArchivedRanges(KafkaRanges):
                     go_on()
                     cut: Cut = {}
                     cut_large(messages, self.most, cut)
-                    yield from raw_records({where.partition: messages}, [item], cut)
+                    yield from raw_records({log_place(item): messages}, [item], cut)
                 at = end
             if at < until:
                 rest = StreamRange(item.stream_id, OffsetRange(where, at, until))
@@ -121,13 +121,13 @@ def with_files(reader: KafkaRanges, work: StageWork, archive: Archive) -> Archiv
         pipeline=work.pipeline,
         store=ArchiveStore(archive.place),
         files=work.archived,
-        hidden=frozenset((i.offsets.topic_partition.partition, i.offsets.from_offset) for i in work.hidden),
+        hidden=frozenset((*log_place(item), item.offsets.from_offset) for item in work.hidden),
     )
 
 
-def _without_hidden(batch: pa.RecordBatch, hidden: frozenset[tuple[int, int]]) -> pa.RecordBatch:
+def _without_hidden(batch: pa.RecordBatch, hidden: frozenset[tuple[str, int, int]]) -> pa.RecordBatch:
     """Returns raw records without the bytes of hidden ones. Their `_bytes` are the complement of their size."""
-    places = zip(batch.column("_partition").to_pylist(), batch.column("_offset").to_pylist(), strict=True)
+    places = zip(*(batch.column(name).to_pylist() for name in ("_topic", "_partition", "_offset")), strict=True)
     hides = [place in hidden for place in places] if hidden else []
     if not any(hides):
         return batch

@@ -10,6 +10,7 @@ from lockstep.adapters.postgres_errors import StatementRefused, server_refusals
 from lockstep.adapters.postgres_words import last_line
 from lockstep.core.engine import LeftToSpark
 from lockstep.core.errors import BadData, Superseded, Unreachable
+from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.planning.routes import MAX_OFFSETS_IN_PROCESS, Route, Way, route
 from lockstep.engine.reading import reader_of
 
@@ -35,24 +36,26 @@ def engine_of(
     folder: PipelineFolder,
     broker: Broker,
     dsn: str,
-    before_spark: Callable[[], Registry | None],
+    registry: Callable[[], Registry | None],
+    before_spark: Callable[[], object] = lambda: None,
     max_offsets: int = MAX_OFFSETS_IN_PROCESS,
 ) -> Engine:
     """Returns an engine that reads from this broker into this ledger. Imports neither reader before it is needed.
 
-    `before_spark` chooses the Spark by its environment, and returns the schema registry.
+    `before_spark` chooses the Spark by its environment. `registry` reads the settings of the schema registry.
     """
 
     def driver() -> Driver:
         from lockstep.engine.kafka_ranges import KafkaRanges  # noqa: PLC0415 - planning alone needs no reader
 
-        return Driver(folder, KafkaRanges(broker.bootstrap, broker.options, folder.pipeline.record_limits.bytes), dsn)
+        reader = KafkaRanges(broker.bootstrap, broker.options, folder.pipeline.record_limits.bytes)
+        return Driver(folder, reader, dsn, registry() if registered_of(folder.pipeline.format) else None)
 
     def spark() -> Engine:
-        registry = before_spark()
+        before_spark()
         from lockstep.engine.spark.engine import SparkEngine  # noqa: PLC0415 - it takes longer than planning
 
-        return SparkEngine(folder, broker.bootstrap, dsn, broker.options, registry)
+        return SparkEngine(folder, broker.bootstrap, dsn, broker.options, registry())
 
     return DriverFirst(folder, driver, spark, max_offsets)
 
@@ -140,18 +143,19 @@ class Driver:
     Raises `LeftToSpark` for any other record, and passes on errors of `go_on`.
     """
 
-    def __init__(self, folder: PipelineFolder, reader: KafkaRanges, dsn: str) -> None:
+    def __init__(self, folder: PipelineFolder, reader: KafkaRanges, dsn: str, registry: Registry | None = None) -> None:
         self._folder = folder
         self._reader = reader
         self._dsn = dsn
+        self._registry = registry
 
     def read(self, work: StageWork, sink: Sink[_Reported], go_on: GoOn) -> tuple[_Reported, ...]:
         """Stages every visible record of the ranges, or none. A sink of ranges keeps those that it has committed."""
         from lockstep.engine.sinks.task_writer import writer_of  # noqa: PLC0415 - planning alone needs no reader
         from lockstep.engine.straight import decode_directly  # noqa: PLC0415 - as above
-        from lockstep.formats.json.columns import columnar  # noqa: PLC0415 - as above
+        from lockstep.formats import decoder_by_columns  # noqa: PLC0415 - as above
 
-        if (decode := columnar(self._folder.pipeline)) is None:
+        if (decode := decoder_by_columns(self._folder.pipeline, self._registry)) is None:
             raise LeftToSpark
         raw = reader_of(work, self._reader, self._folder.pipeline.archive).records(work.ranges, go_on)
         writer = writer_of(sink, work, self._folder, self._dsn)

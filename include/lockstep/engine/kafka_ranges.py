@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, refuse_malformed, size_of
 from lockstep.core.errors import Unreachable
 from lockstep.core.pipeline.limits import MEGABYTE, RecordLimits
-from lockstep.engine.kafka_raw import by_partition, cut_large, raw_records
+from lockstep.engine.kafka_raw import by_partition, cut_large, log_place, raw_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.offsets import StreamRange
-    from lockstep.engine.kafka_raw import Cut, GoOn, Held, Part
+    from lockstep.engine.kafka_raw import Cut, GoOn, Held, Part, Place
 
 
 RECORDS_PER_ARROW_BATCH = 10_000  # records of an Arrow batch
@@ -71,12 +71,12 @@ class KafkaRanges:
     most: int = RecordLimits().bytes
 
     def records(self, ranges: Sequence[StreamRange], go_on: GoOn = lambda: None) -> Iterator[pa.RecordBatch]:
-        """Yields every committed record of ranges of one topic as raw records, one stream after another."""
+        """Yields every committed record of the ranges as raw records, one stream after another."""
         for held, read, cut in self.messages(ranges, go_on):
             yield from raw_records(held, read, cut)
 
     def messages(self, ranges: Sequence[StreamRange], go_on: GoOn) -> Iterator[Part]:
-        """Yields the messages of ranges by partition, each part with its ranges, and with the sizes of cut records.
+        """Yields the messages of the ranges by topic and partition, with their ranges and the sizes of cut records.
 
         Returns when each range is read to its end. Raises `BadData` for a batch that cannot be read. Raises
         `Unreachable` if the log lacks an offset of a range, or gives nothing for a minute. Passes on errors of `go_on`.
@@ -91,11 +91,10 @@ class KafkaRanges:
 
     def _read(self, consumer: Consumer, fetched: Fetched, ranges: Sequence[StreamRange], go_on: GoOn) -> Iterator[Part]:
         """Yields one range as its records come, or several together when they are complete, if they are small."""
-        waiting = {item.offsets.topic_partition.partition: item for item in ranges}
-        held: Held = {partition: [] for partition in waiting}
+        waiting = {log_place(item): item for item in ranges}
+        held: Held = {place: [] for place in waiting}
         cut: Cut = {}
-        topic = ranges[0].offsets.topic_partition.topic
-        consumer.assign([TopicPartition(topic, p, item.offsets.from_offset) for p, item in waiting.items()])
+        consumer.assign([TopicPartition(*place, item.offsets.from_offset) for place, item in waiting.items()])
         heard = time.monotonic()
         while waiting:
             go_on()
@@ -110,18 +109,19 @@ class KafkaRanges:
                 raise self._silent(consumer, next(iter(waiting.values())))
             if len(ranges) == 1:
                 yield held, ranges, cut
-                held = {partition: [] for partition in held}
+                held = {place: [] for place in held}
             elif sum(map(size_of, chain.from_iterable(held.values()))) > BYTES_READ_TOGETHER:
                 for item in ranges:  # nothing of them has been yielded
                     yield from self._read(consumer, fetched, [item], go_on)
                 return
         yield held, ranges, cut
 
-    def _taken(self, found: Sequence[Message], waiting: dict[int, StreamRange], held: Held, cut: Cut) -> bool:
+    def _taken(self, found: Sequence[Message], waiting: dict[Place, StreamRange], held: Held, cut: Cut) -> bool:
         """Adds records to their ranges, and removes ranges at their end from `waiting`. Returns True if any came."""
         news = False
-        for partition, all_ in by_partition(found):
-            item = waiting.get(partition)
+        topics = {topic for topic, _ in held}
+        for at, all_ in by_partition(found, topics.pop() if len(topics) == 1 else None):
+            item = waiting.get(at)
             errors = {}
             if any(map(Message.error, all_)):
                 errors = {place: error for place, error in enumerate(map(Message.error, all_)) if error is not None}
@@ -135,11 +135,11 @@ class KafkaRanges:
             until = item.offsets.until_offset
             wanted = messages[: bisect_left(messages, until, key=Message.offset)]
             cut_large(wanted, self.most, cut)
-            held[partition] += wanted
+            held[at] += wanted
             news |= bool(wanted)
             ends = [all_[place].offset() for place, error in errors.items() if error.code() == END_OF_PARTITION]
             if max([each.offset() + 1 for each in messages[-1:]] + ends, default=0) >= until:
-                del waiting[partition]
+                del waiting[at]
         return news
 
     def _silent(self, consumer: Consumer, item: StreamRange) -> Unreachable:
@@ -151,11 +151,11 @@ class KafkaRanges:
         return Unreachable(f"{which} could not be read from Kafka at {self.bootstrap}: {what}")
 
 
-def _drop_passed(consumer: Consumer, waiting: dict[int, StreamRange]) -> None:
+def _drop_passed(consumer: Consumer, waiting: dict[Place, StreamRange]) -> None:
     """Drops ranges whose end the consumer has passed, even if the last records before it are invisible."""
-    for partition, item in list(waiting.items()):
+    for place, item in list(waiting.items()):
         if _position(consumer, item) >= item.offsets.until_offset:
-            del waiting[partition]
+            del waiting[place]
 
 
 def _position(consumer: Consumer, item: StreamRange) -> int:

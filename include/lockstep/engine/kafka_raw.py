@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from lockstep.core.offsets import StreamRange
 
-    Held = dict[int, list[Message]]
-    Cut = dict[tuple[int, int], int]
+    Place = tuple[str, int]  # topic and partition
+    Held = dict[Place, list[Message]]
+    Cut = dict[tuple[str, int, int], int]
     GoOn = Callable[[], None]
     Part = tuple[Held, Sequence[StreamRange], Cut]
 
@@ -38,7 +39,7 @@ def cut_large(messages: Sequence[Message], most: int, cut: Cut) -> None:
         return
     for message in messages:
         if (size := size_of(message)) > most:
-            cut[message.partition(), message.offset()] = size
+            cut[message.topic(), message.partition(), message.offset()] = size
             without_bytes(message)
 
 
@@ -49,20 +50,26 @@ def without_bytes(message: Message) -> None:
     message.set_headers([])
 
 
-def by_partition(messages: Sequence[Message]) -> Iterable[tuple[int, Sequence[Message]]]:
-    """Groups messages by partition, in their order."""
-    where = list(map(Message.partition, messages))
-    if len(set(where)) == 1:
-        return [(where[0], messages)]
-    apart: dict[int, list[Message]] = {}
-    for partition, message in zip(where, messages, strict=True):
-        apart.setdefault(partition, []).append(message)
+def log_place(item: StreamRange) -> Place:
+    """Returns the topic and partition of a range."""
+    return item.offsets.topic_partition.topic, item.offsets.topic_partition.partition
+
+
+def by_partition(messages: Sequence[Message], topic: str | None) -> Iterable[tuple[Place, Sequence[Message]]]:
+    """Groups messages by topic and partition, in their order. `topic` is that of all of them, or None."""
+    partitions = list(map(Message.partition, messages))
+    topics = repeat(topic) if topic is not None else map(Message.topic, messages)
+    if topic is not None and len(set(partitions)) == 1:
+        return [((topic, partitions[0]), messages)]
+    apart: dict[Place, list[Message]] = {}
+    for where, message in zip(zip(topics, partitions, strict=False), messages, strict=True):
+        apart.setdefault(where, []).append(message)
     return apart.items()
 
 
 def raw_records(held: Held, ranges: Sequence[StreamRange], cut: Cut) -> Iterator[pa.RecordBatch]:
     """Yields the held records of these ranges, one range after another, with coordinates as in Spark's source."""
-    parts = [(item, held[item.offsets.topic_partition.partition]) for item in ranges]
+    parts = [(item, held[log_place(item)]) for item in ranges]
     messages = list(chain.from_iterable(part for _, part in parts))
     if not messages:
         return
@@ -75,7 +82,7 @@ def raw_records(held: Held, ranges: Sequence[StreamRange], cut: Cut) -> Iterator
     sizes = pc.add(*lengths)
     if cut:
         known = sizes.to_pylist()
-        places = ((message.partition(), message.offset()) for message in messages)
+        places = ((message.topic(), message.partition(), message.offset()) for message in messages)
         sizes = pa.array([cut.get(place, size) for place, size in zip(places, known, strict=True)], pa.int32())
     arrays = {
         "_stream": np.repeat([item.stream_id for item, _ in parts], each),
@@ -89,6 +96,7 @@ def raw_records(held: Held, ranges: Sequence[StreamRange], cut: Cut) -> Iterator
         "_value": values,
         "_headers": list(map(headers_json, headers)) if any(headers) else pa.nulls(rows, pa.string()),
         "_bytes": sizes,
+        "_topic": pa.chunked_array([pa.repeat(log_place(item)[0], len(part)) for item, part in parts]).combine_chunks(),
         "_partition": np.repeat([item.offsets.topic_partition.partition for item, _ in parts], each),
     }
     yield pa.RecordBatch.from_pydict(arrays, schema=RAW_SCHEMA)

@@ -11,7 +11,7 @@ from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.kafka.reading import size_of
 from lockstep.core.offsets import Bounds, TopicView
 from lockstep.engine.kafka_ranges import RECORDS_PER_ARROW_BATCH, KafkaRanges
-from lockstep.engine.kafka_raw import cut_large, raw_records, without_bytes
+from lockstep.engine.kafka_raw import cut_large, log_place, raw_records, without_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,10 +67,10 @@ class SampleRanges(KafkaRanges):
                 cut_large(messages, self.most, cut)
                 for message in messages:
                     if message.offset() in self.hidden:
-                        place = (SAMPLE_PARTITION, message.offset())
+                        place = (message.topic(), SAMPLE_PARTITION, message.offset())
                         cut[place] = ~cut.get(place, size_of(message))
                         without_bytes(message)
-                yield from raw_records({SAMPLE_PARTITION: messages}, [item], cut)
+                yield from raw_records({log_place(item): messages}, [item], cut)
 
     def _message(self, topic: str, offset: int) -> Message:
         record = self.given[offset - FIRST_LINE]

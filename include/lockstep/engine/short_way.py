@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lockstep.core.offsets import StreamRange
+    from lockstep.formats import Decode
 
     Read = Callable[[Sequence[StreamRange]], Iterable[pa.RecordBatch]]
-    Decode = Callable[[pa.Array], tuple[np.ndarray, pa.RecordBatch]]
 
 ARROW_TYPES = {
     "int": pa.int32(),
@@ -84,6 +84,8 @@ class ShortWay:
     def _put(self, raw: pa.RecordBatch, columns: pa.RecordBatch) -> pa.RecordBatch:
         """Writes decoded records to a file. Returns the row that stands for them."""
         decoded = as_decoded(raw, columns, keeps_bytes=self.keeps_bytes)
+        no = pa.repeat(pa.scalar(False), raw.num_rows)  # noqa: FBT003 - a value
+        decoded = decoded.append_column("_filtered", no)  # some of Spark's decoders have it, and the others drop it
         row = {"_stream": raw.column("_stream")[0].as_py(), FILE_COLUMN: aside.spill([decoded])}
         return pa.RecordBatch.from_pylist([row], schema=LEFT_SCHEMA)
 
@@ -99,7 +101,7 @@ def as_decoded(raw: pa.RecordBatch, columns: pa.RecordBatch, *, keeps_bytes: boo
 
     None of them is a reject, so it keeps bytes only if all records keep them.
     """
-    arrays = {name: raw.column(name) for name in raw.schema.names if name != "_partition"}
+    arrays = {name: raw.column(name) for name in raw.schema.names if name not in {"_topic", "_partition"}}
     if not keeps_bytes:
         arrays |= {name: pa.nulls(raw.num_rows, RAW_SCHEMA.field(name).type) for name in BYTES_COLUMNS}
     arrays["_deleted"] = pa.repeat(pa.scalar(False), raw.num_rows)  # noqa: FBT003 - a value

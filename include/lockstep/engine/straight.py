@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lockstep.core.offsets import StreamRange
-    from lockstep.engine.short_way import Decode, Read
+    from lockstep.engine.short_way import Read
     from lockstep.engine.sinks.task_writer import TaskWriter
+    from lockstep.formats import Decode
 
 
 def decode_directly(raw: Iterable[pa.RecordBatch], decode: Decode, *, keeps_bytes: bool) -> Iterator[pa.RecordBatch]:

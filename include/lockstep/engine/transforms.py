@@ -14,6 +14,7 @@ from lockstep.core.capture.debezium import UNAVAILABLE_COLUMN
 from lockstep.core.errors import BadDefinition, Refusal, spark_lost
 from lockstep.core.pipeline.columns import Column
 from lockstep.core.pipeline.folder import TRANSFORM
+from lockstep.core.pipeline.targets import History
 from lockstep.core.records import GIVEN_COLUMNS, RESERVED, UNAVAILABLE
 from lockstep.core.staging import Run
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.folder import PipelineFolder
 
 TRANSFORM_NAME = "transform"
+TIMESTAMP = "_timestamp"
 SPARK_TYPES = {
     "string": "string",
     "boolean": "boolean",
@@ -82,6 +84,11 @@ class Transforms:
             if name not in [column for column, _ in types]:
                 raise BadDefinition(f"{self._where}: the transform drops {name}, and every row answers for its record")
         self._require_mark([column for column, _ in types])
+        if _begins_at_times(target) and TIMESTAMP not in [column for column, _ in types]:
+            raise BadDefinition(
+                f"{self._where}: the transform drops {TIMESTAMP}, from which the versions of {target.table} are valid: hand it "
+                "on, or name order_by"
+            )
         return tuple(self._column(name, type_) for name, type_ in types if name not in RESERVED)
 
     @property
@@ -96,7 +103,14 @@ class Transforms:
         return self.applied(target, spark.createDataFrame([], self.given), Run(self._where))
 
     def applied(self, target: Target, records: DataFrame, run: Run) -> DataFrame:
-        """Returns the target's rows for decoded records. A function with a second parameter also takes `run`."""
+        """Returns the target's rows for decoded records. A function with a second parameter also takes `run`.
+
+        They have `_timestamp` only for a history whose versions begin at the records' times.
+        """
+        made = self._made(target, records, run)
+        return made if _begins_at_times(target) else made.drop(TIMESTAMP)
+
+    def _made(self, target: Target, records: DataFrame, run: Run) -> DataFrame:
         function = self.function(target)
         if function is None:
             return records
@@ -156,6 +170,11 @@ class Transforms:
     @property
     def _where(self) -> str:
         return self._folder.pipeline.name
+
+
+def _begins_at_times(target: Target) -> bool:
+    """Returns True for a history whose versions begin at the times of their records."""
+    return isinstance(target, History) and target.order_by is None
 
 
 def _takes_run(function: Callable[..., DataFrame]) -> bool:

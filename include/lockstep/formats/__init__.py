@@ -9,10 +9,16 @@ from lockstep.core.formats.registered import Avro, Protobuf
 from lockstep.core.pipeline.formats import Custom, Json, Raw
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.registry import Registry
+
+    Decode = Callable[[pa.Array], tuple[np.ndarray, pa.RecordBatch]]
 
 
 def decoded(
@@ -26,6 +32,17 @@ def decoded(
     from lockstep.formats.too_large import refused
 
     return refused(finished(_of_format(records, pipeline, decode, registry), pipeline), pipeline)
+
+
+def decoder_by_columns(pipeline: Pipeline, registry: Registry | None) -> Decode | None:
+    """Returns a decoder by columns for the pipeline, or None if its definition does not allow that."""
+    if isinstance(pipeline.format, Avro):
+        from lockstep.formats.avro.columns import avro_columns
+
+        return avro_columns(pipeline, registry)
+    from lockstep.formats.json.columns import columnar
+
+    return columnar(pipeline)
 
 
 def _of_format(records: DataFrame, pipeline: Pipeline, decode: str | None, registry: Registry | None) -> DataFrame:

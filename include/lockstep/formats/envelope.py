@@ -35,7 +35,7 @@ def finished(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     values = {column.name: F.when(taken, F.col(column.name)) for column in marked_columns(pipeline.format) if faults}
     for column in pipeline.envelope.columns if pipeline.envelope else ():
         values[column.name] = F.when(taken & ~F.col("_deleted"), F.col(column.name))
-    return (frame.withColumns(values) if values else frame).drop("_partition")
+    return (frame.withColumns(values) if values else frame).drop("_topic", "_partition")
 
 
 def _columns(envelope: Envelope) -> dict[str, Column]:
@@ -44,6 +44,7 @@ def _columns(envelope: Envelope) -> dict[str, Column]:
         envelope.headers: F.to_json(F.transform(_headers(), _header)),
         envelope.partition: F.col("_partition"),
         envelope.offset: F.col("_offset"),
+        envelope.topic: F.col("_topic"),
     }
     if envelope.key_column is not None:
         columns[envelope.key_column.name] = F.col("_key").cast(envelope.key_column.type)

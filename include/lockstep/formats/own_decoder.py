@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.formats.deletions import Delete, why_no_deletion
-from lockstep.core.pipeline.targets import Upsert
+from lockstep.core.pipeline.targets import Keyed
 from lockstep.formats.own_code import function_of
 from lockstep.formats.rows import RecordOutcome, headers_of
 from lockstep.formats.values import taker
@@ -27,7 +27,7 @@ class OwnDecoder:
     def __init__(self, format_: Custom, source: str | None, targets: Sequence[Target]) -> None:
         self._function = function_of(format_.function, source)
         self._why_no_deletion = why_no_deletion(format_, targets)
-        self._key: tuple[str, ...] = next((target.key for target in targets if isinstance(target, Upsert)), ())
+        self._key: tuple[str, ...] = next((target.key for target in targets if isinstance(target, Keyed)), ())
         self._takers = {column.name: taker(column) for column in format_.columns}
 
     def __call__(self, key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:

@@ -75,11 +75,12 @@ def _require_accepted(batch: pa.RecordBatch, outcomes: Sequence[RecordOutcome]) 
     """Raises `BadData`, with partition and offset, for the first record that must not be committed over."""
     for place, outcome in enumerate(outcomes):
         if outcome.refusal is not None:
-            partition, offset = (batch.column(name)[place].as_py() for name in ("_partition", "_offset"))
+            topic, partition, offset = (batch.column(n)[place].as_py() for n in ("_topic", "_partition", "_offset"))
             pipeline = outcome.refusal.partition(":")[0]
+            where, option = (f"topic {topic} ", f" --topic {topic}") if topic else ("", "")
             raise BadData(
-                f"{outcome.refusal}: partition {partition} offset {offset}",
-                next_command=f"lockstep skip {pipeline} --to {partition}:{offset + 1} --reason ...",
+                f"{outcome.refusal}: {where}partition {partition} offset {offset}",
+                next_command=f"lockstep skip {pipeline}{option} --to {partition}:{offset + 1} --reason ...",
             )
 
 

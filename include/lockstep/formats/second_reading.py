@@ -5,38 +5,30 @@ from __future__ import annotations
 import base64
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from lockstep.core.capture.debezium import Debezium
-from lockstep.core.formats.registered import Avro, Protobuf
 from lockstep.core.pipeline.columns import NUL
-from lockstep.core.pipeline.formats import Custom, Json, Raw, registered_of
+from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.targets import needed_columns
 from lockstep.core.records import LAST_STAMP
-from lockstep.formats.avro.decoder import avro_decoder
-from lockstep.formats.debezium.documents import change_decoder
-from lockstep.formats.debezium.reread import reread
-from lockstep.formats.json.alone import UNSURE, JsonAlone, Unsure, tombstone
+from lockstep.formats.json.alone import UNSURE, Unsure
 from lockstep.formats.json.columns import JsonColumns, columnar
-from lockstep.formats.json.heads import EVERY, headed
-from lockstep.formats.own_decoder import OwnDecoder
-from lockstep.formats.protobuf.decoder import protobuf_decoder
+from lockstep.formats.judges import Judge, judge_of
 from lockstep.formats.rows import RecordOutcome, headers_json
 from lockstep.formats.values import arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.registry import Registry
 
-    Judge = Callable[[bytes | None, bytes | None, str | None], RecordOutcome]
 
 ROW, DELETED, REJECTED, FILTERED, UNKNOWN = "row", "deleted", "reject", "filtered", "unknown"
 REREAD_COLUMNS = (("_offset", "bigint"), ("_became", "text"), ("_unsure", "text"))
@@ -57,6 +49,7 @@ class RereadRecord(NamedTuple):
     headers: Sequence[tuple[str, bytes | None]] | None
     stamp: int
     withheld: bool = False
+    topic: str = ""
 
     def without_bytes(self) -> RereadRecord:
         """Returns the record without its bytes, so that nobody decodes it."""
@@ -89,7 +82,7 @@ class SecondReading:
     def __post_init__(self) -> None:
         self.columns = self.folder.pipeline.columns
         self._by_columns = columnar(self.folder.pipeline)
-        self._judge = _judge(self.folder, self.registry)
+        self._judge = judge_of(self.folder, self.registry)
 
     def __call__(self, records: Sequence[RereadRecord]) -> pa.RecordBatch:
         """Returns one row per record: `_offset`, `_became`, `_unsure` (`,a,b,`, or null) and the pipeline's columns."""
@@ -176,12 +169,11 @@ class SecondReading:
             envelope.headers: headers_text(record.headers),
             envelope.partition: record.partition,
             envelope.offset: record.offset,
+            envelope.topic: record.topic,
         }
-        column = envelope.key_column
-        if column is not None:
-            values[column.name] = (
-                _text(record.key) if record.key is not None and column.type == "string" else record.key
-            )
+        if (column := envelope.key_column) is not None:
+            is_text = record.key is not None and column.type == "string"
+            values[column.name] = _text(record.key) if is_text else record.key  # type: ignore[arg-type]
         return {name: value for name, value in values.items() if name is not None}
 
 
@@ -198,47 +190,6 @@ def headers_text(headers: Sequence[tuple[str, bytes | None]] | None) -> str | No
         said.append({"key": name} | part)
     text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
     return ESCAPE.sub(lambda found: f"\\u00{found[1].upper()}" if found[1] else found[0], text)
-
-
-def _judge(folder: PipelineFolder, registry: Registry | None) -> Judge:
-    pipeline = folder.pipeline
-    match pipeline.format:
-        case Json() as format_:
-            return headed(pipeline, format_, registry) if format_.registry else JsonAlone(pipeline, format_)
-        case Avro() | Protobuf() as format_:
-            return _registered(folder, format_, registry)
-        case Raw() as format_:
-            name = format_.column
-            return lambda _key, value, _headers: RecordOutcome({name: value})
-        case Custom() as format_:
-            own = OwnDecoder(format_, folder.decode, pipeline.targets)
-
-            def judged(key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:
-                try:
-                    return own(key, value, headers)
-                except Exception:  # noqa: BLE001 - whatever the pipeline's own code raises ends its task
-                    raise Unsure from None
-
-            return judged
-        case Debezium() as format_:
-            return reread(change_decoder(pipeline, format_, registry))
-
-
-def _registered(folder: PipelineFolder, format_: Avro | Protobuf, registry: Registry | None) -> Judge:
-    if registry is None:
-        raise LookupError(f"{type(format_).__name__} without a registry")
-    # It reads what many tasks have read, so it may meet as many unknown ids as all of them.
-    limits = replace(folder.pipeline.record_limits, schemas=EVERY)
-    made: Any = avro_decoder if isinstance(format_, Avro) else protobuf_decoder
-    decoder: Judge = made(replace(folder.pipeline, record_limits=limits), format_, registry)
-    column = next((column for column in format_.columns if column.name == format_.key), None)
-
-    def judged(key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:
-        outcome = decoder(key, value, headers)
-        is_plain = outcome.deleted and outcome.reason is None and format_.key is not None and not outcome.values
-        return tombstone(key, column) if is_plain else outcome
-
-    return judged
 
 
 def _text(value: bytes) -> str | None:

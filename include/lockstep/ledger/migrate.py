@@ -14,7 +14,7 @@ from lockstep.adapters.postgres import OWNER, READER, transaction
 from lockstep.adapters.postgres_words import last_line
 from lockstep.core.errors import MIGRATE, BadDefinition, Refusal
 from lockstep.core.pipeline.guarantees import commit_unit
-from lockstep.core.pipeline.targets import Append, Send
+from lockstep.core.pipeline.targets import Send
 from lockstep.core.states import CommitUnit
 from lockstep.ledger.admin.author import run_as_author, take_over_table, written_by_runs
 from lockstep.ledger.changes.owners import register
@@ -118,8 +118,7 @@ def migrate_target(
             take_over_table(cur, pipeline.name, table)
         written = sorted(written_by_runs(cur) | set(tables))
         ddl = tables_of_sends(cur, pipeline, columns or [pipeline.columns for _ in tables])
-    keyed = [target.table for target in pipeline.targets if not isinstance(target, Append)]
-    run_as_author(conn, pipeline.name, ddl + (folder.target_sql or ""), written, own_login, keyed)
+    run_as_author(conn, pipeline.name, ddl + (folder.target_sql or ""), written, own_login, pipeline.targets)
     table = tables[0]
     with transaction(conn, OWNER) as cur:
         try:

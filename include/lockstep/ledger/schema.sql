@@ -179,13 +179,16 @@ create table decision (
     constraint alter_is_told check (kind <> 'alter' or coalesce((detail ->> 'digest') ~ '^[0-9a-f]{16}$', false)
         and coalesce(jsonb_path_exists(detail, '$."statements"[*]?(@.type() == "string" && @ != "")'::jsonpath), false)),
     constraint decision_kind_check check (kind in ('pause', 'unpause', 'skip', 'accept-loss', 'abandon', 'retire',
-        'approve', 'refuse-approval', 'grow', 'restored', 'hand-over', 'drop-archived', 'adopt', 'admit-late', 'restart-relay',
-        'manual-change', 'promote', 'withdraw', 'rename', 'forget', 'remember', 'alter', 'erase')),
+        'approve', 'refuse-approval', 'grow', 'restored', 'hand-over', 'drop-archived', 'adopt', 'topic', 'admit-late',
+        'restart-relay', 'manual-change', 'promote', 'withdraw', 'rename', 'forget', 'remember', 'alter', 'erase')),
     constraint forget_is_told check (kind <> 'forget' or coalesce(jsonb_typeof(detail -> 'tables') = 'array', false)
         and not jsonb_path_exists(detail,
         '$."tables"[*]?(!(@."store".type() == "string" && @."target".type() == "string"))'::jsonpath)),
     constraint promote_is_told check (kind <> 'promote' or coalesce((detail ->> 'transform') ~ '^[0-9a-f]{64}$', false)
         and coalesce(jsonb_path_exists(detail, '$."from"[*]."offset"?(@.type() == "number")'::jsonpath), false)),
+    constraint topic_is_told check (kind <> 'topic' or coalesce(jsonb_typeof(detail -> 'topics') = 'object', false)
+        and coalesce(jsonb_path_exists(detail, '$."topics".*'::jsonpath), false) and not jsonb_path_exists(detail,
+        '$."topics".*?(@.type() != "object")'::jsonpath)),
     constraint decision_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
 create index promotion_of_pipeline on decision (pipeline, decision_id) where kind in ('promote', 'withdraw');
@@ -376,8 +379,8 @@ create table reject (
     emptied_at timestamptz,  -- Rejects whose bytes are gone keep offset, reason, and what their digest lost with the bytes.
     removed_digest numeric,  -- Rejects whose bytes are gone keep offset, reason, and what their digest lost with the bytes.
     constraint reject_pkey primary key (stream_id, "offset"),
-    constraint emptied_is_empty check ((emptied_at is null) = (removed_digest is null)
-        and (emptied_at is null or num_nonnulls(key, value, headers) = 0)),
+    constraint emptied_is_empty check ((emptied_at is null) = (removed_digest is null) and (emptied_at is null
+        or num_nonnulls(key, value, headers) = 0)),
     constraint reject_batch_id_fkey foreign key (batch_id) references batch(batch_id),
     constraint reject_stream_id_fkey foreign key (stream_id) references stream(stream_id)
 );
@@ -396,7 +399,7 @@ create table tombstone (
     key jsonb not null,
     stream_id integer not null,
     "offset" bigint not null,
-    "order" text,
+    "order" bytea,
     constraint tombstone_pkey primary key (target, key),
     constraint tombstone_stream_id_fkey foreign key (stream_id) references stream(stream_id)
 );
@@ -689,8 +692,8 @@ create table spark_run (
     heap_limit_bytes bigint,
     gc_seconds double precision,
     constraint spark_run_pkey primary key (batch_id, token),
-    constraint server_says_nothing check (place <>
-        'server' or num_nonnulls(stages, heap_peak_bytes, heap_limit_bytes, gc_seconds) = 0),
+    constraint server_says_nothing check (place <> 'server'
+        or num_nonnulls(stages, heap_peak_bytes, heap_limit_bytes, gc_seconds) = 0),
     constraint spark_run_place_check check (place in ('local', 'cluster', 'server')),
     constraint spark_run_stages_check check (stages >= 0),
     constraint spark_run_batch_id_token_fkey foreign key (batch_id, token) references attempt(batch_id, token)
@@ -2866,30 +2869,6 @@ end $$;
 create trigger judged_stays before insert or delete or update on judged
     for each row execute function guard_judging();
 
--- A window is shown once the watermark has passed it. Then each change is one revision more, and none is used twice. A window
--- goes with the key that an erasure takes out.
-create function guard_window() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-begin
-    if tg_op = 'DELETE' then
-        if lockstep.is_being_erased(old.target, old.key) then
-            return old;
-        end if;
-        raise exception 'window_stays: % of %', old.key, old.target using errcode = '23514', constraint = 'window_stays';
-    end if;
-    if (case tg_op when 'INSERT' then new.revision <> 0 else new.revision not in (old.revision, old.revision + 1)
-            or (new.target, new.key, new.ends) is distinct from (old.target, old.key, old.ends) end) then
-        raise exception 'revision_by_one: window % of % would have revision %', new.key, new.target, new.revision
-            using errcode = '23514', constraint = 'revision_by_one';
-    end if;
-    if new.revision = 1 and old.revision = 0 and not lockstep.window_passed(new.target, new.key, new.ends) then
-        raise exception 'shown_when_passed: window % of % ends at %, which the watermark has not passed', new.key, new.target, new.ends
-            using errcode = '23514', constraint = 'shown_when_passed';
-    end if;
-    return new;
-end $$;
-create trigger revision_by_one before insert or delete or update on window_state
-    for each row execute function guard_window();
-
 -- Only what was judged is late, and it is late by that judgement.
 create function guard_late() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -3054,7 +3033,8 @@ begin
 end $$;
 
 -- A window's records stay as many. What is folded can never be read again: it ends at or before a log start that a committed
--- batch has seen, nobody claims it, and the window is over.
+-- batch has seen, nobody claims it, and the window is over. What a segment gives up is counted without a join: see
+-- guard_showing.
 create function guard_folding() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     stray record;
@@ -3100,9 +3080,10 @@ begin
             using errcode = '23514', constraint = 'folded_when_passed';
     end if;
     insert into lockstep.folded as f (target, batch_id, stream_id, records)
-    select w.target, w.batch_id, w.stream_id, sum(w.records - w.folded)
-    from was w join becomes b using (batch_id, stream_id, target, key)
-    where b.records = 0 and w.records > 0 group by w.target, w.batch_id, w.stream_id
+    select g.target, g.batch_id, g.stream_id, sum(g.own) from (
+        select target, batch_id, stream_id, records - folded as own from was
+        union all select target, batch_id, stream_id, folded - records from becomes) g
+    group by g.target, g.batch_id, g.stream_id having sum(g.own) > 0
     on conflict on constraint folded_once do update set records = f.records + excluded.records;
     return null;
 end $$;
@@ -3235,6 +3216,72 @@ end $$;
 create trigger windows_of_one after insert on commit referencing new table as added
     for each statement execute function guard_windows_commit();
 
+-- A topic is new to a pipeline that reads others: the decision stands before its streams, and says where they begin.
+create function guard_topics() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    wrong record;
+begin
+    select a.pipeline, a.topic, a.partition, a.start_offset into wrong
+    from added a
+    where exists (select from lockstep.stream o where o.pipeline = a.pipeline and o.topic <> a.topic)
+      and not exists (
+        select from lockstep.stream o where o.pipeline = a.pipeline and o.topic = a.topic
+            and not exists (select from added n where n.stream_id = o.stream_id))
+      and not exists (
+        select from lockstep.decision d where d.pipeline = a.pipeline and d.kind = 'topic'
+            and d.detail #> array['topics', a.topic, a.partition::text] = to_jsonb(a.start_offset))
+    limit 1;
+    if found then
+        raise exception 'topic_by_decision: no decision lets % read %-% from offset %',
+            wrong.pipeline, wrong.topic, wrong.partition, wrong.start_offset
+            using errcode = '23514', constraint = 'topic_by_decision';
+    end if;
+    return null;
+end $$;
+create trigger topic_by_decision after insert on stream referencing new table as added
+    for each statement execute function guard_topics();
+
+-- Within one incarnation the next stream begins where the one before it ended: no offset is left out, none is read twice.
+create function guard_succession() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    wrong record;
+begin
+    select a.topic, a.partition, a.start_offset, o.position into wrong
+    from added a cross join lateral (
+        select s.position from lockstep.stream s
+        where s.pipeline = a.pipeline and s.topic = a.topic and s.partition = a.partition
+          and s.incarnation = a.incarnation and s.epoch < a.epoch
+        order by s.epoch desc limit 1) o
+    where o.position <> a.start_offset limit 1;
+    if found then
+        raise exception 'begins_where_it_ended: %-% begins at %, and the stream before it ended at %',
+            wrong.topic, wrong.partition, wrong.start_offset, wrong.position
+            using errcode = '23514', constraint = 'begins_where_it_ended';
+    end if;
+    return null;
+end $$;
+create trigger begins_where_it_ended after insert on stream referencing new table as added
+    for each statement execute function guard_succession();
+
+-- Two topics of a pipeline say nothing about which record of a key is newer, so a deletion stays with its topic.
+create function guard_key_of_topic() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    moved record;
+begin
+    select o.topic, n.topic as other into moved
+    from lockstep.stream o join lockstep.stream n on n.pipeline = o.pipeline and n.topic <> o.topic
+    where o.stream_id = old.stream_id and n.stream_id = new.stream_id;
+    if found then
+        raise exception 'key_of_one_topic: a key of % was deleted in topic % and stands in topic %',
+            old.target, moved.topic, moved.other using errcode = '23514', constraint = 'key_of_one_topic';
+    end if;
+    return new;
+end $$;
+create trigger key_of_one_topic before update of stream_id on tombstone
+    for each row when (new.stream_id <> old.stream_id) execute function guard_key_of_topic();
+
 -- The stream that opened the log of this one.
 create function opened_log(stream integer) returns integer language sql stable set search_path = pg_catalog, pg_temp as $$
     select min(o.stream_id) from lockstep.stream s join lockstep.stream o on o.pipeline = s.pipeline
@@ -3335,3 +3382,48 @@ begin
 end $$;
 create trigger folded_unarchived after update on contribution referencing old table as was
     for each statement execute function guard_folded_archive();
+
+-- Nobody is shown a window at first. Then each change is one revision more, and none is used twice.
+create function refuse_revision() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    raise exception 'revision_by_one: window % of % would have revision %', new.key, new.target, new.revision
+        using errcode = '23514', constraint = 'revision_by_one';
+end $$;
+create trigger revision_begins_at_0 before insert on window_state
+    for each row when (new.revision <> 0) execute function refuse_revision();
+create trigger revision_by_one before update on window_state
+    for each row when (new.revision <> old.revision and new.revision <> (old.revision + 1) or new.target <> old.target
+        or new.key <> old.key or new.ends <> old.ends) execute function refuse_revision();
+
+-- A window is shown once the watermark of each pipeline that contributes to it has passed its end. What it was before is not
+-- asked: two transition tables are joined row with row where the first statement of a session changed nothing.
+create function guard_showing() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    stray record;
+begin
+    select b.target, b.key, b.ends into stray from becomes b
+    left join lockstep.contribution c on c.target = b.target and c.key = b.key
+    left join (select s.stream_id, e.watermark from lockstep.stream s join lockstep.event_time e using (pipeline)) t
+        on t.stream_id = c.stream_id
+    where b.revision = 1 and (t.watermark >= b.ends) is not true limit 1;
+    if found then
+        raise exception 'shown_when_passed: window % of % ends at %, which the watermark has not passed',
+            stray.key, stray.target, stray.ends using errcode = '23514', constraint = 'shown_when_passed';
+    end if;
+    return null;
+end $$;
+create trigger shown_when_passed after update on window_state referencing new table as becomes
+    for each statement execute function guard_showing();
+
+-- A window goes with the key that an erasure takes out.
+create function guard_window_gone() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+begin
+    if lockstep.is_being_erased(old.target, old.key) then
+        return old;
+    end if;
+    raise exception 'window_stays: % of %', old.key, old.target using errcode = '23514', constraint = 'window_stays';
+end $$;
+create trigger window_stays before delete on window_state
+    for each row execute function guard_window_gone();

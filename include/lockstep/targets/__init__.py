@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
-from lockstep.core.pipeline.definition import Accumulate, Append, Upsert, Windows
-from lockstep.targets import accumulate, append, upsert, windows
+from lockstep.core.pipeline.definition import Accumulate, Append, History, Upsert, Windows
+from lockstep.core.states import Lane
+from lockstep.targets import accumulate, append, history, upsert, windows
 from lockstep.targets.by_batch import attached
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 def publish(cur: cursor, target: Target, rows: Rows, event_time: EventTime | None = None) -> dict[str, int]:
     """Publishes the rows. Returns what the target did, counted apart from records. Windows need an `event_time`."""
     match target:
+        case History():
+            return history.publish(cur, target, rows)
         case Append():
             return append.publish(cur, target, rows)
         case Upsert():
@@ -40,9 +43,14 @@ def publish_staged(cur: cursor, target: Target, rows: Rows, event_time: EventTim
 
     Returns the same as `publish`.
     """
-    if isinstance(target, Append) and attached(cur, target.table, rows):
+    if is_appended(target) and attached(cur, target.table, rows):
         return {"inserted": rows.count}
     return publish(cur, target, rows, event_time)
+
+
+def is_appended(target: Target) -> TypeGuard[Append]:
+    """Returns True if the rows of a target are what its records are, whatever other rows there are."""
+    return isinstance(target, Append) and not isinstance(target, History)
 
 
 def straight(cur: cursor, target: Target, columns: Sequence[Column]) -> tuple[str, ...]:
@@ -50,12 +58,12 @@ def straight(cur: cursor, target: Target, columns: Sequence[Column]) -> tuple[st
 
     Returns none if rows must wait in a table.
     """
-    return append.straight_columns(cur, target, columns) if isinstance(target, Append) else ()
+    return append.straight_columns(cur, target, columns) if is_appended(target) else ()
 
 
 def copy(cur: cursor, target: Target, names: Sequence[str], item: StreamRange, rows: BinaryIO) -> int:
     """Copies rows of the range straight into a target that accepts them. Returns their number."""
-    if not isinstance(target, Append):
+    if not is_appended(target):
         raise TypeError(f"{target.table} takes no copies")
     return append.copy_appended(cur, target, names, item, rows)
 
@@ -69,6 +77,8 @@ def withdraw(
     open.
     """
     match target:
+        case History():
+            return history.withdraw(cur, target, batch_id, stream_id)
         case Append():
             return append.withdraw(cur, target, batch_id, stream_id)
         case Upsert():
@@ -85,6 +95,8 @@ FILL_MEANS = "records that were never read are read now, each as if it had come 
 def replay_means(target: Target) -> str:
     """Says, before a replay is done, what it does to rows that are already written."""
     match target:
+        case History():
+            return history.REPLAYED_VERSIONS
         case Append():
             return append.REPLAYED_ROWS
         case Upsert():
@@ -93,3 +105,10 @@ def replay_means(target: Target) -> str:
             return accumulate.REPLAYED_TOTALS
         case Windows():
             return windows.REPLAYED_WINDOWS
+
+
+def request_means(targets: Sequence[Target], lane: Lane) -> str:
+    """Says what a fill is, or what a replay does to written rows. Names each target if there are several."""
+    if lane == Lane.FILL:
+        return FILL_MEANS
+    return "; ".join(f"{t.table}: {replay_means(t)}" if len(targets) > 1 else replay_means(t) for t in targets)

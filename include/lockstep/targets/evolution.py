@@ -11,9 +11,10 @@ from lockstep.adapters.postgres import PLANNER, TARGETS_ROLE, become
 from lockstep.adapters.postgres_words import first_line
 from lockstep.core.changes.evolution import INDEX, INDEXED, Change, Proposal, Unsafe, rewrites, wider
 from lockstep.core.errors import Refusal
-from lockstep.core.pipeline.definition import Append, Upsert
+from lockstep.core.pipeline.columns import VERSION_NAMES
+from lockstep.core.pipeline.definition import Append, History
 from lockstep.core.pipeline.guarantees import Delivered
-from lockstep.core.pipeline.targets import WithTotals
+from lockstep.core.pipeline.targets import Keyed, WithTotals
 from lockstep.core.records import TARGET_COLUMNS, TARGET_COORDINATES
 from lockstep.ledger.admin.author import foreign_code
 from lockstep.ledger.admin.origin_index import lacks_origin_index, origin_index
@@ -22,6 +23,7 @@ from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import maybe
 from lockstep.targets import fit
 from lockstep.targets.payload import is_kept
+from lockstep.targets.versions import require_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -156,8 +158,8 @@ def _of_rows(
     cur: cursor, pipeline: Pipeline, columns: Sequence[Column], rows: Mapping[str, Any]
 ) -> Iterator[Change | Unsafe]:
     table, target = pipeline.first.table, pipeline.first
-    key = target.key if isinstance(target, Upsert) else ()
-    order = target.order_by if isinstance(target, Upsert) else None
+    key = target.key if isinstance(target, Keyed) else ()
+    order = target.order_by if isinstance(target, Keyed) else None
     for name, type_ in TARGET_COLUMNS:
         if name not in rows or rows[name].type != type_:
             found = f"{table} needs a column {name} of type {type_}"
@@ -176,18 +178,20 @@ def _of_rows(
             yield _added(cur, table, column)
         elif not is_kept(column.postgres_type, row.type):
             yield _widened(cur, table, column, row, is_key=column.name in key)
-    yield from _kept_columns(table, {column.name for column in columns}, rows)
+    filled = {*TARGET_COORDINATES, *(VERSION_NAMES if isinstance(target, History) else ())}
+    yield from _kept_columns(table, {column.name for column in columns}, rows, filled)
     if not isinstance(pipeline.guarantee, Delivered):
         try:
+            require_versions(pipeline, columns, rows)
             fit.require_key(cur, pipeline)
         except Refusal as refusal:
             yield Unsafe(table, None, _without_name(refusal), refusal.next_command or "another table", blocks=True)
 
 
-def _kept_columns(table: str, decoded: set[str], rows: Mapping[str, Any]) -> Iterator[Unsafe]:
+def _kept_columns(table: str, decoded: set[str], rows: Mapping[str, Any], filled: set[str]) -> Iterator[Unsafe]:
     missing = sorted(decoded - rows.keys())
     for name, row in rows.items():
-        if name in decoded or name in TARGET_COORDINATES:
+        if name in decoded or name in filled:
             continue
         if row.must_be_given:
             found = f"{table}.{name} is not null, and the definition does not decode it"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.core.capture.debezium import without_mark
 from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.core.pipeline.definition import Append, PerPartition, Upsert, Windows
+from lockstep.core.pipeline.definition import Append, History, PerPartition, Windows
 from lockstep.core.pipeline.guarantees import Delivered, commit_unit
-from lockstep.core.pipeline.targets import WithTotals, message_key, row_key
+from lockstep.core.pipeline.targets import Keyed, WithTotals, message_key, row_key
 from lockstep.core.pipeline.totals import Count, Sum, misfits
 from lockstep.core.records import COORDINATES, TARGET_COLUMNS, TARGET_COORDINATES
 from lockstep.core.states import CommitUnit
@@ -17,6 +17,7 @@ from lockstep.core.windows.event_time import event_time_fault
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
 from lockstep.targets.by_batch import is_by_batch
+from lockstep.targets.versions import TIMESTAMPTZ, require_one_current, require_versions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +37,6 @@ WIDER = {
     "text": ("character varying",),
     "real": ("double precision",),
 }
-AS_POSTGRES_WRITES = {"timestamptz": "timestamp with time zone"}
 _NUMERIC = re.compile(r"^numeric\((\d+),(\d+)\)$")
 
 
@@ -71,6 +71,7 @@ def require_columns(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) 
         columns = ()
     else:
         given = {column.name for column in columns} | {*TARGET_COORDINATES}
+    given |= require_versions(pipeline, columns, found)
     for column in columns:
         if column.name not in found:
             raise Refusal(
@@ -107,8 +108,10 @@ def require_key(cur: cursor, pipeline: Pipeline) -> None:
             f"{name}: target {table} has no unique index on ({', '.join(sorted(key))}): a duplicate could not be refused",
             next_command=f"add one to target.sql, then lockstep migrate {name}",
         )
-    if isinstance(target, Upsert):
+    if isinstance(target, Keyed):
         _refuse_nullable_key(cur, name, target)
+    if isinstance(target, History):
+        require_one_current(cur, name, target)
     missing = sorted(set(message_key(target)) - {row.name for row in target_columns(cur, table)})
     if missing:
         raise Refusal(
@@ -131,7 +134,7 @@ def refuse_key(cur: cursor, pipeline: Pipeline) -> None:
         )
 
 
-def _refuse_nullable_key(cur: cursor, name: str, target: Upsert) -> None:
+def _refuse_nullable_key(cur: cursor, name: str, target: Keyed) -> None:
     """Refuses key columns that may be null.
 
     A unique index treats nulls as different, but a batch treats them as one key.
@@ -202,7 +205,7 @@ def types_of_target(cur: cursor, table: str) -> dict[str, str]:
 
 def written_alike(type_: str) -> str:
     """Returns a decoded column's type as Postgres writes that of the target's."""
-    return AS_POSTGRES_WRITES.get(type_, type_)
+    return TIMESTAMPTZ if type_ == "timestamptz" else type_
 
 
 def target_columns(cur: cursor, table: str) -> list[Any]:

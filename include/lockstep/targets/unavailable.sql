@@ -14,10 +14,10 @@ where %(column)s = any(n._unavailable) and not n._deleted order by n._stream, n.
 with said as (
     select distinct on ({keys}) * from (
         select {staged_keys}, t.{column}::{type} as _said, coalesce(t._deleted, false) as _gone, s.epoch as _epoch,
-            t._offset, t._stream, t._ordinal
-        from {rows} t join lockstep.stream s on s.stream_id = t._stream
+            t._offset, t._stream, t._ordinal{staged_order}
+        from {rows} t join lockstep.stream s on s.stream_id = t._stream{before_newest}
         where not %(column)s = any(string_to_array(coalesce(t._unavailable, ''), ','))) older
-    order by {keys}, _epoch desc, _offset desc, _stream desc, _ordinal desc),
+    order by {keys}, {order} _epoch desc, _offset desc, _stream desc, _ordinal desc),
 filled as (
     update newest n set {column} = case when t._gone then null else t._said end,
         _unavailable = array_remove(n._unavailable, %(column)s)

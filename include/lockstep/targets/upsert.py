@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 from psycopg2 import errors, sql
 
 from lockstep.core.errors import BadData
+from lockstep.core.records import SOURCE_ORDER
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import maybe, one
 from lockstep.ledger.staging.staged import analyze
 from lockstep.targets.payload import Payload, payload
 from lockstep.targets.rows import found_by_index
+from lockstep.targets.source_order import place_tombstones, refuse_new_log, source_parts
 from lockstep.targets.unavailable import OpenValues
 
 if TYPE_CHECKING:
@@ -37,8 +39,9 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     Counts older records as superseded.
     """
     columns = payload(cur, target.table, rows)
-    parts = _parts(target, rows, columns)
-    values = {"batch_id": rows.batch_id, "target": target.table, "table": target.table}
+    by_source = target.order_by == SOURCE_ORDER
+    parts = _parts(target, rows, columns) | (source_parts(cur, rows, columns, target.key) if by_source else {})
+    values: dict[str, Any] = {"batch_id": rows.batch_id, "target": target.table, "table": target.table}
 
     def run(name: str) -> int:
         cur.execute(sql.SQL(Q[name]).format(**parts), values)
@@ -54,24 +57,22 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         run("forget_newest")
         left_open.forget_rows()
         return dict.fromkeys(EFFECTS, 0)
-    values["pipeline"] = told("owner_of_rows").pipeline
+    owner = told("owner_of_rows")
+    values |= {"pipeline": owner.pipeline, "of_several_topics": owner.of_several_topics}
     values["peers"] = [values["pipeline"], *target.shared_with]
     analyze(cur, sql.SQL("newest ({})").format(parts["keys"]))
-    run("without_key")
-    _refuse_no_key(cur, target)
-    if target.order_by is not None:
-        run("without_order")
-        _refuse_no_order(cur, target)
-    elif newest < rows.count and not rows.of_one_stream:  # some key came more than once
-        run("moved_within")
-        _refuse_moved_key(cur, target)
+    came_twice = newest < rows.count and not rows.of_one_stream
+    _refuse_staged(cur, target, run, came_twice=came_twice, of_several_topics=owner.of_several_topics)
     left_open.fill_from_batch()
     run("lock_target")  # not earlier: no other session uses the staged rows, and sorting them takes time
+    seconds = place_tombstones(cur, parts) if by_source else 0
     # Each step joins all keys, so those that would find nothing are left out.
     there, deletions = told("look_up"), told("deletions")
     if target.order_by is None and there.moved:
         run("moved_since")
         _refuse_moved_key(cur, target)
+    if by_source and (there.newer or deletions.earlier):
+        refuse_new_log(cur, values["pipeline"], parts, values)
     superseded = run("drop_superseded") if there.newer else 0
     if target.order_by is None and deletions.earlier:
         run("moved_since_deleted")
@@ -86,8 +87,25 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     written = run("upsert_rows") if there.found else inserted_new(cur, run)
     run("forget_newest")
     left_open.forget_rows()
-    done = (written - existing, existing, deleted, rows.count - newest + superseded + dead)
+    done = (written - existing, existing, deleted, rows.count - newest + superseded + dead + seconds)
     return dict(zip(EFFECTS, done, strict=True)) | unavailable
+
+
+def _refuse_staged(
+    cur: cursor, target: Upsert, run: Callable[[str], int], *, came_twice: bool, of_several_topics: bool
+) -> None:
+    """Raises `BadData` for staged records without a key or an order, and for a key in two places without one."""
+    run("without_key")
+    _refuse_no_key(cur, target)
+    if target.order_by is not None:
+        run("without_order")
+        _refuse_no_order(cur, target)
+    elif came_twice:
+        run("moved_within")
+        _refuse_moved_key(cur, target)
+        if of_several_topics:
+            run("moved_between")
+            _refuse_moved_key(cur, target)
 
 
 def inserted_new(cur: cursor, run: Callable[[str], int]) -> int:
@@ -102,12 +120,19 @@ def inserted_new(cur: cursor, run: Callable[[str], int]) -> int:
 
 def _refuse_moved_key(cur: cursor, target: Upsert, was: str = "stands in two partitions") -> None:
     row = maybe(cur)
-    if row is not None:
-        raise BadData(
-            f"{target.table}: a key {was} (streams {row.one} and {row.other}) and nothing says "
-            "which record is newer; name a column with order_by, or partition the topic by this key",
-            values=f"the key is {row.key}",
-        )
+    if row is None:
+        return
+    cur.execute(Q["topics_of_streams"], {"one": row.one, "other": row.other})
+    topics, remedy = one(cur), "name a column with order_by"
+    if topics.one != topics.other:
+        was = was.replace("two partitions", "two topics").replace("in one partition", "in one topic")
+        where = f"{topics.one} and {topics.other}, streams"
+    else:
+        where, remedy = "streams", f"{remedy}, or partition the topic by this key"
+    raise BadData(
+        f"{target.table}: a key {was} ({where} {row.one} and {row.other}) and nothing says which record is newer; {remedy}",
+        values=f"the key is {row.key}",
+    )
 
 
 def _refuse_no_order(cur: cursor, target: Upsert) -> None:
@@ -148,7 +173,13 @@ def _parts(target: Upsert, rows: Rows, columns: Payload) -> dict[str, Any]:
         "staged_keys": Payload(target.key, tuple(types[name] for name in target.key)).staged,
         "key_places": sql.SQL(", ").join(sql.SQL(str(place)) for place, _ in enumerate(keys, 1)),
         "same_key": each("t.{0} = n.{0}", keys, " and "),
-        "order": each("{} desc,", order, " "),
+        "placed": columns.staged,
+        "newest_first": each("{} desc,", order, " "),
+        "order": sql.SQL(""),
+        "staged_order": sql.SQL(""),
+        "before_newest": sql.SQL(""),
+        "dead": sql.SQL(Q["dead_by_log"]),
+        **dict.fromkeys(("tombstone_order", "deleted_order", "keep_order"), sql.SQL("")),
         "no_key": each("n.{} is null", keys, " or "),
         "no_order": each("n.{} is null", order, " and "),
         "target_order": target_order,

@@ -6,9 +6,9 @@ select pg_advisory_xact_lock(hashtextextended('lockstep.target ' || %(table)s, 0
 -- Of each key the newest staged record: by the target's order, then the stream's epoch, then the offset.
 create temp table newest on commit drop as
 select distinct on ({keys}) * from (
-    select {staged}, t._stream, t._offset, t._ordinal, coalesce(t._deleted, false) as _deleted, s.epoch as _epoch{marks}
+    select {placed}, t._stream, t._offset, t._ordinal, coalesce(t._deleted, false) as _deleted, s.epoch as _epoch{marks}
     from {rows} t join lockstep.stream s on s.stream_id = t._stream) staged
-order by {keys}, {order} _epoch desc, _offset desc, _stream desc, _ordinal desc
+order by {keys}, {newest_first} _epoch desc, _offset desc, _stream desc, _ordinal desc
 
 -- name: marks
 -- The columns whose values a change record does not have.
@@ -35,9 +35,25 @@ from (select {staged_keys}, s.epoch, min(t._stream) as one, max(t._stream) as ot
       group by {key_places}, s.epoch having min(t._stream) <> max(t._stream)) t
 join newest n on {same_key} and n._epoch = t.epoch order by key limit 1
 
+-- name: moved_between
+-- A key in two topics: their epochs and offsets say nothing about each other.
+select jsonb_build_array({newest_keys}) as key, t.one, t.other
+from (select {staged_keys}, min(t._stream) as one, max(t._stream) as other
+      from {rows} t join lockstep.stream s on s.stream_id = t._stream
+      group by {key_places} having min(s.topic) <> max(s.topic)) t
+join newest n on {same_key} order by key limit 1
+
+-- name: topics_of_streams
+-- The topics of two streams, where the store of the rows knows them.
+select to_jsonb(one) ->> 'topic' as one, to_jsonb(other) ->> 'topic' as other
+from lockstep.stream one, lockstep.stream other where one.stream_id = %(one)s and other.stream_id = %(other)s
+
 -- name: owner_of_rows
--- The pipeline whose records these are.
-select s.pipeline from lockstep.stream s where s.stream_id = (select n._stream from newest n limit 1)
+-- The pipeline whose records these are, and whether it has read several topics. Another store knows no topics.
+select s.pipeline, exists (
+    select from lockstep.stream o
+    where o.pipeline = s.pipeline and to_jsonb(o) ->> 'topic' <> to_jsonb(s) ->> 'topic') as of_several_topics
+from lockstep.stream s where s.stream_id = (select n._stream from newest n limit 1)
 
 -- name: older
 -- Of a key the row that is there (t, s) is of a newer record than the staged one (n). A former owner's row is not.
@@ -46,8 +62,10 @@ case when s.pipeline = any(%(peers)s)
     else {ranked_higher} end
 
 -- name: apart
--- Offsets of these two streams (s and that of n) say nothing about which record is newer.
-s.stream_id <> n._stream and s.pipeline = any(%(peers)s) and (s.pipeline <> %(pipeline)s or s.epoch = n._epoch)
+-- Offsets of these two streams (s and that of n) say nothing about which record is newer. Nor do epochs of two topics.
+s.stream_id <> n._stream and s.pipeline = any(%(peers)s) and (s.pipeline <> %(pipeline)s or s.epoch = n._epoch or (
+    %(of_several_topics)s and to_jsonb(s) ->> 'topic' <> (
+        select to_jsonb(o) ->> 'topic' from lockstep.stream o where o.stream_id = n._stream)))
 
 -- name: look_up
 -- What the target has of these keys: rows, newer rows, and rows of a record in another partition of one epoch.
@@ -79,17 +97,21 @@ select exists (select from lockstep.tombstone d where d.target = %(target)s) as 
     exists (select from newest n where n._deleted) as now
 
 -- name: drop_dead
--- Records older than a tombstone do not raise the dead; offsets are compared within a stream, epochs within a pipeline.
+-- Records older than a tombstone do not raise the dead.
 delete from newest n using lockstep.tombstone d, lockstep.stream s
 where d.target = %(target)s and d.key = jsonb_build_array({newest_keys})
   and s.stream_id = d.stream_id and s.pipeline = %(pipeline)s
-  and case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n._epoch end
+  and {dead}
+
+-- name: dead_by_log
+-- A later deletion: offsets are compared within a stream, epochs within a pipeline.
+case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n._epoch end
 
 -- name: insert_tombstones
 -- A deletion leaves its order behind.
-insert into lockstep.tombstone (target, key, stream_id, "offset")
-select %(target)s, jsonb_build_array({newest_keys}), n._stream, n._offset from newest n where n._deleted
-on conflict (target, key) do update set stream_id = excluded.stream_id, "offset" = excluded."offset"
+insert into lockstep.tombstone as d (target, key, stream_id, "offset"{tombstone_order})
+select %(target)s, jsonb_build_array({newest_keys}), n._stream, n._offset{deleted_order} from newest n where n._deleted
+on conflict (target, key) do update set stream_id = excluded.stream_id, "offset" = excluded."offset"{keep_order}
 
 -- name: delete_rows
 -- A tombstone deletes its row.

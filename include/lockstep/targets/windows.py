@@ -48,18 +48,20 @@ def publish(cur: cursor, target: Windows, rows: Rows, event_time: EventTime) -> 
     in_time = parts | {"rows": parts["in_time"]}
     accumulate.refuse_null_key(cur, target.table, parts | {"rows": parts["windowed"]})
     cur.execute(sql.SQL(accumulate.Q["contribute"]).format(**in_time), values)
-    cur.execute(sql.SQL(Q["keep_late"]).format(**parts), values)
-    late = cur.rowcount
     cur.execute(Q["contributed"], values)
-    counted = one(cur).records
-    if counted + late != rows.count * windows_a_record(target.window):
+    counted, late, whole = one(cur).records, 0, rows.count * windows_a_record(target.window)
+    if counted < whole:
+        cur.execute(sql.SQL(Q["keep_late"]).format(**parts), values)
+        late = cur.rowcount
+    if counted + late != whole:
         raise BadData(
             f"{target.table}: {rows.count} rows are staged, each for {windows_a_record(target.window)} windows: {counted} "
             f"count and {late} are late"
         )
-    cur.execute(Q["make_touched"])
-    cur.execute(Q["touch_published"], values)
+    cur.execute(Q["meet"], values)
     cur.execute(sql.SQL(Q["know_windows"]).format(**parts), values)
+    cur.execute(Q["make_touched"])
+    cur.execute(Q["touch_met"], values)
     return _refreshed(cur, parts, values) | {"late": late}
 
 
@@ -113,11 +115,12 @@ def show_due(cur: cursor, pipeline: str, target: Windows, most: int) -> int:
     The caller holds the target's lock.
     """
     values = {"pipeline": pipeline, "target": target.table, "most": most}
-    cur.execute(Q["due"], values)
+    parts = written_pieces(cur, target)
+    cur.execute(sql.SQL(Q["due"]).format(**parts), values)
     found = cur.rowcount
     if found:
         cur.execute(Q["show"], values)
-        cur.execute(sql.SQL(Q["write_due"]).format(**written_pieces(cur, target)), values)
+        cur.execute(sql.SQL(Q["write_due"]).format(**parts), values)
         if cur.rowcount != found:
             raise BadData(f"{target.table}: {found} windows are due, and {cur.rowcount} got a row")
     cur.execute(Q["forget_due"])

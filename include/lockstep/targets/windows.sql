@@ -66,10 +66,17 @@ from {windowed} t where {late}
 -- How many rows of the batch count in windows.
 select coalesce(sum(records), 0)::bigint as records from lockstep.contribution where batch_id = %(batch_id)s and target = %(target)s
 
+-- name: meet
+-- The windows that the batch contributes to, with their revision until now. Without one, nobody knows them yet.
+create temp table window_met on commit drop as
+select c.key, s.revision from lockstep.contribution c
+left join lockstep.window_state s on s.target = %(target)s and s.key = c.key
+where c.batch_id = %(batch_id)s and c.target = %(target)s
+
 -- name: know_windows
--- Windows that the batch contributes to are known from now on. They are shown later.
-insert into lockstep.window_state (target, key, ends) select %(target)s, c.key, {end_of_key} from window_touched c
-on conflict do nothing
+-- Those are known from now on, and shown later. The target is locked, and a row that cannot conflict is written in half the time.
+insert into lockstep.window_state (target, key, ends)
+select %(target)s, c.key, {end_of_key} from window_met c where c.revision is null group by c.key
 
 -- name: make_touched
 -- The windows that a batch changes; a replay begins with those that it takes out of.
@@ -88,10 +95,9 @@ delete from lockstep.late l using lockstep.claim k
 where k.batch_id = %(batch_id)s and k.expects = 'batch' and l.target = %(target)s
   and l.stream_id = k.stream_id and l."offset" >= lower(k.offsets) and l."offset" < upper(k.offsets)
 
--- name: touch_published
--- The windows that the batch contributes to.
-insert into window_touched
-select distinct key from lockstep.contribution where batch_id = %(batch_id)s and target = %(target)s on conflict do nothing
+-- name: touch_met
+-- The shown windows that the batch contributes to.
+insert into window_touched select distinct key from window_met where revision > 0 on conflict do nothing
 
 -- name: changed_windows
 -- Shown windows whose row is not what their contributions add up to now.
@@ -125,7 +131,7 @@ on conflict ({keys}) do update set ({names}, _revision, _stream, _offset, _ordin
 
 -- name: forget_changes
 -- The next target of the same transaction has windows of its own.
-drop table window_touched, window_change
+drop table window_met, window_touched, window_change
 
 -- name: has_due
 -- Whether the watermark has passed windows that nobody has been shown. Asked before anything is written. `offset 0` keeps each look
@@ -137,25 +143,26 @@ select exists (
       and exists (select from lockstep.contribution c where c.target = s.target and c.key = s.key offset 0)) as found
 
 -- name: due
--- Windows that the watermark has passed and nobody has been shown, the oldest first.
+-- Windows that the watermark has passed and nobody has been shown, the oldest first, as their contributions add up.
 create temp table window_due on commit drop as
-select s.key, s.ends from lockstep.window_state s
-where s.target = %(target)s and s.revision = 0
-  and s.ends <= (select e.watermark from lockstep.event_time e where e.pipeline = %(pipeline)s)
-  and exists (select from lockstep.contribution c where c.target = s.target and c.key = s.key offset 0)
-order by s.ends limit %(most)s
+select k.*, l.* from (
+    select c.key as _key, {kept_keys}, c.ends as window_end from lockstep.window_state c
+    where c.target = %(target)s and c.revision = 0
+      and c.ends <= (select e.watermark from lockstep.event_time e where e.pipeline = %(pipeline)s)) k
+cross join lateral (
+    select count(*) as _contributions, {combined}, {newest},
+        (max(array[c.stream_id, c."offset", c.ordinal, c.batch_id]))[4] as _batch
+    from lockstep.contribution c where c.target = %(target)s and c.key = k._key) l
+where l._contributions > 0 order by k.window_end limit %(most)s
 
 -- name: show
 -- They are shown for the first time.
-update lockstep.window_state s set revision = 1 from window_due d where s.target = %(target)s and s.key = d.key
+update lockstep.window_state s set revision = 1 from window_due d where s.target = %(target)s and s.key = d._key
 
 -- name: write_due
--- Their rows, as their contributions add up.
+-- Their rows.
 insert into {target} ({keys}, window_end, {names}, _revision, _stream, _offset, _ordinal, _batch)
-select {keys}, window_end, {names}, 1, _stream, _offset, _ordinal, _batch from (
-    select {kept_keys}, max(d.ends) as window_end, {combined}, {newest},
-        (max(array[c.stream_id, c."offset", c.ordinal, c.batch_id]))[4] as _batch
-    from window_due d join lockstep.contribution c on c.target = %(target)s and c.key = d.key group by c.key) shown
+select {keys}, window_end, {names}, 1, _stream, _offset, _ordinal, _batch from window_due
 
 -- name: added_up
 -- Each window as its contributions add up, whether time has passed it or not.

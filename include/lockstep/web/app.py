@@ -43,6 +43,7 @@ from lockstep.web.render import page
 # A field that a user has emptied counts as one that was not filled in.
 Empty = BeforeValidator(lambda value: None if value == "" else value)
 OffsetParameter = Annotated[Annotated[int, Field(ge=0, lt=2**63)] | None, Empty, Query()]
+TopicName = Annotated[Annotated[str, Field(max_length=249)] | None, Empty, Query()]
 Small = Annotated[Annotated[int, Field(ge=0, lt=2**31)] | None, Empty, Query()]
 WindowCount = Annotated[Annotated[int, Field(ge=1, le=WINDOWS_TO_CHOOSE[-1])] | None, Empty, Query()]
 Hours = Annotated[Annotated[int, Field(ge=1, le=87_600)] | None, Empty, Query()]
@@ -141,11 +142,12 @@ def _batch(dag_id: str, batch_id: Annotated[int, Field(ge=0, lt=2**63)]) -> str:
 
 def _record(
     dag_id: str,
+    topic: TopicName = None,
     partition: Small = None,
     offset: OffsetParameter = None,
     key: Annotated[list[str] | None, Query()] = None,
 ) -> HTMLResponse:
-    return record_page(dag_id, partition, offset, key or [])
+    return record_page(dag_id, topic or None, partition, offset, key or [])
 
 
 def _feed(dag_id: str, target: str = "", before: OffsetParameter = None) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.adapters.kafka.facts import SurveyedBroker
-    from lockstep.core.offsets import TopicView
+    from lockstep.core.offsets import LogView, TopicPartition, TopicView
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.ledger.views.reading import Document
     from lockstep.targets.stores.delivery import Results
@@ -159,15 +159,33 @@ def remembered(question: str, ask: Callable[[], Any]) -> Any | None:
     return REMEMBERED.get(question, ask)
 
 
-def waiting_since(name: str, topic: str, positions: Mapping[int, int]) -> dict[int, datetime]:
+def views_of(name: str, topics: Iterable[str]) -> tuple[LogView | None, str | None]:
+    """Returns the bounds of a pipeline's topics of some seconds ago, or the reason why they are unknown."""
+    names = sorted(set(topics))
+    if len(names) == 1:
+        return view_of(names[0])
+    found: tuple[LogView | None, str | None] | None = REMEMBERED.get(f"topics of {name}", partial(_views, names))
+    return found or (None, ASKING)
+
+
+def _views(topics: list[str]) -> tuple[LogView | None, str | None]:
+    try:
+        return connection_broker().topic_views(topics), None
+    except Refusal as refusal:
+        return None, refusal.message
+
+
+def waiting_since(name: str, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, datetime]:
     """Returns, per partition, the time of the first record that waits, of some seconds ago. Omits unknown ones."""
-    found = REMEMBERED.get(f"waiting {name}", partial(_first_times, topic, positions)) if positions else None
+    found = REMEMBERED.get(f"waiting {name}", partial(_first_times, positions)) if positions else None
     return found or {}
 
 
-def _first_times(topic: str, positions: Mapping[int, int]) -> dict[int, datetime]:
+def _first_times(positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, datetime]:
     try:
-        return {p: at for p, at in connection_broker().first_times(topic, positions).items() if at is not None}
+        return {
+            at: moment for at, moment in connection_broker().first_times_of(positions).items() if moment is not None
+        }
     except Refusal:
         return {}
 

@@ -6,7 +6,10 @@ import json
 import random
 from base64 import b64encode
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PLACEHOLDER = "__debezium_unavailable_value"
 LARGE = ("doc", "photo")  # the source's log has no value of these that an update leaves as it is
@@ -15,10 +18,11 @@ FIELDS = {"id": "int64", "name": "string", "doc": "string", "photo": "bytes"}
 
 
 class CapturedRecord(NamedTuple):
-    """A record as a connector sends it. A truncation has no key."""
+    """A record as a connector sends it, with the place of its change in the source's log. A truncation has no key."""
 
     key: bytes | None
     value: bytes | None
+    lsn: int = 0
 
 
 @dataclass
@@ -39,6 +43,29 @@ class CapturedTable:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)  # noqa: S311 - a seed that can be told is the point
         self._count = 0
+        self.lsn = self._committed = 1_000  # where the source's log ends, and its newest commit
+        self._changes: list[list[CapturedRecord]] = []
+        self._states: dict[bytes, dict[int, tuple[int, dict[str, Any]] | None]] = {}
+
+    def state(self, read: Iterable[CapturedRecord]) -> dict[int, dict[str, Any]]:
+        """Returns the rows as of the last changes, by the source's log, that these records tell of."""
+        reached: dict[bytes, int] = {}
+        for record in read:
+            if record.key is not None:
+                reached[record.key] = max(reached.get(record.key, 0), record.lsn)
+        return dict(row for key, lsn in reached.items() if (row := self._states[key][lsn]) is not None)
+
+    def snapshot(self) -> None:
+        """Sends every row as it is, as an incremental snapshot does."""
+        for key, row in sorted(self.rows.items()):
+            self._send("r", key, None, row)
+
+    def truncate(self) -> None:
+        """Empties the table at once. The connector does not send again what was before."""
+        self.rows, self._changes = {}, []
+        self.lsn += 8
+        value = self._wrapped({"op": "t", "before": None, "after": None, "source": self._source("t")}, [])
+        self.sent.append(CapturedRecord(None, value, self.lsn))
 
     def step(self) -> list[CapturedRecord]:
         """Does something to the table, or to the connector. Returns the records that are sent of it."""
@@ -46,6 +73,8 @@ class CapturedTable:
         for _ in range(self.random.randint(1, 4)):
             acts = [*[self.insert] * 4, *[self.update] * 5, self.delete, self.move]
             self.random.choice(acts)()
+        if self.random.random() < 0.15:
+            self.snapshot()
         if self.random.random() < 0.3:
             self.restart()
         return self.sent[begin:]
@@ -54,7 +83,7 @@ class CapturedTable:
         key = self.random.randint(1, 6)
         if key not in self.rows:
             self.rows[key] = self._row()
-            self._send(self.random.choice("cr"), key, None, self.rows[key])
+            self._send("c", key, None, self.rows[key])
 
     def update(self) -> None:
         """Changes a row. Of the large columns, those that stay as they are become placeholders."""
@@ -84,8 +113,9 @@ class CapturedTable:
             self._send("c", other, None, row)
 
     def restart(self) -> None:
-        """Sends the newest records again, as a connector that has lost its place."""
-        self.sent += self.sent[-self.random.randint(1, 6) :]
+        """Sends the newest changes again, as a connector that has lost its place. A tombstone comes with its deletion."""
+        for records in self._changes[-self.random.randint(1, 5) :]:
+            self.sent += records
 
     def _row(self) -> dict[str, Any]:
         self._count += 1
@@ -95,7 +125,8 @@ class CapturedTable:
     def _gone(self, key: int, row: dict[str, Any]) -> None:
         self._send("d", key, row, None)
         if self.tombstones:
-            self.sent.append(CapturedRecord(self._key(key), None))
+            self._changes[-1].append(CapturedRecord(self._key(key), None, self.lsn))
+            self.sent.append(self._changes[-1][-1])
 
     def _send(
         self,
@@ -110,12 +141,32 @@ class CapturedTable:
             for side, row in (("before", before), ("after", after))
         }
         fields = [{"field": name, "type": type_, "optional": True} for name, type_ in FIELDS.items()]
-        payload: dict[str, Any] = sides | {"op": op, "source": {"connector": "postgresql"}, "ts_ms": 1}
+        if op != "r":
+            self._committed, self.lsn = self.lsn, self.lsn + self.random.randint(1, 9)
+        self._states.setdefault(self._key(key), {})[self.lsn] = None if after is None else (key, dict(after))
+        source = self._source(op)
+        payload: dict[str, Any] = sides | {"op": op, "source": source, "ts_ms": 1}
         if self.flat:
             payload = (sides["after"] or sides["before"] or {}) | {"__deleted": "true" if op == "d" else "false"}
+            payload |= {f"__source_{name}": value for name, value in source.items()}
         else:
             fields = [{"field": side, "type": "struct", "fields": fields} for side in ("before", "after")]
-        self.sent.append(CapturedRecord(self._key(key), self._wrapped(payload, fields)))
+        record = CapturedRecord(self._key(key), self._wrapped(payload, fields), self.lsn)
+        self.sent.append(record)
+        if op != "r":
+            self._changes.append([record])
+
+    def _source(self, op: str) -> dict[str, Any]:
+        """Returns the source's description of itself, as its connector for Postgres writes it."""
+        snapshot = "incremental" if op == "r" else "false"
+        sequence = json.dumps([str(self._committed), str(self.lsn)])
+        return {
+            "connector": "postgresql",
+            "lsn": self.lsn,
+            "sequence": sequence,
+            "snapshot": snapshot,
+            "ts_ms": self.lsn,
+        }
 
     def _key(self, key: int) -> bytes:
         return self._wrapped({"id": key}, [{"field": "id", "type": "int64"}])

@@ -45,12 +45,13 @@ def json_row(value: bytes | None) -> Any:
     return REJECT if any(each is _FAULT for each in made) else DOUBT if any(each is DOUBT for each in made) else row
 
 
-def avro_row(body: bytes, schema_id: int) -> dict[str, Any] | None:
-    """Returns the row of `hostile.AVRO`, or REJECT."""
-    if body[:1] != b"\0" or len(body) < 5 or int.from_bytes(body[1:5], "big") != schema_id:
+def avro_row(body: bytes, schema_id: int, flat_id: int) -> dict[str, Any] | None:
+    """Returns the row of `hostile.AVRO`, or of its first three fields if that is its schema, or REJECT."""
+    its_id = int.from_bytes(body[1:5], "big")
+    if body[:1] != b"\0" or len(body) < 5 or its_id not in {schema_id, flat_id}:
         return REJECT
     try:
-        return _Avro(body[5:]).row()
+        return _Avro(body[5:]).row(flat=its_id == flat_id)
     except Wrong:
         return REJECT
 
@@ -118,16 +119,17 @@ def _truth(value: Any) -> Any:
 
 
 class _Avro:
-    """A reader of `id string, n int, amount bytes, x union` from the front."""
+    """A reader of `id string, n int, amount bytes, x union` from the front. If `flat`, without the last."""
 
     def __init__(self, body: bytes) -> None:
         self._body, self._at, self._values = body, 0, 0
 
-    def row(self) -> dict[str, Any]:
+    def row(self, *, flat: bool) -> dict[str, Any]:
         text = self._bytes()
         number = self._long()
         amount = int.from_bytes(self._bytes(), "big", signed=True)
-        self._union(1)
+        if not flat:
+            self._union(1)
         if self._at != len(self._body) or not -(2**31) <= number < 2**31 or abs(amount) >= 10**9:
             raise Wrong
         try:

@@ -36,7 +36,8 @@ class Verified:
     def into(self, target: str, columns: str, key: str = "", more: str = "", format_: str = "") -> None:
         """Sets the drill's target from now on: its definition, and its table's columns."""
         self.here.rewrite(
-            "import Append,", "import Accumulate, Append, Avro, Count, Custom, Envelope, Max, Raw, Sum, Upsert,"
+            "import Append,",
+            "import Accumulate, Append, Avro, Count, Custom, Envelope, Feed, History, Max, PerPartition, Raw, Sum, Upsert,",
         )
         self.here.rewrite('target=Append("public.drill")', f"target={target}")
         if format_:

@@ -9,12 +9,13 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPar
 from confluent_kafka.admin import ConfigResource, OffsetSpec
 
 from lockstep.adapters.kafka import client
-from lockstep.adapters.kafka.client import Client
 from lockstep.adapters.kafka.epochs import epoch_of
 from lockstep.adapters.kafka.group import show_forward
 from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, first_stamps, refuse_malformed
+from lockstep.adapters.kafka.topics import TopicsClient
 from lockstep.core.errors import Unreachable
 from lockstep.core.offsets import Bounds, TopicView
+from lockstep.core.offsets import TopicPartition as LogPartition
 from lockstep.core.records import LAST_STAMP
 from lockstep.core.retention.limits import retention_of
 
@@ -31,7 +32,7 @@ GLANCE_SECONDS = 5.0
 SECONDS_A_LOOK = 0.2
 
 
-class Broker(Client):
+class Broker(TopicsClient):
     """A cluster as the steps ask it: bounds, times, settings and records of a topic."""
 
     def __reduce__(self) -> tuple[type[Broker], tuple[str, KafkaOptions]]:
@@ -86,16 +87,23 @@ class Broker(Client):
 
         Omits late answers, and records without a time.
         """
+        found = self.first_times_of({LogPartition(topic, p): offset for p, offset in at.items()}, committed=committed)
+        return {where.partition: moment for where, moment in found.items()}
+
+    def first_times_of(
+        self, at: Mapping[LogPartition, int], *, committed: bool = True
+    ) -> dict[LogPartition, datetime | None]:
+        """Returns the times of `first_times` for partitions of several topics."""
         if not at:
             return {}
         consumer = self._reader(committed=committed, **GLANCE)
         try:
-            stamps = first_stamps(consumer, topic, at, GLANCE_SECONDS)
+            stamps = first_stamps(consumer, {(w.topic, w.partition): o for w, o in at.items()}, GLANCE_SECONDS)
         except KafkaException as error:
             raise self._away(error) from None
         finally:
             consumer.close()
-        return {partition: None if stamp is None else _moment(stamp) for partition, stamp in stamps.items()}
+        return {LogPartition(*where): None if stamp is None else _moment(stamp) for where, stamp in stamps.items()}
 
     def retention(self, topic: str) -> timedelta | None:
         """Returns the topic's retention time. None if time deletes no records, or if the login may not read it."""
@@ -128,13 +136,13 @@ class Broker(Client):
             raise self._away(found.errors[0])
         return {each.group_id: each.state.name.capitalize() for each in found.valid}
 
-    def mirror(self, group: str, topic: str, positions: Mapping[int, int]) -> None:
+    def mirror(self, group: str, positions: Mapping[LogPartition, int]) -> None:
         """Commits positions as a consumer group's offsets, for ordinary lag tools. Moves them forward only.
 
         Raises `Unreachable` if the group is in use or may not be written. Lockstep never reads them back.
         """
         try:
-            show_forward(self._options, group, topic, positions, client.ANSWER_SECONDS)
+            show_forward(self._options, group, positions, client.ANSWER_SECONDS)
         except KafkaException as error:
             raise self._away(error) from None
 

@@ -93,14 +93,21 @@ class Client:
         return {partition: end.offset for partition, end in last.items()}
 
     def _listed(
+        self, partitions: list[TopicPartition], *specs: OffsetSpec, **how: IsolationLevel
+    ) -> list[dict[int, Any]]:
+        """Returns each answer to each question, by partition of the one topic. All questions are sent at once."""
+        found = self._answers(partitions, *specs, **how)
+        return [{partition: answer for (_, partition), answer in each.items()} for each in found]
+
+    def _answers(
         self,
         partitions: list[TopicPartition],
         *specs: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    ) -> list[dict[int, Any]]:
-        """Returns each partition's answer to each question. All questions are sent at once."""
+    ) -> list[dict[tuple[str, int], Any]]:
+        """Returns each answer to each question, by topic and partition. All questions are sent at once."""
 
-        def ask() -> list[dict[int, Any]]:
+        def ask() -> list[dict[tuple[str, int], Any]]:
             asked = [
                 self._client().list_offsets(
                     dict.fromkeys(partitions, spec), isolation_level=isolation, request_timeout=ANSWER_SECONDS
@@ -108,7 +115,8 @@ class Client:
                 for spec in specs
             ]
             return [
-                {p.partition: future.result(ANSWER_SECONDS + GRACE) for p, future in each.items()} for each in asked
+                {(p.topic, p.partition): future.result(ANSWER_SECONDS + GRACE) for p, future in each.items()}
+                for each in asked
             ]
 
         return settled_answers(ask)

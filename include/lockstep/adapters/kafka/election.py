@@ -9,6 +9,9 @@ from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeVar
+
+    K = TypeVar("K")
 
 WITHOUT = (
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -19,7 +22,7 @@ WITHOUT = (
 SECONDS, PAUSE = 5.0, 0.2
 
 
-def settled_answers(ask: Callable[[], list[dict[int, Any]]]) -> list[dict[int, Any]]:
+def settled_answers(ask: Callable[[], list[dict[K, Any]]]) -> list[dict[K, Any]]:
     """Returns each partition's answers, all with an offset.
 
     Raises `KafkaException` if a partition has no leader for `SECONDS`.

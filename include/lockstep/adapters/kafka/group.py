@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from lockstep.core.changes.readers import Standing
 from lockstep.core.errors import Refusal, Unreachable
+from lockstep.core.offsets import TopicPartition as LogPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,17 +52,15 @@ def set_back_group(broker: Broker, group: str, topic: str, positions: Mapping[in
     _asked(broker, group, [TopicPartition(topic, *each) for each in positions.items()], commits=True)
 
 
-def show_forward(
-    options: Mapping[str, Any], group: str, topic: str, positions: Mapping[int, int], seconds: float
-) -> None:
+def show_forward(options: Mapping[str, Any], group: str, positions: Mapping[LogPartition, int], seconds: float) -> None:
     """Commits the positions past the group's committed ones. Raises `KafkaException` if it may not."""
     # A group member, not an admin client, which crashes if a coordinator has just moved (librdkafka#5040).
     # It connects to its coordinator before it knows where that is, and then pauses: 40 milliseconds less so.
     at_once = {"reconnect.backoff.ms": 1}
     consumer = Consumer(at_once | dict(options) | {"group.id": group, "enable.auto.commit": False})
     try:
-        before = consumer.committed([TopicPartition(topic, partition) for partition in positions], timeout=seconds)
-        ahead = [TopicPartition(topic, p.partition, positions[p.partition]) for p in before]
+        before = consumer.committed([TopicPartition(at.topic, at.partition) for at in positions], timeout=seconds)
+        ahead = [TopicPartition(p.topic, p.partition, positions[LogPartition(p.topic, p.partition)]) for p in before]
         ahead = [new for new, old in zip(ahead, before, strict=True) if new.offset > old.offset]
         moved = consumer.commit(offsets=ahead, asynchronous=False) if ahead else []
     finally:

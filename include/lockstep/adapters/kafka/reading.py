@@ -72,22 +72,25 @@ def refuse_malformed(message: Message, bootstrap: str, most: int = MOST_FETCHED_
         )
 
 
-def first_stamps(consumer: Consumer, topic: str, at: Mapping[int, int], seconds: float) -> dict[int, int | None]:
-    """Returns, per partition, the time of the first record at or after an offset, in milliseconds.
+def first_stamps(
+    consumer: Consumer, at: Mapping[tuple[str, int], int], seconds: float
+) -> dict[tuple[str, int], int | None]:
+    """Returns, per topic and partition, the time of the first record at or after an offset, in milliseconds.
 
     The time is None if the log ends without such a record. Omits late answers.
     """
-    found: dict[int, int | None] = {}
+    found: dict[tuple[str, int], int | None] = {}
     waited_for = set(at)
-    consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in at.items()])
+    consumer.assign([TopicPartition(*where, offset) for where, offset in at.items()])
     until = time.monotonic() + seconds
     while waited_for and (message := consumer.poll(max(0.0, until - time.monotonic()))) is not None:
-        if message.partition() in waited_for:
-            waited_for.discard(message.partition())
-            consumer.pause([TopicPartition(topic, message.partition())])
+        where = (message.topic(), message.partition())
+        if where in waited_for:
+            waited_for.discard(where)
+            consumer.pause([TopicPartition(*where)])
             kind, stamp = (TIMESTAMP_NOT_AVAILABLE, -1) if message.error() else message.timestamp()
             if kind != TIMESTAMP_NOT_AVAILABLE and stamp >= 0:
-                found[message.partition()] = stamp
+                found[where] = stamp
             elif message.error() and message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
-                found[message.partition()] = None
+                found[where] = None
     return found

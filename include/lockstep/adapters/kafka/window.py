@@ -20,9 +20,13 @@ class WindowBroker(Broker):
 
     def __init__(self, real: Broker, ranges: Iterable[StreamRange]) -> None:
         super().__init__(real.bootstrap, real.options)
-        self._ranges = {item.offsets.topic_partition.partition: item.offsets for item in ranges}
+        self._ranges = [item.offsets for item in ranges]
 
     def view(self, topic: str) -> TopicView:
         """Returns the ranges as the bounds of the log."""
-        bounds = {p: Bounds(its.from_offset, its.until_offset) for p, its in self._ranges.items()}
+        bounds = {
+            its.topic_partition.partition: Bounds(its.from_offset, its.until_offset)
+            for its in self._ranges
+            if its.topic_partition.topic == topic
+        }
         return TopicView(WINDOW, topic, WINDOW, bounds)

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleExcept
 
 from lockstep.airflow import witness
 from lockstep.airflow.door import push, refused_at_once
-from lockstep.airflow.history import showing
+from lockstep.airflow.history import showing, tables
 from lockstep.core.changes.approval import approver_of, refusal
 from lockstep.core.changes.person import Person
 from lockstep.core.errors import BadData
@@ -65,6 +65,10 @@ def open_or_decide(door: Door, approvers: Sequence[str] = ()) -> str | None:
             opened = history.open_run_requests(at, door.folder(), asked, triggering_person(run.key, asked.reason), now)
             _go_on_with(opened, door.pipeline, asked.action)
             return "work" if asked.mode == RunMode.DO else "rehearse"
+        if asked.action == HistoryAction.MIGRATE:
+            shown = tables.show_proposed(at, door.folder(), asked)
+            push(shown=shown)
+            return "approve" if asked.mode == RunMode.APPROVE else None
         if asked.mode == RunMode.DO:
             _decided(door, at, asked, run)
             return None
@@ -79,7 +83,9 @@ def shown_to_approver(door: Door) -> tuple[str, str]:
     run = this_run()
     with door.opened() as at:
         asked, pipeline = read_form(run), door.folder().pipeline
-        if not asked.lanes:
+        if asked.action == HistoryAction.MIGRATE:
+            found = tables.show_proposed(at, door.folder(), asked)
+        elif not asked.lanes:
             found = showing.losses(history.given_up_offsets(at, pipeline, asked))
         else:
             called = history.run_requests(at.conn, pipeline.name, triggering_person(key_of_ask()), preview=True)
@@ -99,7 +105,9 @@ def record_approval(door: Door, response: Mapping[str, Any], approvers: Sequence
     key = key_of_ask()
     with door.opened() as at:
         asked = read_form(this_run())
-        approval = history.Approval(asked.action, asker(), approver.document() if approver else None)
+        approval = history.Approval(
+            asked.action, asker(), approver.document() if approver else None, digest=asked.digest
+        )
         name = approver.name if approver else "nobody"
         if (reason := refusal(asker(), approver, approvers)) is not None:
             history.refuse_approval(at.conn, door.pipeline, approval, triggering_person(key, reason, name))
@@ -119,7 +127,9 @@ def approved(door: Door) -> None:
         asked, folder = read_form(run), door.folder()
         if not history.is_approved(at.conn, door.pipeline, key):
             _refuse_forged(door, at, asked)
-        if asked.lanes:
+        if asked.action == HistoryAction.MIGRATE:
+            push(decided=tables.apply_approved(at, folder, asked, triggering_person(run.run_id, asked.reason)))
+        elif asked.lanes:
             _go_on_with(
                 history.open_approved(at, folder, triggering_person(key, asked.reason)), door.pipeline, asked.action
             )

@@ -17,7 +17,7 @@ from lockstep.airflow.link import DifferenceLink, HistoryLink
 from lockstep.airflow.relay import send_behind
 from lockstep.airflow.watermark import show_behind
 from lockstep.core.changes.approval import checked_approvers
-from lockstep.core.pipeline.names import SUFFIX
+from lockstep.core.pipeline.names import SUFFIX, topic_tags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,9 +38,9 @@ HISTORY_DAG_ABOUT = """\
 What pipeline `{name}` has passed, or left out: its position is never moved back, and the live DAG goes on meanwhile.
 
 A **backfill** fills what its intervals do not cover; with reprocessing, or when a run is **cleared**, it replays what is
-covered and fills the rest. **Trigger** a run to fill, replay, accept a loss or skip between times or offsets, or to let
-late records count: *preview* shows what would change, *approval* waits for somebody. The run of the schedule, one a day,
-holds its day and does nothing.
+covered and fills the rest. **Trigger** a run to fill, replay, accept a loss or skip between times or offsets, to let late
+records count, or to change the table to its definition: *preview* shows what would change, *approval* waits for somebody.
+The run of the schedule, one a day, holds its day and does nothing.
 **Skipped** means that nothing was to be done, or that it was not approved.
 """
 
@@ -75,7 +75,7 @@ def history_for(  # noqa: PLR0913 - each is a setting that a DAG file may give
     door = door_of(pipeline, postgres_conn_id, kafka_conn_id, registry_conn_id)
     ours: dict[str, Any] = both(pipeline, default_args) | {
         "max_active_runs": 3,
-        "tags": ["lockstep", "history", pipeline.topic],
+        "tags": ["lockstep", "history", *topic_tags(pipeline.topic)],
         "description": f"What {pipeline.name} has passed or left out: backfill, replay, loss and skip",
         "doc_md": HISTORY_DAG_ABOUT.format(name=pipeline.name),
         "params": fields(approval=approval or bool(named), windows=bool(pipeline.windows)),

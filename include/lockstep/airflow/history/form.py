@@ -22,6 +22,7 @@ FIELD_TITLES = {
     "replay": "replay: covered offsets again, under today's code",
     "admit-late": "admit-late: let late records count in their windows, by a replay",
     "accept-loss": "accept-loss: record deleted offsets as lost, go on behind them",
+    "migrate": "migrate: change the table to the definition, by the safe changes that were shown",
     "skip": "skip: move the live position forward; what is left behind can be filled",
 }
 
@@ -48,6 +49,14 @@ def fields(*, approval: bool, windows: bool = False) -> dict[str, Param]:
             "Ask for approval",
             "Show what would change, and go on when somebody has approved. A skip needs none.",
             default=approval,
+        ),
+        "digest": Param(
+            default=None,
+            type=["null", "string"],
+            pattern=r"^\s*([0-9a-f]{16})?\s*$",
+            title="Digest",
+            description="Of migrate: which changes, as a preview or lockstep migrate --propose has shown them.",
+            section=MORE_CHOICES,
         ),
         "from_offsets": Param(
             default=None,

@@ -10,6 +10,7 @@ from lockstep.core.changes.row_changes import RowChange
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from lockstep.core.changes.evolution import Proposal
     from lockstep.core.pipeline.targets import Target
     from lockstep.core.planning.history import RequestForm
     from lockstep.core.planning.requests import Request
@@ -56,6 +57,21 @@ def losses(rows: Sequence[Mapping[str, Any]]) -> str:
     head = ("partition", "from_offset", "until_offset", "position", "log_start")
     table = _table(head, [[str(row[name]) for name in head] for row in rows])
     return f"These offsets would be recorded as **lost**: nobody reads them any more.\n\n{table}\n\n{NOTHING_CHANGED}"
+
+
+def format_proposal(proposal: Proposal, registry: Sequence[str]) -> str:
+    """Formats the changes of tables with their statements and digest, and what nobody changes by itself."""
+    rows = [[each.table, each.column, each.held or "", each.wanted, each.statement] for each in proposal.changes]
+    parts = [
+        f"Digest: **{proposal.digest}**. An approval runs exactly these statements, in one transaction.\n\n"
+        f"{_table(('table', 'column', 'from', 'to', 'statement'), rows)}"
+        if rows
+        else "No safe change is left to propose.",
+        *(f"Rewritten while it is locked: {_plain(each.table)}." for each in proposal.changes if each.rewrites),
+        *(f"Never run by an approval: {_plain(str(each))}" for each in proposal.unsafe),
+        *(_plain(line) for line in registry),
+    ]
+    return "\n\n".join([*dict.fromkeys(parts), NOTHING_CHANGED])
 
 
 def _one(called: Request, means: str) -> str:

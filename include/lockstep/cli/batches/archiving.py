@@ -120,7 +120,7 @@ def _document(at: Context, pipeline: Pipeline, **known: Any) -> dict[str, Any]:
 
     place = archive_place(pipeline)
     with transaction(at.conn, READER) as cur:
-        held = [{"topic": pipeline.topic, **row._asdict()} for row in archive_facts(cur, pipeline.name)]
+        held = [row._asdict() for row in archive_facts(cur, pipeline.name)]
     nothing: dict[str, Any] = {
         "deletes": None,
         "copied": [],
@@ -139,7 +139,7 @@ def _say(document: dict[str, Any]) -> None:
         offsets = f"{file['topic']}-{file['partition']} [{file['from_offset']}, {file['until_offset']})"
         say(f"{offsets}: {file['records']} records in {size_of_bytes(file['bytes'])}, {file['path']}")
     if document["deletes"] is False:
-        say("retention deletes nothing of this topic")
+        say(f"retention deletes nothing of what {document['pipeline']} reads")
     elif document["deletes"] and not document["copied"]:
         say(f"nothing is due: retention deletes nothing more within {document['within']}")
     if document["checked"] is not None:

@@ -8,7 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from lockstep.adapters import folders
-from lockstep.cli.options import LAST_OFFSET, BatchId, MaybeReason, Name, OnePartition, Partition, Reason, bound
+from lockstep.cli.options import (
+    LAST_OFFSET,
+    BatchId,
+    MaybeReason,
+    Name,
+    OnePartition,
+    OneTopic,
+    Partition,
+    Reason,
+    bound,
+)
 from lockstep.cli.output import AsJson, print_ranges, say, show
 from lockstep.context.systems import broker, open_ledger, typing_person
 from lockstep.core.text import cell
@@ -72,6 +82,7 @@ def accept_loss_command(
     from_offset: LostFromOption,
     until_offset: LostUntilOption,
     reason: Reason,
+    topic: OneTopic = None,
     as_json: AsJson = False,
 ) -> None:
     """Record deleted offsets as lost, and continue behind them."""
@@ -81,12 +92,13 @@ def accept_loss_command(
     if from_offset >= until_offset:
         raise typer.BadParameter(f"[{from_offset}, {until_offset}) holds no offset", param_hint="--until")
     pipeline = folders.load(name).pipeline
-    lost = OffsetRange(TopicPartition(pipeline.topic, partition), from_offset, until_offset)
+    topic = pipeline.one_topic(topic)
+    lost = OffsetRange(TopicPartition(topic, partition), from_offset, until_offset)
     with open_ledger() as conn:
         loss = decisions.accept_loss(conn, broker(), pipeline, lost, typing_person(reason))
     document: dict[str, Any] = {
         "pipeline": name,
-        "topic": pipeline.topic,
+        "topic": topic,
         "partition": partition,
         "from_offset": from_offset,
         "until_offset": until_offset,
@@ -107,14 +119,14 @@ def accept_loss_command(
     show(document, as_json, for_people)
 
 
-def skip_command(name: Name, to: SkipToOption, reason: Reason, as_json: AsJson = False) -> None:
+def skip_command(name: Name, to: SkipToOption, reason: Reason, topic: OneTopic = None, as_json: AsJson = False) -> None:
     """Move the live position forward. The skipped offsets can be filled later."""
     from lockstep.steps.changes.skip import skip as move
 
     pipeline = folders.load(name).pipeline
     goal = None if to == "latest" else bound(to, "--to")
     with open_ledger() as conn:
-        done = move(conn, broker(), pipeline, goal, typing_person(reason), datetime.now(UTC))
+        done = move(conn, broker(), pipeline, goal, typing_person(reason), datetime.now(UTC), topic)
     document: dict[str, Any] = {
         "pipeline": name,
         "skipped": [range_document(item) for item in done.ranges],
@@ -135,21 +147,28 @@ def skip_command(name: Name, to: SkipToOption, reason: Reason, as_json: AsJson =
 
 
 def retire_command(
-    name: Name, reason: Reason, partition: OnePartition = None, start: StartOf = "truncation", as_json: AsJson = False
+    name: Name,
+    reason: Reason,
+    partition: OnePartition = None,
+    topic: OneTopic = None,
+    start: StartOf = "truncation",
+    as_json: AsJson = False,
 ) -> None:
-    """Close streams of a log that is gone. Begin today's log."""
+    """Close streams of a log that is gone. Begin today's log, or leave a topic of several."""
     from lockstep.steps.changes.retire import retire as close
 
     begin, pipeline = _start_of(start), folders.load(name).pipeline
     with open_ledger() as conn:
-        done = close(conn, broker(), pipeline, partition, typing_person(reason), begin)
+        done = close(conn, broker(), pipeline, partition, typing_person(reason), begin, topic)
     document: dict[str, Any] = {
         "pipeline": name,
         "retired": [
             {"topic": s.topic_partition.topic, "partition": s.partition, "position": s.position, "why": why}
             for s, why in done.retired
         ],
-        "opened": [{"topic": pipeline.topic, "partition": p, "start_offset": o} for p, o in done.opened.items()],
+        "opened": [
+            {"topic": pipeline.one_topic(topic), "partition": p, "start_offset": o} for p, o in done.opened.items()
+        ],
         "abandoned": list(done.abandoned),
     }
 

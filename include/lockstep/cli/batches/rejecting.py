@@ -154,9 +154,9 @@ def _say_rejects(document: Document) -> None:
     say_table(names, rows)
     if document["total"] > len(listed):
         say(f"{document['total'] - len(listed)} more: --limit {document['total']}")
-    say(
-        f"one record whole: lockstep lineage {name} --partition {listed[0]['partition']} --offset {listed[0]['offset']}"
-    )
+    first = listed[0]
+    topic = f" --topic {first['topic']}" if len({each["topic"] for each in listed}) > 1 else ""
+    say(f"one record whole: lockstep lineage {name}{topic} --partition {first['partition']} --offset {first['offset']}")
 
 
 def _short(text: str | None) -> str | None:

@@ -18,6 +18,7 @@ from lockstep.cli.options import (
     MaybeReason,
     Name,
     OnePartition,
+    OneTopic,
     Preview,
     RequestOption,
     Until,
@@ -36,7 +37,6 @@ from lockstep.steps.inspect.lines import range_document
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.decisions import Decision
     from lockstep.core.planning.requests import Request
@@ -50,6 +50,7 @@ def replay_command(
     from_: From = None,
     until: Until = None,
     partition: OnePartition = None,
+    topic: OneTopic = None,
     batch: BatchOption = None,
     request: RequestOption = None,
     preview: Preview = False,
@@ -64,7 +65,7 @@ def replay_command(
         if from_ or until or request:
             raise typer.BadParameter("a batch is a bound of its own", param_hint="--batch")
         from_ = until = str(batch)
-    what = request or _wanted(Lane.REPLAY, from_, until, partition, preview=preview)
+    what = request or _wanted(Lane.REPLAY, from_, until, partition, topic, preview=preview)
     how = How(Caller(this_owner(), take_over=take_over, retry=retry), wait, as_json)
     do(name, Lane.REPLAY, how, partial(_asked, Lane.REPLAY, what, reason), preview=preview)
 
@@ -74,6 +75,7 @@ def fill_command(
     from_: From = None,
     until: Until = None,
     partition: OnePartition = None,
+    topic: OneTopic = None,
     request: RequestOption = None,
     preview: Preview = False,
     reason: MaybeReason = None,
@@ -83,7 +85,7 @@ def fill_command(
     as_json: AsJson = False,
 ) -> None:
     """Read offsets that were skipped, or lie before the start, while the live lane continues."""
-    what = request or _wanted(Lane.FILL, from_, until, partition, preview=preview)
+    what = request or _wanted(Lane.FILL, from_, until, partition, topic, preview=preview)
     how = How(Caller(this_owner(), take_over=take_over, retry=retry), wait, as_json)
     do(name, Lane.FILL, how, partial(_asked, Lane.FILL, what, reason), preview=preview)
 
@@ -124,6 +126,8 @@ def do(
 
     `adds` is called at the end for further parts of the answer.
     """
+    from lockstep.targets import request_means
+
     folder, at = load(name), open_context()
     asked = asks(folder, at)
     document: dict[str, Any] = {
@@ -132,7 +136,7 @@ def do(
         "request": asked and asked.request_id,
         "goes_on": bool(asked and asked.goes_on),
         "preview": preview,
-        "means": _means(folder.pipeline, lane),
+        "means": request_means(folder.pipeline.targets, lane),
         "windows": [range_document(item) for item in asked.windows] if asked else [],
     }
     ahead = (asked.left or asked.windows) if asked else ()
@@ -167,13 +171,15 @@ def do(
     return document
 
 
-def _wanted(lane: Lane, begin: str | None, end: str | None, partition: int | None, *, preview: bool) -> NewRequest:
+def _wanted(
+    lane: Lane, begin: str | None, end: str | None, partition: int | None, topic: str | None, *, preview: bool
+) -> NewRequest:
     from lockstep.steps.requests.requests import NewRequest
 
-    if begin is None and end is None and partition is None and lane == Lane.REPLAY:
+    if begin is None and end is None and partition is None and topic is None and lane == Lane.REPLAY:
         raise typer.BadParameter("what is to be replayed? --from, --until, --batch or --partition", param_hint="--from")
     bounds = bound(begin, "--from") if begin else None, bound(end, "--until") if end else None
-    return NewRequest(lane, *bounds, partition, preview)
+    return NewRequest(lane, *bounds, partition, preview, topic)
 
 
 def _asked(
@@ -201,17 +207,6 @@ def _batches(reports: list[RunReport]) -> dict[str, Any]:
         "rows_written": sum(batch["rows_written"] for batch in worked),
         "rows_rejected": sum(batch["rows_rejected"] for batch in worked),
     }
-
-
-def _means(pipeline: Pipeline, lane: Lane) -> str:
-    """Says what a fill is, or what a replay does to written rows. Names each target if there are several."""
-    from lockstep.targets import FILL_MEANS, replay_means
-
-    if lane == Lane.FILL:
-        return FILL_MEANS
-    if len(pipeline.targets) == 1:
-        return replay_means(pipeline.first)
-    return "; ".join(f"{target.table}: {replay_means(target)}" for target in pipeline.targets)
 
 
 def _say_beginning(document: dict[str, Any], left: list[dict[str, Any]]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lockstep.cli.history import OfLedger, known_pipeline
-from lockstep.cli.options import Name, OnePartition, bound
+from lockstep.cli.options import Name, OnePartition, OneTopic, bound
 from lockstep.cli.output import AsJson, say, say_table, show
 from lockstep.cli.progress import shown_progress
 from lockstep.context.systems import broker, open_ledger
@@ -42,6 +42,7 @@ def holes_command(
     from_: HolesFromOption = None,
     until: HolesUntilOption = None,
     partition: OnePartition = None,
+    topic: OneTopic = None,
     as_json: AsJson = False,
 ) -> None:
     """List what no batch covers: never read, skipped, or lost.
@@ -51,8 +52,10 @@ def holes_command(
     from lockstep.steps.inspect.holes import holes as ask
     from lockstep.steps.inspect.holes import holes_of_ledger
 
-    if not explain and (from_ or until or partition is not None):
-        raise typer.BadParameter("--from, --until and --partition limit what is read again", param_hint="--explain")
+    if not explain and (from_ or until or topic or partition is not None):
+        raise typer.BadParameter(
+            "--from, --until, --topic and --partition limit what is read again", param_hint="--explain"
+        )
     begin, end = bound(from_, "--from") if from_ else None, bound(until, "--until") if until else None
     found = known_pipeline(name)
     if isinstance(found, OfLedger):
@@ -74,7 +77,7 @@ def holes_command(
             from lockstep.steps.proof.explain import explain as tell_apart
 
             with shown_progress() as tell:
-                within = Within(begin, end, partition)
+                within = Within(begin, end, partition, topic)
                 document |= tell_apart(conn, kafka, pipeline, within, datetime.now(UTC), tell)
 
     def for_people() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lockstep.cli.history import pipeline_of
-from lockstep.cli.options import LAST_OFFSET, Name, Partition
+from lockstep.cli.options import LAST_OFFSET, Name, OneTopic, Partition
 from lockstep.cli.output import AsJson, say, say_table, show
 from lockstep.context.systems import open_ledger, results_elsewhere
 from lockstep.core.errors import Refusal
@@ -31,7 +31,9 @@ TableOption = Annotated[
 ]
 
 
-def lineage_command(name: Name, partition: Partition, offset: OffsetOption, as_json: AsJson = False) -> None:
+def lineage_command(
+    name: Name, partition: Partition, offset: OffsetOption, topic: OneTopic = None, as_json: AsJson = False
+) -> None:
     """Show the outcome of one record: its batch, attempt and rows.
 
     An offset without a batch is an answer, too: `uncovered`, `skipped`, `loss` or `gap in the log`. The exit code is 0.
@@ -43,7 +45,7 @@ def lineage_command(name: Name, partition: Partition, offset: OffsetOption, as_j
     results = results_elsewhere(pipeline)
     look = partial(results.rows_of_offset, pipeline) if results else None
     with open_ledger() as conn, transaction(conn, READER) as cur:
-        document = tracing.outcome_of_record(cur, pipeline, partition, offset, look)
+        document = tracing.outcome_of_record(cur, pipeline, partition, offset, look, topic)
 
     def for_people() -> None:
         say(f"{_place(document)}: {document['coverage']}{_by(document)}")

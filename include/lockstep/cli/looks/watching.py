@@ -54,20 +54,24 @@ def watch_command(name: Name, every: Every = 2.0, as_json: AsJson = False) -> No
                 live.update(picture(seen, rates(before, seen, time.monotonic() - began)))
 
 
-def rates(before: Document, after: Document, seconds: float) -> dict[int, tuple[float, float]]:
-    """Returns, by partition, the offsets per second that were committed, and those that came, between two looks."""
-    then = {s["partition"]: s for s in before["streams"]}
+def rates(before: Document, after: Document, seconds: float) -> dict[str, tuple[float, float]]:
+    """Returns, by topic and partition, the offsets per second that were committed, and those that came, between two looks."""
+    then = {_where(s): s for s in before["streams"]}
     return {
-        s["partition"]: (
+        _where(s): (
             max(0, s["position"] - old["position"]) / seconds,
             max(0, (s["stable_end"] or 0) - (old["stable_end"] or 0)) / seconds,
         )
         for s in after["streams"]
-        if (old := then.get(s["partition"])) and seconds > 0
+        if (old := then.get(_where(s))) and seconds > 0
     }
 
 
-def picture(document: Document, speed: dict[int, tuple[float, float]]) -> RenderableType:
+def _where(stream: Document) -> str:
+    return f"{stream['topic']}-{stream['partition']}"
+
+
+def picture(document: Document, speed: dict[str, tuple[float, float]]) -> RenderableType:
     """Draws a line per partition: the committed share of the log's records, the lag, and the rates of both sides."""
     from rich.table import Table
     from rich.text import Text
@@ -75,16 +79,18 @@ def picture(document: Document, speed: dict[int, tuple[float, float]]) -> Render
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=_title(document, speed), title_justify="left")
     for column in ("partition", "committed of what the log has", "lag>", "out/s>", "in/s>", "left>"):
         table.add_column(column.removesuffix(">"), justify="right" if column.endswith(">") else "left", no_wrap=True)
+    of_topics = len({stream["topic"] for stream in document["streams"]}) > 1
     for stream in document["streams"]:
-        out, into = speed.get(stream["partition"], (0.0, 0.0))
+        out, into = speed.get(_where(stream), (0.0, 0.0))
         lag = stream["lag_records"]
         left = f"{lag / (out - into):.0f} s" if lag and out > into else "-"
         cells = (f"{lag:,}" if lag is not None else "-", f"{out:,.0f}", f"{into:,.0f}", left)
-        table.add_row(str(stream["partition"]), _bar(stream), *(Text(each) for each in cells))
+        name = _where(stream) if of_topics else str(stream["partition"])
+        table.add_row(name, _bar(stream), *(Text(each) for each in cells))
     return table
 
 
-def _title(document: Document, speed: dict[int, tuple[float, float]]) -> str:
+def _title(document: Document, speed: dict[str, tuple[float, float]]) -> str:
     lags = [stream["lag_records"] for stream in document["streams"] if stream["lag_records"] is not None]
     said = [f"{document['pipeline']} {document['health']}"]
     if document["under_way"]:

@@ -135,12 +135,12 @@ def _look(
 ) -> Callable[[Sequence[int]], Standing]:
     """Returns the function that asks where the named reader stands."""
     if checkpoint is not None:
-        return lambda _: standing_of_checkpoint(checkpoint, pipeline.name, pipeline.topic)
+        return lambda _: standing_of_checkpoint(checkpoint, pipeline.name, pipeline.only_topic)
     if reader is None:
         return lambda _: AT_OFFSETS
     from lockstep.adapters.kafka.group import standing_of_group
 
-    return partial(standing_of_group, at, pipeline.name, reader, pipeline.topic)
+    return partial(standing_of_group, at, pipeline.name, reader, pipeline.only_topic)
 
 
 def _group(group: str) -> Reader:
@@ -155,7 +155,7 @@ def _sink(file: Path, pipeline: Pipeline) -> Reader:
         raise Refusal(
             f"{file}: cannot be read: {why}", next_command=f"lockstep adopt {pipeline.name} --connect FILE.json"
         ) from None
-    sink, group = group_of_connector(text, str(file), pipeline.name, pipeline.topic)
+    sink, group = group_of_connector(text, str(file), pipeline.name, pipeline.only_topic)
     return Reader(
         "connect", sink, f"--connect {shlex.quote(str(file))}", f"the consumer group {group} of {sink}", group
     )

@@ -16,7 +16,7 @@ from lockstep.cli.pipelines.sharing import conflicts_of, definitions_on_disk
 from lockstep.context.systems import broker, open_ledger
 from lockstep.core.changes.clone import LATEST, copied_ddl, copied_source, copied_tables, copy_of, out_of_reach
 from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.core.pipeline.names import good_name, refuse_bad_name
+from lockstep.core.pipeline.names import good_name, refuse_bad_name, topic_words
 from lockstep.core.pipeline.targets import shares, topics_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _copy(pipeline: Pipeline, to: str) -> Pipeline:
     for _, topic in topics_of(pipeline.targets):
         raise Refusal(
             f"{pipeline.name}: it sends to {topic.name}, and a copy would send there, too",
-            next_command=f"lockstep new {to} --topic {pipeline.topic}",
+            next_command=f"lockstep new {to} --topic {topic_words(pipeline.topic)}",
         )
     try:
         refuse_bad_name(to)
@@ -101,7 +101,7 @@ def _copy(pipeline: Pipeline, to: str) -> Pipeline:
         if shares(target):
             raise Refusal(
                 f"{pipeline.name}: it shares {target.table} with {', '.join(shares(target))}, whose rows a copy would miss",
-                next_command=f"lockstep new {to} --topic {pipeline.topic}",
+                next_command=f"lockstep new {to} --topic {topic_words(pipeline.topic)}",
             )
     return copy
 

@@ -11,7 +11,7 @@ import typer
 
 from lockstep.cli.output import say, show
 from lockstep.cli.pipelines.checking import columns_reaching_targets, trial_engine
-from lockstep.context.systems import open_ledger, typing_person
+from lockstep.context.systems import configured_registry, open_ledger, typing_person
 from lockstep.core.changes.evolution import DIGEST
 from lockstep.core.pipeline.columns import IDENTIFIER
 
@@ -70,10 +70,18 @@ def refuse_odd_call(
 def show_proposal(folder: PipelineFolder, only: Sequence[str], *, as_json: bool) -> None:
     """Shows how a pipeline's tables differ from its definition."""
     from lockstep.steps.changes import evolve
+    from lockstep.steps.inspect.registry import shift_document, words_of_shift
 
     with open_ledger() as conn:
         found = evolve.propose(conn, folder.pipeline, _decoded(folder), tuple(only))
-    show(found.document(), as_json, lambda: _say_proposal(found, only))
+    registry = shift_document(folder.pipeline, configured_registry)
+
+    def for_people() -> None:
+        for line in words_of_shift(folder.pipeline.name, registry):
+            say(line)
+        _say_proposal(found, only)
+
+    show(found.document() | {"registry": registry}, as_json, for_people)
 
 
 def apply_evolution(folder: PipelineFolder, digest: str, why: str, only: Sequence[str], *, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.core.errors import BadDefinition
 from lockstep.core.pipeline.columns import Column, parse_columns
-from lockstep.core.records import UNAVAILABLE
+from lockstep.core.records import SOURCE_ORDER, UNAVAILABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +19,10 @@ PLACEHOLDER = "__debezium_unavailable_value"  # Debezium's default of unavailabl
 HEX = "hex:"  # a connector takes what follows for the placeholder's bytes
 _BYTES_IN_HEX = re.compile(r"([0-9A-Fa-f]{2})+\Z", re.ASCII)
 UNAVAILABLE_COLUMN = Column(UNAVAILABLE, "string")
+SOURCE_ORDER_COLUMN = Column(SOURCE_ORDER, "binary")
+BY_LOG, BY_SOURCE = "log", "source"
+ORDERS = (BY_LOG, BY_SOURCE)
+ON_TRUNCATE = ("refuse", "apply")
 # How a value may be written that its schema, or its type in JSON, does not explain.
 VALUE_UNITS = {
     "date": ("days",),
@@ -36,6 +40,9 @@ class Debezium:
     payload alone. `units` says how values are written that nothing else explains: `{"placed_at": "micros"}`.
     `placeholder` is the connector's `unavailable.value.placeholder`, perhaps with `hex:` in front. Records are JSON, or
     `wire=Avro(subject=...)`.
+
+    With `order="source"`, the newest change of a row is the last one of the source's log. The target then has a column
+    `_source_order bytea`. With `log`, it is the last one of the topic. `on_truncate` is `refuse`.
     """
 
     schema: str
@@ -43,6 +50,8 @@ class Debezium:
     units: Mapping[str, str] = field(default_factory=dict, hash=False)
     placeholder: str = PLACEHOLDER
     wire: Avro | None = None
+    order: str = BY_LOG
+    on_truncate: str = "refuse"
 
     def __post_init__(self) -> None:
         columns = {column.name: column for column in self.columns}
@@ -67,11 +76,12 @@ class Debezium:
             raise BadDefinition(
                 f"format.wire is {self.wire!r}: it must be Avro(), perhaps with a subject and nothing else"
             )
+        _refuse_bad_order(self.order, self.on_truncate)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Returns the columns of the row, in the schema's order."""
-        return parse_columns(self.schema)
+        """Returns the columns of the row, in the schema's order, then the place in the source's log, if it counts."""
+        return (*parse_columns(self.schema), *([SOURCE_ORDER_COLUMN] if self.order == BY_SOURCE else []))
 
     @property
     def placeholder_bytes(self) -> bytes:
@@ -94,4 +104,16 @@ def _refuse_bad_unit(name: str, unit: str, columns: Mapping[str, Column]) -> Non
     if unit not in VALUE_UNITS[kind]:
         raise BadDefinition(
             f"format.units: {name!r} is {unit!r}: a {kind} is written in {' or '.join(VALUE_UNITS[kind])}"
+        )
+
+
+def _refuse_bad_order(order: str, on_truncate: str) -> None:
+    if order not in ORDERS:
+        raise BadDefinition(f"format.order is {order!r}: it must be {' or '.join(ORDERS)}")
+    if on_truncate not in ON_TRUNCATE:
+        raise BadDefinition(f"format.on_truncate is {on_truncate!r}: it must be {' or '.join(ON_TRUNCATE)}")
+    if on_truncate == "apply":
+        raise BadDefinition(
+            "format.on_truncate is 'apply': a truncation that a replay repeats is not applied yet: say 'refuse', "
+            "and see docs/formats.md for the steps by hand"
         )

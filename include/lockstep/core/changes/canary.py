@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.changes.row_changes import RowChange
-from lockstep.core.pipeline.targets import Append, row_key
+from lockstep.core.pipeline.targets import asked_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -64,7 +64,7 @@ class Compared:
         self, target: Target, found: Mapping[str, Any], columns: Sequence[str], partitions: Mapping[int, int]
     ) -> None:
         """Adds the rows of one target, as `targets.difference` counts them. `columns` are in the order to show."""
-        table, keys = target.table, () if isinstance(target, Append) else row_key(target)
+        table, keys = target.table, asked_key(target)
         self.targets[table] = {ours: int(found[theirs]) for theirs, ours in SIDES.items()}
         for each in found["samples"]:
             live, canary = (_row(each[side], columns, partitions) for side in ("before", "after"))

@@ -10,7 +10,7 @@ from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.columns import TEXT, WHOLE_TYPES
 from lockstep.core.pipeline.formats import key_columns
 from lockstep.core.pipeline.guarantees import Delivered
-from lockstep.core.pipeline.targets import Append, Send, WithTotals
+from lockstep.core.pipeline.targets import Append, History, Send, WithTotals
 
 if TYPE_CHECKING:
     from lockstep.core.changes.person import Person
@@ -48,6 +48,12 @@ def erasable_column(pipeline: Pipeline, given: str | None) -> str:
                 "cannot be told apart; nothing was erased",
                 next_command=f"lockstep erase {name} --key KEY --column {target.key[0]} --reason ...",
             )
+        if isinstance(target, History) and column not in target.key:
+            raise Refusal(
+                f"{name}: {target.table} holds the versions of ({', '.join(target.key)}), and without some of them others "
+                f"would end where nothing begins; nothing was erased",
+                next_command=f"lockstep erase {name} --key KEY --column {target.key[0]} --reason ...",
+            )
     return column
 
 
@@ -83,7 +89,7 @@ def key_kind(type_: str) -> str | None:
 
 
 def _only_column(pipeline: Pipeline) -> str | None:
-    keyed = [target.key for target in pipeline.targets if not isinstance(target, Append)]
+    keyed = [each.key for each in pipeline.targets if isinstance(each, History) or not isinstance(each, Append)]
     if keyed:
         return keyed[0][0] if len(keyed[0]) == 1 and all(key == keyed[0] for key in keyed) else None
     of_envelope = pipeline.envelope.key_column if pipeline.envelope else None

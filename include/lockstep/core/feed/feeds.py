@@ -11,12 +11,14 @@ from lockstep.core.errors import BadDefinition, quoted
 from lockstep.core.formats.registered import Avro
 from lockstep.core.offsets import is_topic_name
 from lockstep.core.pipeline.guarantees import Delivered
+from lockstep.core.pipeline.names import reads_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.guarantees import Guarantee
+    from lockstep.core.pipeline.names import TopicSource
     from lockstep.core.pipeline.stores import Store
 
 SCHEMA = "lockstep_feed"
@@ -144,11 +146,11 @@ def _targets(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [each for each in (target if isinstance(target, list) else [target]) if isinstance(each, dict)]
 
 
-def refuse_odd_topics(feeds: Iterable[Feed | None], source: str) -> None:
+def refuse_odd_topics(feeds: Iterable[Feed | None], source: TopicSource) -> None:
     """Refuses a feed that is sent to the pipeline's own source, and two feeds that are sent to one topic."""
     names = [feed.to.name for feed in feeds if feed is not None and feed.to is not None]
     for name in names:
-        if name == source:
+        if reads_topic(source, name):
             raise BadDefinition(
                 f"target.feed: to: {name} is the topic that the pipeline reads: it would read what it sends"
             )

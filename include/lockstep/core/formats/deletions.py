@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.pipeline.formats import Custom, key_columns
-from lockstep.core.pipeline.targets import Upsert
+from lockstep.core.pipeline.targets import Keyed
+from lockstep.core.records import SOURCE_ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,18 +26,18 @@ class Delete:
     key: Mapping[str, Any]
 
 
-def deletion_targets(format_: Format, targets: Sequence[Target]) -> tuple[Upsert, ...]:
+def deletion_targets(format_: Format, targets: Sequence[Target]) -> tuple[Keyed, ...]:
     """Returns the targets that a deletion reaches, or none if such a record is a reject.
 
-    A record without a value reaches the `Upsert` targets whose key is the column of the Kafka key. A single `Upsert`
-    target counts whatever its key. A `Delete` reaches all `Upsert` targets, which have one key.
+    A record without a value reaches the keyed targets whose key is the column of the Kafka key. A single one counts
+    whatever its key. A `Delete` reaches all keyed targets, which have one key.
     """
     if isinstance(format_, Custom):
         return () if why_no_deletion(format_, targets) else tuple(_keyed(targets))
     several = len(targets) > 1
     named = key_columns(format_)
     keyed = [target for target in _keyed(targets) if target.key == named or not several]
-    if not named or any(target.order_by for target in keyed):
+    if not named or any(target.order_by not in {None, SOURCE_ORDER} for target in keyed):
         return ()
     return tuple(keyed)
 
@@ -46,7 +47,7 @@ def why_no_deletion(format_: Custom, targets: Sequence[Target]) -> str | None:
     keyed = _keyed(targets)
     if not keyed:
         kinds = " and ".join(dict.fromkeys(type(target).__name__ for target in targets))
-        return f"the target is {kinds or 'none'}, and only Upsert keeps a row for each key"
+        return f"the target is {kinds or 'none'}, and only Upsert and History know a row by its key"
     first, names = keyed[0], {column.name for column in format_.columns}
     for target in keyed:
         if target.order_by is not None:
@@ -57,5 +58,5 @@ def why_no_deletion(format_: Custom, targets: Sequence[Target]) -> str | None:
     return f"the key column {strange[0]} of {first.table} is none of the format's" if strange else None
 
 
-def _keyed(targets: Sequence[Target]) -> list[Upsert]:
-    return [target for target in targets if isinstance(target, Upsert)]
+def _keyed(targets: Sequence[Target]) -> list[Keyed]:
+    return [target for target in targets if isinstance(target, Keyed)]

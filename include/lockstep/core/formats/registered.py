@@ -9,6 +9,7 @@ from lockstep.core.errors import BadDefinition
 from lockstep.core.formats.fields import NamedFields, refuse_bad_rest, refuse_no_column
 
 MAGIC, HEAD_BYTES = b"\x00", 5  # of Confluent's wire format: a zero byte, then the schema's id
+EVERY = 2**31  # schema ids, for a reader that meets those of many tasks
 MESSAGE_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -75,6 +75,25 @@ def grown(name: str, where: TopicPartition, bounds: Bounds) -> Alarm:
         f"lockstep run {name}",
         records=high - low,
     )
+
+
+def topic_alarm(name: str, where: TopicPartition, position: int, *, is_named: bool) -> Alarm:
+    """Returns the warning about a stream whose topic is gone, or not named any more, of a pipeline of several."""
+    what = f"topic {where.topic} is gone" if is_named else f"the definition does not name topic {where.topic} any more"
+    return Alarm(
+        "topic_gone",
+        where.topic,
+        where.partition,
+        position,
+        position,
+        f"{where}: {what}; the position is {position}",
+        f"lockstep retire {name} --topic {where.topic} --reason ...",
+    )
+
+
+def with_topic(alarm: Alarm, option: str) -> Alarm:
+    """Returns the alarm with the option that names its topic in its next command."""
+    return replace(alarm, next=alarm.next.replace(" --partition", f"{option} --partition")) if option else alarm
 
 
 def _retention(name: str, reading: Reading, kept: timedelta | None, now: datetime) -> Alarm | None:

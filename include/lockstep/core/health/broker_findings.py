@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lockstep.core.health.findings import Check, Finding, Judged, problem, warning
-from lockstep.core.pipeline.definition import Accumulate, Append, Upsert, Windows
+from lockstep.core.pipeline.definition import Accumulate, Append, History, Upsert, Windows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -170,6 +170,8 @@ def cleanup(facts: TopicFacts, pipeline: Pipeline) -> Finding | None:
 def _again(target: Target, facts: TopicFacts) -> str:
     """Says what a replay does to the target if it reads fewer records than the first run."""
     match target:
+        case History():
+            return "a replay deletes the versions of its offsets and reads fewer again, and other versions last longer"
         case Append():
             return "a replay deletes the rows of its offsets and reads fewer again"
         case Accumulate() | Windows():

@@ -150,7 +150,7 @@ def _of_broker(known: HealthFacts, seen: Mapping[str, Any] | None, unknown: str 
         message = f"stretches below the position that no batch covers: {holes}, of which skipped by a person: {skipped}"
         yield Condition(Health.HOLES, message, f"lockstep holes {name}")
     for warning in seen["warnings"]:
-        state = Health.BLOCKED if warning["kind"] == "retention_passed" else Health.WARNED
+        state = Health.BLOCKED if warning["kind"] in {"retention_passed", "topic_gone"} else Health.WARNED
         yield Condition(state, warning["message"], warning["next"])
     if known.planned:
         yield from _late(name, seen)

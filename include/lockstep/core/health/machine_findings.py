@@ -25,11 +25,12 @@ FITTING = {
     Check.AIRFLOW: ((3, 3, 2), (3, 3, 3)),
 }
 WHY_JARS_MATTER = {
-    Check.PYSPARK: "the engine and Spark's Kafka connector are built for this version",
-    Check.EXPECTATIONS: "validation is written for its version 1; an older one loads no suite",
+    Check.PYSPARK: "the engine and Spark's Kafka connector are built for this version; without it only small batches are read",
+    Check.EXPECTATIONS: "validation is written for its version 1; without it no suite is judged",
     Check.CONFLUENT: "bounds are read through its admin client, and older ones lack or break that",
     Check.AIRFLOW: "the DAGs are written for this version; the command line works without",
 }
+OPTIONAL = frozenset({Check.PYSPARK, Check.EXPECTATIONS, Check.AIRFLOW})  # extras of the package
 CLIENT = "pyspark-client"
 CONNECTOR_NAME = "spark-sql-kafka"
 INSTALL = "pip install --require-hashes -r requirements.txt"
@@ -50,13 +51,9 @@ class MachineFacts:
 
 def machine_findings(facts: MachineFacts) -> Judged:
     """Judges packages, Java, jars and memory for a run on this machine."""
-    return [
-        *(package(facts, check) for check in FITTING),
-        same_pyspark(facts),
-        java(facts),
-        jar_findings(facts),
-        memory(facts),
-    ]
+    packages = [*(package(facts, check) for check in FITTING), same_pyspark(facts)]
+    of_spark = [java(facts), jar_findings(facts)] if facts.versions.get(Check.PYSPARK) else []
+    return [*packages, *of_spark, memory(facts)]
 
 
 def package(facts: MachineFacts, check: Check) -> Finding | None:
@@ -65,7 +62,7 @@ def package(facts: MachineFacts, check: Check) -> Finding | None:
     if found is not None and begin <= _numbers(found) < end:
         return None
     wanted = f"{check}>={_text(begin)},<{_text(end)}"
-    return (warning if check is Check.AIRFLOW else problem)(
+    return (warning if check is Check.AIRFLOW or (found is None and check in OPTIONAL) else problem)(
         check, PYTHON_SUBJECT, found or "not installed", WHY_JARS_MATTER[check], f"{INSTALL}, or pip install '{wanted}'"
     )
 

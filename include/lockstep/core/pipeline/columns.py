@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lockstep.core.errors import BadDefinition, quoted
 from lockstep.core.records import RESERVED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 IDENTIFIER = re.compile(r"^[a-z_][a-z0-9_]{0,62}\Z")
 MAX_PRECISION = 38
@@ -30,6 +34,8 @@ POSTGRES = {
 WHOLE_TYPES = ("smallint", "integer", "bigint")
 FLOAT = ("real", "double precision")
 TEXT = ("text", "character varying")
+ORDERS_VERSIONS = ("timestamp", "date", "smallint", "int", "bigint")  # types of a moment from which a version is valid
+VERSION_NAMES = ("valid_from", "valid_until", "_deleted")  # of a history's rows. Lockstep fills them
 _DECIMAL = re.compile(r"^decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)\Z", re.ASCII)
 _COLUMN = re.compile(r"^\s*(\S+)\s+(\S.*?)\s*$", re.DOTALL)
 
@@ -86,3 +92,17 @@ def digits(type_: str) -> tuple[int, int]:
 def _is_decimal(type_: str) -> bool:
     match = _DECIMAL.match(type_)
     return match is not None and 0 <= int(match[2]) <= int(match[1]) <= MAX_PRECISION and int(match[1]) > 0
+
+
+def version_misfit(order_by: str | None, columns: Iterable[Column]) -> str | None:
+    """Says, with the field's name, why these columns make no versions ordered by this one. None if they do."""
+    types = {column.name: column.type for column in columns}
+    for name in VERSION_NAMES:
+        if name in types:
+            return f"column {name}: Lockstep fills it in a history; give the record's another name"
+    found = types.get(order_by) if order_by else None
+    if found is None or found in ORDERS_VERSIONS or _is_decimal(found):
+        return None
+    return (
+        f"target.order_by: {order_by!r} is {found}: a version begins at a {', '.join(ORDERS_VERSIONS)} or decimal(p,s)"
+    )

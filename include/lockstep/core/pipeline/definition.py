@@ -5,23 +5,24 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.capture.debezium import PLACEHOLDER, Debezium
-from lockstep.core.capture.fit import refuse_no_mirror
+from lockstep.core.capture.debezium import BY_LOG, PLACEHOLDER, Debezium
+from lockstep.core.capture.fit import in_order_of_source, refuse_no_mirror
 from lockstep.core.errors import BadDefinition
 from lockstep.core.feed.feeds import Topic, refuse_odd_topics
 from lockstep.core.formats.deletions import Delete, deletion_targets
 from lockstep.core.formats.registered import Avro, Protobuf
-from lockstep.core.offsets import is_topic_name
 from lockstep.core.pipeline.formats import Custom, Envelope, Format, Json, Raw, columns_of
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Guarantee, Idempotent, PerBatch, PerPartition
 from lockstep.core.pipeline.limits import Limits, RecordLimits, is_number, refuse_bad_days
-from lockstep.core.pipeline.names import refuse_bad_name
+from lockstep.core.pipeline.names import OfTopics, Topics, TopicSource, refuse_bad_name, refuse_bad_topic
 from lockstep.core.pipeline.schedule import behind_after, duration_of, start_of
-from lockstep.core.pipeline.stores import Files, Postgres, Store, refuse_misfit
+from lockstep.core.pipeline.stores import Files, Postgres, Store, refuse_keys_elsewhere, refuse_misfit
 from lockstep.core.pipeline.targets import (
     Accumulate,
     Append,
     Feed,
+    History,
+    Keyed,
     Send,
     Target,
     Upsert,
@@ -56,6 +57,7 @@ __all__ = [
     "EventTime",
     "Feed",
     "Files",
+    "History",
     "Hopping",
     "Idempotent",
     "Json",
@@ -73,6 +75,7 @@ __all__ = [
     "Sum",
     "Target",
     "Topic",
+    "Topics",
     "Tumbling",
     "Upsert",
     "Windows",
@@ -82,7 +85,7 @@ __all__ = [
 # Later options with their defaults. A definition that does not use them keeps its document and hash.
 ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store", "reject_retention"))
 ADDED |= {**dict.fromkeys(("alarm", "archive", "feed", "to", "event_time")), "record_limits": asdict(RecordLimits())}
-ADDED |= {"units": {}, "placeholder": PLACEHOLDER, "wire": None}
+ADDED |= {"units": {}, "placeholder": PLACEHOLDER, "wire": None, "order": BY_LOG, "on_truncate": "refuse"}
 ADDED |= {"read": "auto", "strict": False, "nondeterministic": False, "registry": False, "validate": False}
 ADDED |= {"on_violation": REFUSE, "shared_with": ()}
 BY_SPARK = "spark"
@@ -90,13 +93,13 @@ READ = ("auto", BY_SPARK)
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
-    """One topic into one target or several. The name is the pipeline's identity in the ledger, for good.
+class Pipeline(OfTopics):
+    """Topics into one target or several. The name is the pipeline's identity in the ledger, for good.
 
-    `format` says how a record's bytes become columns, `envelope` which columns hold its key, time and headers. Several
-    targets are a tuple. Each batch is published to all of them in one transaction, in the tuple's order. The first plan
-    begins at `start`: `earliest`, `latest`, an ISO 8601 time, or offsets by partition, as `{0: 123}`. `limits` bound one
-    batch, `record_limits` one record.
+    `topic` is one name, a tuple of names, or `Topics` with a pattern. `format` says how a record's bytes become columns,
+    `envelope` which columns hold its key, time and headers. Several targets are a tuple. Each batch is published to all of
+    them in one transaction, in the tuple's order. The first plan begins at `start`: `earliest`, `latest`, an ISO 8601 time,
+    or offsets by partition, as `{0: 123}`. `limits` bound one batch, `record_limits` one record.
 
     `schedule` is the DAG's, and `owner` its owner in Airflow. `alarm` is a duration such as `15m`: the pipeline is behind if
     a record waits for longer. Without it, two schedules count. `event_time` says which column tells when a record's event
@@ -111,7 +114,7 @@ class Pipeline:
     """
 
     name: str
-    topic: str
+    topic: TopicSource
     format: Format
     target: Target | tuple[Target, ...]
     start: str | Mapping[int, int] = "earliest"
@@ -134,7 +137,6 @@ class Pipeline:
     def __post_init__(self) -> None:
         for attribute, allowed in (
             ("name", str),
-            ("topic", str),
             ("schedule", str | None),
             ("owner", str),
             ("nondeterministic", bool),
@@ -150,8 +152,8 @@ class Pipeline:
             if not isinstance(getattr(self, attribute), allowed):
                 raise BadDefinition(f"{attribute} is {getattr(self, attribute)!r}: not a kind that Lockstep knows")
         refuse_bad_name(self.name)
-        if not is_topic_name(self.topic):
-            raise BadDefinition(f"topic {self.topic!r} is no legal topic name")
+        refuse_bad_topic(self.topic, self.start)
+        object.__setattr__(self, "target", in_order_of_source(self.format, self.target))
         refuse_bad_targets(self.target, self.targets, self.name)
         if not (is_number(self.max_reject_share) and 0 <= self.max_reject_share <= 1):
             raise BadDefinition(f"max_reject_share is {self.max_reject_share!r}: it must lie between 0 and 1")
@@ -166,6 +168,7 @@ class Pipeline:
         columns_of(self.format, self.envelope)
         refuse_timeless(self.targets, self.event_time)
         refuse_misfit(self.targets, self.guarantee, self.store)
+        refuse_keys_elsewhere(self.topic, self.targets, self.store)
         refuse_no_mirror(self.topic, self.format, self.targets, self.guarantee)
         refuse_odd_topics((target.feed for target in self.targets), self.topic)
 
@@ -196,10 +199,7 @@ class Pipeline:
 
     @property
     def first(self) -> Target:
-        """Returns the first target, usually the only one.
-
-        Rejects are staged beside its rows, and the suite judges those rows.
-        """
+        """Returns the first target, usually the only one. Rejects are staged beside its rows, which the suite judges."""
         return self.targets[0]
 
     def each(self) -> tuple[Pipeline, ...]:
@@ -207,7 +207,7 @@ class Pipeline:
         return tuple(replace(self, target=target) for target in self.targets)
 
     @property
-    def tombstone_targets(self) -> tuple[Upsert, ...]:
+    def tombstone_targets(self) -> tuple[Keyed, ...]:
         """Returns the targets that a deletion reaches: a record without a value, or a decoder's own `Delete`."""
         return deletion_targets(self.format, self.targets)
 
@@ -226,6 +226,8 @@ class Pipeline:
         targets = [_told(target) for target in self.targets]
         whole["target"] = targets[0] if len(targets) == 1 else targets
         whole["store"] = _told(self.store) if self.store else None
+        if self.envelope and self.envelope.topic is None:
+            del whole["envelope"]["topic"]
         return _said(whole)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lockstep.core.capture.debezium import UNAVAILABLE_COLUMN, Debezium
+from lockstep.core.capture.debezium import SOURCE_ORDER_COLUMN, UNAVAILABLE_COLUMN, Debezium
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats.fields import NamedFields, refuse_bad_rest, refuse_no_column
 from lockstep.core.formats.registered import Avro, Protobuf, refuse_bad_subject
 from lockstep.core.pipeline.columns import Column, parse_columns
-from lockstep.core.records import UNAVAILABLE
+from lockstep.core.records import SOURCE_ORDER, UNAVAILABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,7 @@ class Envelope:
     headers: str | None = None
     partition: str | None = None
     offset: str | None = None
+    topic: str | None = None
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -142,6 +143,7 @@ class Envelope:
             (self.headers, "string"),
             (self.partition, "int"),
             (self.offset, "bigint"),
+            (self.topic, "string"),
         )
         rest = (Column(name, type_) for name, type_ in typed if name is not None)
         return (*([self.key_column] if self.key_column else []), *rest)
@@ -174,8 +176,9 @@ def columns_of(format_: Format, envelope: Envelope | None, *, is_staged: bool = 
     its, more = marked_columns(format_) if is_staged else format_.columns, envelope.columns if envelope else ()
     columns = its + more
     _refuse_twice("envelope", columns)
-    if any(column.name == UNAVAILABLE for column in (*format_.columns, *more)):
-        raise BadDefinition(f"column {UNAVAILABLE!r} is reserved: Lockstep fills it")
+    for column in (*format_.columns, *more):
+        if column.name in {UNAVAILABLE, SOURCE_ORDER} and column is not SOURCE_ORDER_COLUMN:
+            raise BadDefinition(f"column {column.name!r} is reserved: Lockstep fills it")
     return columns
 
 

@@ -16,8 +16,8 @@ class PerBatch:
 class PerPartition:
     """Transactional per partition: each task commits rows and offsets of each range it reads in one transaction.
 
-    Nothing is staged, and readers see a batch stream by stream. It needs `Append` or `Upsert`. It allows no transform
-    that shuffles and no suite of expectations, because no task ever sees the whole batch.
+    Nothing is staged, and readers see a batch stream by stream. It needs `Append`, `History` or `Upsert`. It allows no
+    transform that shuffles and no suite of expectations, because no task ever sees the whole batch.
     """
 
 

@@ -13,8 +13,9 @@ from lockstep.core.pipeline.folder import BESIDE
 from lockstep.core.pipeline.formats import Custom, Envelope, Json, Raw
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Idempotent, PerBatch, PerPartition
 from lockstep.core.pipeline.limits import RecordLimits
+from lockstep.core.pipeline.names import source_of
 from lockstep.core.pipeline.stores import Files, Postgres
-from lockstep.core.pipeline.targets import Accumulate, Append, Send, Upsert, Windows
+from lockstep.core.pipeline.targets import Accumulate, Append, History, Send, Upsert, Windows
 from lockstep.core.pipeline.totals import Count, Max, Min, Sum
 from lockstep.core.retention.archive import Archive
 from lockstep.core.windows.event_time import Calendar, EventTime, Hopping, Tumbling
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 FORMATS = (Json, Avro, Protobuf, Raw, Custom, Debezium)
-TARGET_TYPES = (Append, Send, Upsert, Accumulate, Windows)
+TARGET_TYPES = (Append, History, Send, Upsert, Accumulate, Windows)
 WINDOW_KINDS = (Tumbling, Hopping, Calendar)
 TOTALS = (Count, Sum, Min, Max)
 GUARANTEES = (PerBatch, PerPartition, Idempotent, AtLeastOnce, AtMostOnce)
@@ -37,6 +38,7 @@ def pipeline_of_document(document: Mapping[str, Any]) -> Pipeline:
     """
     whole = {name: value for name, value in document.items() if name not in BESIDE}
     try:
+        whole["topic"] = source_of(whole["topic"])
         targets = whole.pop("target")
         made = [_target(each) for each in (targets if isinstance(targets, list) else [targets])]
         whole["target"] = tuple(made) if isinstance(targets, list) else made[0]

@@ -11,12 +11,13 @@ from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.feed.feeds import refuse_feed_elsewhere
 from lockstep.core.feed.sends import refuse_odd_send
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Delivered, Idempotent, PerBatch, PerPartition
-from lockstep.core.pipeline.targets import Append, Send, Upsert
+from lockstep.core.pipeline.targets import Append, History, Send, Upsert
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lockstep.core.pipeline.guarantees import Guarantee
+    from lockstep.core.pipeline.names import TopicSource
     from lockstep.core.pipeline.targets import Target
 
 STORE_PREFIX = "LOCKSTEP_STORE_"
@@ -87,11 +88,26 @@ def connection_of(store: Store) -> str:
     return (store.variable or "").lower()
 
 
+def refuse_keys_elsewhere(topic: TopicSource, targets: tuple[Target, ...], store: Store | None) -> None:
+    """Refuses keys of several topics in another store, which does not know the topics of its rows."""
+    for target in targets if store is not None and not isinstance(topic, str) else ():
+        if isinstance(target, Upsert) and target.order_by is None:
+            raise BadDefinition(
+                f"target.order_by of {target.table}: another store cannot tell topics apart, so a key in two of them "
+                "needs a column that says which record is newer"
+            )
+
+
 def refuse_misfit(targets: Sequence[Target], guarantee: Guarantee, store: Store | None) -> None:
     """Refuses a guarantee that cannot be kept for these targets, or in this store, with the reason."""
     for target in targets:
         if isinstance(target, Send):
             refuse_odd_send(target.topic.name, guarantee, store)
+        if isinstance(target, History) and (store is not None or isinstance(guarantee, Delivered)):
+            raise BadDefinition(
+                f"target: History({target.table!r}): a version ends when a later one comes, in one transaction with the "
+                "offsets: leave store out, and say guarantee=PerBatch() or PerPartition()"
+            )
     refuse_feed_elsewhere((target.feed for target in targets), guarantee, store)
     name = f"{type(guarantee).__name__}()"
     if not isinstance(guarantee, PerBatch) and len(targets) > 1:
@@ -102,7 +118,7 @@ def refuse_misfit(targets: Sequence[Target], guarantee: Guarantee, store: Store 
     target = targets[0]
     if isinstance(guarantee, PerPartition) and not isinstance(target, Append | Upsert):
         raise BadDefinition(
-            f"target is {type(target).__name__}, and guarantee PerPartition takes Append or Upsert: "
+            f"target is {type(target).__name__}, and guarantee PerPartition takes Append, History or Upsert: "
             "others need the whole batch in one transaction, as with PerBatch"
         )
     if store is not None and not isinstance(guarantee, Delivered):

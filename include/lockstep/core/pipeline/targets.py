@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lockstep.core.errors import BadDefinition
-from lockstep.core.feed.feeds import SCHEMA as FEED_SCHEMA
 from lockstep.core.feed.feeds import Feed, Topic, refuse_bad_feed
-from lockstep.core.feed.sends import SEND_SCHEMA, table_of_topic
-from lockstep.core.pipeline.columns import IDENTIFIER
+from lockstep.core.feed.sends import table_of_topic
+from lockstep.core.pipeline.columns import VERSION_NAMES
 from lockstep.core.pipeline.limits import is_number
+from lockstep.core.pipeline.names import refuse_bad_key, refuse_bad_table, refuse_bad_transform, refuse_sharing_names
 from lockstep.core.pipeline.totals import Count, Max, Min, Sum, Total
 from lockstep.core.records import RESERVED
 from lockstep.core.windows.event_time import EventTime, WindowKind, parse_duration
 
-__all__ = ["Accumulate", "Append", "Count", "Feed", "Max", "Min", "Send", "Sum", "Target", "Total", "Upsert", "Windows"]
+__all__ = ["Accumulate", "Append", "Count", "Feed", "History", "Keyed", "Max", "Min", "Send", "Sum", "Target", "Total"]
+__all__ += ["Upsert", "Windows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,9 @@ class Append:
     feed: Feed | None = None
 
     def __post_init__(self) -> None:
-        _refuse_bad_table(self.table)
+        refuse_bad_table(self.table)
         refuse_bad_feed(self.feed, self.table)
-        _refuse_bad_transform(self.transform)
+        refuse_bad_transform(self.transform)
 
 
 @dataclass(frozen=True, slots=True, init=False, kw_only=True)
@@ -50,11 +51,31 @@ class Send(Append):
         if not isinstance(topic, Topic):
             raise BadDefinition(f"target: Send takes a topic, such as Send(Topic('clicks.v1')), and not {topic!r}")
         if key is not None:
-            _refuse_bad_key(key)
-        _refuse_bad_transform(transform)
+            refuse_bad_key(key)
+        refuse_bad_transform(transform)
         made = {"table": table_of_topic(topic.name), "transform": transform, "feed": Feed(to=topic)}
         for name, value in (made | {"topic": topic, "key": key}).items():
             object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History(Append):
+    """A target in which each record of a key is a version. It is valid from its moment until that of the next one.
+
+    Lockstep fills `valid_from`, `valid_until` and `_deleted`. The current version has no `valid_until`. `order_by` names the
+    column whose value is the moment. Without it, records follow each other as in the log. The moment is then the
+    record's time, and a deletion ends the key's last version.
+    """
+
+    key: tuple[str, ...]
+    order_by: str | None = None
+
+    def __post_init__(self) -> None:
+        Append.__post_init__(self)
+        refuse_bad_key(self.key, *([self.order_by] if self.order_by is not None else []))
+        for name in (*self.key, self.order_by):
+            if name in VERSION_NAMES:
+                raise BadDefinition(f"target: the column {name!r} is reserved: Lockstep fills it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +94,11 @@ class Upsert:
     feed: Feed | None = None
 
     def __post_init__(self) -> None:
-        _refuse_bad_table(self.table)
+        refuse_bad_table(self.table)
         refuse_bad_feed(self.feed, self.table)
-        _refuse_bad_transform(self.transform)
-        _refuse_bad_key(self.key, *([self.order_by] if self.order_by else []))
-        _refuse_bad_names(self.shared_with)
+        refuse_bad_transform(self.transform)
+        refuse_bad_key(self.key, *([self.order_by] if self.order_by else []))
+        refuse_sharing_names(self.shared_with)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +115,10 @@ class Accumulate:
     feed: Feed | None = None
 
     def __post_init__(self) -> None:
-        _refuse_bad_table(self.table)
+        refuse_bad_table(self.table)
         refuse_bad_feed(self.feed, self.table)
-        _refuse_bad_transform(self.transform)
-        _refuse_bad_key(self.key)
+        refuse_bad_transform(self.transform)
+        refuse_bad_key(self.key)
         _refuse_bad_totals(self.key, self.totals)
 
 
@@ -120,12 +141,12 @@ class Windows:
     transform: str | None = None
 
     def __post_init__(self) -> None:
-        _refuse_bad_table(self.table)
+        refuse_bad_table(self.table)
         refuse_bad_feed(self.feed, self.table)
-        _refuse_bad_transform(self.transform)
+        refuse_bad_transform(self.transform)
         if not isinstance(self.window, WindowKind):
             raise BadDefinition(f"target.window is {self.window!r}: it must be Tumbling, Hopping or Calendar")
-        _refuse_bad_key(self.key)
+        refuse_bad_key(self.key)
         _refuse_bad_totals(self.key, self.totals, WINDOW_COLUMNS)
         parse_duration(self.lateness, "target.lateness")
         if not (is_number(self.max_late_share) and 0 <= self.max_late_share <= 1):
@@ -133,6 +154,7 @@ class Windows:
 
 
 WithTotals = Accumulate | Windows
+Keyed = Upsert | History  # a deletion means something to them
 Target = Append | Upsert | Accumulate | Windows
 ORIGIN = ("_stream", "_offset", "_ordinal")
 WINDOW_COLUMNS = ("window_start", "window_end", "_revision")  # Lockstep fills them
@@ -143,6 +165,13 @@ def row_key(target: Target) -> tuple[str, ...]:
     if isinstance(target, Windows):
         return ("window_start", *target.key)
     return ORIGIN if isinstance(target, Append) else target.key
+
+
+def asked_key(target: Target) -> tuple[str, ...]:
+    """Returns the columns by which a person asks for a target's rows, or none if they have no key."""
+    if isinstance(target, History):
+        return target.key
+    return () if isinstance(target, Append) else row_key(target)
 
 
 def topics_of(targets: tuple[Target, ...]) -> list[tuple[Target, Topic]]:
@@ -159,11 +188,11 @@ def needed_columns(targets: tuple[Target, ...], event_time: EventTime | None = N
     """Returns the columns that every row of these targets needs: keys, the order of a key's records, the event time."""
     wanted: list[str] = [] if event_time is None else [event_time.column]
     for target in targets:
-        if not isinstance(target, Append):
+        if not isinstance(target, Append) or isinstance(target, History):
             wanted += target.key
         elif isinstance(target, Send):
             wanted += target.key or ()
-        if isinstance(target, Upsert) and target.order_by:
+        if isinstance(target, Keyed) and target.order_by:
             wanted.append(target.order_by)
     return tuple(dict.fromkeys(wanted))
 
@@ -204,43 +233,6 @@ def refuse_timeless(targets: tuple[Target, ...], event_time: EventTime | None) -
         )
 
 
-def _refuse_bad_key(key: tuple[str, ...], *others: str) -> None:
-    if key == ():
-        raise BadDefinition("target.key is empty: name at least one column")
-    if not isinstance(key, tuple):
-        raise BadDefinition("target.key must be a tuple of column names, such as ('order_id',)")
-    for name in (*key, *others):
-        if not isinstance(name, str) or not IDENTIFIER.match(name):
-            raise BadDefinition(f"target: {name!r} is not a column name")
-        if key.count(name) > 1:
-            raise BadDefinition(f"target.key: {name!r} is there twice")
-
-
-def _refuse_bad_names(names: tuple[str, ...]) -> None:
-    if not isinstance(names, tuple):
-        raise BadDefinition("target.shared_with must be a tuple of pipeline names, such as ('orders_eu',)")
-    for name in names:
-        if not isinstance(name, str) or not IDENTIFIER.match(name):
-            raise BadDefinition(f"target.shared_with: {name!r} is not the name of a pipeline")
-        if names.count(name) > 1:
-            raise BadDefinition(f"target.shared_with: {name!r} is there twice")
-
-
 def shares(target: Target) -> tuple[str, ...]:
     """Returns the other pipelines that the definition lets write the table."""
     return target.shared_with if isinstance(target, Upsert) else ()
-
-
-def _refuse_bad_transform(name: str | None) -> None:
-    if name is not None and not (isinstance(name, str) and name.isidentifier()):
-        raise BadDefinition(f"target.transform {name!r}: it must be the name of a function in transform.py")
-
-
-def _refuse_bad_table(table: str) -> None:
-    if not isinstance(table, str):
-        raise BadDefinition(f"target.table is {table!r}: it must be schema.table, in lower case")
-    schema, dot, name = table.partition(".")
-    if not dot or not IDENTIFIER.match(schema) or not IDENTIFIER.match(name):
-        raise BadDefinition(f"target.table {table!r}: it must be schema.table, in lower case")
-    if schema in {"lockstep", "lockstep_staging", FEED_SCHEMA, SEND_SCHEMA}:
-        raise BadDefinition(f"target.table {table!r}: the schema {schema} is the ledger's own")

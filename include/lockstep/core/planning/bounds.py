@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lockstep.core.errors import Refusal, quoted
+from lockstep.core.errors import BadDefinition, Refusal, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from lockstep.core.offsets import TopicView
 
@@ -99,3 +99,24 @@ def _refuse(text: str, option: str) -> Bound:
         f"{option} {quoted(text)} is no bound: it is PARTITION:OFFSET, such as 0:1200, an ISO 8601 time, or a batch's number",
         next_command="lockstep batches NAME",
     )
+
+
+def bound_of_form(form: Mapping[str, Any], side: str) -> Bound | None:
+    """Returns one side's bound, a time or offsets per partition, or None. Refuses both together."""
+    moment, lines = (
+        form.get(f"{side}_time"),
+        [line.strip() for line in form.get(f"{side}_offsets") or () if line.strip()],
+    )
+    if moment and lines:
+        raise BadDefinition(f"{side}_time, {side}_offsets: give one of them")
+    text, field = (moment, f"{side}_time") if moment else (",".join(lines), f"{side}_offsets")
+    if not text:
+        return None
+    try:
+        found = parse_bound(text, field)
+    except Refusal as refusal:
+        raise BadDefinition(refusal.message) from None
+    if isinstance(found, AtTime) != bool(moment):
+        wanted = "a time" if moment else "PARTITION:OFFSET, a line each"
+        raise BadDefinition(f"{field}: {text!r} is not what belongs there: {wanted}")
+    return found

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from lockstep.core.offsets import Stream, StreamRange, TopicView
+    from lockstep.core.offsets import LogView, Stream, StreamRange
     from lockstep.core.planning.batch_size import Because
     from lockstep.core.planning.lanes import Piece
 
@@ -60,7 +60,8 @@ class Call:
 class Unfinished:
     """A batch that is planned and not closed, with the ranges that it still has to read and its holder.
 
-    `log` is (cluster id, topic, topic id) of the log it was planned on. `request_id` is None in the live lane.
+    `logs` are (cluster id, topic, topic id) of the logs it was planned on, one a topic. `request_id` is None in the live
+    lane.
     """
 
     batch_id: int
@@ -69,10 +70,14 @@ class Unfinished:
     lease_until: datetime
     is_callers: bool
     ranges: tuple[StreamRange, ...]
-    log: tuple[str, str, str] | None
+    logs: tuple[tuple[str, str, str], ...]
     lane: Lane = Lane.LIVE
     request_id: int | None = None
     is_preview: bool = False
+
+    def log_of(self, topic: str) -> tuple[str, str, str] | None:
+        """Returns the planned log of a topic, or None if nothing of it is left to read."""
+        return next((log for log in self.logs if log[1] == topic), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ class Situation:
     Bounds were read from the broker before it.
     """
 
-    view: TopicView
+    view: LogView
     streams: tuple[Stream, ...]
     unfinished: Unfinished | None = None
     call: Call | None = None
@@ -103,6 +108,7 @@ class Situation:
     bound_by: tuple[Mapping[str, Any], ...] = ()
     broken: Blocked | None = None
     not_deployed: Blocked | None = None
+    refused_topic: Blocked | None = None
 
 
 @dataclass(frozen=True, slots=True)

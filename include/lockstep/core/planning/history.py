@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.core.planning.bounds import AtOffsets, AtTime, parse_bound
+from lockstep.core.errors import BadDefinition
+from lockstep.core.planning.bounds import AtOffsets, AtTime, bound_of_form
 from lockstep.core.states import Lane
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lockstep.core.planning.bounds import Bound
     from lockstep.core.states import WorkState
 
+ALL_THAT_IS_LATE = "all that is late counts, or what is late of one partition; leave bounds out"
 NOTHING_ASKED = "nothing was asked for: a backfill, or a run that is triggered by hand, asks"
 
 
@@ -31,6 +32,7 @@ class HistoryAction(StrEnum):
     ADMIT_LATE = "admit-late"
     ACCEPT_LOSS = "accept-loss"
     SKIP = "skip"
+    MIGRATE = "migrate"
 
 
 class RunMode(StrEnum):
@@ -77,7 +79,10 @@ class HistoryRun:
 
 @dataclass(frozen=True, slots=True)
 class RequestForm:
-    """The work of a run: requests in these lanes, in this order, or without lanes the decision that `action` names."""
+    """The work of a run: requests in these lanes, in this order, or without lanes the decision that `action` names.
+
+    `digest` names the changes of a table that were shown.
+    """
 
     action: HistoryAction
     lanes: tuple[Lane, ...]
@@ -86,6 +91,7 @@ class RequestForm:
     partition: int | None
     mode: RunMode
     reason: str | None
+    digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,7 @@ def read_form(run: HistoryRun) -> RequestForm:
     form = run.params
     action = _action((run.given if run.is_about_its_interval else form).get("action") or None)
     partition, reason = form.get("partition"), (form.get("reason") or "").strip() or None
-    begin, end = _bound(form, "from"), _bound(form, "until")
+    begin, end = bound_of_form(form, "from"), bound_of_form(form, "until")
     if run.is_about_its_interval:
         action, lanes = _of_interval(run, action, begin, end)
         begin, end = (AtTime(moment) for moment in run.interval or ())
@@ -110,7 +116,8 @@ def read_form(run: HistoryRun) -> RequestForm:
         raise _refused("action", f"choose one: {', '.join(HistoryAction)}")
     else:
         lanes = _lanes(action)
-    asked = RequestForm(action, lanes, begin, end, partition, _mode(form, action), reason)
+    digest = (form.get("digest") or "").strip() or None
+    asked = RequestForm(action, lanes, begin, end, partition, _mode(form, action), reason, digest)
     if asked.mode == RunMode.APPROVE and reason is None and not run.is_about_its_interval:
         raise _refused("reason", "an approval is asked for: say why, the reviewer reads it")
     _refuse_contradictions(asked)
@@ -195,46 +202,42 @@ def _lanes(action: HistoryAction) -> tuple[Lane, ...]:
     return tuple(lane for lane in (Lane.FILL, Lane.REPLAY) if lane.value == action.value)
 
 
-def _bound(form: Mapping[str, Any], side: str) -> Bound | None:
-    """Returns one side's bound, a time or offsets per partition, or None. Refuses both together."""
-    moment, lines = (
-        form.get(f"{side}_time"),
-        [line.strip() for line in form.get(f"{side}_offsets") or () if line.strip()],
-    )
-    if moment and lines:
-        raise _refused(f"{side}_time, {side}_offsets", "give one of them")
-    text, field = (moment, f"{side}_time") if moment else (",".join(lines), f"{side}_offsets")
-    if not text:
-        return None
-    try:
-        found = parse_bound(text, field)
-    except Refusal as refusal:
-        raise BadDefinition(refusal.message) from None
-    if isinstance(found, AtTime) != bool(moment):
-        raise _refused(
-            field, f"{text!r} is not what belongs there: {'a time' if moment else 'PARTITION:OFFSET, a line each'}"
-        )
-    return found
-
-
 def _refuse_contradictions(asked: RequestForm) -> None:
-    begin, end = asked.begin, asked.end
-    if asked.action not in {*Lane} and asked.reason is None:
-        raise _refused("reason", f"{asked.action} is a decision: say why, the ledger keeps it")
-    if not asked.lanes and asked.partition is not None:
-        raise _refused("partition", f"of {asked.action} the offsets name the partitions")
-    if asked.action == HistoryAction.ACCEPT_LOSS:
+    begin, end, action, digest = asked.begin, asked.end, asked.action, asked.digest
+    bounded, migrates = begin is not None or end is not None, asked.action == HistoryAction.MIGRATE
+    skips, previewed = action == HistoryAction.SKIP, asked.mode == RunMode.PREVIEW
+    for is_odd, field_, why in (
+        (
+            action not in {*Lane} and asked.reason is None,
+            "reason",
+            f"{action} is a decision: say why, the ledger keeps it",
+        ),
+        (not asked.lanes and asked.partition is not None, "partition", f"of {action} the offsets name the partitions"),
+        (digest and not migrates, "digest", f"it names changes of a table, and {action} makes none: leave it out"),
+        (migrates and bounded, "from_time, until_time", "a table is changed as a whole; leave bounds out"),
+        (
+            migrates and asked.mode == RunMode.DO,
+            "approval",
+            "a table is changed once its statements are approved: tick it",
+        ),
+        (
+            migrates and not (digest or previewed),
+            "digest",
+            "of which changes? A preview or lockstep migrate --propose shows it",
+        ),
+        (action == HistoryAction.ADMIT_LATE and bounded, "from_time, until_time", ALL_THAT_IS_LATE),
+        (skips and begin is not None, "from_time, from_offsets", "a skip begins at the position; say until where"),
+        (skips and previewed, "preview", "a skip changes no row: `lockstep status` shows the positions"),
+        (
+            action == HistoryAction.REPLAY and not bounded and asked.partition is None,
+            "from_time, from_offsets",
+            "what is to be replayed? Give a bound or a partition",
+        ),
+    ):
+        if is_odd:
+            raise _refused(field_, why)
+    if action == HistoryAction.ACCEPT_LOSS:
         lost_offsets(asked)
-    if asked.action == HistoryAction.ADMIT_LATE and (begin is not None or end is not None):
-        raise _refused(
-            "from_time, until_time", "all that is late counts, or what is late of one partition; leave bounds out"
-        )
-    if asked.action == HistoryAction.SKIP and begin is not None:
-        raise _refused("from_time, from_offsets", "a skip begins at the position; say until where")
-    if asked.action == HistoryAction.SKIP and asked.mode == RunMode.PREVIEW:
-        raise _refused("preview", "a skip changes no row: `lockstep status` shows the positions")
-    if asked.action == HistoryAction.REPLAY and begin is None and end is None and asked.partition is None:
-        raise _refused("from_time, from_offsets", "what is to be replayed? Give a bound or a partition")
     if isinstance(begin, AtTime) and isinstance(end, AtTime) and begin.moment >= end.moment:
         raise _refused("until_time", f"{end.moment.isoformat()} is not after from_time {begin.moment.isoformat()}")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
-from lockstep.core.offsets import OffsetRange, StreamRange
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.planning.batch_size import budget
 from lockstep.core.planning.live import fair_shares
 
@@ -90,7 +90,7 @@ def next_pieces(limits: Limits, pace: Pace, pieces: Sequence[Piece], *, whole_ba
     if whole_batches and any(piece.owner is not None for piece in pieces):
         return _whole_batches(pieces, total)
     stretches = [_first_stretch(list(each)) for _, each in groupby(sorted(pieces), key=lambda p: p.item.stream_id)]
-    first = {stretch[0].item.offsets.topic_partition.partition: stretch for stretch in reversed(stretches)}
+    first = {stretch[0].item.offsets.topic_partition: stretch for stretch in reversed(stretches)}
     spans = {p: min(s[-1].end - s[0].begin, limits.per_partition or total) for p, s in sorted(first.items())}
     chosen = [part for p, share in fair_shares(spans, total).items() for part in _as_far_as(first[p], share)]
     if not chosen and first:  # no whole segment fits: one must go, for a segment is never split
@@ -156,8 +156,8 @@ def _whole_batches(pieces: Sequence[Piece], total: int) -> tuple[Piece, ...]:
 
 def _is_one_range_each(pieces: Sequence[Piece]) -> bool:
     """Returns True if every partition has one stream here, and every stream one contiguous range."""
-    streams: dict[int, set[int]] = defaultdict(set)
+    streams: dict[TopicPartition, set[int]] = defaultdict(set)
     for piece in pieces:
-        streams[piece.item.offsets.topic_partition.partition].add(piece.item.stream_id)
+        streams[piece.item.offsets.topic_partition].add(piece.item.stream_id)
     gaps = any(a.item.stream_id == b.item.stream_id and a.end != b.begin for a, b in pairwise(pieces))
     return not gaps and all(len(found) == 1 for found in streams.values())

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.core.planning.batch_size import because, budget
-from lockstep.core.planning.blocked import another_log, changed_definition, lost, unreadable_log
+from lockstep.core.planning.blocked import (
+    another_log,
+    changed_definition,
+    lost,
+    topic_gone,
+    topic_left_out,
+    unreadable_log,
+)
 from lockstep.core.planning.decisions import Blocked, Busy, Done, Idle, Resume, Start
 from lockstep.core.states import BatchState
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.offsets import LogView, Stream
     from lockstep.core.pipeline.definition import Limits, Pipeline
     from lockstep.core.planning.decisions import Caller, Decision, Situation, Unfinished
 
@@ -29,20 +37,31 @@ def decide(pipeline: Pipeline, situation: Situation, caller: Caller) -> Decision
         return about_unfinished(pipeline, situation, situation.unfinished, caller)
     if situation.pause:
         return Idle(situation.pause)
+    left_out = topic_left_out(pipeline, situation.streams)
+    gone = None if isinstance(pipeline.topic, str) else topic_gone(pipeline.name, situation.streams, situation.view)
+    situation = without_gone_topics(situation) if gone else situation
     blocked = (
         situation.not_deployed
         or changed_definition(pipeline, situation.bound_by)
+        or left_out
         or another_log(pipeline.name, situation.streams, situation.view)
         or situation.broken
         or lost(pipeline, situation)
+        or situation.refused_topic
     )
     if blocked:
         return blocked
     ranges = live_ranges(pipeline.limits, situation)
     if not ranges:
-        return Idle("every position stands at the log's stable end")
+        return gone or Idle("every position stands at the log's stable end")
     waiting = sum(_waiting(stream, situation) for stream in situation.streams)
     return Start(ranges, because=because(pipeline.limits, situation.pace, ranges, waiting))
+
+
+def without_gone_topics(situation: Situation) -> Situation:
+    """Returns the situation without the streams whose topic is gone. They alone wait for a person."""
+    there = tuple(s for s in situation.streams if situation.view.log_of(s.topic_partition.topic))
+    return replace(situation, streams=there)
 
 
 def live_ranges(limits: Limits, situation: Situation) -> tuple[StreamRange, ...]:
@@ -63,7 +82,7 @@ def live_ranges(limits: Limits, situation: Situation) -> tuple[StreamRange, ...]
 
 
 def _waiting(stream: Stream, situation: Situation) -> int:
-    return max(0, situation.view.bounds[stream.partition].readable_until(stream.position) - stream.position)
+    return max(0, situation.view[stream.topic_partition].readable_until(stream.position) - stream.position)
 
 
 def fair_shares(available: Mapping[K, int], total: int) -> dict[K, int]:
@@ -82,7 +101,7 @@ class UnfinishedFacts(Protocol):
     """The facts around an unfinished batch, whatever its lane."""
 
     @property
-    def view(self) -> TopicView:
+    def view(self) -> LogView:
         """Returns the broker's bounds."""
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.planning.batch_size import because
-from lockstep.core.planning.blocked import another_log, changed_definition
+from lockstep.core.planning.blocked import another_log, changed_definition, topic_left_out
 from lockstep.core.planning.decisions import NO_PACE, Blocked, Busy, GiveUp, Idle, Pace, Resume, Start
 from lockstep.core.planning.lanes import next_pieces, ranges_of
 from lockstep.core.planning.live import about_unfinished
@@ -14,7 +14,7 @@ from lockstep.core.planning.live import about_unfinished
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lockstep.core.offsets import Stream, StreamRange, TopicView
+    from lockstep.core.offsets import LogView, Stream, StreamRange
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.planning.decisions import Caller, Decision, Unfinished
     from lockstep.core.planning.lanes import Piece
@@ -62,7 +62,7 @@ class RequestSituation:
     """
 
     request: Request
-    view: TopicView
+    view: LogView
     streams: tuple[Stream, ...]
     pieces: tuple[Piece, ...]
     own: Unfinished | None = None
@@ -88,6 +88,7 @@ def decide_request(pipeline: Pipeline, at: RequestSituation, caller: Caller) -> 
     blocked = (
         at.not_deployed
         or changed_definition(pipeline, at.bound_by)
+        or topic_left_out(pipeline, at.streams)
         or another_log(pipeline.name, at.streams, at.view)
         or at.broken
         or _given_up(pipeline.name, at, caller)
@@ -103,13 +104,14 @@ def decide_request(pipeline: Pipeline, at: RequestSituation, caller: Caller) -> 
     return Start(ranges, pieces, because(pipeline.limits, at.pace, ranges, waiting))
 
 
-def trimmed(view: TopicView, batch: Unfinished) -> GiveUp | None:
+def trimmed(view: LogView, batch: Unfinished) -> GiveUp | None:
     """Returns GiveUp for a batch whose records were deleted from the log. It can change nothing any more (T8)."""
     for item in batch.ranges:
-        bounds = view.bounds.get(item.offsets.topic_partition.partition)
+        where = item.offsets.topic_partition
+        bounds = view.get(where)
         if (
             bounds
-            and batch.log == (view.cluster_id, view.topic, view.topic_id)
+            and batch.log_of(where.topic) == view.log_of(where.topic)
             and not bounds.holds(item.offsets.from_offset, item.offsets.until_offset)
         ):
             return GiveUp(batch.batch_id, f"{item.offsets}: the log now starts at {bounds.log_start}")
@@ -138,13 +140,13 @@ def _given_up(name: str, at: RequestSituation, caller: Caller) -> Blocked | None
 
 def _cannot_read_again(name: str, at: RequestSituation) -> Blocked | None:
     for piece in at.pieces:
-        partition = piece.item.offsets.topic_partition.partition
-        bounds = at.view.bounds[partition]
+        where = piece.item.offsets.topic_partition
+        bounds = at.view[where]
         log_start = bounds.log_start
         if piece.owner is not None and not bounds.holds(piece.begin, piece.end):
             return Blocked(
                 f"{piece.item.offsets}: batch {piece.owner} begins below the log's start {log_start}: "
                 "a replay would delete rows that cannot be read again",
-                f"lockstep replay {name} --from {partition}:{max(piece.end, log_start)}",
+                f"lockstep replay {name}{at.view.option(where.topic)} --from {where.partition}:{max(piece.end, log_start)}",
             )
     return None

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from lockstep.core.pipeline.columns import MAX_PRECISION, digits
-from lockstep.core.pipeline.definition import BY_SPARK, Json
+from lockstep.core.pipeline.definition import BY_SPARK, Avro, Json
 from lockstep.core.pipeline.guarantees import commit_unit
 from lockstep.core.states import CommitUnit
 
@@ -25,7 +25,7 @@ MAX_OFFSETS_IN_PROCESS = 20_000
 MAX_COMMITS_IN_PROCESS = 64  # ranges that are committed one by one
 # Types whose values Arrow's parser and Spark's read alike, or differ in a way that can be detected.
 ALIKE = frozenset({"string", "boolean", "smallint", "int", "bigint", "float", "double", "date", "timestamp"})
-# Options of `Json` that look at more than values by columns.
+# Options of a format that look at more than values by columns.
 RECORD_BY_RECORD = {
     "registry": "looks up the schema of each record",
     "strict": "looks at each record's field names",
@@ -109,13 +109,15 @@ def needs_spark(folder: PipelineFolder) -> str | None:
 def not_by_columns(pipeline: Pipeline) -> str | None:
     """Returns why the pipeline's records do not decode by columns, or None if they do."""
     format_ = pipeline.format
-    if not isinstance(format_, Json):
-        return f"the format is {type(format_).__name__}, and only Json decodes by columns"
+    if not isinstance(format_, Json | Avro):
+        return f"the format is {type(format_).__name__}, and only Json and Avro decode by columns"
     for option, what in RECORD_BY_RECORD.items():
-        if getattr(format_, option):
+        if getattr(format_, option, None):
             return f"format.{option} {what}"
     if pipeline.envelope is not None:
         return "the envelope's columns come from each record's key, time and headers"
+    if isinstance(format_, Avro):  # one reader of bytes for each type of a schema: no column is in doubt
+        return None
     if odd := next((column for column in format_.columns if not read_alike(column)), None):
         return f"column {odd.name} is {odd.type}, which two parsers do not read alike"
     return None

@@ -24,12 +24,14 @@ FULL_SHARE = 0.9  # from here on a batch counts as full
 CLEARLY = 2.0  # times: a smaller difference is worth no change
 
 
-def tasks_for(spans: Sequence[int], slots: Callable[[], int]) -> int:
-    """Returns as many tasks as the offsets justify: at least one, and never more than ranges or slots.
+def tasks_for(spans: Sequence[int], slots: Callable[[], int], *, may_cut: bool = False) -> int:
+    """Returns as many tasks as the offsets justify: at least one, and never more than slots.
 
-    Asks for slots only if there is work to share, because counting them on a server takes a job.
+    There are never more than ranges, unless it may cut them. Asks for slots only if there is work to share, because
+    counting them on a server takes a job.
     """
-    warranted = min(len(spans), -(-sum(spans) // OFFSETS_PER_TASK))
+    warranted = -(-sum(spans) // OFFSETS_PER_TASK)
+    warranted = warranted if may_cut else min(len(spans), warranted)
     return min(warranted, slots()) if warranted > 1 else 1
 
 

@@ -18,11 +18,11 @@ from packageurl import PackageURL
 from lockstep.adapters import jar_lock
 from lockstep.core.errors import Refusal
 from lockstep.dev.setup import jars
+from lockstep.installed import DISTRIBUTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-OWN = "lockstep"
 _REQUIREMENT = re.compile(r"^([\w.-]+)==([^\s\\]+)((?:\s*\\\n\s+--hash=sha256:[0-9a-f]{64})+)", re.MULTILINE)
 _POM = re.compile(r"META-INF/maven/([^/]+)/([^/]+)/pom\.properties")
 _FILE = re.compile(r"(.+?)-(\d.*)\.jar")
@@ -41,7 +41,7 @@ def packages(locked: Mapping[tuple[str, str], list[str]]) -> list[Component]:
     return [
         _component(f"python/{name}", PackageURL("pypi", None, name, version), locked.get((name, version), []))
         for name, version in installed
-        if name != OWN
+        if name != DISTRIBUTION
     ]
 
 
@@ -60,7 +60,7 @@ def bundled_jars(folder: Path) -> list[Component]:
 
 def write_sbom(target: Path, components: Iterable[Component]) -> None:
     """Writes CycloneDX 1.6 as JSON."""
-    own = Component(name=OWN, type=ComponentType.APPLICATION, bom_ref=OWN)
+    own = Component(name=DISTRIBUTION, type=ComponentType.APPLICATION, bom_ref=DISTRIBUTION)
     bom = Bom(components=components)
     bom.metadata.component = own
     bom.register_dependency(own, bom.components)

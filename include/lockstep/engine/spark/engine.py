@@ -27,7 +27,7 @@ from lockstep.engine.spark.errors import as_our_error, found_away, is_interrupt,
 from lockstep.engine.spark.isolation import isolating, newest_task, trial
 from lockstep.engine.spark.jobs import jobs
 from lockstep.engine.spark.once import read_once
-from lockstep.engine.spark.ranges import collected, groups, probe, require_no_shuffle, with_end
+from lockstep.engine.spark.ranges import collected, even_parts, groups, probe, require_no_shuffle, with_end
 from lockstep.engine.spark.rows import in_spark, taken_in, typed, with_bytes
 from lockstep.engine.spark.session import session
 from lockstep.engine.spark.source import records_given, records_of
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from lockstep.engine.kafka_sample import SampleRanges
     from lockstep.engine.short_way import Read
     from lockstep.engine.sinks.task_writer import TaskWriter
+    from lockstep.engine.spark.short import Parts
 
 Made = TypeVar("Made")
 _Reported = TypeVar("_Reported")
@@ -128,21 +129,21 @@ class SparkEngine:
         writer = writer_of(sink, work, self._folder, self._dsn)
 
         def written(work: StageWork) -> tuple[Any, ...]:
-            tasks = self._tasks(work, A_COMMIT if isinstance(writer, RangeWriter) else 0)
-            if self._is_long(work):
+            commits, is_long = isinstance(writer, RangeWriter), self._is_long(work)
+            may_cut = not commits and not is_long and not work.archived  # each piece would read the whole file
+            tasks = self._tasks(work, A_COMMIT if commits else 0, may_cut=may_cut)
+            if is_long:
                 return self._through_source(work, tasks, writer)
-            parts, read = groups(work.ranges, tasks), self._reading(work).records
-            done, left = spark_short.written(parts, self._folder, read, writer)
+            parts, read = even_parts(work.ranges, tasks), self._reading(work).records
+            done, left = spark_short.written(parts, self._folder, read, writer, self._registry)
             return (*done, *self._through_decoder(left, read, writer)) if left else done
 
         return self._done(work, written)
 
-    def _through_decoder(
-        self, parts: Sequence[tuple[StreamRange, ...]], read: Read, writer: TaskWriter
-    ) -> tuple[Any, ...]:
+    def _through_decoder(self, parts: Parts, read: Read, writer: TaskWriter) -> tuple[Any, ...]:
         """Writes parts with records that only Spark's decoder takes."""
         says_end = isinstance(writer, RangeWriter)
-        raw = spark_short.shortened(parts, self._folder, read, says_end=says_end)
+        raw = spark_short.shortened(parts, self._folder, read, says_end=says_end, registry=self._registry)
         records = with_bytes(self._formed(raw), self._folder)
         frame = records.mapInArrow(writer.whole, in_spark(writer.schema))
         return writer.reports(collected([frame], self._where), len(parts), self._where)
@@ -170,8 +171,8 @@ class SparkEngine:
             return True
         return False
 
-    def _tasks(self, work: StageWork, per_range: int = 0) -> int:
-        return tasks_for([item.offsets.span + per_range for item in work.ranges], jobs().slots)
+    def _tasks(self, work: StageWork, per_range: int = 0, *, may_cut: bool = False) -> int:
+        return tasks_for([item.offsets.span + per_range for item in work.ranges], jobs().slots, may_cut=may_cut)
 
     def _decoded(self, work: StageWork, tasks: int | None = None) -> DataFrame:
         """Returns the records, read by Spark's source and decoded. Ranges that begin in archived files have our reader."""
@@ -179,7 +180,9 @@ class SparkEngine:
             return self._formed(records_given(work, self._sample.hiding(work.hidden).records))
         if work.archived:
             return self._formed(records_given(work, self._reading(work).records))
-        raw = records_of(work, self._kafka, self._kafka_options, self._folder.pipeline.record_limits.bytes)
+        pipeline = self._folder.pipeline
+        named = pipeline.envelope is not None and pipeline.envelope.topic is not None
+        raw = records_of(work, self._kafka, self._kafka_options, pipeline.record_limits.bytes, names_topic=named)
         return self._formed(raw.coalesce(tasks) if tasks else raw)
 
     def _reading(self, work: StageWork) -> KafkaRanges:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,30 @@ def groups(ranges: Sequence[StreamRange], number: int) -> list[tuple[StreamRange
         )  # where its middle lies
         begun += item.offsets.span
     return [tuple(group) for group in made.values()]
+
+
+def even_parts(ranges: Sequence[StreamRange], number: int) -> list[tuple[StreamRange, ...]]:
+    """Returns groups of whole ranges, or cuts them evenly if there are fewer ranges than `number`.
+
+    No share has two pieces of one range, and together they are the ranges.
+    """
+    if len(ranges) >= number:
+        return groups(ranges, number)
+    whole = sum(item.offsets.span for item in ranges)
+    made = [_between(ranges, whole * n // number, whole * (n + 1) // number) for n in range(number)]
+    return [share for share in made if share]
+
+
+def _between(ranges: Sequence[StreamRange], begin: int, end: int) -> tuple[StreamRange, ...]:
+    """Returns the offsets from `begin` to `end`, counted over all ranges."""
+    found = []
+    for item in ranges:
+        first = item.offsets.from_offset
+        low, high = first + max(begin, 0), min(first + end, item.offsets.until_offset)
+        if low < high:
+            found.append(replace(item, offsets=replace(item.offsets, from_offset=low, until_offset=high)))
+        begin, end = begin - item.offsets.span, end - item.offsets.span
+    return tuple(found)
 
 
 def with_end(rows: DataFrame) -> DataFrame:

@@ -40,7 +40,8 @@ def taken_in(records: DataFrame, folder: PipelineFolder, intake: Any) -> DataFra
 
 def typed(out: DataFrame, columns: Sequence[Column]) -> DataFrame:
     """Casts a transform's output to the target's types."""
-    reserved = {"_stream": "int", "_offset": "bigint"} | ({"_ordinal": "int"} if "_ordinal" in out.columns else {})
+    may_have = {"_ordinal": "int", "_timestamp": "timestamp"}
+    reserved = {"_stream": "int", "_offset": "bigint"} | {n: t for n, t in may_have.items() if n in out.columns}
     casts = [F.col(name).cast(type_).alias(name) for name, type_ in reserved.items()]
     casts += [F.col(column.name).cast(column.type).alias(column.name) for column in columns]
     return out.select(*casts)

@@ -10,7 +10,7 @@ from lockstep.engine.sinks.stretches import LEFT_OUT
 from lockstep.engine.spark.rows import in_spark
 from lockstep.engine.spark.session import session
 from lockstep.engine.straight import Straight
-from lockstep.formats.json.columns import columnar
+from lockstep.formats import decoder_by_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,35 +19,40 @@ if TYPE_CHECKING:
 
     from lockstep.core.offsets import StreamRange
     from lockstep.core.pipeline.folder import PipelineFolder
-    from lockstep.engine.short_way import Decode, Read
+    from lockstep.core.registry import Registry
+    from lockstep.engine.short_way import Read
     from lockstep.engine.sinks.task_writer import TaskWriter
+    from lockstep.formats import Decode
 
     Parts = Sequence[tuple[StreamRange, ...]]
 
 
-def written(parts: Parts, folder: PipelineFolder, records: Read, writer: TaskWriter) -> tuple[tuple[Any, ...], Parts]:
+def written(
+    parts: Parts, folder: PipelineFolder, records: Read, writer: TaskWriter, registry: Registry | None = None
+) -> tuple[tuple[Any, ...], Parts]:
     """Writes each part in one worker that reads and decodes it, too. Returns reports, and the parts that are left."""
-    straight = Straight(records, tuple(parts), _decode(folder), keeps_bytes=folder.quarantines)
+    straight = Straight(records, tuple(parts), _decode(folder, registry), keeps_bytes=folder.quarantines)
     found = _numbers(len(parts)).mapInArrow(partial(straight.write, writer), in_spark(writer.schema)).collect()
     numbers = {row[0] for row in found if row.stream_id == LEFT_OUT}
     left = [part for number, part in enumerate(parts) if number in numbers]
     return writer.reports([row.asDict() for row in found], len(parts), folder.pipeline.name), left
 
 
-def shortened(parts: Parts, folder: PipelineFolder, records: Read, *, says_end: bool = False) -> DataFrame:
+def shortened(
+    parts: Parts, folder: PipelineFolder, records: Read, *, says_end: bool = False, registry: Registry | None = None
+) -> DataFrame:
     """Returns the raw records of ranges, each part read by a task. File names replace records decoded by columns.
 
     With `says_end`, each task's last row is `END`.
     """
-    way = ShortWay(
-        records, tuple(map(tuple, parts)), _decode(folder), keeps_bytes=folder.quarantines, says_end=says_end
-    )
+    decode, mine = _decode(folder, registry), tuple(map(tuple, parts))
+    way = ShortWay(records, mine, decode, keeps_bytes=folder.quarantines, says_end=says_end)
     return _numbers(len(parts)).mapInArrow(way.left, in_spark(LEFT_SCHEMA))
 
 
-def _decode(folder: PipelineFolder) -> Decode:
+def _decode(folder: PipelineFolder, registry: Registry | None) -> Decode:
     """Returns the decoder by columns. The route leads here only where there is one."""
-    if (decode := columnar(folder.pipeline)) is None:
+    if (decode := decoder_by_columns(folder.pipeline, registry)) is None:
         raise TypeError(f"{folder.pipeline.name}: its records do not decode by columns")
     return decode
 

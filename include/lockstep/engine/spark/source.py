@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lockstep.engine.kafka_ranges import FETCH_WAIT_MS
 from lockstep.engine.short_way import RAW_SCHEMA
@@ -11,11 +11,12 @@ from lockstep.engine.spark.rows import in_spark
 from lockstep.engine.spark.session import session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from lockstep.core.offsets import StreamRange
     from lockstep.core.staging import StageWork
     from lockstep.engine.short_way import Read
 
@@ -25,33 +26,41 @@ MOMENT = """case when timestamp >= timestamp '1970-01-01T00:00:00Z'
 BASE64 = "replace(base64(h.value), '\\r\\n', '')"  # Spark breaks it into lines
 # The size of a record. A record that is not too large is counted without the bytes of its headers.
 RECORD_LENGTH = "coalesce(length(key), 0) + coalesce(length(value), 0)"
+_PLACE = "concat(topic, '-', partition)"
+_Part = TypeVar("_Part")
 HEADER = "octet_length(h.key) + coalesce(length(h.value), 0)"
 SIZE = f"{RECORD_LENGTH} + coalesce(aggregate(headers, 0, (size, h) -> size + {HEADER}), 0)"
 
 
-def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str], most: int) -> DataFrame:
+def records_of(
+    work: StageWork, kafka: str, kafka_options: Mapping[str, str], most: int, *, names_topic: bool = False
+) -> DataFrame:
     """Returns the ranges' records as `RAW_SCHEMA`: assigned partitions, numeric offsets, committed records only.
 
     A record of more than `most` bytes comes without its bytes. `_bytes` is its true size. A hidden record also comes
-    without its bytes. Its `_bytes` are below zero: the complement of its size.
+    without its bytes. Its `_bytes` are below zero: the complement of its size. `_topic` is null unless it is wanted, or
+    the ranges are of several topics.
     """
-    topic = work.ranges[0].offsets.topic_partition.topic
-    parts = {item.offsets.topic_partition.partition: item for item in work.ranges}
+    parts = parts_by_topic(
+        (i.offsets.topic_partition.topic, i.offsets.topic_partition.partition, i) for i in work.ranges
+    )
+    several = len(parts) > 1
     options = {f"kafka.{name}": value for name, value in kafka_options.items()} | {
         "kafka.bootstrap.servers": kafka,
         "kafka.isolation.level": "read_committed",
         "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),
-        "assign": json.dumps({topic: sorted(parts)}),
-        "startingOffsets": json.dumps({topic: {str(p): i.offsets.from_offset for p, i in parts.items()}}),
-        "endingOffsets": json.dumps({topic: {str(p): i.offsets.until_offset for p, i in parts.items()}}),
+        "assign": json.dumps({topic: sorted(items) for topic, items in parts.items()}),
+        "startingOffsets": offsets_json(parts, lambda item: item.offsets.from_offset),
+        "endingOffsets": offsets_json(parts, lambda item: item.offsets.until_offset),
         "failOnDataLoss": "true",
         "includeHeaders": "true",
     }
-    hidden = [f"({item.offsets.topic_partition.partition}, {item.offsets.from_offset}L)" for item in work.hidden]
+    hidden = [f"({_place(item, named=several)}, {item.offsets.from_offset}L)" for item in work.hidden]
+    place = _PLACE if several else "partition"
     size, fits = SIZE, f"size between 0 and {most}"
     if hidden:
-        size = f"case when (partition, offset) in ({', '.join(hidden)}) then ~({SIZE}) else {SIZE} end"
-    streams = ", ".join(f"{partition}, {item.stream_id}" for partition, item in parts.items())
+        size = f"case when ({place}, offset) in ({', '.join(hidden)}) then ~({SIZE}) else {SIZE} end"
+    streams = ", ".join(f"{_place(item, named=several)}, {item.stream_id}" for item in work.ranges)
     # As SQL: each call of a function from Python is several round trips to the JVM.
     return (
         session()
@@ -60,7 +69,7 @@ def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str], mo
         .load()
         .selectExpr("*", f"{size} as size")  # once for each record: it goes through the headers
         .selectExpr(
-            f"element_at(map({streams}), partition) as _stream",
+            f"element_at(map({streams}), {place}) as _stream",
             "offset as _offset",
             "0 as _ordinal",
             f"{MOMENT} as _timestamp",
@@ -69,9 +78,27 @@ def records_of(work: StageWork, kafka: str, kafka_options: Mapping[str, str], mo
             f"case when {fits} then to_json(transform(headers, h -> struct(h.key as key, {BASE64} as value))) end"
             " as _headers",
             f"case when {fits} then {RECORD_LENGTH} else size end as _bytes",
+            f"{'topic' if several or names_topic else 'cast(null as string)'} as _topic",
             "partition as _partition",
         )
     )
+
+
+def parts_by_topic(parts: Iterable[tuple[str, int, _Part]]) -> dict[str, dict[int, _Part]]:
+    """Groups parts by topic and partition."""
+    found: dict[str, dict[int, _Part]] = {}
+    for topic, partition, part in parts:
+        found.setdefault(topic, {})[partition] = part
+    return found
+
+
+def offsets_json(parts: Mapping[str, Mapping[int, _Part]], offset_of: Callable[[_Part], int]) -> str:
+    """Returns offsets by topic and partition, as Spark's source takes them."""
+    return json.dumps({topic: {str(p): offset_of(each) for p, each in its.items()} for topic, its in parts.items()})
+
+
+def _place(item: StreamRange, *, named: bool) -> str:
+    return f"'{item.offsets.topic_partition}'" if named else str(item.offsets.topic_partition.partition)
 
 
 def records_given(work: StageWork, read: Read) -> DataFrame:

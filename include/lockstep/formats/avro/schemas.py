@@ -68,6 +68,12 @@ class Schemas:
             self._known[schema_id] = found.schema_str, named
         return self._known[schema_id]
 
+    def latest(self, subject: str) -> tuple[int, str, dict[str, str]]:
+        """Returns id, schema and references of a subject's newest schema. Raises as `writer` does."""
+        self._client.clear_latest_caches()  # the newest one of a minute ago is another question
+        found = self._asked(lambda: self._client.get_latest_version(subject), f"subject {subject}")
+        return int(found.schema_id), *self.writer(int(found.schema_id))
+
     def require_answer(self) -> None:
         """Raises `Unreachable` unless the registry lists subjects to this login."""
         self._asked(lambda: self._client.get_subjects(limit=1), "subjects")

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from lockstep.core.capture.debezium import BY_SOURCE, SOURCE_ORDER_COLUMN
 from lockstep.core.pipeline.columns import NUL
-from lockstep.core.records import UNAVAILABLE
+from lockstep.core.records import SOURCE_ORDER, UNAVAILABLE
 from lockstep.formats.debezium.change import (
     DELETE,
     MESSAGE,
     TRUNCATE,
     CapturedChange,
+    JsonDocuments,
+    SchemasOfSides,
     change_of,
     json_document,
     schemas_of,
 )
-from lockstep.formats.debezium.meaning import reader_by_schema, reader_without_schema
+from lockstep.formats.debezium.meaning import is_as_it_stands, reader_by_schema, reader_without_schema
+from lockstep.formats.debezium.source_order import source_order
 from lockstep.formats.debezium.unavailable import placeholder_test
 from lockstep.formats.rows import RecordOutcome
-from lockstep.formats.values import taker
+from lockstep.formats.values import BITS, taker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lockstep.core.capture.debezium import Debezium
     from lockstep.core.pipeline.columns import Column
 
     Take = Callable[[Any], Any]
     Read = Callable[[bytes], tuple[Any, Mapping[str, Any] | None]]
+    Schemas = Mapping[str, Mapping[str, Any]] | None
 
 TRUNCATED = (
     "the source's table was truncated, and rows stay here: after the skip, run, empty the target, and take a snapshot "
     "(docs/formats.md)"
 )
+NO_PLACEHOLDERS = frozenset({int, float, bool, Decimal})  # none of them stands for an unavailable value
 STRUCT = "Struct{"  # how a key begins that Connect's StringConverter has written
 
 
@@ -46,12 +53,17 @@ class ChangeDecoder:
         self, pipeline: str, format_: Debezium, of_value: Read | None = None, of_key: Read | None = None
     ) -> None:
         self._pipeline = pipeline
-        self._of_value = of_value or json_document
+        self._of_value = of_value or JsonDocuments()
         self._of_key = of_key or json_document
-        self._columns = format_.columns
+        self._columns = tuple(column for column in format_.columns if column is not SOURCE_ORDER_COLUMN)
+        self._is_ordered = format_.order == BY_SOURCE
+        self._deleted: tuple[bytes | None, bytes | None] = None, None  # key and order of the newest deletion
         self._keys = tuple(column for name in format_.key for column in format_.columns if column.name == name)
         self._units = dict(format_.units)
+        self._sides = SchemasOfSides()
         self._takers: dict[Any, Take] = {}
+        self._planned: Sequence[tuple[Column, Take]] | None = None
+        self._planned_schemas: Schemas = None
         self._is_unavailable = placeholder_test(format_.placeholder_bytes)
 
     def __call__(self, key: bytes | None, value: bytes | None, _headers: str | None) -> RecordOutcome:
@@ -62,26 +74,37 @@ class ChangeDecoder:
             payload, schema = self._of_value(value)
             if payload is None:
                 return self._deletion(key, None)
-            change = change_of(payload, schema)
+            change = change_of(payload, schema, self._sides)
             if change.operation == MESSAGE:
                 return RecordOutcome(filtered=True)
             if change.operation == TRUNCATE:
                 return RecordOutcome(refusal=f"{self._pipeline}: {TRUNCATED}")
-            return self._deletion(key, change) if change.operation == DELETE else self._row(change)
+            return self._deletion(key, change) if change.operation == DELETE else self._row(change, key)
         except ValueError as error:
             return RecordOutcome(reason=str(error))
 
-    def _row(self, change: CapturedChange) -> RecordOutcome:
+    def _row(self, change: CapturedChange, key: bytes | None) -> RecordOutcome:
         """Returns the row. A value that the source's log does not hold is null here, and its column is marked."""
-        values, marked = {}, []
-        for column in self._columns:
-            value = change.fields.get(column.name)
-            if value is not None and self._is_unavailable(value):
+        values: dict[str, Any] = {}
+        marked = []
+        for column, take in self._takers_of_row(change.schemas):
+            name = column.name
+            value = change.fields.get(name)
+            if value is None:
+                values[name] = None
+            elif type(value) not in NO_PLACEHOLDERS and self._is_unavailable(value):
                 if column in self._keys:
-                    raise ValueError(f"column {column.name}: its value is unavailable, and it is the key")
-                marked.append(column.name)
-                value = None
-            values[column.name] = self._taken(column, value, change.schemas)
+                    raise ValueError(f"column {name}: its value is unavailable, and it is the key")
+                marked.append(name)
+                values[name] = None
+            else:
+                try:
+                    values[name] = take(value)
+                except (TypeError, ValueError) as error:
+                    raise _of_column(column, error) from None
+        if self._is_ordered:
+            self._deleted = (None, None) if key == self._deleted[0] else self._deleted
+            values[SOURCE_ORDER] = source_order(change.source, change.operation)
         return RecordOutcome(values | {UNAVAILABLE: ",".join(marked)} if marked else values)
 
     def _deletion(self, key: bytes | None, change: CapturedChange | None) -> RecordOutcome:
@@ -92,7 +115,17 @@ class ChangeDecoder:
         if values is None:
             names = ", ".join(column.name for column in self._keys)
             raise ValueError(f"deletion: neither its key nor its row says {names}")
+        if self._is_ordered and (order := self._order_of(key, change)) is not None:
+            values[SOURCE_ORDER] = order
         return RecordOutcome(values, deleted=True)
+
+    def _order_of(self, key: bytes | None, change: CapturedChange | None) -> bytes | None:
+        """Returns the order of a deletion. A tombstone has that of its deletion, if this task has read it, else none."""
+        if change is None:
+            return self._deleted[1] if key is not None and key == self._deleted[0] else None
+        order = source_order(change.source, change.operation)
+        self._deleted = key, order
+        return order
 
     def _key_values(self, key: bytes | None) -> dict[str, Any] | None:
         """Returns the key columns from the Kafka key, or None if it does not hold them."""
@@ -113,26 +146,40 @@ class ChangeDecoder:
             return None
         return {column.name: self._taken(column, payload, None if schema is None else {column.name: schema})}
 
-    def _values_of_key(
-        self, fields: Mapping[str, Any], schemas: Mapping[str, Mapping[str, Any]] | None
-    ) -> dict[str, Any] | None:
+    def _values_of_key(self, fields: Mapping[str, Any], schemas: Schemas) -> dict[str, Any] | None:
         if any(fields.get(column.name) is None for column in self._keys):
             return None
         return {column.name: self._taken(column, fields[column.name], schemas) for column in self._keys}
 
-    def _taken(self, column: Column, value: Any, schemas: Mapping[str, Mapping[str, Any]] | None) -> Any:
+    def _taken(self, column: Column, value: Any, schemas: Schemas) -> Any:
         """Returns the column's value. Raises `ValueError` with column and reason."""
         if value is None:
             return None
         try:
             return self._taker(column, schemas)(value)
-        except TypeError:
-            raise ValueError(f"column {column.name}: not a {column.type}") from None
-        except ValueError as error:
-            text = str(error)
-            raise ValueError(text if text.startswith("column ") else f"column {column.name}: {text}") from None
+        except (TypeError, ValueError) as error:
+            raise _of_column(column, error) from None
 
-    def _taker(self, column: Column, schemas: Mapping[str, Mapping[str, Any]] | None) -> Take:
+    def _takers_of_row(self, schemas: Schemas) -> Sequence[tuple[Column, Take]]:
+        """Returns each column with its taker. The takers of the schemas before are those of the same schemas."""
+        if self._planned is None or self._planned_schemas is not schemas:
+            self._planned = [(column, self._lazy_taker(column, schemas)) for column in self._columns]
+            self._planned_schemas = schemas
+        return self._planned
+
+    def _lazy_taker(self, column: Column, schemas: Schemas) -> Take:
+        """Returns the taker, or one that raises the reason why there is none."""
+        try:
+            return self._taker(column, schemas)
+        except ValueError as error:
+            reason = str(error)
+
+        def refuse(_value: Any) -> NoReturn:
+            raise ValueError(reason)
+
+        return refuse
+
+    def _taker(self, column: Column, schemas: Schemas) -> Take:
         schema = None if schemas is None else schemas.get(column.name)
         if schemas is not None and schema is None:
             raise ValueError("its schema is not Connect's: it does not name this field")
@@ -141,11 +188,38 @@ class ChangeDecoder:
             unit = self._units.get(column.name)
             read = reader_without_schema(column, unit) if schema is None else reader_by_schema(schema, column, unit)
             take = taker(column)
-            self._takers[known] = lambda value: take(read(value))
+            self._takers[known] = _quick(column, read, take, is_plain=schema is None or is_as_it_stands(schema))
         return self._takers[known]
 
 
 _NO_JSON = object()
+
+
+def _quick(column: Column, read: Take, take: Take, *, is_plain: bool) -> Take:
+    """Returns a function that reads and takes a value, and looks first for one that is taken as it stands.
+
+    `is_plain` says that the reader leaves texts, truths and whole numbers as they are.
+    """
+
+    def slow(value: Any) -> Any:
+        return take(read(value))
+
+    if column.type in BITS and is_plain:
+        low, high = -(1 << BITS[column.type] - 1), 1 << BITS[column.type] - 1
+        return lambda value: value if type(value) is int and low <= value < high else slow(value)
+    if column.type == "string" and is_plain:
+        return lambda value: value if type(value) is str and value.isascii() and NUL not in value else slow(value)
+    if column.type == "boolean" and is_plain:
+        return lambda value: value if type(value) is bool else slow(value)
+    return slow
+
+
+def _of_column(column: Column, error: Exception) -> ValueError:
+    """Returns a fault of a value as the reason that names its column."""
+    if isinstance(error, TypeError):
+        return ValueError(f"column {column.name}: not a {column.type}")
+    text = str(error)
+    return ValueError(text if text.startswith("column ") else f"column {column.name}: {text}")
 
 
 def _identity(schema: Mapping[str, Any]) -> tuple[str, ...]:

@@ -72,6 +72,7 @@ CONNECT_TYPES: dict[str, tuple[Read, frozenset[str]]] = {
     "bytes": (base64_bytes, frozenset({"binary"})),
     **dict.fromkeys(("array", "map", "struct"), (nested_text, frozenset({"string"}))),
 }
+TEXT_MEANING = (as_it_stands, frozenset[str]())  # of texts
 REAL_TYPES = {"float": False, "float32": False, "double": True, "float64": True}  # and whether it is a double
 TEXT_READERS: dict[str, Read] = {
     "string": as_it_stands,
@@ -80,6 +81,16 @@ TEXT_READERS: dict[str, Read] = {
     "decimal": decimal_of_text,
 }
 BYTES_READERS: dict[str, Read] = {"base64": base64_bytes, "hex": hex_bytes}
+
+
+def is_as_it_stands(schema: Mapping[str, Any]) -> bool:
+    """Returns True if texts, truths and whole numbers of this schema are what they say."""
+    name = str(schema.get("name"))
+    return (
+        name not in MEANINGS
+        and name != DECIMAL
+        and CONNECT_TYPES.get(str(schema.get("type")), TEXT_MEANING)[0] is as_it_stands
+    )
 
 
 def reader_by_schema(schema: Mapping[str, Any], column: Column, unit: str | None) -> Read:

@@ -73,8 +73,8 @@ def exact(array: pa.Array, column: Column) -> tuple[pa.Array, Flags | None]:
         return moments, _no(pc.if_else(is_moment, within, is_moment))
     if column.type.startswith("decimal"):
         precision, scale = digits(column.type)
-        most = Decimal((0, (9,) * precision, -scale))  # written out: arithmetic would round it
-        within = pc.and_(pc.less_equal(array, most), pc.greater_equal(array, -most))
+        least, most = (Decimal((sign, (9,) * precision, -scale)) for sign in (1, 0))  # arithmetic would round them
+        within = pc.and_(pc.less_equal(array, most), pc.greater_equal(array, least))
         return array, _no(within)
     if column.type in {"float", "double"}:
         numbers = array.fill_null(1).to_numpy(zero_copy_only=False)

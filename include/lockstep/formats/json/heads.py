@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.formats.registered import HEAD_BYTES
+from lockstep.core.formats.registered import EVERY, HEAD_BYTES
 from lockstep.core.pipeline.columns import Column
 from lockstep.formats.avro.schemas import JSON, UnknownSchema, schemas
 from lockstep.formats.json import BODY, HEAD_FAULT, PLAIN_KEY
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from lockstep.formats.json.contracts import JsonContract
 
 PARTS = (Column(BODY, "binary"), Column(PLAIN_KEY, "binary"))
-EVERY = 2**31
 
 
 class JsonWriters(WritersById["JsonContract | None"]):

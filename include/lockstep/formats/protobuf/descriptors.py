@@ -103,6 +103,10 @@ class DescribedFile:
             self._found[indexes, wanted] = self._message(self._name(indexes, wanted))
         return self._found[indexes, wanted]
 
+    def by_name(self, name: str) -> MessageType:
+        """Returns the message of this full name. Raises `KeyError` if the schema has none."""
+        return self._message(name)
+
     def _message(self, name: str) -> MessageType:
         if name not in self._messages:
             descriptor = self._pool.FindMessageTypeByName(name)

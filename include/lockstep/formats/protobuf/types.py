@@ -49,6 +49,13 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
     TIMESTAMP_TYPE: ("timestamp", "string"),
     DURATION_TYPE: ("string",),
 }
+# Those that need no look at a value: the parser has bounded it.
+SURE_COLUMNS: dict[str, tuple[str, ...]] = {
+    "bool": ("boolean",),
+    "bytes": ("binary",),
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), ("int", "bigint")),
+    **dict.fromkeys(("uint32", "fixed32", "int64", "sint64", "sfixed64"), ("bigint",)),
+}
 # Digits of the longest value, before and behind the point.
 DIGITS_OF: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("int32", "sint32", "sfixed32", "uint32", "fixed32"), (10, 0)),
@@ -89,6 +96,20 @@ def fit(field: Field, column: Column) -> FieldReader | None:
         return None
     default = default_of(field)
     return lambda found: None if (value := found.get(number, default)) is None else convert(value)
+
+
+def sure_field(field: Field, column: Column) -> tuple[int, Any] | None:
+    """Returns number and default of a field whose values are the column's as they stand, or None for another one."""
+    return _alone(field) if column.type in SURE_COLUMNS.get(_kind(field), ()) else None
+
+
+def text_field(field: Field, column: Column) -> tuple[int, Any] | None:
+    """Returns number and default of a single text in a column of text, or None for another field."""
+    return _alone(field) if _kind(field) == column.type == "string" else None
+
+
+def _alone(field: Field) -> tuple[int, Any] | None:
+    return None if field.is_repeated or field.message_type is not None else (field.number, default_of(field))
 
 
 def rest_of(field: Field) -> FieldReader | None:

@@ -17,7 +17,9 @@ from psycopg2.extensions import encrypt_password, make_dsn
 from lockstep.adapters.postgres import OWNER, TARGETS_ROLE, Place, connect, transaction
 from lockstep.adapters.postgres_words import first_line, last_line
 from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.pipeline.targets import Append, History
 from lockstep.ledger.admin.origin_index import index_new_tables
+from lockstep.ledger.admin.version_indexes import guard_new_histories
 from lockstep.ledger.feed.filled import refuse_filled_columns
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from psycopg2.extensions import connection, cursor
+
+    from lockstep.core.pipeline.targets import Target
 
 Q = queries("lockstep.ledger.admin", "author")
 TARGETS_DSN_VARIABLE = "LOCKSTEP_TARGETS_DSN"
@@ -90,9 +94,9 @@ def run_as_author(
     text: str,
     tables: Sequence[str],
     own_login: str | None,
-    keyed: Sequence[str] = (),
+    targets: Sequence[Target] = (),
 ) -> None:
-    """Runs target.sql in a session of its own and commits it. New tables of `keyed` get the index of their records.
+    """Runs target.sql in a session of its own and commits it. New tables of `targets` get their indexes.
 
     Refuses it if it leaves code behind that a run would execute. `own_login` is a DSN of the operator's. Without one, a
     login is made for this run and dropped afterwards.
@@ -103,7 +107,8 @@ def run_as_author(
             cur.execute("select set_config('lockstep.target_sql', %s, true)", (text,))
             cur.execute(Q["run_text"])
             cur.execute(Q["own_names"])
-            index_new_tables(cur, keyed)
+            index_new_tables(cur, [each.table for each in targets if not isinstance(each, Append)])
+            guard_new_histories(cur, [each for each in targets if isinstance(each, History)])
             _refuse_what_waits(cur, pipeline)
             cur.execute(Q["settle"])
         except psycopg2.OperationalError:

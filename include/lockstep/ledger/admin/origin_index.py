@@ -30,7 +30,7 @@ def lacks_origin_index(cur: cursor, table: str) -> bool:
 
 def origin_index(cur: cursor, table: str) -> str:
     """Returns the statement that makes the index. It may be run again."""
-    parts = {"index": sql.Identifier(_name(table)), "table": table_name(table)}
+    parts = {"index": sql.Identifier(index_name(table, ENDING)), "table": table_name(table)}
     return sql.SQL(Q["create_index"]).format(**parts).as_string(cur)
 
 
@@ -46,9 +46,10 @@ def index_new_tables(cur: cursor, tables: Iterable[str]) -> None:
             cur.execute(origin_index(cur, table))
 
 
-def _name(table: str) -> str:
+def index_name(table: str, ending: str) -> str:
+    """Returns the name of a table's index with this ending, no longer than Postgres keeps it."""
     name = table.partition(".")[2]
-    if len(name + ENDING) <= MOST_LETTERS:
-        return name + ENDING
-    digest = f"_{sha256(name.encode()).hexdigest()[:8]}{ENDING}"
+    if len(name + ending) <= MOST_LETTERS:
+        return name + ending
+    digest = f"_{sha256(name.encode()).hexdigest()[:8]}{ending}"
     return name[: MOST_LETTERS - len(digest)] + digest

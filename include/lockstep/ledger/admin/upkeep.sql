@@ -67,10 +67,11 @@ select stream_id, partition, cluster_id, topic_id, epoch, position, retired_at i
 from lockstep.stream where pipeline = %(pipeline)s order by epoch, stream_id
 
 -- name: forget_deletions
--- Deletions below an offset are forgotten, the oldest first, unless an unfinished batch reads older records.
+-- Deletions below an offset are forgotten, the oldest first, unless an unfinished batch reads older records. A source may
+-- send older changes again at any time, so those that its log orders stay.
 delete from lockstep.tombstone d using (
     select o.target, o.key from lockstep.tombstone o
-    where o.stream_id = %(stream_id)s and o."offset" < %(below)s
+    where o.stream_id = %(stream_id)s and o."offset" < %(below)s and o."order" is null
       and not exists (
         select 1 from lockstep.claim k join lockstep.stream s using (stream_id)
         where s.pipeline = %(pipeline)s and (s.epoch < %(epoch)s

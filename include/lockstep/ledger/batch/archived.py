@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from psycopg2 import IntegrityError
@@ -20,22 +19,25 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
-    from lockstep.core.offsets import TopicView
+    from lockstep.core.offsets import LogView, TopicView
     from lockstep.core.pipeline.definition import Pipeline
 
 Q = queries("lockstep.ledger.batch", "archived")
 
 
-def with_archive(cur: cursor, pipeline: Pipeline, view: TopicView) -> TopicView:
-    """Returns the view of a pipeline's log with the stretches that its archive holds.
+def with_archive(cur: cursor, pipeline: Pipeline, view: LogView) -> LogView:
+    """Returns the view of a pipeline's logs with the stretches that its archive holds, of each topic its own.
 
     Asks the ledger for nothing if the definition names no archive.
     """
     if pipeline.archive is None:
         return view
-    cur.execute(Q["archived_stretches"], _log(pipeline.name, view))
-    by_partition = groupby(every(cur), key=lambda row: row.partition)
-    found = {p: tuple((row.from_offset, row.until_offset) for row in each) for p, each in by_partition}
+    topics = {"topics": [each.topic for each in view.topics], "topic_ids": [each.topic_id for each in view.topics]}
+    cur.execute(Q["archived_stretches"], {"pipeline": pipeline.name, "cluster_id": view.cluster_id} | topics)
+    found: dict[TopicPartition, tuple[tuple[int, int], ...]] = {}
+    for row in every(cur):
+        where = TopicPartition(row.topic, row.partition)
+        found[where] = (*found.get(where, ()), (row.from_offset, row.until_offset))
     return view.with_archived(found)
 
 
@@ -67,11 +69,12 @@ def every_file(cur: cursor, pipeline: str) -> list[ArchivedFile]:
 
 
 def logs_to_archive(cur: cursor, pipeline: str, view: TopicView) -> list[Any]:
-    """Returns rows (stream_id, partition, least, froms, untils) of the streams that opened today's logs.
+    """Returns rows (stream_id, partition, least, froms, untils) of the streams that opened today's log of a topic.
 
     `froms` and `untils` are of every file that was ever written, dropped ones too.
     """
-    cur.execute(Q["logs_to_archive"], _log(pipeline, view))
+    log = {"cluster_id": view.cluster_id, "topic": view.topic, "topic_id": view.topic_id}
+    cur.execute(Q["logs_to_archive"], {"pipeline": pipeline} | log)
     return every(cur)
 
 
@@ -128,7 +131,7 @@ def note_upkept(cur: cursor, pipeline: str, log: tuple[str, str], log_starts: Ma
 
 
 def archive_facts(cur: cursor, pipeline: str) -> list[Any]:
-    """Returns rows (partition, files, records, bytes, from_offset, until_offset) of what the archive holds."""
+    """Returns rows (topic, partition, files, records, bytes, from_offset, until_offset) of what the archive holds."""
     cur.execute(Q["archive_facts"], {"pipeline": pipeline})
     return every(cur)
 
@@ -139,12 +142,3 @@ def _file(row: Any) -> ArchivedFile:
     return ArchivedFile(
         OffsetRange(where, row.from_offset, row.until_offset), row.path, row.records, digest, row.sha256
     )
-
-
-def _log(pipeline: str, view: TopicView) -> dict[str, str]:
-    return {
-        "pipeline": pipeline,
-        "cluster_id": view.cluster_id,
-        "topic": view.topic,
-        "topic_id": view.topic_id,
-    }

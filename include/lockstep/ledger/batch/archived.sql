@@ -1,11 +1,13 @@
 -- name: archived_stretches
--- Per partition of today's log, the offsets that files hold, the lowest first.
-select s.partition, lower(h.held) as from_offset, upper(h.held) as until_offset
-from (select distinct on (o.partition) o.partition, o.stream_id from lockstep.stream o
-    where o.pipeline = %(pipeline)s and o.cluster_id = %(cluster_id)s and o.topic_id = %(topic_id)s and o.topic = %(topic)s
-    order by o.partition, o.incarnation desc, o.stream_id) s
+-- Per partition of today's logs, the offsets that files hold, the lowest first.
+select s.topic, s.partition, lower(h.held) as from_offset, upper(h.held) as until_offset
+from (select distinct on (o.topic, o.partition) o.topic, o.partition, o.stream_id
+    from unnest(%(topics)s::text[], %(topic_ids)s::text[]) as t (topic, topic_id)
+    join lockstep.stream o on o.topic = t.topic and o.topic_id = t.topic_id
+    where o.pipeline = %(pipeline)s and o.cluster_id = %(cluster_id)s
+    order by o.topic, o.partition, o.incarnation desc, o.stream_id) s
 cross join lateral unnest(lockstep.archive_of(s.stream_id)) as h (held)
-order by s.partition, h.held
+order by s.topic, s.partition, h.held
 
 -- name: files_of
 -- The files that hold offsets of these stretches, in order, each for the stream that asks.
@@ -17,7 +19,7 @@ join lockstep.archived a on int4range(a.stream_id, a.stream_id, '[]')
         && int4range(lockstep.opened_log(w.stream_id), lockstep.opened_log(w.stream_id), '[]')
     and a.offsets && int8range(w.from_offset, w.until_offset)
 where not exists (select from lockstep.archive_drop d where d.archived_id = a.archived_id)
-order by s.partition, a.offsets
+order by s.topic, s.partition, a.offsets
 
 -- name: every_file
 -- All files of a pipeline that count, of whatever log, in order.
@@ -25,10 +27,10 @@ select s.topic, s.partition, lower(a.offsets) as from_offset, upper(a.offsets) a
     a.records, a.digest_sum, a.digest_squares, a.sha256
 from lockstep.archived a join lockstep.stream s using (stream_id)
 where s.pipeline = %(pipeline)s and not exists (select from lockstep.archive_drop d where d.archived_id = a.archived_id)
-order by s.partition, a.stream_id, a.offsets
+order by s.topic, s.partition, a.stream_id, a.offsets
 
 -- name: logs_to_archive
--- The streams that opened today's logs, what of them was ever archived, and below which offset nothing more may be.
+-- The streams that opened today's log of a topic, what of them was ever archived, and below which offset nothing more may be.
 select s.stream_id, s.partition, greatest(lockstep.read_before(s.stream_id), (
         select max(o.upkept_below) from lockstep.stream o where lockstep.opened_log(o.stream_id) = s.stream_id)) as least,
     array(select lower(a.offsets) from lockstep.archived a where a.stream_id = s.stream_id order by a.offsets) as froms,
@@ -54,7 +56,7 @@ select a.archived_id, s.topic, s.partition, lower(a.offsets) as from_offset, upp
 from lockstep.archived a join lockstep.stream s using (stream_id)
 where s.pipeline = %(pipeline)s and coalesce(a.newest, a.at) < %(before)s
   and not exists (select from lockstep.archive_drop d where d.archived_id = a.archived_id)
-order by s.partition, a.stream_id, a.offsets
+order by s.topic, s.partition, a.stream_id, a.offsets
 
 -- name: dropped_paths
 -- The paths of all files of a pipeline that were dropped by a decision.
@@ -75,9 +77,9 @@ where s.pipeline = %(pipeline)s and s.cluster_id = %(cluster_id)s and s.topic_id
 
 -- name: archive_facts
 -- What the archive holds of each partition, and how much of it.
-select s.partition, count(*)::bigint as files, sum(a.records)::bigint as records, sum(a.bytes)::bigint as bytes,
+select s.topic, s.partition, count(*)::bigint as files, sum(a.records)::bigint as records, sum(a.bytes)::bigint as bytes,
     min(lower(a.offsets)) as from_offset, max(upper(a.offsets)) as until_offset
 from lockstep.archived a join lockstep.stream s using (stream_id)
 where s.pipeline = %(pipeline)s and not lockstep.is_replaced(s.stream_id)
   and not exists (select from lockstep.archive_drop d where d.archived_id = a.archived_id)
-group by s.partition order by s.partition
+group by s.topic, s.partition order by s.topic, s.partition

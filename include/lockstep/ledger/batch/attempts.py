@@ -161,9 +161,12 @@ def lane_of(cur: cursor, batch_id: int) -> Lane:
     return Lane(one(cur).lane)
 
 
-def logs(cur: cursor, batch_id: int) -> set[tuple[str, str]]:
-    """Returns the (cluster id, topic id) of each uncommitted stream of a batch: one, unless the ledger is wrong."""
-    return {(row.cluster_id, row.topic_id) for row in uncommitted(cur, batch_id)}
+def logs(cur: cursor, batch_id: int) -> dict[str, set[tuple[str, str]]]:
+    """Returns, per topic, the (cluster id, topic id) of each uncommitted stream: one, unless the ledger is wrong."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for row in uncommitted(cur, batch_id):
+        found.setdefault(row.topic, set()).add((row.cluster_id, row.topic_id))
+    return found
 
 
 def renew_lease(cur: cursor, attempt: AttemptId) -> bool:

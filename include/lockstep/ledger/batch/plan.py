@@ -60,7 +60,7 @@ def _unfinished(cur: cursor, row: Any) -> Unfinished:
         lease_until=row.lease_until,
         is_callers=row.is_callers,
         ranges=stream_ranges(rows),
-        log=(rows[0].cluster_id, rows[0].topic, rows[0].topic_id) if rows else None,
+        logs=tuple(dict.fromkeys((r.cluster_id, r.topic, r.topic_id) for r in rows)),
         lane=Lane(row.lane),
         request_id=row.request_id,
         is_preview=row.preview,

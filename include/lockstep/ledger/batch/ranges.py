@@ -93,7 +93,7 @@ def drop_rows(cur: cursor, stream_id: int) -> None:
 
 def count_rows(cur: cursor, stream_id: int, columns: digests.DigestColumns | None) -> Any:
     """Counts the rows in the range's table, with the digests of rejects and, given `columns`, of rows."""
-    row = sql.SQL("0") if columns is None else digests.row_digest(columns, 0, staged=True)
+    row = sql.SQL("0") if columns is None else digests.row_digest(columns, 0, marks_deletions=True)
     parts = {"row": row, "reject": digests.staged_reject()}
     cur.execute(sql.SQL(Q["count_rows"]).format(rows=rows_of(stream_id), **parts), {"stream_id": stream_id})
     return one(cur)

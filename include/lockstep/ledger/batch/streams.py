@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.offsets import Stream, TopicPartition
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
-    from lockstep.core.offsets import TopicView
+    from lockstep.core.offsets import LogView, TopicView
 
 Q = queries("lockstep.ledger.batch", "streams")
+_COLUMNS = ("topics", "topic_ids", "epochs", "partitions", "incarnations", "starts", "leader_epochs")
 
 
 def open_streams(cur: cursor, pipeline: str) -> tuple[Stream, ...]:
@@ -31,21 +33,36 @@ def open_new_streams(cur: cursor, pipeline: str, view: TopicView, starts: Mappin
     A partition that was gone and came back belongs to another log. This holds even if growth of the topic brings it
     back.
     """
-    cur.execute(Q["latest_epochs"], {"pipeline": pipeline, "topic": view.topic})
-    rows = every(cur)
-    epoch = 1 + max((row.epoch for row in rows), default=-1)
-    log = (view.cluster_id, view.topic_id)
-    incarnations = {r.partition: r.incarnation + (not same_log or (r.cluster_id, r.topic_id) != log) for r in rows}
-    partitions = sorted(starts)
-    streams = {
-        "epoch": epoch,
-        "partitions": partitions,
-        "incarnations": [incarnations.get(p, 0) for p in partitions],
-        "starts": [starts[p] for p in partitions],
-        "leader_epochs": [view.bounds[p].leader_epoch for p in partitions],
-    }
-    named = {"pipeline": pipeline, "cluster_id": view.cluster_id, "topic": view.topic, "topic_id": view.topic_id}
-    cur.execute(Q["insert_streams"], named | streams)
+    open_streams_of_topics(cur, pipeline, [(view, starts, same_log)])
+
+
+def open_streams_of_topics(
+    cur: cursor, pipeline: str, topics: Sequence[tuple[TopicView, Mapping[int, int], bool]]
+) -> None:
+    """Opens the streams of several topics at once. Each has its starts, and whether it is the log that was read."""
+    cur.execute(Q["latest_epochs"], {"pipeline": pipeline, "topics": [view.topic for view, _, _ in topics]})
+    known: dict[str, list[Any]] = {}
+    for row in every(cur):
+        known.setdefault(row.topic, []).append(row)
+    columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+    for view, starts, same_log in topics:
+        rows, log = known.get(view.topic, []), (view.cluster_id, view.topic_id)
+        epoch = 1 + max((row.epoch for row in rows), default=-1)
+        incarnations = {r.partition: r.incarnation + (not same_log or (r.cluster_id, r.topic_id) != log) for r in rows}
+        for p in sorted(starts):
+            values = (
+                view.topic,
+                view.topic_id,
+                epoch,
+                p,
+                incarnations.get(p, 0),
+                starts[p],
+                view.bounds[p].leader_epoch,
+            )
+            for name, value in zip(_COLUMNS, values, strict=True):
+                columns[name].append(value)
+    if topics:
+        cur.execute(Q["insert_streams"], {"pipeline": pipeline, "cluster_id": topics[0][0].cluster_id} | columns)
 
 
 def insert_boundary(cur: cursor, stream_id: int, at: datetime, offset: int) -> None:
@@ -53,26 +70,60 @@ def insert_boundary(cur: cursor, stream_id: int, at: datetime, offset: int) -> N
     cur.execute(Q["insert_boundary"], {"stream_id": stream_id, "at": at, "offset": offset})
 
 
-def grow(cur: cursor, pipeline: str, view: TopicView, streams: Sequence[Stream], who: str) -> tuple[Stream, ...]:
-    """Opens a new epoch for all partitions if the topic has new ones (T12, T13).
+def grow(cur: cursor, pipeline: str, view: LogView, streams: Sequence[Stream], who: str) -> tuple[Stream, ...]:
+    """Opens a new epoch for all partitions of a topic that has new ones (T12, T13).
 
-    Starts old partitions at their positions and new ones at 0. Returns the streams that are open then. Opens nothing
-    for another log.
+    Starts old partitions at their positions and new ones at 0. One that was given up goes on where it ended. Returns
+    the streams that are open then. Opens nothing for another log, nor for a topic without a stream.
     """
+    own: dict[str, list[Stream]] = {}
+    for stream in streams:
+        own.setdefault(stream.topic_partition.topic, []).append(stream)
+    grown = [_grow(cur, pipeline, each, own[each.topic], who, view) for each in view.topics if each.topic in own]
+    return open_streams(cur, pipeline) if any(grown) else tuple(streams)
+
+
+def _grow(cur: cursor, pipeline: str, view: TopicView, streams: Sequence[Stream], who: str, seen: LogView) -> bool:
     new = sorted(view.bounds.keys() - {stream.partition for stream in streams})
-    if not new or any((s.cluster_id, s.topic_id) != (view.cluster_id, view.topic_id) for s in streams):
-        return tuple(streams)
+    if not new or any(stream.log != view.log_of(view.topic) for stream in streams):
+        return False
     for stream in streams:
         retire_stream(cur, stream.stream_id)
-    begin = {stream.partition: stream.position for stream in streams} | dict.fromkeys(new, 0)
+    ended = ends_of_topics(cur, pipeline, [view])[view.topic]  # of a partition that was given up, and is there again
+    begin = {stream.partition: stream.position for stream in streams} | {p: ended.get(p, 0) for p in new}
     open_new_streams(cur, pipeline, view, begin, same_log=True)
-    insert_growth(cur, pipeline, who, new)
-    return open_streams(cur, pipeline)
+    which = f"topic {view.topic}" if seen.option(view.topic) else "the topic"
+    insert_growth(cur, pipeline, who, which, new)
+    return True
 
 
-def insert_growth(cur: cursor, pipeline: str, who: str, partitions: Sequence[int]) -> None:
-    """Records the topic's growth, because from now on a key may be in another partition."""
-    why = f"the topic has new partitions: {', '.join(map(str, partitions))}"
+def ends_of_topics(cur: cursor, pipeline: str, views: Sequence[TopicView]) -> dict[str, dict[int, int]]:
+    """Returns, per topic, where its streams have ended, by partition, if it is the log that they have read."""
+    cur.execute(Q["ends_of_topics"], {"pipeline": pipeline, "topics": [view.topic for view in views]})
+    found: dict[str, dict[int, int]] = {}
+    logs = {view.topic: view.log_of(view.topic) for view in views}
+    others = set()
+    for row in every(cur):
+        found.setdefault(row.topic, {})[row.partition] = row.position
+        if (row.cluster_id, row.topic, row.topic_id) != logs[row.topic]:
+            others.add(row.topic)
+    return {view.topic: {} if view.topic in others else found.get(view.topic, {}) for view in views}
+
+
+def topics_ever(cur: cursor, pipeline: str) -> set[str]:
+    """Returns the topics that a pipeline has ever had a stream of."""
+    cur.execute(Q["topics_ever"], {"pipeline": pipeline})
+    return {row.topic for row in every(cur)}
+
+
+def insert_topics(cur: cursor, pipeline: str, who: str, why: str, starts: Mapping[str, Mapping[int, int]]) -> None:
+    """Records the decision to read these topics, each from these offsets. Their streams come after it."""
+    cur.execute(Q["insert_topics"], {"pipeline": pipeline, "who": who, "why": why, "topics": json.dumps(starts)})
+
+
+def insert_growth(cur: cursor, pipeline: str, who: str, which: str, partitions: Sequence[int]) -> None:
+    """Records a topic's growth, because from now on a key may be in another partition."""
+    why = f"{which} has new partitions: {', '.join(map(str, partitions))}"
     cur.execute(Q["insert_growth"], {"pipeline": pipeline, "who": who, "why": why})
 
 

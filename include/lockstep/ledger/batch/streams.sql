@@ -5,16 +5,18 @@ from lockstep.stream where pipeline = %(pipeline)s and retired_at is null order 
 
 -- name: latest_epochs
 -- The newest epoch and incarnation of each partition, retired ones included, and which log that incarnation is.
-select distinct on (partition) partition, max(epoch) over (partition by partition) as epoch, incarnation, cluster_id, topic_id
-from lockstep.stream where pipeline = %(pipeline)s and topic = %(topic)s order by partition, incarnation desc
+select distinct on (topic, partition) topic, partition, max(epoch) over (partition by topic, partition) as epoch,
+    incarnation, cluster_id, topic_id
+from lockstep.stream where pipeline = %(pipeline)s and topic = any(%(topics)s) order by topic, partition, incarnation desc
 
 -- name: insert_streams
--- A stream is born at its start; all of an epoch in one statement.
+-- A stream is born at its start; all of an epoch, and of several topics, in one statement.
 insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset, position, leader_epoch)
-select %(pipeline)s, %(cluster_id)s, %(topic)s, %(topic_id)s, n.partition, n.incarnation, %(epoch)s, n.start, n.start, n.leader_epoch
-from unnest(%(partitions)s::int[], %(incarnations)s::int[], %(starts)s::bigint[], %(leader_epochs)s::int[])
-    as n (partition, incarnation, start, leader_epoch)
-order by n.partition
+select %(pipeline)s, %(cluster_id)s, n.topic, n.topic_id, n.partition, n.incarnation, n.epoch, n.start, n.start, n.leader_epoch
+from unnest(%(topics)s::text[], %(topic_ids)s::text[], %(epochs)s::int[], %(partitions)s::int[], %(incarnations)s::int[],
+    %(starts)s::bigint[], %(leader_epochs)s::int[])
+    with ordinality as n (topic, topic_id, epoch, partition, incarnation, start, leader_epoch, place)
+order by n.place
 
 -- name: insert_boundary
 -- A time is resolved once and reused by all, so that adjacent windows tile.
@@ -23,6 +25,21 @@ insert into lockstep.boundary (stream_id, at, "offset") values (%(stream_id)s, %
 -- name: insert_growth
 -- The topic got new partitions, and every stream a new epoch.
 insert into lockstep.decision (pipeline, kind, who, why) values (%(pipeline)s, 'grow', %(who)s, %(why)s)
+
+-- name: ends_of_topics
+-- Where the newest stream of each partition stands, retired or not, and which log it has read.
+select distinct on (topic, partition) topic, partition, position, cluster_id, topic_id
+from lockstep.stream where pipeline = %(pipeline)s and topic = any(%(topics)s)
+order by topic, partition, incarnation desc, epoch desc
+
+-- name: topics_ever
+-- The topics that a pipeline has ever read.
+select distinct topic from lockstep.stream where pipeline = %(pipeline)s
+
+-- name: insert_topics
+-- A pipeline of several topics reads these from now on. The decision stands before their streams.
+insert into lockstep.decision (pipeline, kind, who, why, detail)
+values (%(pipeline)s, 'topic', %(who)s, %(why)s, jsonb_build_object('topics', %(topics)s::jsonb))
 
 -- name: retire_stream
 -- A stream is closed for good; its coverage stays.

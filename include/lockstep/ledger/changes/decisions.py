@@ -40,9 +40,10 @@ def claiming(cur: cursor, streams: Sequence[int], from_offset: int = 0, until_of
     return [row.batch_id for row in every(cur)]
 
 
-def streams_of_partitions(cur: cursor, pipeline: str, partitions: Iterable[int]) -> list[int]:
-    """Returns every stream of these partitions, closed ones too."""
-    cur.execute(Q["streams_of_partitions"], {"pipeline": pipeline, "partitions": sorted(partitions)})
+def streams_of_partitions(cur: cursor, pipeline: str, topic: str, partitions: Iterable[int]) -> list[int]:
+    """Returns every stream of these partitions of a topic, closed ones too."""
+    asked = {"pipeline": pipeline, "topic": topic, "partitions": sorted(partitions)}
+    cur.execute(Q["streams_of_partitions"], asked)
     return [row.stream_id for row in every(cur)]
 
 

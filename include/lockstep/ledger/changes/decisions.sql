@@ -13,7 +13,8 @@ where stream_id = any(%(streams)s) and offsets && int8range(%(from_offset)s, %(u
 
 -- name: streams_of_partitions
 -- Every stream of these partitions, closed ones too: a replay may work on a stream that growth has closed.
-select stream_id from lockstep.stream where pipeline = %(pipeline)s and partition = any(%(partitions)s) order by stream_id
+select stream_id from lockstep.stream
+where pipeline = %(pipeline)s and topic = %(topic)s and partition = any(%(partitions)s) order by stream_id
 
 -- name: claimed_until
 -- How far unfinished batches mean to read each stream of a pipeline.

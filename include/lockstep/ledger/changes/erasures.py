@@ -9,7 +9,7 @@ from psycopg2 import DataError, sql
 
 from lockstep.core.changes.erasure import UUID, key_kind, needles_of, pattern_of
 from lockstep.core.errors import Refusal
-from lockstep.core.pipeline.definition import Append, Windows
+from lockstep.core.pipeline.definition import Append, History, Windows
 from lockstep.core.pipeline.targets import row_key
 from lockstep.ledger.proof.verify_contents import shapes_of
 from lockstep.ledger.queries import queries
@@ -18,7 +18,7 @@ from lockstep.ledger.rows import every, maybe, one
 from lockstep.ledger.staging import digests
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from psycopg2.extensions import cursor
 
@@ -97,8 +97,8 @@ def earlier(cur: cursor, subject: Subject) -> int | None:
     return row.erasure_id if row else None
 
 
-def open_erasure(cur: cursor, subject: Subject, topic_id: str, ends: Mapping[int, int]) -> tuple[int, str]:
-    """Records the key's digest, and the offsets up to which its records stay out.
+def open_erasure(cur: cursor, subject: Subject, ends: Sequence[tuple[str, int, int]]) -> tuple[int, str]:
+    """Records the key's digest, and the offsets up to which its records stay out, as (topic id, partition, end).
 
     Returns the erasure and the digest.
     """
@@ -106,8 +106,9 @@ def open_erasure(cur: cursor, subject: Subject, topic_id: str, ends: Mapping[int
     cur.execute(Q["make_salt"], facts)
     cur.execute(Q["insert_erasure"], facts)
     row = one(cur)
-    bounds = {"partitions": list(ends), "ends": list(ends.values())}
-    cur.execute(Q["insert_bounds"], facts | bounds | {"erasure_id": row.erasure_id, "topic_id": topic_id})
+    topics, partitions, offsets = ([end[place] for end in ends] for place in range(3))
+    bounds = {"topic_ids": topics, "partitions": partitions, "ends": offsets}
+    cur.execute(Q["insert_bounds"], facts | bounds | {"erasure_id": row.erasure_id})
     return row.erasure_id, row.digest
 
 
@@ -128,7 +129,7 @@ def erase_target(cur: cursor, subject: Subject, erasure_id: int, target: Target)
                 batches = sql.SQL(Q["of_shape"]).format(
                     shape=sql.Literal(shape.shape_id), place=sql.Literal(shape.place)
                 )
-                row = digests.row_digest(columns, shape.place, staged=False)
+                row = digests.row_digest(columns, shape.place, marks_deletions=isinstance(target, History))
                 cur.execute(sql.SQL(Q["erase_rows"]).format(**parts, batches=batches, row=row), facts)
     rest = {"batches": sql.SQL("true"), "row": sql.SQL("null::numeric")}
     cur.execute(sql.SQL(Q["erase_rows"]).format(**parts, **rest), facts)

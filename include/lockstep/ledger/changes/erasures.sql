@@ -23,14 +23,14 @@ select %(pipeline)s, %(column)s, %(as_uuid)s, lockstep.key_digest(s.salt, conver
 from lockstep.erasure_salt s where s.pipeline = %(pipeline)s returning erasure_id, digest
 
 -- name: insert_bounds
--- Up to where records stay out: the log's end today, and what any stream has passed.
+-- Up to where records stay out: the logs' ends today, and what any stream has passed.
 insert into lockstep.erasure_bound (erasure_id, topic_id, partition, until_offset)
 select %(erasure_id)s, b.topic_id, b.partition, max(b.until_offset) from (
     select topic_id, partition, position as until_offset from lockstep.stream
     where pipeline = any(lockstep.line_of(%(pipeline)s))
     union all
-    select %(topic_id)s, v.partition, v.until_offset
-    from unnest(%(partitions)s::int[], %(ends)s::bigint[]) as v (partition, until_offset)) b
+    select v.topic_id, v.partition, v.until_offset
+    from unnest(%(topic_ids)s::text[], %(partitions)s::int[], %(ends)s::bigint[]) as v (topic_id, partition, until_offset)) b
 group by 2, 3
 
 -- name: erase_rows

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
-from lockstep.core.pipeline.definition import Append
+from lockstep.core.pipeline.definition import Append, History
 from lockstep.core.pipeline.guarantees import Delivered
 from lockstep.core.proof.verification import PromiseCheck, Wrong
 from lockstep.ledger.feed.sends import trimmed_segments
@@ -64,7 +64,8 @@ def _of_target(
         compared += segments
         columns = tuple((name, types[name]) for name, _ in held)
         statement = sql.SQL(Q["rows_changed_since" if since else "rows_changed"]).format(
-            target=table_name(target.table), row=digests.row_digest(columns, shape.place, staged=False)
+            target=table_name(target.table),
+            row=digests.row_digest(columns, shape.place, marks_deletions=isinstance(target, History)),
         )
         cur.execute(statement, facts)
         for row in every(cur):

@@ -151,7 +151,7 @@ def _columns(cur: cursor, attempt: AttemptId, place: int) -> digests.DigestColum
 def _each(cur: cursor, query: str, attempt: AttemptId, place: int, columns: digests.DigestColumns) -> list[Any]:
     statement = sql.SQL(Q[query]).format(
         table=staging(attempt, place),
-        row=digests.row_digest(columns, place, staged=True),
+        row=digests.row_digest(columns, place, marks_deletions=True),
         reject=digests.staged_reject(),
     )
     cur.execute(statement, asdict(attempt))

@@ -33,10 +33,13 @@ _SIZE = re.compile(r"\(.*\)")
 _NUMERIC = re.compile(r"^numeric\((\d+),(\d+)\)$")
 
 
-def row_digest(columns: DigestColumns, place: int, *, staged: bool) -> Composable:
-    """Returns the SQL that hashes a target's row `t`, or a staged one. Both agree if the columns' types hash alike."""
+def row_digest(columns: DigestColumns, place: int, *, marks_deletions: bool) -> Composable:
+    """Returns the SQL that hashes a target's row `t`, or a staged one. Both agree if the columns' types hash alike.
+
+    `marks_deletions` says that `_deleted` tells deletions apart, as in staging and in a history.
+    """
     return sql.SQL(Q["row_digest"]).format(
-        deleted=sql.SQL("coalesce(t._deleted, false)" if staged else "false"),
+        deleted=sql.SQL("coalesce(t._deleted, false)" if marks_deletions else "false"),
         values=sql.SQL("").join(_value(name, type_) for name, type_ in columns),
         place=sql.Literal(place),
     )

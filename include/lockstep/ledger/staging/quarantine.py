@@ -56,7 +56,7 @@ def put_aside(
         "reasons": list(violators.values()),
     }
     columns = digests.digest_columns(cur, f"{STAGING_SCHEMA}.{attempt.table}")
-    parts = {"row": digests.row_digest(columns, 0, staged=True), "reject": digests.staged_reject()}
+    parts = {"row": digests.row_digest(columns, 0, marks_deletions=True), "reject": digests.staged_reject()}
     cur.execute(sql.SQL(Q["put_aside"]).format(table=staging(attempt), raw=raw, **parts), coordinates | asdict(attempt))
     return {
         row.stream_id: Aside(row.records, row.rows, int(row.rows_digest), int(row.rejects_digest)) for row in every(cur)

@@ -2,14 +2,14 @@
 -- What the ledger knows of each named pipeline: what was committed last, what is under way and who holds it.
 select n.name, p.name is not null as recorded, coalesce(p.paused, false) as paused,
     p.forgotten_by is not null as forgotten,
-    exists (select from lockstep.stream s where s.pipeline = n.name) as planned, t.streams, t.topic,
+    exists (select from lockstep.stream s where s.pipeline = n.name) as planned, t.streams, t.topic, t.topics,
     last.batch_id as last_batch, last.closed_at as last_at, work.work, asked.requests,
     coalesce(fed.feeds, '[]') as feeds,
     exists (select from lockstep.event_time e where e.pipeline = n.name) as has_windows, hours.until as complete_through,
     spark.heap_peak_bytes, spark.heap_limit_bytes, spark.gc_seconds
 from unnest(%(names)s::text[]) n (name) left join lockstep.pipeline p on p.name = n.name
 left join lateral (
-    select count(*) as streams, min(topic) as topic from lockstep.stream s
+    select count(*) as streams, min(topic) as topic, count(distinct topic) as topics from lockstep.stream s
     where s.pipeline = n.name and s.retired_at is null) t on true
 left join lateral (
     select b.batch_id, b.closed_at, b.token from lockstep.batch b

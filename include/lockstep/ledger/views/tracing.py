@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from psycopg2 import DataError, errors, sql
 
 from lockstep.core.errors import Refusal
-from lockstep.core.pipeline.definition import Append, Pipeline
-from lockstep.core.pipeline.targets import WithTotals, row_key
+from lockstep.core.pipeline.definition import Append, History, Pipeline
+from lockstep.core.pipeline.targets import WithTotals, asked_key
 from lockstep.core.states import CoverageKind
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
@@ -33,16 +33,18 @@ def outcome_of_record(
     partition: int,
     offset: int,
     look: Callable[[int, int], list[Document]] | None = None,
+    topic: str | None = None,
 ) -> Document:
     """Returns the owner of an offset and the outcome of its record. With several targets, each row names its own.
 
     `look` finds its rows if they are in another store. `coverage` is batch, loss, skipped, uncovered, or `gap in the
     log`. In the last case a batch covers the offset, and is known to have found no record there.
     """
-    cur.execute(Q["owner_of_offset"], {"pipeline": pipeline.name, "partition": partition, "offset": offset})
+    place = {"topic": pipeline.one_topic(topic), "partition": partition, "offset": offset}
+    cur.execute(Q["owner_of_offset"], {"pipeline": pipeline.name} | place)
     owner = maybe(cur)
     if owner is None:
-        cur.execute(Q["known_partitions"], {"pipeline": pipeline.name})
+        cur.execute(Q["known_partitions"], {"pipeline": pipeline.name, "topic": place["topic"]})
         known = ", ".join(str(row.partition) for row in every(cur)) or "none yet"
         raise Refusal(
             f"{pipeline.name}: partition {partition} has no stream; there are: {known}",
@@ -71,28 +73,29 @@ def _rows(cur: cursor, pipeline: Pipeline, coordinates: Mapping[str, int]) -> li
 
 def keyed(pipeline: Pipeline) -> Pipeline | None:
     """Returns the pipeline with only its first target with a key, or None if no target has one."""
-    return next((one for one in pipeline.each() if not isinstance(one.first, Append)), None)
+    return next((one for one in pipeline.each() if asked_key(one.first)), None)
 
 
 def record_of_row(cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cur: cursor | None = None) -> Document:
     """Returns a key's row with its record and attempt. Without a row, returns the tombstone that deleted it.
 
-    The origin of an accumulated row is the newest record that counts. `contributions` are all that add up to it, newest
-    first. `target_cur` queries the store of the rows, if it is another.
+    The row of a history is the key's last version, or the deletion that ended it. The origin of an accumulated row is the
+    newest record that counts. `contributions` are all that add up to it, newest first. `target_cur` queries the store of
+    the rows, if it is another.
     """
     target = pipeline.first
-    if isinstance(target, Append):
+    columns = asked_key(target)
+    if not columns:
         raise Refusal(
             f"{pipeline.name}: {target.table} is appended to, its rows have no key; each carries _stream and _offset",
             next_command=f"lockstep lineage {pipeline.name} --partition P --offset O",
         )
-    columns = row_key(target)
     if len(key) != len(columns):
         raise Refusal(
             f"{pipeline.name}: the key is ({', '.join(columns)}), {len(key)} of {len(columns)} values are given",
             next_command=f"lockstep blame {pipeline.name} {' '.join(f'--key {c.upper()}' for c in columns)}",
         )
-    statement = sql.SQL(Q["rows_of_key"]).format(
+    statement = sql.SQL(Q["versions_of_key" if isinstance(target, History) else "rows_of_key"]).format(
         target=table_name(pipeline.first.table),
         columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
         values=sql.SQL(", ").join(map(sql.Placeholder, columns)),
@@ -114,7 +117,8 @@ def record_of_row(cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cu
         shown = ", ".join(f"{c} = {k!r}" for c, k in zip(columns, key, strict=True))
         what = "came from no stream of this ledger" if row else "is not there, and no tombstone says that it was"
         raise Refusal(f"{target.table}: the row with {shown} {what}", next_command=f"lockstep status {pipeline.name}")
-    return {"row": row, "deleted": row is None, "contributions": [_told(c) for c in contributions]} | _named(origin)
+    is_deleted = row is None or bool(row.get("_deleted"))
+    return {"row": row, "deleted": is_deleted, "contributions": [_told(c) for c in contributions]} | _named(origin)
 
 
 def _contributions(cur: cursor, pipeline: Pipeline, key: Mapping[str, str]) -> list[Any]:

@@ -1,6 +1,6 @@
 -- name: known_partitions
--- The partitions that a pipeline has ever had a stream of.
-select distinct partition from lockstep.stream where pipeline = %(pipeline)s order by partition
+-- The partitions of a topic that a pipeline has ever had a stream of.
+select distinct partition from lockstep.stream where pipeline = %(pipeline)s and topic = %(topic)s order by partition
 
 -- name: owner_of_offset
 -- Who owns one offset of the newest incarnation of a partition, by which attempt of which run, and what was read around it.
@@ -21,7 +21,7 @@ left join lockstep.commit m on m.batch_id = coalesce(own.batch_id, merged.batch_
 left join lockstep.batch_range r on r.batch_id = m.batch_id and r.stream_id = m.stream_id
 left join lockstep.attempt a on a.batch_id = m.batch_id and a.token = m.token
 left join lockstep.result t on t.batch_id = m.batch_id and t.token = m.token and t.stream_id = m.stream_id
-where s.pipeline = %(pipeline)s and s.partition = %(partition)s
+where s.pipeline = %(pipeline)s and s.topic = %(topic)s and s.partition = %(partition)s
 order by s.incarnation desc, c.kind is null, s.epoch desc limit 1
 
 -- name: reject_of_offset
@@ -35,6 +35,11 @@ select * from {target} where _stream = %(stream_id)s and _offset = %(offset)s or
 -- name: rows_of_key
 -- The target's row of a key.
 select * from {target} where ({columns}) = ({values})
+
+-- name: versions_of_key
+-- A key's last version: the current one, or the deletion that ended it.
+select * from {target} where ({columns}) = ({values})
+order by valid_until is null desc, _deleted desc, _stream desc, _offset desc, _ordinal desc limit 1
 
 -- name: origin_of_row
 -- From a row's coordinates to where it was read, and by which attempt of which run.

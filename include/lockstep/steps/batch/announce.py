@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import COMMITTER, READER, transaction
 from lockstep.adapters.postgres_errors import best_effort
+from lockstep.core.offsets import TopicPartition
 from lockstep.core.states import BatchState, Lane
 from lockstep.faults import reach
 from lockstep.ledger.batch import commit as ledger
@@ -31,12 +32,12 @@ def announce(at: Context, pipeline: Pipeline, attempt: AttemptId) -> None:
         with transaction(at.conn, READER) as cur:
             ranges = ledger.committed_ranges(cur, attempt.batch_id)
         positions = {
-            row.partition: row.until_offset
+            TopicPartition(row.topic, row.partition): row.until_offset
             for row in ranges
             if row.lane == Lane.LIVE and row.state == BatchState.COMMITTED
         }
         if positions:
-            at.broker.mirror(f"lockstep-{pipeline.name}", pipeline.topic, positions)
+            at.broker.mirror(f"lockstep-{pipeline.name}", positions)
     drop_staging(at, attempt)
 
 

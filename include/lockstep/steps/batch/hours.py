@@ -174,7 +174,7 @@ class _Look:
 
     def __init__(self, conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> None:
         self.conn, self.broker, self.pipeline, self.now = conn, broker, pipeline, now
-        self.view = broker.view(pipeline.topic)
+        self.view = broker.view(pipeline.only_topic)
         self._high: dict[int, int] | None = None
         self._broken: tuple[Blocked | None] | None = None
 

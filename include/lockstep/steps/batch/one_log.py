@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection, cursor
 
     from lockstep.adapters.kafka.broker import Broker
-    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.offsets import LogView, Stream, TopicView
     from lockstep.core.pipeline.definition import Pipeline
 
 
@@ -36,18 +36,20 @@ class Look:
 
     compared: Mapping[int, tuple[int, int | None]] = field(default_factory=dict)
     broken: Mapping[int, str] = field(default_factory=dict)
+    view: LogView | None = None
 
     def blocked(self, name: str, streams: Iterable[Stream]) -> Blocked | None:
         """Returns Blocked for the first broken one of these streams, or None."""
         for stream in streams:
             if why := self.broken.get(stream.stream_id):
+                option = self.view.option(stream.topic_partition.topic) if self.view else ""
                 return Blocked(
                     f"{stream.topic_partition}: {why}",
-                    f"lockstep retire {name} --partition {stream.partition} --reason ...",
+                    f"lockstep retire {name}{option} --partition {stream.partition} --reason ...",
                 )
         return None
 
-    def is_stale(self, streams: Iterable[Stream], view: TopicView) -> bool:
+    def is_stale(self, streams: Iterable[Stream], view: LogView) -> bool:
         """Returns True if a stream must be looked at again.
 
         It moved, or was seen under another epoch, since it was compared.
@@ -57,7 +59,7 @@ class Look:
         )
 
 
-def look(conn: connection, broker: Broker, streams: Sequence[Stream], view: TopicView) -> Look:
+def look(conn: connection, broker: Broker, streams: Sequence[Stream], view: LogView) -> Look:
     """Compares the last committed record of each stream whose partition has another leader epoch by now.
 
     Asks the broker for nothing as long as no leader changed. Must run outside a ledger transaction (T6).
@@ -68,18 +70,18 @@ def look(conn: connection, broker: Broker, streams: Sequence[Stream], view: Topi
     with transaction(conn, READER) as cur:
         known = ledger.last_records(cur, [stream.stream_id for stream in changed])
     broken = {s.stream_id: why for s in changed if (why := _difference(broker, s, view, known.get(s.stream_id)))}
-    return Look({s.stream_id: (s.position, s.leader_epoch) for s in changed}, broken)
+    return Look({s.stream_id: (s.position, s.leader_epoch) for s in changed}, broken, view)
 
 
-def keep_epochs(cur: cursor, streams: Iterable[Stream], view: TopicView, *, resumed: int | None = None) -> None:
+def keep_epochs(cur: cursor, streams: Iterable[Stream], view: LogView, *, resumed: int | None = None) -> None:
     """Keeps the epochs of a view that was compared, for streams whose log reaches up to the position.
 
     An epoch never goes back: an older broker may have answered. Offsets that a live batch has read under the older
     leader may have been truncated since. So the epoch stays while such a batch can commit, unless it is `resumed` by a
     new attempt.
     """
-    changed = [s for s in streams if _has_new_epoch(s, view) and s.position <= view.bounds[s.partition].stable_end]
-    epochs = [(s, view.bounds[s.partition].leader_epoch or 0) for s in changed]
+    changed = [s for s in streams if _has_new_epoch(s, view) and s.position <= view[s.topic_partition].stable_end]
+    epochs = [(s, view[s.topic_partition].leader_epoch or 0) for s in changed]
     newer = [(s, epoch) for s, epoch in epochs if s.leader_epoch is None or epoch > s.leader_epoch]
     seen = [(s.stream_id, s.position, epoch) for s, epoch in newer]
     if resumed is None:
@@ -88,7 +90,7 @@ def keep_epochs(cur: cursor, streams: Iterable[Stream], view: TopicView, *, resu
         ledger.keep_resumed_epochs(cur, resumed, seen)
 
 
-def require_one_log(conn: connection, broker: Broker, pipeline: Pipeline, view: TopicView) -> None:
+def require_one_log(conn: connection, broker: Broker, pipeline: Pipeline, view: LogView) -> None:
     """Refuses while an open stream of today's log is truncated, or lost its end and grew past the position again."""
     with transaction(conn, READER) as cur:
         streams = open_streams(cur, pipeline.name)
@@ -130,18 +132,21 @@ def truncation_point(broker: Broker, stream: Stream, view: TopicView) -> tuple[i
     return low, ""
 
 
-def _has_new_epoch(stream: Stream, view: TopicView) -> bool:
-    bounds = view.bounds.get(stream.partition)
-    same = (stream.cluster_id, stream.topic_id) == (view.cluster_id, view.topic_id)
-    return same and bounds is not None and bounds.leader_epoch not in {None, stream.leader_epoch}
+def _has_new_epoch(stream: Stream, view: LogView) -> bool:
+    bounds = view.get(stream.topic_partition)
+    return (
+        stream.log == view.log_of(stream.topic_partition.topic)
+        and bounds is not None
+        and bounds.leader_epoch not in {None, stream.leader_epoch}
+    )
 
 
-def _difference(broker: Broker, stream: Stream, view: TopicView, known: Any | None) -> str | None:
+def _difference(broker: Broker, stream: Stream, view: LogView, known: Any | None) -> str | None:
     """Returns the sign that other records stand below the position now, or None.
 
     A missing record is no sign, because compaction may have removed it.
     """
-    bounds = view.bounds[stream.partition]
+    bounds = view[stream.topic_partition]
     if stream.leader_epoch is None or bounds.stable_end < stream.position:
         return None  # nothing to compare with, or a truncated log, which its end tells
     where = f"the log lost its end and grew past the position {stream.position} again: the record at offset "
@@ -155,12 +160,12 @@ def _difference(broker: Broker, stream: Stream, view: TopicView, known: Any | No
     return None
 
 
-def _nearest_below(broker: Broker, stream: Stream, view: TopicView, begin: int) -> Iterator[Any]:
+def _nearest_below(broker: Broker, stream: Stream, view: LogView, begin: int) -> Iterator[Any]:
     """Reads the records from `begin` up to the position. Goes back in growing strides if none of them is left."""
     end, found = stream.position, False
-    log_start = view.bounds[stream.partition].log_start
+    log_start = view[stream.topic_partition].log_start
     while not found and begin < end:
-        for record in broker.records(view.topic, stream.partition, begin, end, committed=False):
+        for record in broker.records(stream.topic_partition.topic, stream.partition, begin, end, committed=False):
             found = True
             yield record
         begin, end = max(log_start, begin - 2 * (stream.position - begin)), begin

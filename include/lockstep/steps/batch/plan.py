@@ -4,39 +4,39 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.adapters.processes import is_gone
-from lockstep.core.changes.adoption import named_starts
 from lockstep.core.changes.promotion import not_deployed
 from lockstep.core.errors import LockTimeout, Refusal
-from lockstep.core.pipeline.schedule import start_of
-from lockstep.core.planning.bounds import AtOffsets, first_offsets
+from lockstep.core.pipeline.names import topic_words
 from lockstep.core.planning.decisions import Blocked, Busy, Decision, Done, Resume, Situation, Start
 from lockstep.core.planning.live import decide
 from lockstep.core.states import Lane
 from lockstep.faults import reach
 from lockstep.ledger.batch import plan as ledger
 from lockstep.ledger.batch.archived import with_archive
-from lockstep.ledger.batch.streams import grow, insert_boundary, open_new_streams, open_streams
+from lockstep.ledger.batch.streams import open_streams
 from lockstep.ledger.changes import owners, promotions
 from lockstep.ledger.windows.times import begin_event_time
 from lockstep.steps.batch.one_log import keep_epochs, look
+from lockstep.steps.topics.open_topics import first_starts, require_topics, with_new_streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from datetime import datetime
 
     from psycopg2.extensions import connection, cursor
 
     from lockstep.adapters.kafka.broker import Broker
-    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.offsets import LogView
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.decisions import Caller, Unfinished
     from lockstep.steps.batch.one_log import Look
+    from lockstep.steps.topics.open_topics import Starts
 
 SECONDS_BETWEEN_READINGS = 0.3
 MOST_READINGS = 10
@@ -59,18 +59,19 @@ def plan(
     A Blocked that rests on the broker's word is believed only when readings taken one after another agree (T6).
     """
 
-    def decide_on(view: TopicView) -> Planned | None:
+    def decide_on(view: LogView) -> Planned | None:
         with transaction(conn, READER) as cur:
             streams = open_streams(cur, folder.pipeline.name)
+            require_topics(cur, folder.pipeline, view)
             view = with_archive(cur, folder.pipeline, view)
         seen = look(conn, broker, streams, view)
-        starts = None if streams else _first_starts(broker, folder.pipeline, view, now)
+        starts = first_starts(broker, folder.pipeline, view, streams, now)
         return _decide_under_lock(conn, folder, caller, view, seen, starts, dry_run=dry_run)
 
     return settled(broker, folder.pipeline, decide_on)
 
 
-def settled(broker: Broker, pipeline: Pipeline, decide_on: Callable[[TopicView], Planned | None]) -> Planned:
+def settled(broker: Broker, pipeline: Pipeline, decide_on: Callable[[LogView], Planned | None]) -> Planned:
     """Returns the decision on a fresh view of the broker.
 
     Decides again after a None, and after a Blocked until enough readings agree.
@@ -78,7 +79,7 @@ def settled(broker: Broker, pipeline: Pipeline, decide_on: Callable[[TopicView],
     last: Planned | None = None
     agreeing = 0
     for _ in range(MOST_READINGS):
-        view = broker.view(pipeline.topic)
+        view = read_topics(broker, pipeline)
         try:
             planned = decide_on(view)
         except LockTimeout:
@@ -91,7 +92,7 @@ def settled(broker: Broker, pipeline: Pipeline, decide_on: Callable[[TopicView],
         last = planned
         time.sleep(SECONDS_BETWEEN_READINGS)
     raise Refusal(
-        f"{pipeline.name}: the broker's answers about {pipeline.topic} keep changing",
+        f"{pipeline.name}: the broker's answers about {topic_words(pipeline.topic)} keep changing",
         next_command=f"lockstep status {pipeline.name}",
     )
 
@@ -108,9 +109,9 @@ def _decide_under_lock(
     conn: connection,
     folder: PipelineFolder,
     caller: Caller,
-    view: TopicView,
+    view: LogView,
     seen: Look,
-    starts: dict[int, int] | None,
+    starts: Starts,
     *,
     dry_run: bool,
 ) -> Planned | None:
@@ -126,9 +127,11 @@ def _decide_under_lock(
             return None
         broken = seen.blocked(pipeline.name, streams)
         keep_epochs(cur, streams, view)
-        if not unfinished and not paused and not broken:
-            streams = _with_new_streams(cur, pipeline, view, streams, starts, caller)
         batch_id = unfinished.batch_id if unfinished else None
+        bound_by = tuple(ledger.last_documents(cur, pipeline.name, batch_id))
+        refused = None
+        if not unfinished and not paused and not broken:
+            streams, refused = with_new_streams(cur, pipeline, view, streams, starts, caller.owner, bound_by)
         situation = Situation(
             view=view,
             streams=streams,
@@ -137,11 +140,12 @@ def _decide_under_lock(
             pause=ledger.pause_reason(cur, pipeline.name) if paused else None,
             pace=ledger.recent_pace(cur, pipeline.name, pipeline.limits),
             failures=ledger.data_failures(cur, batch_id, folder.content_hash()),
-            bound_by=tuple(ledger.last_documents(cur, pipeline.name, batch_id)),
+            bound_by=bound_by,
             broken=broken,
             not_deployed=not_deployed(
                 pipeline.name, promotions.promotion_in_force(cur, pipeline.name), folder.transform
             ),
+            refused_topic=refused,
         )
         decision = of_owner(cur, pipeline, decide(pipeline, situation, caller))
         if isinstance(decision, Resume):
@@ -179,36 +183,3 @@ def _record(cur: cursor, pipeline: Pipeline, decision: Decision, caller: Caller)
     if caller.key is not None:
         ledger.insert_call(cur, pipeline.name, caller.key, batch_id)
     return Planned(decision, batch_id)
-
-
-def _with_new_streams(
-    cur: cursor,
-    pipeline: Pipeline,
-    view: TopicView,
-    streams: tuple[Stream, ...],
-    starts: dict[int, int] | None,
-    caller: Caller,
-) -> tuple[Stream, ...]:
-    """Opens the streams on the first plan, and a new epoch for all when the topic has grown."""
-    if streams or starts is None:
-        return grow(cur, pipeline.name, view, streams, caller.owner)
-    open_new_streams(cur, pipeline.name, view, starts, same_log=False)
-    opened = open_streams(cur, pipeline.name)
-    moment = start_of(pipeline.start)
-    if isinstance(moment, datetime):
-        for stream in opened:
-            insert_boundary(cur, stream.stream_id, moment, stream.start_offset)
-    return opened
-
-
-def _first_starts(broker: Broker, pipeline: Pipeline, view: TopicView, now: datetime) -> dict[int, int]:
-    """Returns the start of each partition, for a pipeline that has no streams yet.
-
-    Sends its requests before any lock is taken.
-    """
-    start = start_of(pipeline.start)
-    if isinstance(start, datetime) and start > now:
-        raise Refusal(f"{pipeline.name}: its start {start.isoformat()} has not come yet; it is {now.isoformat()}")
-    if isinstance(start, AtOffsets):
-        return named_starts(pipeline.name, start.offsets, view)
-    return first_offsets(start, view, partial(broker.offsets_at, view), now)

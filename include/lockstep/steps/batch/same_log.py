@@ -12,10 +12,10 @@ from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.batch.one_log import planned_epochs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from lockstep.adapters.kafka.broker import Broker
-    from lockstep.core.offsets import StreamRange, TopicView
+    from lockstep.core.offsets import LogView, StreamRange
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.steps.context import Context
 
@@ -33,14 +33,14 @@ def log_starts(at: Context, pipeline: Pipeline, batch_id: int, *, after_read: bo
         before = attempts.log_starts_before(cur, batch_id) if after_read and ranges else {}
     if not ranges:
         return {}  # all of it is committed
-    log = planned_on.pop() if len(planned_on) == 1 else ("", "")
-    view = whole = at.broker.view(ranges[0].offsets.topic_partition.topic)
+    view = whole = view_of_topics(at.broker, planned_on)
     if pipeline.archive is not None:
         with transaction(at.conn, READER) as cur:
             whole = with_archive(cur, pipeline, view)
     starts = {}
     for item in ranges:
         seen = view if began_in_log(item, before) else whole
+        log = planned_on[item.offsets.topic_partition.topic]
         starts[item.stream_id] = require_same_log(seen, log, item, batch_id, pipeline.name)
     for item in ranges:
         require_whole(at.broker, view, item, epochs.get(item.stream_id), batch_id, pipeline.name)
@@ -52,8 +52,14 @@ def began_in_log(item: StreamRange, before: Mapping[int, int]) -> bool:
     return before.get(item.stream_id, item.offsets.until_offset) <= item.offsets.from_offset
 
 
+def view_of_topics(broker: Broker, topics: Iterable[str]) -> LogView:
+    """Reads these topics, those of several that are not there left out. Raises `Refusal` if the only one is not there."""
+    names = list(topics)
+    return broker.view(names[0]) if len(names) == 1 else broker.topic_views(names)
+
+
 def require_whole(
-    broker: Broker, view: TopicView, item: StreamRange, epoch: int | None, batch_id: int, pipeline: str
+    broker: Broker, view: LogView, item: StreamRange, epoch: int | None, batch_id: int, pipeline: str
 ) -> None:
     """Requires, under a new leader, that the range's last record is still one of the planned log.
 
@@ -61,11 +67,11 @@ def require_whole(
     without an `epoch` that the batch was planned under.
     """
     topic, partition = item.offsets.topic_partition.topic, item.offsets.topic_partition.partition
-    now = view.bounds[partition].leader_epoch
+    now = view[item.offsets.topic_partition].leader_epoch
     if epoch is None or now is None or now <= epoch:
         return
     last, until = item.offsets.until_offset - 1, item.offsets.until_offset
-    if last < view.bounds[partition].log_start:  # files hold it, and no leader changes them
+    if last < view[item.offsets.topic_partition].log_start:  # files hold it, and no leader changes them
         return
     record = next(broker.records(topic, partition, last, until, committed=False), None)
     written = None if record is None else epoch_of(record.leader_epoch())
@@ -78,15 +84,15 @@ def require_whole(
 
 
 def require_same_log(
-    view: TopicView, planned_on: tuple[str, str], item: StreamRange, batch_id: int, pipeline: str
+    view: LogView, planned_on: set[tuple[str, str]], item: StreamRange, batch_id: int, pipeline: str
 ) -> int:
     """Returns the log start of one range's partition.
 
-    Refuses a log other than the planned (cluster id, topic id). Also refuses one that has lost offsets of the range,
+    Refuses a log other than the one planned (cluster id, topic id). Also refuses one that has lost offsets of the range,
     unless files hold them.
     """
-    bounds = view.bounds.get(item.offsets.topic_partition.partition)
-    if planned_on != (view.cluster_id, view.topic_id) or bounds is None:
+    bounds, now = view.get(item.offsets.topic_partition), view.log_of(item.offsets.topic_partition.topic)
+    if now is None or planned_on != {(now[0], now[2])} or bounds is None:
         raise Refusal(
             f"{item.offsets}: the log is not the one that batch {batch_id} was planned on",
             next_command=f"lockstep plan {pipeline}",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import STAGER, transaction
@@ -18,6 +17,7 @@ from lockstep.core.proof.accounting import counted_once
 from lockstep.core.staging import AttemptId, StageWork
 from lockstep.core.states import CommitUnit
 from lockstep.faults import reach
+from lockstep.installed import installed_version
 from lockstep.ledger.batch import attempts, results
 from lockstep.ledger.batch.archived import files_below
 from lockstep.ledger.staging import target_rows
@@ -141,7 +141,8 @@ def _open(
             end_older(cur, batch_id)
         ranges, planned_at = attempts.ranges_to_read(cur, batch_id), batch.planned_at.astimezone(UTC)
         archived = files_below(cur, folder.pipeline, ranges, starts)
-        how = attempts.Opening(starts, version("lockstep"), engine.route(ranges).begun_in(archived), unit)
+        route = engine.route(ranges).begun_in(archived)
+        how = attempts.Opening(starts, installed_version() or "not installed", route, unit)
         attempt = attempts.open_attempt(cur, batch_id, folder, caller, how)
         if unit == CommitUnit.BATCH:
             for place, its_columns in enumerate(columns):

@@ -59,7 +59,7 @@ def preview_adoption(conn: connection, broker: Broker, pipeline: Pipeline, sourc
     """
     with transaction(conn, READER) as cur:
         _refuse_planned(cur, pipeline.name)
-    partitions = sorted(broker.view(pipeline.topic).bounds)
+    partitions = sorted(broker.view(pipeline.only_topic).bounds)
     before = source.look(partitions)
     if before.reader.words:
         time.sleep(source.seconds)
@@ -68,12 +68,12 @@ def preview_adoption(conn: connection, broker: Broker, pipeline: Pipeline, sourc
             was, is_now = before.offsets.get(partition), now.offsets.get(partition)
             if was != is_now:
                 raise Refusal(
-                    f"{pipeline.topic}-{partition}: {now.reader.shown} still moves, from {was} to {is_now} in "
+                    f"{pipeline.only_topic}-{partition}: {now.reader.shown} still moves, from {was} to {is_now} in "
                     f"{source.seconds:.0f} s: stop what reads there",
                     next_command=f"lockstep adopt {pipeline.name} {now.reader.words}",
                 )
     # The log's bounds are read after the reader's offsets, so that they are never older.
-    return adoption_of(pipeline.name, before, source.given, broker.view(pipeline.topic))
+    return adoption_of(pipeline.name, before, source.given, broker.view(pipeline.only_topic))
 
 
 def adopt(

@@ -60,7 +60,7 @@ def newest_batches(at: Context, folder: PipelineFolder, last: int) -> list[Past]
         raise Refusal(
             f"{name}: no batch is committed yet, so there is none to compare", next_command=f"lockstep run {name}"
         )
-    view = at.broker.view(folder.pipeline.topic)
+    view = at.broker.view(folder.pipeline.only_topic)
     total = 0
     for place, past in enumerate(found):
         total += past.offsets
@@ -73,7 +73,7 @@ def newest_batches(at: Context, folder: PipelineFolder, last: int) -> list[Past]
             )
         for item in past.ranges:
             try:
-                require_same_log(view, past.log, item, past.batch_id, name)
+                require_same_log(view, {past.log}, item, past.batch_id, name)
             except Refusal as refusal:
                 raise Refusal(refusal.message, next_command=fewer or f"lockstep run {name}") from None
             end = view.bounds[item.offsets.topic_partition.partition].stable_end

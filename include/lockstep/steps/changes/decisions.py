@@ -14,9 +14,10 @@ from lockstep.core.errors import LockTimeout, Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.core.states import BatchState, CoverageKind, Lane
 from lockstep.ledger.batch.archived import with_archive
-from lockstep.ledger.batch.plan import lock_pipeline, unfinished_batches
-from lockstep.ledger.batch.streams import grow, open_streams
+from lockstep.ledger.batch.plan import last_documents, lock_pipeline, unfinished_batches
+from lockstep.ledger.batch.streams import open_streams
 from lockstep.ledger.changes import decisions, requests
+from lockstep.steps.topics.open_topics import with_new_streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.changes.person import Person
-    from lockstep.core.offsets import Bounds, Stream, TopicView
+    from lockstep.core.offsets import Bounds, LogView, Stream, TopicPartition
     from lockstep.core.pipeline.definition import Pipeline
 
 
@@ -83,19 +84,22 @@ def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: Offs
     They must begin at the position or lie in skipped offsets. They must end at or below log start, because offsets that
     can still be read are not lost.
     """
-    partition = lost.topic_partition.partition
-    view = broker.view(pipeline.topic)  # before the transaction, never inside (T6). A log's start only grows.
+    where = lost.topic_partition
+    partition = where.partition
+    view = (
+        broker.view(where.topic) if isinstance(pipeline.topic, str) else broker.topic_views([where.topic])
+    )  # before the transaction, never inside (T6). A log's start only grows.
     with deciding(conn, pipeline.name) as cur:
         view = with_archive(cur, pipeline, view)
-        stream = stream_of(_with_grown(cur, pipeline, view, partition, person), pipeline, partition)
-        refuse_another_log(stream, pipeline, (view.cluster_id, view.topic, view.topic_id))
-        if partition not in view.bounds:
+        stream = stream_of(_with_grown(cur, pipeline, view, where, person), pipeline, where)
+        refuse_another_log(stream, pipeline, view.log_of(where.topic))
+        if (bounds := view.get(where)) is None:
             raise Refusal(
                 f"{stream.topic_partition}: the partition is gone; its position is {stream.position}",
-                next_command=f"lockstep retire {pipeline.name} --partition {partition} --reason ...",
+                next_command=f"lockstep retire {pipeline.name}{view.option(where.topic)} --partition {partition} --reason ...",
             )
         if lost.from_offset < stream.start_offset:  # an older stream of the same log has skipped them
-            older = requests.log_streams(cur, pipeline.name, view)
+            older = [s for each in view.topics for s in requests.log_streams(cur, pipeline.name, each)]
             stream = next((s for s in older if s.partition == partition and lost.from_offset < s.position), stream)
         item = StreamRange(stream.stream_id, lost)
         abandoned = lock_and_abandon(
@@ -105,26 +109,30 @@ def accept_loss(conn: connection, broker: Broker, pipeline: Pipeline, lost: Offs
         coverage = decisions.coverage_within(cur, item)
         if not abandoned and _all_of_kind(CoverageKind.LOSS, coverage, lost.from_offset, lost.until_offset):
             return Loss(lost, position, (), changed=False)
-        _refuse_what_is_not_lost(pipeline.name, lost, position, view.bounds[partition], coverage)
+        _refuse_what_is_not_lost(pipeline, lost, position, bounds, coverage)
         decisions.release_claims(cur, abandoned)
         decisions.record_loss(cur, pipeline.name, person, item, position, abandoned)
     return Loss(lost, max(position, lost.until_offset), tuple(abandoned))
 
 
-def _with_grown(cur: Any, pipeline: Pipeline, view: TopicView, partition: int, person: Person) -> tuple[Stream, ...]:
-    """Returns the open streams, with those of new partitions.
+def _with_grown(
+    cur: Any, pipeline: Pipeline, view: LogView, where: TopicPartition, person: Person
+) -> tuple[Stream, ...]:
+    """Returns the open streams, with those of a new topic or new partitions.
 
     A plan that is blocked by the loss of a new partition has opened no stream for it.
     """
     streams = open_streams(cur, pipeline.name)
-    if not streams or partition not in view.bounds or any(stream.partition == partition for stream in streams):
+    if not streams or view.get(where) is None or any(stream.topic_partition == where for stream in streams):
         return streams
     if any(batch.lane == Lane.LIVE for batch in unfinished_batches(cur, pipeline.name, None)):
         raise Refusal(
-            f"{pipeline.name}: partition {partition} is new, and a batch of the other partitions is unfinished",
+            f"{pipeline.name}: partition {where.partition} is new, and a batch of the other partitions is unfinished",
             next_command=f"lockstep run {pipeline.name}",
         )
-    return grow(cur, pipeline.name, view, streams, person.who)
+    starts = {} if isinstance(pipeline.topic, str) else {t.topic: dict.fromkeys(t.bounds, 0) for t in view.topics}
+    bound_by = last_documents(cur, pipeline.name, None)
+    return with_new_streams(cur, pipeline, view, streams, starts, person.who, bound_by)[0]
 
 
 @contextmanager
@@ -148,25 +156,26 @@ def lock_and_abandon(cur: Any, batches: Sequence[int], person: Person) -> list[i
     return planned
 
 
-def stream_of(streams: Sequence[Stream], pipeline: Pipeline, partition: int) -> Stream:
+def stream_of(streams: Sequence[Stream], pipeline: Pipeline, where: TopicPartition) -> Stream:
     """Returns the open stream of a partition. Raises `Refusal` if there is none."""
     for stream in streams:
-        if stream.partition == partition:
+        if stream.topic_partition == where:
             return stream
-    known = ", ".join(str(stream.partition) for stream in streams) or "none yet"
+    several = bool(pipeline.topic_option(where.topic))
+    known = ", ".join(str(s.topic_partition) if several else str(s.partition) for s in streams) or "none yet"
     raise Refusal(
-        f"{pipeline.name}: partition {partition} has no open stream; there are: {known}",
+        f"{pipeline.name}: partition {where if several else where.partition} has no open stream; there are: {known}",
         next_command=f"lockstep status {pipeline.name}",
     )
 
 
-def refuse_another_log(stream: Stream, pipeline: Pipeline, log: tuple[str, str, str]) -> None:
+def refuse_another_log(stream: Stream, pipeline: Pipeline, log: tuple[str, str, str] | None) -> None:
     """Refuses offsets of another cluster or topic, because they say nothing about this stream."""
-    if (stream.cluster_id, stream.topic_partition.topic, stream.topic_id) != log:
+    if stream.log != log:
         raise Refusal(
-            f"{stream.topic_partition}: the log is not the same any more (topic id {stream.topic_id}, now {log[2]}); "
+            f"{stream.topic_partition}: the log is not the same any more (topic id {stream.topic_id}, now {log and log[2]}); "
             f"its position {stream.position} means nothing there",
-            next_command=f"lockstep retire {pipeline.name} --reason ...",
+            next_command=f"lockstep retire {pipeline.name}{pipeline.topic_option(stream.topic_partition.topic)} --reason ...",
         )
 
 
@@ -195,7 +204,7 @@ def _all_of_kind(kind: CoverageKind, coverage: Sequence[Any], begin: int, end: i
 
 
 def _refuse_what_is_not_lost(
-    name: str, lost: OffsetRange, position: int, bounds: Bounds, coverage: Sequence[Any]
+    pipeline: Pipeline, lost: OffsetRange, position: int, bounds: Bounds, coverage: Sequence[Any]
 ) -> None:
     log_start = bounds.log_start
     held = bounds.held_within(lost.from_offset, min(lost.until_offset, log_start))
@@ -212,8 +221,10 @@ def _refuse_what_is_not_lost(
         why = f"the archive holds [{held[0][0]}, {held[0][1]}), which can still be read"
     else:
         why = f"the log starts at {log_start}, and what it holds can still be read"
+    name, where = pipeline.name, lost.topic_partition
     begin, until = bounds.gap(position) or (position, position)
-    options = f"--partition {lost.topic_partition.partition} --from {begin} --until {until} --reason ..."
+    options = f"{pipeline.topic_option(where.topic)} --partition {where.partition}".strip()
+    options += f" --from {begin} --until {until} --reason ..."
     is_next = begin == position < until
     raise Refusal(
         f"{lost} is not what was lost: {why}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.kafka.topics import ends_of, read_topics
 from lockstep.adapters.postgres import COMMITTER, READER, become
 from lockstep.core.changes.erasure import erasable_column, refuse_told
 from lockstep.core.pipeline.targets import shares
@@ -20,7 +21,7 @@ from lockstep.steps.changes.decisions import deciding, lock_and_abandon
 from lockstep.steps.upkeep.reap import reap
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from psycopg2.extensions import connection, cursor
 
@@ -65,11 +66,13 @@ def erase(
     """
     name = erasable_column(pipeline, column)
     refuse_told(person, key)
-    view = broker.view(pipeline.topic)  # before the transaction, never inside (T6)
-    ends = broker.high_ends(view)  # records from now on are accepted. An open transaction began before.
+    view = read_topics(broker, pipeline)  # before the transaction, never inside (T6)
+    # Records from now on are accepted. An open transaction began before.
+    logs = {each.topic: each.topic_id for each in view.topics}
+    ends = [(logs[at.topic], at.partition, end) for at, end in ends_of(broker, view).items()]
     try:
         with deciding(conn, pipeline.name) as cur:
-            erased = _erase(cur, pipeline, (view.topic_id, ends), (name, key), person, preview=preview)
+            erased = _erase(cur, pipeline, ends, (name, key), person, preview=preview)
     except _NotKept as answer:
         erased = answer.erased
     if preview:
@@ -81,7 +84,7 @@ def erase(
 def _erase(
     cur: cursor,
     pipeline: Pipeline,
-    log: tuple[str, Mapping[int, int]],
+    ends: Sequence[tuple[str, int, int]],
     what: tuple[str, str],
     person: Person,
     *,
@@ -94,7 +97,7 @@ def _erase(
     become(cur, COMMITTER)
     subject = erasures.subject_of(cur, pipeline, *what)
     known = erasures.earlier(cur, subject) is not None
-    erasure_id, digest = erasures.open_erasure(cur, subject, *log)
+    erasure_id, digest = erasures.open_erasure(cur, subject, ends)
     deletions = sum(erasures.erase_target(cur, subject, erasure_id, target) for target in pipeline.targets)
     reach("erase.rows_gone")
     erasures.erase_rejects(cur, subject, erasure_id)

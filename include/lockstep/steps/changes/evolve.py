@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import READER, transaction
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import BadData, BadDefinition, Refusal
 from lockstep.ledger.changes import decisions, owners
 from lockstep.ledger.feed.make import follow_altered
 from lockstep.steps.changes.decisions import deciding
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lockstep.core.changes.person import Person
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.folder import PipelineFolder
 
 Columns = tuple[str, ...]
 
@@ -45,6 +46,37 @@ def propose(conn: connection, pipeline: Pipeline, columns: Sequence[Sequence[Col
         found = evolution.find_differences(cur, pipeline, columns)
     _refuse_unknown(found, only)
     return found.only(only)
+
+
+def propose_plainly(conn: connection, folder: PipelineFolder) -> Proposal:
+    """Returns the difference between a definition and its tables where no Spark is at hand.
+
+    Raises `Refusal` if a transform gives the columns, which Spark alone knows.
+    """
+    pipeline = folder.pipeline
+    if folder.transforms:
+        raise BadDefinition(
+            f"{pipeline.name}: a transform gives its columns, and only Spark knows which",
+            next_command=f"lockstep migrate {pipeline.name} --propose",
+        )
+    return propose(conn, pipeline, [pipeline.columns for _ in pipeline.targets])
+
+
+def require_proposed(conn: connection, folder: PipelineFolder, digest: str) -> Proposal:
+    """Returns the proposal of this digest. Raises `BadData` if another one, or none, is proposed now."""
+    found = propose_plainly(conn, folder)
+    try:
+        _require_shown(found, digest)
+    except Refusal as refusal:
+        raise BadData(refusal.message, next_command=refusal.next_command) from None
+    return found
+
+
+def apply_plainly(conn: connection, folder: PipelineFolder, digest: str, person: Person) -> Applied:
+    """Runs the changes of a digest where no Spark is at hand. Raises as `apply` and `propose_plainly` do."""
+    pipeline = folder.pipeline
+    propose_plainly(conn, folder)
+    return apply(conn, pipeline, [pipeline.columns for _ in pipeline.targets], digest, person)
 
 
 def propose_indexes(conn: connection, pipeline: Pipeline) -> list[Change]:

@@ -105,11 +105,11 @@ def _refuse_a_stranger(cur: Any, table: Table, giver: str, receiver: Pipeline, r
 
 def _begin_where_it_ended(cur: Any, giver: str, receiver: Pipeline) -> dict[int, int]:
     """Opens the receiver's streams at the giver's positions, if it has none and reads the same topic."""
-    streams: list[Stream] = [s for s in open_streams(cur, giver) if s.topic_partition.topic == receiver.topic]
+    streams: list[Stream] = [s for s in open_streams(cur, giver) if s.topic_partition.topic == receiver.only_topic]
     if not streams or open_streams(cur, receiver.name):
         return {}
     seen = {s.partition: Bounds(s.position, s.position, s.leader_epoch) for s in streams}
-    log = TopicView(streams[0].cluster_id, receiver.topic, streams[0].topic_id, seen)
+    log = TopicView(streams[0].cluster_id, receiver.only_topic, streams[0].topic_id, seen)
     positions = {stream.partition: stream.position for stream in streams}
     open_new_streams(cur, receiver.name, log, positions, same_log=False)
     return positions

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.health.ownership import tables_of
+from lockstep.core.pipeline.names import topic_words
 from lockstep.core.pipeline.stores import Files
 from lockstep.ledger.changes import forgotten, owners
 from lockstep.steps.batch.seal import seal_all
@@ -77,7 +78,7 @@ def _refuse_another(cur: Any, former: str, pipeline: Pipeline) -> None:
     if isinstance(pipeline.store, Files):
         raise Refusal(
             f"{former}: its results are files in a folder of its name, which the ledger cannot rename",
-            next_command=f"lockstep new {pipeline.name} --topic {pipeline.topic}",
+            next_command=f"lockstep new {pipeline.name} --topic {topic_words(pipeline.topic)}",
         )
     changed = changed_since_commit(cur, pipeline, former)
     if changed:

@@ -53,7 +53,7 @@ def restored(
     streams = _streams(conn, pipeline)
     _refuse_another_log(broker, pipeline, streams)
     group = f"lockstep-{pipeline.name}"
-    told = told_beyond(streams, mirrored(broker, group, pipeline.topic, [s.partition for s in streams]))
+    told = told_beyond(streams, mirrored(broker, group, pipeline.only_topic, [s.partition for s in streams]))
     evidence = _evidence(conn, pipeline, streams, results, past_token, told)
     if person is None:
         return Restored(evidence, needs(pipeline, evidence), recorded=False)
@@ -62,7 +62,7 @@ def restored(
         decisions.record(cur, pipeline.name, "restored", person, _detail(evidence))
     if told:
         with suppress(Unreachable):  # without them lag tools show too little, and nothing else is wrong
-            set_back_group(broker, group, pipeline.topic, {s.partition: s.position for s in streams})
+            set_back_group(broker, group, pipeline.only_topic, {s.partition: s.position for s in streams})
     return Restored(evidence, needs(pipeline, evidence), recorded=True)
 
 
@@ -83,7 +83,7 @@ def _streams(conn: connection, pipeline: Pipeline) -> Sequence[Stream]:
 
 
 def _refuse_another_log(broker: Broker, pipeline: Pipeline, streams: Sequence[Stream]) -> None:
-    view = broker.view(pipeline.topic)
+    view = broker.view(pipeline.only_topic)
     for stream in streams:
         refuse_another_log(stream, pipeline, (view.cluster_id, view.topic, view.topic_id))
 

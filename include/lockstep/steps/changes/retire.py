@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import PositionMoved, Refusal
+from lockstep.core.offsets import TopicPartition
 from lockstep.ledger.batch.streams import open_new_streams, open_streams, retire_stream
 from lockstep.ledger.changes import decisions
 from lockstep.ledger.changes.requests import close_requests_of
 from lockstep.steps.batch.one_log import look, truncation_point
 from lockstep.steps.changes.decisions import deciding, lock_and_abandon, stream_of
+from lockstep.steps.topics.leave_topic import is_left, leave_topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,8 +36,8 @@ class Retirement:
     """The closed streams, each with what was wrong, the starts of their successors, and the abandoned batches."""
 
     retired: tuple[tuple[Stream, str], ...]
-    opened: Mapping[int, int]
     abandoned: tuple[int, ...]
+    opened: Mapping[int, int]
 
 
 def retire(
@@ -45,8 +47,11 @@ def retire(
     partition: int | None,
     person: Person,
     start: StreamStart = TRUNCATION,
+    topic: str | None = None,
 ) -> Retirement:
     """Closes the streams whose log was recreated, truncated or removed, and opens their successors.
+
+    Of several topics it closes those of one. A topic that is gone, or that the definition does not name, is left for good.
 
     A recreated topic begins at log start. A truncated log begins at the truncation, at log start, or at an offset that
     the person names. Refuses while nothing is wrong with the log, and while the point of a truncation cannot be proved.
@@ -55,12 +60,15 @@ def retire(
         raise Refusal(
             f"{pipeline.name}: --from {start} is an offset of one partition", next_command="name it: --partition"
         )
+    named, topic = topic is not None, pipeline.one_topic(topic)
+    if named and is_left(broker, pipeline, topic):
+        return Retirement(*leave_topic(conn, pipeline, topic, person), {})
     with transaction(conn, READER) as cur:
-        streams = open_streams(cur, pipeline.name)
+        streams = tuple(s for s in open_streams(cur, pipeline.name) if not named or s.topic_partition.topic == topic)
         claimed = decisions.claimed_until(cur, pipeline.name)
     if partition is not None:
-        streams = (stream_of(streams, pipeline, partition),)
-    view, wrong, broken = _what_is_wrong(conn, broker, pipeline, streams, claimed)
+        streams = (stream_of(streams, pipeline, TopicPartition(topic, partition)),)
+    view, wrong, broken = _what_is_wrong(conn, broker, pipeline, topic, streams, claimed)
     sick = [stream for stream in streams if stream.stream_id in wrong]
     ids = [stream.stream_id for stream in sick]
     well = {stream.partition for stream in streams} - {stream.partition for stream in sick}
@@ -71,7 +79,9 @@ def retire(
         begin = stream.position if is_whole and start == TRUNCATION else None
         starts[stream.partition] = _start(broker, pipeline, view, stream, start) if begin is None else begin
     with deciding(conn, pipeline.name) as cur:
-        of_partitions = decisions.streams_of_partitions(cur, pipeline.name, {*starts, *(s.partition for s in sick)})
+        of_partitions = decisions.streams_of_partitions(
+            cur, pipeline.name, topic, {*starts, *(s.partition for s in sick)}
+        )
         abandoned = lock_and_abandon(cur, decisions.claiming(cur, of_partitions), person)
         if decisions.lock_streams(cur, ids) != {s.stream_id: s.position for s in sick} or not (
             set(ids) <= {s.stream_id for s in open_streams(cur, pipeline.name)}
@@ -92,14 +102,19 @@ def retire(
             "abandoned": abandoned,
         }
         decisions.record(cur, pipeline.name, "retire", person, detail)
-    return Retirement(tuple((s, wrong[s.stream_id]) for s in sick), starts, tuple(abandoned))
+    return Retirement(tuple((s, wrong[s.stream_id]) for s in sick), tuple(abandoned), starts)
 
 
 def _what_is_wrong(
-    conn: connection, broker: Broker, pipeline: Pipeline, streams: Sequence[Stream], claimed: Mapping[int, int]
+    conn: connection,
+    broker: Broker,
+    pipeline: Pipeline,
+    topic: str,
+    streams: Sequence[Stream],
+    claimed: Mapping[int, int],
 ) -> tuple[TopicView, dict[int, str], set[int]]:
     for _ in range(READINGS_OF_A_TRUNCATION):
-        view = broker.view(pipeline.topic)
+        view = broker.view(topic)
         broken = look(conn, broker, streams, view).broken
         short = {s.stream_id: why for s in streams if (why := _wrong(s, view, claimed.get(s.stream_id, 0)))}
         wrong = {**short, **broken}
@@ -132,11 +147,11 @@ def _wrong(stream: Stream, view: TopicView, claimed_until: int) -> str | None:
 
 def _refuse_healthy(pipeline: Pipeline, streams: Sequence[Stream], view: TopicView) -> None:
     for stream in streams:
-        log_start = view.bounds[stream.partition].log_start
+        log_start, option = view.bounds[stream.partition].log_start, pipeline.topic_option(view.topic)
         if log_start > stream.position:
             raise Refusal(
                 f"{stream.topic_partition}: it is the same log, only [{stream.position}, {log_start}) was deleted from it",
-                next_command=f"lockstep accept-loss {pipeline.name} --partition {stream.partition} "
+                next_command=f"lockstep accept-loss {pipeline.name}{option} --partition {stream.partition} "
                 f"--from {stream.position} --until {log_start} --reason ...",
             )
     what = ", ".join(str(stream.topic_partition) for stream in streams) or "no stream yet"
@@ -179,7 +194,8 @@ def _start(broker: Broker, pipeline: Pipeline, view: TopicView, stream: Stream, 
         return start
     point, why = truncation_point(broker, stream, view)
     if point is None:
-        again = f"lockstep retire {pipeline.name} --partition {stream.partition} --reason ... --from"
+        option = pipeline.topic_option(view.topic)
+        again = f"lockstep retire {pipeline.name}{option} --partition {stream.partition} --reason ... --from"
         raise Refusal(
             f"{stream.topic_partition}: the point of the truncation is not proved: {why}. It lies in "
             f"[{bounds.log_start}, {most}]: log-start reads again what is still there, an offset is yours to know",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import PositionMoved, Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
@@ -14,7 +15,7 @@ from lockstep.ledger.batch.streams import open_streams
 from lockstep.ledger.changes import decisions
 from lockstep.steps.batch.one_log import keep_epochs, look
 from lockstep.steps.changes.decisions import deciding, lock_and_abandon, refuse_another_log
-from lockstep.steps.requests.edges import edge
+from lockstep.steps.requests.edges import edge, topics_meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,18 +39,26 @@ class Skipped:
 
 
 def skip(
-    conn: connection, broker: Broker, pipeline: Pipeline, to: Bound | None, person: Person, now: datetime
+    conn: connection,
+    broker: Broker,
+    pipeline: Pipeline,
+    to: Bound | None,
+    person: Person,
+    now: datetime,
+    topic: str | None = None,
 ) -> Skipped:
-    """Moves the live position forward to a bound, or with None to the log's stable end.
+    """Moves the live position of one topic forward to a bound, or with None to the log's stable end.
 
     Abandons batches that work there. Raises `Refusal` when a position would go back, past the stable end, or over
     offsets that are lost already.
     """
     with transaction(conn, READER) as cur:
-        before = open_streams(cur, pipeline.name)
-    view = broker.view(pipeline.topic)  # read after the positions, so that it is never older than they are
+        every = open_streams(cur, pipeline.name)
+    whole = read_topics(broker, pipeline)  # read after the positions, so that it is never older than they are
     with transaction(conn, READER) as cur:
-        view = with_archive(cur, pipeline, view)
+        whole = with_archive(cur, pipeline, whole)
+    (view,) = topics_meant(conn, pipeline, whole, topic, by_offsets=True)
+    before = [stream for stream in every if stream.topic_partition.topic == view.topic]
     if not before:
         raise Refusal(f"{pipeline.name}: nothing was planned yet", next_command=f"lockstep plan {pipeline.name}")
     for stream in before:
@@ -77,7 +86,7 @@ def skip(
             decisions.insert_skip(cur, item)
             detail = {
                 "stream_id": item.stream_id,
-                "topic": pipeline.topic,
+                "topic": view.topic,
                 "partition": item.offsets.topic_partition.partition,
                 "from_offset": item.offsets.from_offset,
                 "until_offset": item.offsets.until_offset,
@@ -106,26 +115,27 @@ def _ranges(
     exact: bool,
 ) -> list[StreamRange]:
     ranges = []
+    option = pipeline.topic_option(view.topic)
     for stream in streams:
         bounds, position, goal = view.bounds[stream.partition], positions[stream.stream_id], goals[stream.partition]
         if goal > bounds.stable_end:
             raise Refusal(
                 f"{stream.topic_partition}: {goal} lies past the stable end {bounds.stable_end}",
-                next_command=f"lockstep skip {pipeline.name} --to latest --reason ...",
+                next_command=f"lockstep skip {pipeline.name}{option} --to latest --reason ...",
             )
         if exact and goal < position:
             raise Refusal(
                 f"{stream.topic_partition}: the position is {position}, and skip only goes forward",
-                next_command=f"lockstep replay {pipeline.name} --from {stream.partition}:{goal}",
+                next_command=f"lockstep replay {pipeline.name}{option} --from {stream.partition}:{goal}",
             )
         gap = bounds.gap(position)
         if gap and gap[0] < max(goal, position + 1):
             raise Refusal(
                 f"{stream.topic_partition}: offsets [{gap[0]}, {gap[1]}) cannot be read any more: they are lost, not skipped",
-                next_command=f"lockstep accept-loss {pipeline.name} --partition {stream.partition} "
+                next_command=f"lockstep accept-loss {pipeline.name}{option} --partition {stream.partition} "
                 f"--from {gap[0]} --until {gap[1]} --reason ..."
                 if gap[0] == position
-                else f"lockstep skip {pipeline.name} --to {stream.partition}:{gap[0]} --reason ...",
+                else f"lockstep skip {pipeline.name}{option} --to {stream.partition}:{gap[0]} --reason ...",
             )
         if position < goal:
             ranges.append(StreamRange(stream.stream_id, OffsetRange(stream.topic_partition, position, goal)))

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from croniter import CroniterBadDateError, CroniterError, croniter
 
 from lockstep.core.errors import BadDefinition, quoted
-from lockstep.core.pipeline.definition import Custom, Files, Upsert, Windows
+from lockstep.core.pipeline.columns import version_misfit
+from lockstep.core.pipeline.definition import Custom, Files, Windows
 from lockstep.core.pipeline.guarantees import NO_SUITE, commit_unit
 from lockstep.core.pipeline.schedule import PRESETS
-from lockstep.core.pipeline.targets import WithTotals
+from lockstep.core.pipeline.targets import History, Keyed, WithTotals
 from lockstep.core.pipeline.totals import misfits
 from lockstep.core.pipeline.violations import ON_VIOLATION, QUARANTINE
 from lockstep.core.states import CommitUnit
@@ -61,12 +62,14 @@ def _of_target(target: Target, columns: Sequence[Column], event_time: EventTime 
     if isinstance(target, WithTotals):
         yield from misfits(target.key, target.totals, {column.name: column.type for column in columns})
     names = [column.name for column in columns]
-    if isinstance(target, Upsert):
+    if isinstance(target, Keyed):
         wanted = {"target.key": target.key, "target.order_by": (target.order_by,) if target.order_by else ()}
         for field, given in wanted.items():
             for column in given:
                 if column not in names:
                     yield f"{field}: {column!r} is no column ({', '.join(names)})"
+    if isinstance(target, History) and (misfit := version_misfit(target.order_by, columns)):
+        yield misfit
 
 
 def _of_decoder(folder: PipelineFolder) -> Iterator[str]:

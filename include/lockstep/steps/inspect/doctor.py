@@ -6,18 +6,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import READER, connect_as_is, transaction
-from lockstep.core.errors import Refusal, Unreachable
-from lockstep.core.health.broker_findings import broker_findings
+from lockstep.core.errors import Refusal
 from lockstep.core.health.catalog import catalog_findings
 from lockstep.core.health.database_findings import database_findings
 from lockstep.core.health.evolution_findings import evolution_findings, feed_findings, index_findings
-from lockstep.core.health.findings import NOT_THERE, Check, DoctorReport, Finding, Judged, Severity, problem, warning
+from lockstep.core.health.findings import NOT_THERE, Check, DoctorReport, Finding, Judged, Severity, warning
 from lockstep.core.health.ledger_findings import ledger_findings, target_findings
-from lockstep.core.health.log_findings import LogFacts, log_findings
 from lockstep.core.health.machine_findings import limits_findings, machine_findings, pace_findings
 from lockstep.core.health.ownership import owner_findings
 from lockstep.core.health.replication_findings import replication_findings
 from lockstep.core.health.session_findings import session_findings
+from lockstep.core.pipeline.names import topic_words
 from lockstep.core.windows.window_findings import window_findings
 from lockstep.ledger.admin.catalog import deviating
 from lockstep.ledger.admin.facts import Flow, database_facts, flow, ledger_facts, target_facts
@@ -27,9 +26,8 @@ from lockstep.ledger.feed.make import misses
 from lockstep.ledger.migrate import known_migrations
 from lockstep.ledger.views import reading
 from lockstep.steps.changes.evolve import propose, propose_indexes
+from lockstep.steps.inspect.look_at_topics import away_finding, of_topics
 from lockstep.steps.inspect.registry import registry_findings
-from lockstep.steps.inspect.sinks import of_sinks
-from lockstep.steps.inspect.warn import bounds_of
 from lockstep.steps.windows.look import facts_of_time
 
 if TYPE_CHECKING:
@@ -44,16 +42,6 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.registry import Registry
 
-WHY_UNREACHED = {
-    Check.POSTGRES: "the ledger and the targets are there: without it nothing is planned, and nothing commits",
-    Check.KAFKA: "the log is there: without it nothing can be planned or read",
-    Check.TOPIC: "the pipeline has nothing to read",
-    Check.DEFINITION: "a pipeline that does not load does not run, and what it needs cannot be looked at",
-}
-REMEDIES = {
-    Check.POSTGRES: "look at LOCKSTEP_DSN; for the embedded database: lockstep dev status",
-    Check.KAFKA: "look at LOCKSTEP_KAFKA; for the embedded broker: lockstep dev status",
-}
 TASKS = 8  # for a cluster, whose cores are not visible from here
 
 
@@ -91,7 +79,10 @@ def doctor(
     never planned and has no table is only a warning: it was never begun. Tables of `transformed` pipelines are not
     compared with their definitions, because only Spark knows the columns.
     """
-    judged: Judged = [*machine_findings(machine), *(_away(Check.DEFINITION, "pipelines", each) for each in broken)]
+    judged: Judged = [
+        *machine_findings(machine),
+        *(away_finding(Check.DEFINITION, "pipelines", each) for each in broken),
+    ]
     told: dict[str, _OfLedger] = {}
     judged += _of_postgres(pipelines, places, machine, told, transformed)
     for pipeline in pipelines:
@@ -110,7 +101,7 @@ def _without_missing(pipelines: Sequence[Pipeline], told: dict[str, _OfLedger], 
     tables = {each.name: {f"table {one.table}" for one in each.targets if not each.store} for each in pipelines}
     never, needed, warnings = set[str](), set[str](), []
     for pipeline in pipelines:
-        name, topic = pipeline.name, f"topic {pipeline.topic}"
+        name, topic = pipeline.name, f"topic {topic_words(pipeline.topic)}"
         if name not in told or told[name].streams or not tables[name] <= missing:
             needed |= {topic, *tables[name]}
         elif absent := sorted((tables[name] | {topic}) & missing):
@@ -165,7 +156,7 @@ def _of_postgres(
         finally:
             conn.close()
     except Refusal as refusal:
-        judged.append(_away(Check.POSTGRES, "database", refusal))
+        judged.append(away_finding(Check.POSTGRES, "database", refusal))
         return judged
     return [*judged, None]
 
@@ -178,47 +169,12 @@ def _of_kafka(
         broker = places.broker()
         broker.answers()
         for pipeline in pipelines:
-            judged += _of_topic(broker, pipeline, machine, told.get(pipeline.name, _OfLedger()), now)
+            ours = told.get(pipeline.name, _OfLedger())
+            judged += of_topics(broker, pipeline, machine.cores, ours.streams, ours.flow.bytes_per_second, now)
     except Refusal as refusal:
-        judged.append(_away(Check.KAFKA, "broker", refusal))
+        judged.append(away_finding(Check.KAFKA, "broker", refusal))
         return judged
     return [*judged, None]
-
-
-def _of_topic(
-    broker: SurveyedBroker, pipeline: Pipeline, machine: MachineFacts, ledger: _OfLedger, now: datetime
-) -> Judged:
-    try:
-        topic = broker.topic_facts(pipeline.topic)
-    except Unreachable:
-        raise
-    except Refusal as refusal:
-        return [_away(Check.TOPIC, f"topic {pipeline.topic}", refusal)]
-    found = broker.first_times(pipeline.topic, _uncommitted(broker, pipeline, ledger))
-    waiting = {partition: since for partition, since in found.items() if since}
-    log = LogFacts(waiting, broker.open_transactions(pipeline.topic), ledger.flow.bytes_per_second)
-    return [
-        *broker_findings(pipeline, topic, machine.cores),
-        *log_findings(pipeline, topic, log, now),
-        *of_sinks(broker, pipeline, topic),
-    ]
-
-
-def _uncommitted(broker: SurveyedBroker, pipeline: Pipeline, ledger: _OfLedger) -> dict[int, int]:
-    """Returns, per partition in which records wait, the offset at which the pipeline would continue.
-
-    For a pipeline that begins at the log's start and has not begun, this is the log's start.
-    """
-    view = broker.view(pipeline.topic)
-    if not ledger.streams:
-        starts = {p: b.log_start for p, b in view.bounds.items() if b.log_start < b.stable_end}
-        return starts if pipeline.start == "earliest" else {}
-    found: dict[int, int] = {}
-    for stream in ledger.streams:
-        bounds = bounds_of(stream, view)
-        if bounds and stream.position < bounds.stable_end:
-            found[stream.partition] = max(stream.position, bounds.log_start)
-    return found
 
 
 def _of_columns(conn: connection, pipeline: Pipeline, *, is_transformed: bool) -> Judged:
@@ -239,9 +195,3 @@ def _of_ledger(conn: connection, pipeline: Pipeline) -> _OfLedger:
     with transaction(conn, READER) as cur:
         found = tuple(conflicts(cur, pipeline).values())
         return _OfLedger(reading.stream_progress(cur, pipeline.name), flow(cur, pipeline.name), found)
-
-
-def _away(check: Check, subject: str, refusal: Refusal) -> Finding:
-    """Turns a refusal into a finding: its own words, which repeat no secret, on one line."""
-    remedy = refusal.next_command or REMEDIES.get(check, "lockstep check")
-    return problem(check, subject, " ".join(refusal.message.split()), WHY_UNREACHED[check], " ".join(remedy.split()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.views import reading
@@ -27,7 +28,7 @@ def holes(conn: connection, broker: Broker, pipeline: Pipeline) -> list[Document
     """Returns every stretch that no batch covers, with its kind. If a person decided it, it names who and why."""
     with transaction(conn, READER) as cur:
         streams = reading.stream_progress(cur, pipeline.name)
-    view = broker.view(pipeline.topic)
+    view = read_topics(broker, pipeline)
     with transaction(conn, READER) as cur:
         view = with_archive(cur, pipeline, view)
         starts = {row.stream_id: found.whole_from for row in streams if (found := bounds_of(row, view))}

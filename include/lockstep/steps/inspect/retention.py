@@ -59,10 +59,10 @@ def retention_document(
     with transaction(conn, READER) as cur:
         streams = reading.stream_progress(cur, pipeline.name)
         since = now - timedelta(days=DAYS_OF_HISTORY)
-        pasts = rates.committed_rates(cur, pipeline.name, pipeline.topic, since, now)
-    view, facts = broker.view(pipeline.topic), broker.topic_facts(pipeline.topic)
+        pasts = rates.committed_rates(cur, pipeline.name, pipeline.only_topic, since, now)
+    seen, facts = broker.view(pipeline.only_topic), broker.topic_facts(pipeline.only_topic)
     with transaction(conn, READER) as cur:
-        view = with_archive(cur, pipeline, view)
+        (view,) = with_archive(cur, pipeline, seen).topics
     if facts.settings is None:
         finding = unreadable(facts)
         raise Refusal(f"{finding.subject}: {finding.found}", next_command=finding.remedy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters.kafka.topics import read_topics, retention_of_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.adapters.processes import is_gone
 from lockstep.core.changes.promotion import not_deployed
@@ -18,7 +19,7 @@ from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.changes import promotions, requests
 from lockstep.ledger.changes.forgotten import forgetting
 from lockstep.ledger.views import overview, reading
-from lockstep.steps.inspect.warn import bounds_of, readings, warnings
+from lockstep.steps.inspect.warn import bounds_of, gone_topics, readings, warnings
 from lockstep.steps.windows.look import times_of_pipeline
 
 if TYPE_CHECKING:
@@ -54,10 +55,9 @@ def status(
     are conditions that will stop the pipeline or make it wait. Each has its offsets and the next command.
     `headroom_records` is how many offsets retention may still delete before it reaches one that is not committed.
     `headroom_seconds` is how long that takes at least. It is None when time deletes nothing, or nothing waits. `holes`
-    counts the stretches between log start and position that no batch covers. A loss is not among them, because it lies
-    below log start. `feeds` says where the feed of each target stands. `forgotten` says who ended the pipeline, when and
-    why. `promoted` is the transform that alone commits, or None. With a `folder`, the pipeline is blocked if its
-    transform is another one.
+    counts the stretches up to the position that no batch covers and that can be read, so no losses. `feeds` says where
+    the feed of each target stands. `forgotten` says who ended the pipeline, when and why. `promoted` is the transform
+    that alone commits, or None. With a `folder`, the pipeline is blocked if its transform is another one.
     """
     with transaction(conn, READER) as cur:
         streams = reading.stream_progress(cur, pipeline.name)
@@ -70,20 +70,26 @@ def status(
     if folder:
         known = replace(known, not_deployed=not_deployed(pipeline.name, promoted, folder.transform))
     # Asked after the positions: a commit in between would show an end that lies behind the position.
-    view = broker.view(pipeline.topic)
-    kept = broker.retention(pipeline.topic) if streams else None
+    view = read_topics(broker, pipeline)
+    kept = retention_of_topics(broker, view) if streams else {}
     with transaction(conn, READER) as cur:
         view = with_archive(cur, pipeline, view)
         bounds = {row.stream_id: found for row in streams if (found := bounds_of(row, view))}
         holes = reading.read_holes(cur, pipeline.name, {stream: b.whole_from for stream, b in bounds.items()})
     read = readings(broker, view, streams, bounds, kept, ages=True)
-    facts = {each.where.partition: each for each in read}
+    facts = {each.where: each for each in read}
+    where = {row.stream_id: TopicPartition(row.topic, row.partition) for row in streams}
     rows = [
-        _stream(row, bounds.get(row.stream_id), now, kept, facts.get(row.partition)) | _holes_of(row.stream_id, holes)
+        _stream(row, bounds.get(row.stream_id), now, kept.get(row.topic), facts.get(where[row.stream_id]))
+        | _holes_of(row.stream_id, holes)
         for row in streams
     ]
     late = pipeline.behind_after
-    waits = rows if known.planned else _before_the_first_plan(broker, pipeline, view, now)
+    waits = (
+        rows
+        if known.planned
+        else [each for topic in view.topics for each in _before_the_first_plan(broker, pipeline, topic, now)]
+    )
     lags = [each["lag_records"] for each in waits]
     document: Document = {
         **_of_ledger(ours, known, ended, promoted),
@@ -95,7 +101,10 @@ def status(
         "behind_after_seconds": late.total_seconds() if late else None,
         "requests": [_request(row) for row in asked],
         "streams": rows,
-        "warnings": warnings(pipeline, view, read, kept, {row.partition for row in streams}, now),
+        "warnings": [
+            *gone_topics(pipeline, view, streams),
+            *warnings(pipeline, view, read, kept, set(where.values()), now),
+        ],
     }
     return document | _health(judge_health(known, document))
 

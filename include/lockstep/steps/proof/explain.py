@@ -6,12 +6,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Unreachable
 from lockstep.core.pipeline.definition import Append
+from lockstep.core.planning.bounds import AtOffsets
 from lockstep.core.proof.gaps import Kind, SeenOffsets, join_stretches, tell_apart
 from lockstep.ledger.proof import verify as ledger
-from lockstep.steps.requests.edges import edge, streams_of_log
+from lockstep.steps.requests.edges import edge, streams_of_log, topics_meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection
 
     from lockstep.adapters.kafka.broker import Broker
-    from lockstep.core.offsets import Stream
+    from lockstep.core.offsets import Stream, TopicView
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.planning.bounds import Bound
     from lockstep.core.proof.gaps import Stretch
@@ -37,6 +39,7 @@ class Within:
     begin: Bound | None = None
     end: Bound | None = None
     partition: int | None = None
+    topic: str | None = None
 
 
 class _Piece(NamedTuple):
@@ -61,7 +64,31 @@ def explain(
     A full batch was delivered a record at every offset of its range. It left no gap, unless the log is compacted, and
     is not read again.
     """
-    view = broker.view(pipeline.topic)
+    seen = read_topics(broker, pipeline)
+    offsets = isinstance(within.begin, AtOffsets) or isinstance(within.end, AtOffsets) or within.partition is not None
+    views = topics_meant(conn, pipeline, seen, within.topic, by_offsets=offsets, at=within.begin)
+    told = [_of_topic(conn, broker, pipeline, view, within, now, tell) for view in views]
+    counts: Counter[str] = Counter()
+    for _, gaps in told:
+        for gap in gaps:
+            counts[gap["kind"]] += gap["count"]
+    return {
+        "offsets": sum(offsets for offsets, _ in told),
+        "counts": {kind: counts[kind] for kind in Kind if kind is not Kind.RECORD},
+        "gaps": [gap for _, gaps in told for gap in gaps],
+    }
+
+
+def _of_topic(
+    conn: connection,
+    broker: Broker,
+    pipeline: Pipeline,
+    view: TopicView,
+    within: Within,
+    now: datetime,
+    tell: Callable[[str], None],
+) -> tuple[int, list[Document]]:
+    """Returns how many offsets of a topic were looked at, and the gaps among them."""
     begin = edge(conn, broker, pipeline, view, within.begin, now, is_end=False) if within.begin else None
     end = edge(conn, broker, pipeline, view, within.end, now, is_end=True) if within.end else None
     with transaction(conn, READER) as cur:
@@ -70,32 +97,24 @@ def explain(
             (stream, segment) for stream in streams for segment in ledger.committed_segments(cur, stream.stream_id)
         ]
     found: dict[int, list[Stretch]] = {stream.partition: [] for stream in streams}
-    compacts = broker.compacts(pipeline.topic)
+    compacts = broker.compacts(view.topic)
     looked_at = 0
     for piece in _pieces(covered, begin, end):
         tell(f"{piece.stream.topic_partition}: telling gaps apart from offset {piece.from_offset}")
         looked_at += piece.until_offset - piece.from_offset
         found[piece.stream.partition] += _look(conn, broker, pipeline, piece, compacts=compacts)
-    gaps = {partition: _gaps(stretches) for partition, stretches in found.items()}
-    counts: Counter[str] = Counter()
-    for stretch in (gap for each in gaps.values() for gap in each):
-        counts[stretch.kind] += stretch.count
-    return {
-        "offsets": looked_at,
-        "counts": {kind: counts[kind] for kind in Kind if kind is not Kind.RECORD},
-        "gaps": [
-            {
-                "topic": pipeline.topic,
-                "partition": partition,
-                "from_offset": gap.from_offset,
-                "until_offset": gap.until_offset,
-                "kind": gap.kind,
-                "count": gap.count,
-            }
-            for partition in sorted(gaps)
-            for gap in gaps[partition]
-        ],
-    }
+    return looked_at, [
+        {
+            "topic": view.topic,
+            "partition": partition,
+            "from_offset": gap.from_offset,
+            "until_offset": gap.until_offset,
+            "kind": gap.kind,
+            "count": gap.count,
+        }
+        for partition in sorted(found)
+        for gap in _gaps(found[partition])
+    ]
 
 
 def _pieces(
@@ -113,11 +132,11 @@ def _pieces(
 
 def _look(conn: connection, broker: Broker, pipeline: Pipeline, piece: _Piece, *, compacts: bool) -> list[Stretch]:
     """Reads a piece. Reads it again if the log's start passes its beginning meanwhile."""
-    low, high, partition = piece.from_offset, piece.until_offset, piece.stream.partition
+    low, high, where = piece.from_offset, piece.until_offset, piece.stream.topic_partition
     full = piece.segment.delivered == piece.segment.until_offset - piece.segment.from_offset
     log_start = -1
     while True:
-        before, log_start = log_start, broker.view(pipeline.topic).bounds[partition].log_start
+        before, log_start = log_start, broker.view(where.topic)[where].log_start
         if full and not compacts:
             seen = SeenOffsets(log_start, range(low, high), ())
             break
@@ -129,7 +148,7 @@ def _look(conn: connection, broker: Broker, pipeline: Pipeline, piece: _Piece, *
             if log_start in {before, 0}:
                 raise
             continue
-        if broker.view(pipeline.topic).bounds[partition].log_start <= begin:
+        if broker.view(where.topic)[where].log_start <= begin:
             break
     if compacts:
         once = range(low, high) if full else _accounted(conn, pipeline, piece)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, snapshot, transaction
 from lockstep.core.errors import Refusal
-from lockstep.core.pipeline.definition import Accumulate, Append, Upsert, Windows
+from lockstep.core.pipeline.definition import Accumulate, Append, History, Upsert, Windows
 from lockstep.core.pipeline.guarantees import Delivered
 from lockstep.core.pipeline.targets import WithTotals
 from lockstep.core.proof.verification import PromiseCheck, Wrong
@@ -32,12 +33,12 @@ from lockstep.steps.proof.verify_upsert import upserted
 from lockstep.steps.proof.verify_windows import recounted
 from lockstep.targets.fit import types_of_target
 from lockstep.targets.proof import accumulated
+from lockstep.targets.proof.versioned import versions_checks
 from lockstep.targets.proof.windowed import windowed_checks
 from lockstep.targets.rows import found_by_index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from psycopg2.extensions import connection, cursor
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from lockstep.core.registry import Registry
     from lockstep.targets.stores.delivery import Results
 
+WITHOUT_TOPIC = "its topic is gone, or the definition does not name it any more"
 DECODING = ("format", "envelope", "transform", "decode")  # the parts of a definition that turn bytes into values
 
 
@@ -69,7 +71,7 @@ def verify(
     target that is not there.
     """
     pipeline = folder.pipeline
-    view = broker.view(pipeline.topic) if deep else None
+    view = read_topics(broker, pipeline) if deep else None
     topics = look_at_topics(conn, broker, pipeline, deep=deep and since is None)
     with snapshot(conn, READER) as cur:
         view = with_archive(cur, pipeline, view) if view else None
@@ -82,9 +84,11 @@ def verify(
             return checks
         alike = _alike(folder, ledger.committed_definitions(cur, pipeline.name))
         until = shared_until(cur, pipeline.name)
-        here = [s for s in ledger.streams_ever(cur, pipeline.name) if s.topic_id == view.topic_id]
+        ever = ledger.streams_ever(cur, pipeline.name)
+        here = [s for s in ever if (there := view.log_of(s.topic)) and s.topic_id == there[2]]
         streams = [s for s in here if until[s.stream_id] is None]
-        checks += [_beyond(s, begin) for s in here if (begin := until[s.stream_id]) is not None]
+        checks += [_not_looked_at(s, WITHOUT_TOPIC) for s in ever if view.log_of(s.topic) is None]
+        checks += [_not_looked_at(s, _beyond(s, end)) for s in here if (end := until[s.stream_id]) is not None]
         for one in pipeline.each():
             log = Log(conn, cur, broker, folder, one, view, alike, registry, results, since)
             checks += [replace(c, name=ledger.check_name(pipeline, one.first, c.name)) for c in _of_log(log, streams)]
@@ -144,13 +148,14 @@ def _of_database(
         *(() if elsewhere else erased_checks(cur, pipeline)),
     ]
     for target in pipeline.targets:
+        found: list[PromiseCheck] = []
         if isinstance(target, Accumulate):
-            found = accumulated.checks(cur, pipeline.name, target)
-            checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
+            found += accumulated.checks(cur, pipeline.name, target)
+        if isinstance(target, History):
+            found += versions_checks(cur, pipeline.name, target)
         if isinstance(target, Windows):
-            found = windowed_checks(cur, pipeline.name, target)
-            checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
-        found = feed_checks(cur, pipeline.name, target)
+            found += windowed_checks(cur, pipeline.name, target)
+        found += feed_checks(cur, pipeline.name, target)
         checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
     checks += _of_owners(cur, pipeline)
     cur.execute("set local enable_nestloop = on")
@@ -168,6 +173,7 @@ def _of_batches(cur: cursor, pipeline: Pipeline, since: BatchesSince, *, elsewhe
     checks.append(PromiseCheck("earlier batches", ok=True, detail="not looked at", left_out=since.left_out))
     whole = [] if elsewhere else ["rows of erased keys"]
     whole += ["totals of keys"] if any(isinstance(target, WithTotals) for target in pipeline.targets) else []
+    whole += ["versions of keys"] if any(isinstance(target, History) for target in pipeline.targets) else []
     whole += ["feeds, and topics that they are sent to"] if any(target.feed for target in pipeline.targets) else []
     if whole:
         named = "; ".join(whole)
@@ -191,9 +197,13 @@ def _guards(cur: cursor) -> PromiseCheck:
     return PromiseCheck("the ledger's guards are as migrated", not wrong.count, str(wrong) if wrong.count else "")
 
 
-def _beyond(stream: Any, until: int) -> PromiseCheck:
-    """Returns a check that compares nothing: an older incarnation's log, in which other records may stand."""
-    left_out = f"the log lost its end below {stream.position}, and a newer stream of it begins at {until}"
+def _beyond(stream: Any, until: int) -> str:
+    """Returns why an older incarnation is not compared: other records may stand in its log."""
+    return f"the log lost its end below {stream.position}, and a newer stream of it begins at {until}"
+
+
+def _not_looked_at(stream: Any, left_out: str) -> PromiseCheck:
+    """Returns a check that compares nothing of a stream, with the reason."""
     name = f"{stream.topic}-{stream.partition}: stream {stream.stream_id}"
     return PromiseCheck(name, ok=True, detail="not compared", left_out=left_out)
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from heapq import merge
 from typing import TYPE_CHECKING, Any
 
+from lockstep.core.pipeline.definition import History
 from lockstep.core.proof.accounting import Digest
 from lockstep.core.proof.verification import MOST_NAMED_ERRORS, PromiseCheck, Wrong
 from lockstep.formats.second_reading import ROW
@@ -19,6 +20,7 @@ from lockstep.ledger.proof.verify_erased import erased_offsets
 from lockstep.steps.proof.verify_results import reading
 from lockstep.targets.fit import require_columns
 from lockstep.targets.proof.decoded import Decoded, may_change_rows
+from lockstep.targets.proof.versioned import other_moments
 from lockstep.targets.stores.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -56,13 +58,10 @@ def _stream(log: Log, stream: Any, contents: _Contents) -> PromiseCheck:
         left = "; ".join(filter(None, (left, f"{len(trimmed)} batches whose sent rows are trimmed")))
     if len(trimmed) == len(readable):
         return PromiseCheck(name, ok=True, detail="nothing covered is still in the log", target=table, left_out=left)
-    there, wrong, records = (
-        _Merge(_accounted(log, stream, readable[0].from_offset), readable[0].from_offset),
-        Wrong(),
-        0,
-    )
+    first = readable[0].from_offset
+    there, wrong, records = _Merge(_accounted(log, stream, first), first), Wrong(), 0
     unread = {s.from_offset for s in segments if not log.holds(stream, s)}  # between what the archive holds
-    looked_at = {s.from_offset for s in readable} | {o for o in unread if o > readable[0].from_offset}
+    looked_at = {s.from_offset for s in readable} | {offset for offset in unread if offset > first}
     for segment in [s for s in segments if s.from_offset in looked_at]:
         if log.since:  # what lies between two of these batches is not looked at
             there.pass_to(segment.from_offset)
@@ -82,7 +81,7 @@ def _stream(log: Log, stream: Any, contents: _Contents) -> PromiseCheck:
         for stranger in there.strangers():
             wrong.add(f"batch {segment.batch_id}: offset {stranger} is in the target or the rejects and not in the log")
         records += len(found.offsets)
-    told = f"{records} records of {len(readable) - len(trimmed)} batches, from offset {readable[0].from_offset}"
+    told = f"{records} records of {len(readable) - len(trimmed)} batches, from offset {first}"
     detail = str(wrong) if wrong.count else told
     return PromiseCheck(name, not wrong.count, detail, "coordinates", table, "log", left)
 
@@ -186,7 +185,8 @@ def _contents(log: Log, stack: ExitStack) -> _Contents:
     require_columns(cur, pipeline, pipeline.columns)
     if may_change_rows(cur, pipeline.first.table):
         return _Contents(log, None, f"a trigger or a rule of {pipeline.first.table} may change rows")
-    decoded = Decoded(cur, pipeline.first.table, pipeline.columns)
+    has_deletions = isinstance(pipeline.first, History)
+    decoded = Decoded(cur, pipeline.first.table, pipeline.columns, has_deletions=has_deletions)
     stack.callback(decoded.drop)
     return _Contents(log, decoded)
 
@@ -222,6 +222,7 @@ class _Contents:
                 self._wrong.add(f"{where} offset {offset}: it is a reject, and its record decodes to a row")
         self._decoded.load(rows)
         self._decoded.changed(stream, segment, begin, until, self._wrong)
+        other_moments(self._log.cur, self._log.pipeline.first, stream, segment.batch_id, chunk, self._wrong)
         self._compared += rows.num_rows
         self._unsure += rows.num_rows - unsure
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection, cursor
 
     from lockstep.adapters.kafka.broker import Broker
-    from lockstep.core.offsets import TopicView
+    from lockstep.core.offsets import Bounds, LogView
     from lockstep.core.pipeline.definition import Pipeline, Target
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.proof.verification import BatchesSince, Segment
@@ -44,7 +44,7 @@ class Log:
     broker: Broker
     folder: PipelineFolder
     pipeline: Pipeline
-    view: TopicView
+    view: LogView
     alike: frozenset[str]
     registry: Registry | None = None
     results: Results | None = None
@@ -66,11 +66,11 @@ class Log:
 
     def log_start(self, stream: Any) -> int:
         """Returns the offset of a stream from which on the log holds everything, or the archive before it."""
-        return self.view.bounds[stream.partition].whole_from
+        return self._bounds(stream).whole_from
 
     def holds(self, stream: Any, segment: Segment) -> bool:
         """Returns True if log and archive together hold the whole segment."""
-        return self.view.bounds[stream.partition].holds(segment.from_offset, segment.until_offset)
+        return self._bounds(stream).holds(segment.from_offset, segment.until_offset)
 
     def chunks(self, stream: Any, segment: Segment) -> Iterator[tuple[int, int, list[RereadRecord]]]:
         """Yields the segment's records that log or archive still hold, in chunks that tile their offsets.
@@ -90,9 +90,9 @@ class Log:
 
     def _messages(self, stream: Any, begin: int, until: int) -> Iterator[Any]:
         """Yields the records of archived files, up to where those end, and the log's records behind them."""
-        if begin < until and begin < self.view.bounds[stream.partition].log_start and self.pipeline.archive:
+        if begin < until and begin < self._bounds(stream).log_start and self.pipeline.archive:
             store = ArchiveStore(self.pipeline.archive.place)
-            where = OffsetRange(TopicPartition(self.view.topic, stream.partition), begin, until)
+            where = OffsetRange(TopicPartition(stream.topic, stream.partition), begin, until)
             files = files_of(self.cur, [StreamRange(stream.stream_id, where)])
             reader = ArchivedRanges(
                 self.broker.bootstrap, self.broker.options, pipeline=self.pipeline.name, store=store
@@ -101,11 +101,14 @@ class Log:
                 if file.offsets.from_offset <= begin < (end := min(until, file.offsets.until_offset)):
                     yield from chain.from_iterable(reader.messages_of(file, begin, end))
                     begin = end
-        yield from self.broker.records(self.view.topic, stream.partition, begin, until)
+        yield from self.broker.records(stream.topic, stream.partition, begin, until)
+
+    def _bounds(self, stream: Any) -> Bounds:
+        return self.view[TopicPartition(stream.topic, stream.partition)]
 
 
 def _record(message: Any, most: int) -> RereadRecord:
     where, stamp = (message.partition(), message.offset()), message.timestamp()[1]
     if size_of(message) > most:
-        return RereadRecord(*where, None, None, None, stamp, withheld=True)
-    return RereadRecord(*where, message.key(), message.value(), message.headers(), stamp)
+        return RereadRecord(*where, None, None, None, stamp, withheld=True, topic=message.topic())
+    return RereadRecord(*where, message.key(), message.value(), message.headers(), stamp, topic=message.topic())

@@ -18,7 +18,7 @@ from lockstep.ledger.staging.contents import Digests
 from lockstep.ledger.staging.suppression import suppress_range
 from lockstep.steps.batch.commit import COMMIT_TRIES
 from lockstep.steps.batch.commit_batch import COMMIT_LOCK_SECONDS
-from lockstep.steps.batch.same_log import began_in_log, require_same_log, require_whole
+from lockstep.steps.batch.same_log import began_in_log, require_same_log, require_whole, view_of_topics
 from lockstep.steps.feed.announce_changes import number_changes, open_changes
 from lockstep.targets import copy, publish, withdraw
 from lockstep.targets.proof.published import of_ranges
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection, cursor
 
     from lockstep.core.engine import Pieces
-    from lockstep.core.offsets import StreamRange, TopicView
+    from lockstep.core.offsets import LogView, StreamRange
     from lockstep.core.proof.accounting import ManifestLine
     from lockstep.steps.ranges.task import RangesOfAttempt
 
@@ -57,7 +57,7 @@ class RangeCommits:
         self._task = task
         self._conn = conn
         self._copied: set[int] = set()
-        self._view: TopicView | None = None
+        self._view: LogView | None = None
 
     def reads_on(self) -> None:
         """Forgets what the log was like, because more has been read since."""
@@ -182,13 +182,12 @@ class RangeCommits:
 
         Sends its requests before the transaction (T6, T7).
         """
-        task = self._task
+        task, topic = self._task, item.offsets.topic_partition.topic
         if self._view is None:
-            self._view = task.broker.view(item.offsets.topic_partition.topic)
+            self._view = view_of_topics(task.broker, task.logs)
         planned = (task.attempt.batch_id, task.pipeline.name)
-        is_in_log = began_in_log(item, task.log_starts)
-        seen = self._view if is_in_log else self._view.with_archived(task.archived)
-        after = require_same_log(seen, task.log, item, *planned)
+        seen = self._view if began_in_log(item, task.log_starts) else self._view.with_archived(task.archived)
+        after = require_same_log(seen, task.logs[topic], item, *planned)
         require_whole(task.broker, self._view, item, task.epochs.get(item.stream_id), *planned)
         return task.log_starts[item.stream_id], after
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lockstep.core.engine import Engine, RangeOutcome
-    from lockstep.core.offsets import StreamRange
+    from lockstep.core.offsets import StreamRange, TopicPartition
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.retention.archive import ArchivedFile
     from lockstep.core.staging import AttemptId, StageWork
@@ -36,7 +36,7 @@ def commit_ranges(at: Context, engine: Engine, folder: PipelineFolder, attempt: 
     with transaction(at.conn, STAGER) as cur:
         attempts.require_newest(cur, attempt)  # another one may have committed these ranges meanwhile
         lane = attempts.lane_of(cur, attempt.batch_id)
-        (log,) = attempts.logs(cur, attempt.batch_id)
+        logs = attempts.logs(cur, attempt.batch_id)
         epochs = planned_epochs(cur, attempt.batch_id)
         starts = attempts.log_starts_before(cur, attempt.batch_id)
     task = RangesOfAttempt(
@@ -47,7 +47,7 @@ def commit_ranges(at: Context, engine: Engine, folder: PipelineFolder, attempt: 
         lane=lane,
         ranges={item.stream_id: item for item in ranges},
         columns=work.columns,
-        log=log,
+        logs=logs,
         definition_hash=folder.content_hash(),
         log_starts={item.stream_id: starts[item.stream_id] for item in ranges},
         epochs=epochs,
@@ -75,11 +75,11 @@ def _refuse(at: Context, attempt: AttemptId, outcomes: Sequence[RangeOutcome]) -
         raise BadData(f"{message}{more}", next_command=f"lockstep batch {attempt.batch_id}", values=values)
 
 
-def _stretches(files: Sequence[ArchivedFile]) -> dict[int, tuple[tuple[int, int], ...]]:
-    found: dict[int, tuple[tuple[int, int], ...]] = {}
+def _stretches(files: Sequence[ArchivedFile]) -> dict[TopicPartition, tuple[tuple[int, int], ...]]:
+    found: dict[TopicPartition, tuple[tuple[int, int], ...]] = {}
     for file in files:
-        partition, its = file.offsets.topic_partition.partition, (file.offsets.from_offset, file.offsets.until_offset)
-        found[partition] = (*found.get(partition, ()), its)
+        where, its = file.offsets.topic_partition, (file.offsets.from_offset, file.offsets.until_offset)
+        found[where] = (*found.get(where, ()), its)
     return found
 
 

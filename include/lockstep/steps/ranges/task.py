@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from lockstep.adapters.kafka.broker import Broker
-    from lockstep.core.offsets import StreamRange
+    from lockstep.core.offsets import StreamRange, TopicPartition
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.staging import AttemptId
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class RangesOfAttempt(RangeTask):
     """One attempt's ranges and all that committing them takes. Executors get it by value.
 
-    `log` is the (cluster id, topic id) that the batch was planned on. `epochs` are the leader epochs of that plan.
-    `log_starts` are per stream, from before the read. `archived` are the stretches, by partition, that were read from files.
+    `logs` are the (cluster id, topic id) of each topic, as the batch was planned. `epochs` are the leader epochs of that
+    plan. `log_starts` are per stream, from before the read. `archived` are the stretches that were read from files.
     """
 
     dsn: str = field(repr=False)
@@ -42,11 +42,11 @@ class RangesOfAttempt(RangeTask):
     lane: Lane
     ranges: Mapping[int, StreamRange]
     columns: Sequence[Column]
-    log: tuple[str, str]
+    logs: Mapping[str, set[tuple[str, str]]]
     definition_hash: str
     log_starts: Mapping[int, int]
     epochs: Mapping[int, int]
-    archived: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    archived: Mapping[TopicPartition, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def refused(self) -> AbstractContextManager[None]:
         """Turns a refusal by the target's table into an error of the data, in one line."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.core.errors import Refusal
-from lockstep.core.offsets import OffsetRange, StreamRange
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicViews
 from lockstep.core.planning.bounds import AtBatch, AtOffsets, AtTime
 from lockstep.ledger.batch.streams import insert_boundary, open_streams
 from lockstep.ledger.changes import requests
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection, cursor
 
     from lockstep.adapters.kafka.broker import Broker
-    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.offsets import LogView, Stream, TopicView
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.planning.bounds import Bound
 
@@ -34,7 +34,7 @@ def edge(
         case AtOffsets(offsets):
             if strangers := offsets.keys() - view.bounds.keys():
                 raise Refusal(
-                    f"{pipeline.topic} has no partition {min(strangers)}",
+                    f"{view.topic} has no partition {min(strangers)}",
                     next_command=f"lockstep status {pipeline.name}",
                 )
             return dict(offsets)
@@ -51,29 +51,69 @@ def edge(
             return {row.partition: row.until_offset if is_end else row.from_offset for row in found}
 
 
-def streams_of_log(cur: cursor, pipeline: Pipeline, view: TopicView, partition: int | None) -> tuple[Stream, ...]:
-    """Returns every stream of today's log, including those that growth has closed.
+def streams_of_log(cur: cursor, pipeline: Pipeline, view: LogView, partition: int | None) -> tuple[Stream, ...]:
+    """Returns every stream of today's logs, including those that growth has closed.
 
-    Refuses while the log is not the same.
+    Refuses while a log is not the same. A topic that is gone has none.
     """
+    if partition is not None and isinstance(view, TopicViews):
+        pipeline.only_topic  # noqa: B018 - refuses: a partition is one of a topic
     opened = open_streams(cur, pipeline.name)
     if not opened:
         raise Refusal(f"{pipeline.name}: nothing was planned yet", next_command=f"lockstep run {pipeline.name}")
-    other = next((s for s in opened if (s.cluster_id, s.topic_id) != (view.cluster_id, view.topic_id)), None)
+    logs = {view.log_of(each.topic) for each in view.topics}
+    topics = {each.topic for each in view.topics}
+    other = next((s for s in opened if s.topic_partition.topic in topics and s.log not in logs), None)
     if other is not None:
         raise Refusal(
             f"{other.topic_partition}: the log is not the same any more: what was read below offset {other.position} "
             "is not in it",
-            next_command=f"lockstep retire {pipeline.name} --reason ...",
+            next_command=f"lockstep retire {pipeline.name}{view.option(other.topic_partition.topic)} --reason ...",
         )
-    streams = requests.log_streams(cur, pipeline.name, view)
+    streams = tuple(s for each in view.topics for s in requests.log_streams(cur, pipeline.name, each))
     if partition is not None and partition not in {s.partition for s in streams}:
         known = ", ".join(map(str, sorted({s.partition for s in streams})))
         raise Refusal(
             f"{pipeline.name}: partition {partition} has no stream; there are: {known}",
             next_command=f"lockstep status {pipeline.name}",
         )
-    return tuple(s for s in streams if partition in {None, s.partition} and s.partition in view.bounds)
+    return tuple(s for s in streams if partition in {None, s.partition} and view.get(s.topic_partition))
+
+
+def topics_meant(
+    conn: connection,
+    pipeline: Pipeline,
+    seen: LogView,
+    topic: str | None,
+    *,
+    by_offsets: bool,
+    at: Bound | None = None,
+) -> list[TopicView]:
+    """Returns the topics that a request is about: the named one, or all of them.
+
+    Refuses offsets by partition without a topic where there are several. Of a batch, the topics that it has read.
+    """
+    if topic is not None:
+        found = [each for each in seen.topics if each.topic == topic]
+        if not found:
+            known = ", ".join(each.topic for each in seen.topics) or "none"
+            raise Refusal(
+                f"{pipeline.name}: it reads no topic {topic} now; there are: {known}",
+                next_command=f"lockstep status {pipeline.name}",
+            )
+        return found
+    if by_offsets:
+        pipeline.one_topic(None)
+    if isinstance(at, AtBatch) and len(seen.topics) > 1:
+        with transaction(conn, READER) as cur:
+            read = {row.stream_id for row in requests.ranges_of_batches(cur, pipeline.name, [at.batch_id])}
+            of_batch = {
+                each.topic
+                for each in seen.topics
+                if read & {stream.stream_id for stream in requests.log_streams(cur, pipeline.name, each)}
+            }
+        return [each for each in seen.topics if each.topic in of_batch] or list(seen.topics)
+    return list(seen.topics)
 
 
 def passed_stretches(streams: Iterable[Stream], begin: Mapping[int, int], end: Mapping[int, int]) -> list[StreamRange]:

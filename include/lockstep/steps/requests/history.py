@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import BadData, Refusal
 from lockstep.core.offsets import OffsetRange, TopicPartition
@@ -15,6 +16,7 @@ from lockstep.core.states import Lane
 from lockstep.ledger.batch.streams import open_streams
 from lockstep.ledger.changes import decisions, history, requests
 from lockstep.steps.changes.decisions import accept_loss, deciding
+from lockstep.steps.changes.evolve import require_proposed
 from lockstep.steps.changes.skip import skip
 from lockstep.steps.requests.requests import NewRequest, open_request, written_down
 from lockstep.steps.windows.admit import admit_late, open_shown_admission, preview_admission
@@ -42,17 +44,22 @@ REFUSED = "refuse-approval"
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Both identities of an approval as Airflow records them. `claimed` is a user whom only an XCom names."""
+    """Both identities of an approval as Airflow records them. `claimed` is a user whom only an XCom names.
+
+    `digest` names the changes of a table that were shown.
+    """
 
     action: str
     asker: str | None
     approver: dict[str, str] | None
     claimed: dict[str, str] | None = None
+    digest: str | None = None
 
     def document(self) -> dict[str, Any]:
         """Returns the approval as plain JSON, for the ledger."""
         found = {"action": self.action, "asker": self.asker, "approver": self.approver}
-        return found | ({"claimed": self.claimed} if self.claimed else {})
+        more = {"claimed": self.claimed, "digest": self.digest}
+        return found | {name: value for name, value in more.items() if value}
 
 
 def open_run_requests(
@@ -134,6 +141,8 @@ def committed_batches(conn: connection, pipeline: str, person: Person) -> list[A
 def approve(conn: connection, folder: PipelineFolder, approval: Approval, reviewer: Person) -> None:
     """Records who has approved the request that was shown. Refuses if it has changed since."""
     name = folder.pipeline.name
+    if approval.digest is not None:
+        require_proposed(conn, folder, approval.digest)
     previews = run_requests(conn, name, reviewer, preview=True)
     with deciding(conn, name) as cur:
         if history.decided_by_run(cur, name, "approve", reviewer.run or ""):
@@ -160,7 +169,7 @@ def open_approved(at: Context, folder: PipelineFolder, person: Person) -> list[R
     """Opens the requests that were shown and approved, in the name of the person who asked."""
     name = folder.pipeline.name
     known = {each.lane: each for each in run_requests(at.conn, name, person, preview=False)}
-    found, view = [], at.broker.view(folder.pipeline.topic)
+    found, view = [], read_topics(at.broker, folder.pipeline)
     for shown in run_requests(at.conn, name, person, preview=True):
         asker = replace(person, who=shown.who, why=shown.why)
         found.append(
@@ -176,7 +185,7 @@ def decide_history(at: Context, pipeline: Pipeline, asked: RequestForm, person: 
     if asked.action == HistoryAction.ACCEPT_LOSS:
         lines = []
         for partition, (begin, end) in lost_offsets(asked).items():
-            lost = OffsetRange(TopicPartition(pipeline.topic, partition), begin, end)
+            lost = OffsetRange(TopicPartition(pipeline.only_topic, partition), begin, end)
             loss = accept_loss(at.conn, at.broker, pipeline, lost, person)
             said = "is recorded as lost" if loss.changed else "was accepted as lost already"
             lines.append(f"{lost} {said}; the position is {loss.position}")
@@ -194,10 +203,10 @@ def given_up_offsets(at: Context, pipeline: Pipeline, asked: RequestForm) -> lis
     """Returns the offsets that an accepted loss would give up, with the position and the log's start."""
     with transaction(at.conn, READER) as cur:
         positions = {stream.partition: stream.position for stream in open_streams(cur, pipeline.name)}
-    bounds = at.broker.view(pipeline.topic).bounds
+    bounds = at.broker.view(pipeline.only_topic).bounds
     return [
         {
-            "partition": f"{pipeline.topic}-{p}",
+            "partition": f"{pipeline.only_topic}-{p}",
             "from_offset": begin,
             "until_offset": end,
             "position": positions.get(p),

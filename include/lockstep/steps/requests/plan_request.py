@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection, cursor
 
     from lockstep.adapters.kafka.broker import Broker
-    from lockstep.core.offsets import Stream, TopicView
+    from lockstep.core.offsets import LogView, Stream
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.decisions import Caller, Decision
     from lockstep.core.planning.lanes import Piece
@@ -39,7 +39,7 @@ def plan_request(conn: connection, broker: Broker, folder: PipelineFolder, reque
     Idle closes the request when nothing of it is left. A batch whose records were deleted meanwhile is abandoned here.
     """
 
-    def decide_on(view: TopicView) -> Planned | None:
+    def decide_on(view: LogView) -> Planned | None:
         with transaction(conn, READER) as cur:
             streams = open_streams(cur, folder.pipeline.name)
             view = with_archive(cur, folder.pipeline, view)
@@ -73,7 +73,7 @@ def asked_for(cur: cursor, request_id: int, pipeline: str) -> Request:
 
 
 def _decide_under_lock(
-    conn: connection, folder: PipelineFolder, request_id: int, caller: Caller, view: TopicView, seen: Look
+    conn: connection, folder: PipelineFolder, request_id: int, caller: Caller, view: LogView, seen: Look
 ) -> Planned | None:
     with transaction(conn, PLANNER) as cur:
         paused = ledger.lock_pipeline(cur, folder.pipeline.name)
@@ -100,7 +100,7 @@ def _decide_under_lock(
 
 
 def _situation(
-    cur: cursor, folder: PipelineFolder, request_id: int, caller: Caller, view: TopicView, *, paused: bool
+    cur: cursor, folder: PipelineFolder, request_id: int, caller: Caller, view: LogView, *, paused: bool
 ) -> RequestSituation:
     """Reads unfinished batches and claims first. Reads the coverage after them, each in a later statement (T6)."""
     pipeline = folder.pipeline.name
@@ -132,11 +132,11 @@ def _situation(
 
 
 def _left(
-    cur: cursor, asked: Request, streams: tuple[Stream, ...], view: TopicView, *, whole_batches: bool
+    cur: cursor, asked: Request, streams: tuple[Stream, ...], view: LogView, *, whole_batches: bool
 ) -> tuple[Piece, ...]:
     if asked.lane == Lane.REPLAY:
         return requests.due_whole(cur, asked.request_id) if whole_batches else requests.due(cur, asked.request_id)
-    return requests.free(cur, asked.request_id, {s.stream_id: view.bounds.get(s.partition) for s in streams})
+    return requests.free(cur, asked.request_id, {s.stream_id: view.get(s.topic_partition) for s in streams})
 
 
 def _record(cur: cursor, asked: Request, decision: Decision, caller: Caller) -> Planned:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
@@ -70,7 +71,7 @@ def redrive(
     Raises `Refusal` when there are such segments and none can be read any more.
     """
     pipeline = folder.pipeline
-    view = broker.view(pipeline.topic)
+    view = read_topics(broker, pipeline)
     require_one_log(conn, broker, pipeline, view)
     whole = mixes_partitions(folder)
     with transaction(conn, READER) as cur:
@@ -79,7 +80,7 @@ def redrive(
         meant = streams_of_log(cur, pipeline, view, held.partition)  # refuses a partition that is not there
         partitions = {s.stream_id: s.topic_partition for s in streams}
         rows = requests.rejected_segments(cur, [s.stream_id for s in meant], held.batch_id)
-        bounds = {s.stream_id: view.bounds[s.partition] for s in streams}
+        bounds = {s.stream_id: view[s.topic_partition] for s in streams}
         why = _left_out(cur, rows, bounds, whole_batches=whole)
         told, readable = [], []
         for row in rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
@@ -15,7 +16,7 @@ from lockstep.ledger.changes import requests
 from lockstep.ledger.changes.history import insert_request_call
 from lockstep.steps.batch.one_log import require_one_log
 from lockstep.steps.changes.decisions import deciding
-from lockstep.steps.requests.edges import edge, passed_stretches, streams_of_log
+from lockstep.steps.requests.edges import edge, passed_stretches, streams_of_log, topics_meant
 from lockstep.steps.requests.plan_request import asked_for, mixes_partitions
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.changes.person import Person
-    from lockstep.core.offsets import Bounds, Stream, TopicView
+    from lockstep.core.offsets import Bounds, LogView, Stream, TopicView
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.bounds import Bound
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
-    """A person's wish for a fill or replay: a lane, its bounds, and perhaps one partition.
+    """A person's wish for a fill or replay: a lane, its bounds, and perhaps one topic and one partition.
 
     A bound of None means no limit on that side.
     """
@@ -45,6 +46,7 @@ class NewRequest:
     end: Bound | None
     partition: int | None = None
     preview: bool = False
+    topic: str | None = None
 
 
 def open_request(
@@ -56,10 +58,28 @@ def open_request(
     log's start.
     """
     pipeline = folder.pipeline
-    view = broker.view(pipeline.topic)
-    require_one_log(conn, broker, pipeline, view)
+    seen = read_topics(broker, pipeline)
+    require_one_log(conn, broker, pipeline, seen)
     with transaction(conn, READER) as cur:
-        view = with_archive(cur, pipeline, view)
+        seen = with_archive(cur, pipeline, seen)
+    offsets = isinstance(wanted.begin, AtOffsets) or isinstance(wanted.end, AtOffsets) or wanted.partition is not None
+    windows: list[StreamRange] = []
+    for view in topics_meant(conn, pipeline, seen, wanted.topic, by_offsets=offsets, at=wanted.begin):
+        windows += _stretches(conn, broker, pipeline, view, wanted, now)
+    with transaction(conn, READER) as cur:
+        if wanted.lane == Lane.REPLAY:
+            everywhere = streams_of_log(cur, pipeline, seen, None)
+            windows = touched_segments(cur, everywhere, windows, whole_batches=mixes_partitions(folder))
+            _refuse_below_log_start(pipeline, seen, windows)
+        else:
+            windows = _readable(windows, seen)
+    return written_down(conn, pipeline, wanted.lane, windows, person, seen, preview=wanted.preview)
+
+
+def _stretches(
+    conn: connection, broker: Broker, pipeline: Pipeline, view: TopicView, wanted: NewRequest, now: datetime
+) -> list[StreamRange]:
+    """Returns the offsets of one topic within the bounds that its streams have passed."""
     is_fill = wanted.lane == Lane.FILL
     begin = {p: bounds.lowest if is_fill else bounds.whole_from for p, bounds in view.bounds.items()}
     end = {p: bounds.stable_end for p, bounds in view.bounds.items()}
@@ -67,17 +87,9 @@ def open_request(
         begin = edge(conn, broker, pipeline, view, wanted.begin, now, is_end=False)
     if wanted.end is not None:
         end = edge(conn, broker, pipeline, view, wanted.end, now, is_end=True)
-    _refuse_nothing_in_common(pipeline, wanted, begin, end)
+    _refuse_nothing_in_common(pipeline, view.topic, wanted, begin, end)
     with transaction(conn, READER) as cur:
-        streams = streams_of_log(cur, pipeline, view, wanted.partition)
-        windows = passed_stretches(streams, begin, end)
-        if wanted.lane == Lane.REPLAY:
-            everywhere = streams_of_log(cur, pipeline, view, None)
-            windows = touched_segments(cur, everywhere, windows, whole_batches=mixes_partitions(folder))
-            _refuse_below_log_start(pipeline, view, windows)
-        else:
-            windows = _readable(windows, view)
-    return written_down(conn, pipeline, wanted.lane, windows, person, view, preview=wanted.preview)
+        return passed_stretches(streams_of_log(cur, pipeline, view, wanted.partition), begin, end)
 
 
 def go_on(conn: connection, pipeline: Pipeline, lane: Lane, request_id: int) -> Request:
@@ -105,7 +117,7 @@ def written_down(
     lane: Lane,
     windows: Iterable[StreamRange],
     person: Person,
-    view: TopicView,
+    view: LogView,
     *,
     preview: bool,
 ) -> Request | None:
@@ -151,7 +163,7 @@ def touched_segments(
     return found
 
 
-def _readable(windows: Iterable[StreamRange], view: TopicView) -> list[StreamRange]:
+def _readable(windows: Iterable[StreamRange], view: LogView) -> list[StreamRange]:
     """Returns the offsets of its windows that a fill can still read, from the log or the archive."""
     return [
         StreamRange(window.stream_id, OffsetRange(window.offsets.topic_partition, low, high))
@@ -161,7 +173,7 @@ def _readable(windows: Iterable[StreamRange], view: TopicView) -> list[StreamRan
 
 
 def _refuse_nothing_in_common(
-    pipeline: Pipeline, wanted: NewRequest, begin: Mapping[int, int], end: Mapping[int, int]
+    pipeline: Pipeline, topic: str, wanted: NewRequest, begin: Mapping[int, int], end: Mapping[int, int]
 ) -> None:
     both = begin.keys() & end.keys()
     if not both or wanted.partition not in {None, *both}:
@@ -172,10 +184,10 @@ def _refuse_nothing_in_common(
     if isinstance(wanted.begin, AtOffsets) and isinstance(wanted.end, AtOffsets):
         empty = next((p for p in sorted(both) if begin[p] >= end[p]), None)
         if empty is not None:
-            raise Refusal(f"{pipeline.topic}-{empty}: [{begin[empty]}, {end[empty]}) holds no offset")
+            raise Refusal(f"{topic}-{empty}: [{begin[empty]}, {end[empty]}) holds no offset")
 
 
-def _refuse_below_log_start(pipeline: Pipeline, view: TopicView, windows: Iterable[StreamRange]) -> None:
+def _refuse_below_log_start(pipeline: Pipeline, view: LogView, windows: Iterable[StreamRange]) -> None:
     for window in windows:
         offsets, bounds = window.offsets, _bounds(view, window)
         log_start, gap = bounds.log_start, bounds.gap(offsets.from_offset)
@@ -188,5 +200,5 @@ def _refuse_below_log_start(pipeline: Pipeline, view: TopicView, windows: Iterab
             )
 
 
-def _bounds(view: TopicView, item: StreamRange) -> Bounds:
-    return view.bounds[item.offsets.topic_partition.partition]
+def _bounds(view: LogView, item: StreamRange) -> Bounds:
+    return view[item.offsets.topic_partition]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import PLANNER, transaction
 from lockstep.core.changes.person import Person
 from lockstep.core.planning.activity import Activity
@@ -72,7 +73,7 @@ def preview_requests(
 
 def _once_more(at: Context, folder: PipelineFolder, asked: Request, person: Person) -> int:
     """Opens a new preview of the same offsets, because a preview ends with the process that made it."""
-    view = at.broker.view(folder.pipeline.topic)
+    view = read_topics(at.broker, folder.pipeline)
     asker = replace(person, who=asked.who, why=asked.why)
     opened = open_shown_admission(at.conn, folder.pipeline.name, asked, asker, preview=True) or written_down(
         at.conn, folder.pipeline, asked.lane, asked.windows, asker, view, preview=True

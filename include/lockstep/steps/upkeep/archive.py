@@ -1,4 +1,4 @@
-"""Copies raw records of a pipeline's log into files before retention deletes them.
+"""Copies raw records of a pipeline's topics into files before retention deletes them.
 
 A file counts when it was closed, read back, and its row committed. A try that ends earlier leaves nothing that counts.
 """
@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.archive.store import PARQUET, ArchiveStore
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.kafka_options import KafkaOptions
-from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition, TopicView, TopicViews
 from lockstep.core.pipeline.limits import MEGABYTE
 from lockstep.core.retention.archive import ArchivedFile, due_below_size, due_stretches, missed_stretches
 from lockstep.engine.archive_file import FileWriter, hashed
 from lockstep.engine.archived_ranges import ArchivedRanges
 from lockstep.engine.kafka_ranges import KafkaRanges
+from lockstep.engine.kafka_raw import log_place
 from lockstep.faults import reach
 from lockstep.ledger.batch import archived as ledger
 from lockstep.ledger.views import rates
@@ -34,7 +36,6 @@ from lockstep.steps.requests.edges import streams_of_log
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lockstep.core.offsets import TopicView
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.retention.archive import Archive
     from lockstep.steps.context import Context
@@ -59,24 +60,53 @@ class Archived:
     """
 
     copied: tuple[Copied, ...]
-    due: dict[int, int]
+    due: dict[TopicPartition, int]
     missed: tuple[OffsetRange, ...]
 
 
 def archive_due(
     at: Context, pipeline: Pipeline, now: datetime, *, sparing: bool = False, go_on: Callable[[], None] = lambda: None
 ) -> Archived:
-    """Copies the offsets that retention may delete within the archive's time, and that no file holds.
+    """Copies, topic by topic, the offsets that retention may delete within the archive's time, and that no file holds.
 
     `sparing` waits until a record may be deleted within half of that time, so that files are few. Raises `Refusal` if
-    the log is not the one that was read, or if its settings may not be read.
+    a log is not the one that was read, or if its settings may not be read. Topics behind it are copied before that.
     """
     place = archive_place(pipeline)
-    view = at.broker.view(pipeline.topic)
+    seen = read_topics(at.broker, pipeline)
+    found: list[Archived] = []
+    refused: list[Refusal] = []
+    for view in seen.topics:
+        one = seen if isinstance(seen, TopicView) else TopicViews(seen.cluster_id, (view,))
+        try:
+            with transaction(at.conn, READER) as cur:
+                streams_of_log(cur, pipeline, one, None)  # refuses while the log is another one
+            require_one_log(at.conn, at.broker, pipeline, one)
+            found.append(_archive_topic(at, pipeline, view, place, now, sparing=sparing, go_on=go_on))
+        except Unreachable:
+            raise
+        except Refusal as refusal:
+            refused.append(refusal)
+    if refused:
+        raise refused[0]
+    copied = tuple(each for one in found for each in one.copied)
+    due = {where: offset for one in found for where, offset in one.due.items()}
+    return Archived(copied, due, tuple(each for one in found for each in one.missed))
+
+
+def _archive_topic(
+    at: Context,
+    pipeline: Pipeline,
+    view: TopicView,
+    place: Archive,
+    now: datetime,
+    *,
+    sparing: bool,
+    go_on: Callable[[], None],
+) -> Archived:
+    """Copies what is due of one topic."""
     with transaction(at.conn, READER) as cur:
-        streams_of_log(cur, pipeline, view, None)  # refuses while the log is another one
         logs = ledger.logs_to_archive(cur, pipeline.name, view)
-    require_one_log(at.conn, at.broker, pipeline, view)
     due = _due(at, pipeline, view, place.ahead, now)
     soon = _due(at, pipeline, view, place.ahead / 2, now) if sparing else due
     copied: list[Copied] = []
@@ -93,7 +123,7 @@ def archive_due(
         for begin, end in due_stretches(bounds, log.least, due[log.partition], known):
             item = StreamRange(log.stream_id, OffsetRange(where, begin, end))
             copied += _copied(at, pipeline, view, item, go_on)
-    return Archived(tuple(copied), due, tuple(missed))
+    return Archived(tuple(copied), {TopicPartition(view.topic, p): offset for p, offset in due.items()}, tuple(missed))
 
 
 def archive_place(pipeline: Pipeline) -> Archive:
@@ -108,11 +138,11 @@ def archive_place(pipeline: Pipeline) -> Archive:
 
 def _due(at: Context, pipeline: Pipeline, view: TopicView, ahead: timedelta, now: datetime) -> dict[int, int]:
     """Returns, per partition, the offset below which retention may delete records within `ahead`."""
-    limits = at.broker.retention_limits(pipeline.topic)
+    limits = at.broker.retention_limits(view.topic)
     if limits is None:
         raise Refusal(
-            f"{pipeline.topic}: the login may not read the topic's settings, so nothing tells what retention deletes",
-            next_command=f"allow it DESCRIBE_CONFIGS on {pipeline.topic}, then lockstep archive {pipeline.name}",
+            f"{view.topic}: the login may not read the topic's settings, so nothing tells what retention deletes",
+            next_command=f"allow it DESCRIBE_CONFIGS on {view.topic}, then lockstep archive {pipeline.name}",
         )
     found: dict[int, int] = {}
     if limits.time is not None:
@@ -122,7 +152,7 @@ def _due(at: Context, pipeline: Pipeline, view: TopicView, ahead: timedelta, now
     if limits.size is not None:
         with transaction(at.conn, READER) as cur:
             since = now - timedelta(days=DAYS_OF_HISTORY)
-            pasts = rates.committed_rates(cur, pipeline.name, pipeline.topic, since, now)
+            pasts = rates.committed_rates(cur, pipeline.name, view.topic, since, now)
         highs, paces = at.broker.high_ends(view), paces_of(at.broker, view, pasts, now)
         for p in view.bounds:
             coming = (paces[p][1].size or 0.0) * ahead.total_seconds()
@@ -138,7 +168,7 @@ def _copied(
     store = ArchiveStore(archive_place(pipeline).place)
     reader = KafkaRanges(at.broker.bootstrap, at.broker.options, ANY_SIZE)
     held = (held for held, _, _ in reader.messages([item], go_on))
-    messages = (message for part in held for message in part[item.offsets.topic_partition.partition])
+    messages = (message for part in held for message in part[log_place(item)])
     at_offset, until = item.offsets.from_offset, item.offsets.until_offset
     following = next(messages, None)
     while at_offset < until:
@@ -171,7 +201,7 @@ def _count(
 ) -> None:
     """Commits the row of a file, if the log has not lost its beginning meanwhile."""
     offsets = copied.file.offsets
-    seen = at.broker.view(pipeline.topic)
+    seen = at.broker.view(view.topic)
     bounds = seen.bounds.get(offsets.topic_partition.partition)
     again = f"lockstep archive {pipeline.name}"
     if (seen.cluster_id, seen.topic_id) != (view.cluster_id, view.topic_id) or bounds is None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.states import Lane
@@ -105,13 +106,13 @@ def _looked_up(
 ) -> Iterator[tuple[cursor, Admissible, dict[int, int]]]:
     """Finds, under the pipeline's lock, what of the late records can be read again. The block ends the transaction."""
     pipeline = folder.pipeline
-    view = broker.view(pipeline.topic)
+    view = read_topics(broker, pipeline)
     require_one_log(conn, broker, pipeline, view)
     with transaction(conn, READER) as cur:
         streams = streams_of_log(cur, pipeline, view, None)
         meant = streams_of_log(cur, pipeline, view, partition)  # refuses a partition that is not there
         view = with_archive(cur, pipeline, view)
-    bounds = {stream.stream_id: view.bounds[stream.partition] for stream in streams}
+    bounds = {stream.stream_id: view[stream.topic_partition] for stream in streams}
     log_starts = {stream: its.whole_from for stream, its in bounds.items()}
     with deciding(conn, pipeline.name) as cur:
         tables = [target.table for target in pipeline.windows]

@@ -6,9 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.kafka.topics import ends_of, read_topics
 from lockstep.adapters.postgres import COMMITTER, READER, transaction
 from lockstep.adapters.postgres_errors import StatementRefused, server_refusals
 from lockstep.core.errors import Refusal
+from lockstep.core.offsets import TopicPartition
 from lockstep.core.states import Lane
 from lockstep.faults import reach
 from lockstep.ledger.changes import owners
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection
 
     from lockstep.adapters.kafka.broker import Broker
-    from lockstep.core.offsets import TopicView
+    from lockstep.core.offsets import LogView
     from lockstep.core.pipeline.definition import EventTime, Pipeline, Windows
 
 WINDOWS_A_TRANSACTION = 100_000
@@ -63,10 +65,10 @@ def emit(conn: connection, broker: Broker, pipeline: Pipeline) -> Emission:
     return Emission(found and found.watermark, shown)
 
 
-def _ends(broker: Broker, pipeline: Pipeline) -> tuple[TopicView, Mapping[int, int]]:
+def _ends(broker: Broker, pipeline: Pipeline) -> tuple[LogView, Mapping[TopicPartition, int]]:
     """Asks the broker where each partition ends, with no transaction open (T6)."""
-    view = broker.view(pipeline.topic)
-    return view, broker.high_ends(view)
+    view = read_topics(broker, pipeline)
+    return view, ends_of(broker, view)
 
 
 def _raise(
@@ -74,7 +76,7 @@ def _raise(
     pipeline: Pipeline,
     event_time: EventTime,
     now: datetime,
-    at_end: tuple[TopicView, Mapping[int, int]] | None,
+    at_end: tuple[LogView, Mapping[TopicPartition, int]] | None,
 ) -> None:
     """Raises the watermark. A stream is idle if its position was the log's very end at that time, on the same log (T7)."""
     with transaction(conn, COMMITTER, lock_seconds=EMIT_LOCK_SECONDS) as cur:
@@ -85,9 +87,10 @@ def _raise(
             idle = [
                 row.stream_id
                 for row in streams
-                if (row.cluster_id, row.topic_id) == (view.cluster_id, view.topic_id)
-                and row.partition in view.bounds
-                and row.position == view.bounds[row.partition].stable_end == highs.get(row.partition)
+                for where in (TopicPartition(row.topic, row.partition),)
+                if (row.cluster_id, row.topic, row.topic_id) == view.log_of(row.topic)
+                and (bounds := view.get(where))
+                and row.position == bounds.stable_end == highs.get(where)
             ]
             times.keep_idle(cur, idle, now)
         times.raise_watermark(cur, pipeline.name, event_time)

@@ -9,6 +9,7 @@ from psycopg2 import DataError, sql
 
 from lockstep.core.errors import Refusal
 from lockstep.core.proof.verification import MOST_NAMED_ERRORS
+from lockstep.core.records import SOURCE_ORDER
 from lockstep.engine.sinks.session import copy_rows
 from lockstep.formats.second_reading import DELETED, REREAD_COLUMNS, ROW, UNKNOWN
 from lockstep.ledger.changes.erasures import key_expression
@@ -58,9 +59,10 @@ def may_change_rows(cur: cursor, table: str) -> bool:
 class Decoded:
     """One chunk of decoded records at a time, beside one target."""
 
-    def __init__(self, cur: cursor, table: str, columns: Sequence[Column]) -> None:
+    def __init__(self, cur: cursor, table: str, columns: Sequence[Column], *, has_deletions: bool = False) -> None:
         self._cur = cur
         self._table = table
+        self._has_deletions = has_deletions
         types = types_of_target(cur, table)
         self.types = {column.name: types[column.name] for column in columns}
         staged = [*REREAD_COLUMNS, *((column.name, column.postgres_type) for column in columns)]
@@ -72,16 +74,19 @@ class Decoded:
         copy_rows(self._cur, "pg_temp", "lockstep_decoded", rows)
 
     def changed(self, stream: Any, segment: Segment, from_offset: int, until_offset: int, wrong: Wrong) -> None:
-        """Adds the batch's rows of these offsets that differ from the chunk's records."""
+        """Adds the batch's rows of these offsets that differ from the chunk's records. A history has rows of deletions."""
         where = f"{stream.topic}-{stream.partition}"
         differences, is_different = _differences(self.types, {name: f"::{type_}" for name, type_ in self.types.items()})
         statement = sql.SQL(Q["changed_rows"]).format(
-            target=table_name(self._table), differences=differences, is_different=is_different
+            target=table_name(self._table),
+            differences=differences,
+            is_different=is_different,
+            is_other_kind=sql.SQL(Q["is_other_kind"] if self._has_deletions else "false"),
         )
         values = {
             "stream_id": stream.stream_id,
             "batch_id": segment.batch_id,
-            "rows": [ROW, UNKNOWN],
+            "rows": [ROW, UNKNOWN, *([DELETED] if self._has_deletions else [])],
             "first": MOST_NAMED_ERRORS,
         }
         with castable(self._table):
@@ -104,6 +109,7 @@ class Newest:
         self._target = target
         self._types = types
         keys, order = list(target.key), [target.order_by] if target.order_by else []
+        by_source = target.order_by == SOURCE_ORDER
         others = [name for name in types if name not in keys] or keys
         self._parts: dict[str, sql.Composable] = {
             "target": table_name(target.table),
@@ -114,10 +120,11 @@ class Newest:
                 sql.SQL("t.{0}::{1} as {0}").format(sql.Identifier(name), sql.SQL(type_))
                 for name, type_ in types.items()
             ),
-            "order": _each("{0} desc,", order, " "),
-            "excluded_order": _each("excluded.{0},", order, " "),
-            "kept_order": _each("n.{0},", order, " "),
-            "assignments": _each("{0} = excluded.{0}", others),
+            "order": _each("{0} desc nulls last," if by_source else "{0} desc,", order, " "),
+            "excluded_order": _each("coalesce(excluded.{0}, n.{0}, '')," if by_source else "excluded.{0},", order, " "),
+            "kept_order": _each("coalesce(n.{0}, excluded.{0}, '')," if by_source else "n.{0},", order, " "),
+            "assignments": _each("{0} = excluded.{0}", [name for name in others if not by_source or name not in order]),
+            "keep_order": sql.SQL(Q["keep_order"] if by_source else ""),
             "target_keys": _each("t.{0}", keys),
         }
         cur.execute(self._made("make_newest"))

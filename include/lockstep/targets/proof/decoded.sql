@@ -18,12 +18,17 @@ drop table pg_temp.lockstep_decoded
 
 -- name: changed_rows
 -- Rows of a batch's chunk that are not what their records decode to.
-select t._offset as "offset", case when e._became = any(%(rows)s) then array_to_string(array[{differences}]::text[], ', ')
+select t._offset as "offset", case when {is_other_kind} then 'it is of a deletion, and its record is none, or the reverse'
+    when e._became = any(%(rows)s) then array_to_string(array[{differences}]::text[], ', ')
     else 'a row is there, and its record decodes to none' end as what, count(*) over () as wrong
 from pg_temp.lockstep_decoded e join {target} t on t._offset = e._offset
 where t._stream = %(stream_id)s and t._batch = %(batch_id)s and t._offset >= %(from_offset)s and t._offset < %(until_offset)s
-  and (e._became <> all(%(rows)s) or {is_different})
+  and (e._became <> all(%(rows)s) or {is_different} or {is_other_kind})
 order by t._offset, t._ordinal limit %(first)s
+
+-- name: is_other_kind
+-- A row of a deletion whose record is none, or the reverse.
+t._deleted <> (e._became = 'deleted')
 
 -- name: make_newest
 -- Room for each key's newest record, with the target's own types.
@@ -38,9 +43,13 @@ insert into pg_temp.lockstep_newest as n ({names}, _stream, _offset, _epoch, _de
 select distinct on ({keys}) {names}, %(stream_id)s, e._offset, %(epoch)s, e._became = 'deleted', e._unsure, %(comparable)s
 from (select {casts}, t._offset, t._became, t._unsure from pg_temp.lockstep_decoded t where t._became = any(%(live)s)) e
 order by {keys}, {order} e._offset desc
-on conflict ({keys}) do update set {assignments}, _stream = excluded._stream, _offset = excluded._offset, _epoch = excluded._epoch,
+on conflict ({keys}) do update set {assignments}{keep_order}, _stream = excluded._stream, _offset = excluded._offset, _epoch = excluded._epoch,
     _deleted = excluded._deleted, _unsure = excluded._unsure, _comparable = excluded._comparable
 where ({excluded_order} excluded._epoch, excluded._offset, excluded._stream) > ({kept_order} n._epoch, n._offset, n._stream)
+
+-- name: keep_order
+-- A tombstone without its deletion comes behind what was read before, in the order of the topic.
+, _source_order = coalesce(excluded._source_order, n._source_order)
 
 -- name: mark_erased
 -- Newest records that hold an erased key: what is there of their keys is another record's, or nothing.

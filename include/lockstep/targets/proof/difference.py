@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
-from lockstep.core.pipeline.definition import Append, Windows
+from lockstep.core.pipeline.definition import Append, History, Windows
 from lockstep.core.pipeline.targets import WithTotals, row_key
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
@@ -82,21 +82,25 @@ def _parts(cur: cursor, target: Target, attempt: AttemptId, place: int, event_ti
     parts = places_of(target, place)
     parts["rows_of_offsets"] = sql.SQL(Q["rows_of_offsets"]).format(**parts)
     before, after = [], []
-    if not isinstance(target, Append):
+    named = target.key if isinstance(target, History) else key
+    if isinstance(target, History) or not isinstance(target, Append):
         rows = staged_rows(attempt, 0, place)
         types = types_of_target(cur, target.table)
         parts["rows"] = rows.source
         if isinstance(target, Windows) and event_time is not None:
             parts["rows"] = windowed_pieces(target, event_time, rows, is_replay=False)["windowed"]
-        parts["keys"] = sql.SQL(", ").join(sql.SQL("t.{}").format(sql.Identifier(name)) for name in key)
+        parts["keys"] = sql.SQL(", ").join(sql.SQL("t.{}").format(sql.Identifier(name)) for name in named)
         parts["staged_keys"] = sql.SQL(", ").join(
-            sql.SQL("t.{}::{}").format(sql.Identifier(name), sql.SQL(types[name])) for name in key
+            sql.SQL("t.{}::{}").format(sql.Identifier(name), sql.SQL(types[name])) for name in named
         )
         staged = sql.SQL(Q["of_staged_keys"]).format(**parts)
         before, after = [staged], [staged]
+    parts["before_keys"] = sql.SQL(", ").join(sql.SQL("b.{}").format(sql.Identifier(name)) for name in named)
+    if isinstance(target, History):  # versions beside those of the offsets may end at other moments
+        before.append(sql.SQL(Q["of_offsets_keys"]).format(**parts))
+        after.append(sql.SQL(Q["of_kept_keys"]).format(**parts))
     if isinstance(target, WithTotals):
         parts["kept_keys"] = written_pieces(cur, target)["kept_keys"]
-        parts["before_keys"] = sql.SQL(", ").join(sql.SQL("b.{}").format(sql.Identifier(name)) for name in key)
         before.append(sql.SQL(Q["of_replaced_keys"]).format(**parts, table=sql.Literal(target.table)))
         after.append(sql.SQL(Q["of_kept_keys"]).format(**parts))
     for name, wanted in (("and_of_keys_before", before), ("and_of_keys_after", after)):

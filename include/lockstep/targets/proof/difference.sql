@@ -52,6 +52,12 @@ select {kept_keys} from lockstep.contribution c
 join lockstep.claim k on k.expects_batch = c.batch_id and k.stream_id = c.stream_id
 where k.batch_id = %(batch_id)s and k.expects = 'batch' and c.target = {table}
 
+-- name: of_offsets_keys
+-- Keys of the rows of its offsets.
+select {keys} from lockstep.batch_range r join {target} t
+    on t._stream = r.stream_id and t._offset >= lower(r.offsets) and t._offset < upper(r.offsets)
+where r.batch_id = %(batch_id)s
+
 -- name: of_kept_keys
 -- Keys that were remembered.
 select {before_keys} from {before} b

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from psycopg2 import sql
 
-from lockstep.core.pipeline.definition import Append
+from lockstep.core.pipeline.definition import Append, History
 from lockstep.core.pipeline.guarantees import Delivered
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
@@ -64,9 +64,11 @@ def of_ranges(
     With a `stream_id` it looks up only that stream.
     """
     types = dict(digests.digest_columns(cur, target.table))
-    columns = tuple((name, types[name]) for name in names if digests.is_hashable(types[name]))
+    # The mark of unavailable values is staged, and no column of a target.
+    columns = tuple((name, types[name]) for name in names if name in types and digests.is_hashable(types[name]))
     statement = sql.SQL(Q["digest_of_ranges"]).format(
-        target=table_name(target.table), row=digests.row_digest(columns, place, staged=False)
+        target=table_name(target.table),
+        row=digests.row_digest(columns, place, marks_deletions=isinstance(target, History)),
     )
     cur.execute(statement, asdict(attempt) | {"stream_id": stream_id})
     return Published(target.table, columns, {row.stream_id: int(row.digest) for row in every(cur)})

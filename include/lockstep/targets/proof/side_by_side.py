@@ -11,7 +11,8 @@ from typing import IO, TYPE_CHECKING, Any
 from psycopg2 import sql
 from psycopg2.extras import register_default_jsonb
 
-from lockstep.core.pipeline.targets import WithTotals, row_key
+from lockstep.core.pipeline.columns import VERSION_NAMES
+from lockstep.core.pipeline.targets import History, WithTotals, row_key
 from lockstep.core.records import COORDINATES
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name, typed_columns
@@ -39,7 +40,9 @@ class Carried:
 def compared_columns(target: Target, columns: Iterable[str]) -> list[str]:
     """Returns the columns to compare: those that a batch writes. Others have defaults, such as the time."""
     totals = [total.name for total in target.totals] if isinstance(target, WithTotals) else []
-    written = [*row_key(target), *totals] if totals else columns
+    written = (
+        [*row_key(target), *totals] if totals else [*columns, *(VERSION_NAMES if isinstance(target, History) else ())]
+    )
     return list(dict.fromkeys([*written, *COORDINATES]))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import HTTPException
 
 from lockstep.adapters.postgres import READER, transaction
+from lockstep.core.offsets import TopicPartition
 from lockstep.ledger.views import picture
 from lockstep.ledger.views.hours import complete_through, told_again
 from lockstep.steps.inspect.warn import bounds_of
@@ -16,7 +17,7 @@ from lockstep.web.pictures.blocks import block_svg
 from lockstep.web.pictures.coverage_offsets import along_offsets
 from lockstep.web.pictures.coverage_time import along_time
 from lockstep.web.pictures.heat import heat
-from lockstep.web.place import ledger_session, pipeline_of_dag, require_pipeline, view_of, waiting_since
+from lockstep.web.place import ledger_session, pipeline_of_dag, require_pipeline, views_of, waiting_since
 from lockstep.web.render import page
 
 if TYPE_CHECKING:
@@ -39,13 +40,18 @@ def coverage_page(dag_id: str, asked: CoverageChoices) -> str:
             raise HTTPException(404, f"Pipeline {name} has only {count} partitions.")
         if not rows:
             require_pipeline(name)
-            return page("coverage.html.jinja", dag_id=dag_id, pipeline=name, lanes=[], count=count, asked=asked)
+            nothing = {"lanes": [], "of_topics": False, "count": count}
+            return page("coverage.html.jinja", dag_id=dag_id, pipeline=name, asked=asked, **nothing)
         # The broker is asked between two transactions: none stays open while a page waits for it.
-        topic, unknown = view_of(rows[0].topic)
+        topic, unknown = views_of(name, (row.topic for row in every))
         bounds = {row.stream_id: own for row in every if topic and (own := bounds_of(row, topic))}
         streams = Streams(rows, {row.stream_id: bounds[row.stream_id] for row in rows if row.stream_id in bounds})
-        behind = {r.partition: r.position for r in every if r.stream_id in bounds and _waits(r, bounds[r.stream_id])}
-        since = waiting_since(name, rows[0].topic, behind) if asked.along == "time" else {}
+        behind = {
+            TopicPartition(r.topic, r.partition): r.position
+            for r in every
+            if r.stream_id in bounds and _waits(r, bounds[r.stream_id])
+        }
+        since = waiting_since(name, behind) if asked.along == "time" else {}
         with transaction(conn, READER) as cur:
             if asked.along == "time":
                 drawn = along_time(cur, streams, asked, through, since)
@@ -56,6 +62,7 @@ def coverage_page(dag_id: str, asked: CoverageChoices) -> str:
         dag_id=dag_id,
         pipeline=name,
         count=count,
+        of_topics=len({row.topic for row in every}) > 1,
         asked=asked,
         width=drawing.LANE_WIDTH,
         lane_height=drawing.LANE,

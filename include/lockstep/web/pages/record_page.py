@@ -14,7 +14,7 @@ from fastapi import HTTPException
 from fastapi.responses import HTMLResponse
 
 from lockstep.core.errors import Refusal, Unreachable
-from lockstep.core.pipeline.targets import row_key
+from lockstep.core.pipeline.targets import asked_key
 from lockstep.core.states import CoverageKind
 from lockstep.core.text import bytes_text
 from lockstep.ledger.views import tracing
@@ -55,30 +55,34 @@ class ReadableRecord:
     headers: tuple[tuple[str, str], ...]
 
 
-def record_page(dag_id: str, partition: int | None, offset: int | None, key: Sequence[str]) -> HTMLResponse:
+def record_page(
+    dag_id: str, topic: str | None, partition: int | None, offset: int | None, key: Sequence[str]
+) -> HTMLResponse:
     """Renders one record, found by its offset or its row's key. A failure is one line on the page, and its status."""
     name, status = pipeline_of_dag(dag_id), 200
     asks = bool(key) or (partition is not None and offset is not None)
     values: dict[str, Any] = {"found": None, "rows": [], "raw": None, "no_raw": None, "outcome": "", "refused": None}
     values["adds_up"] = []
     columns: tuple[str, ...] = ()
+    of_topics = False
     try:
         pipeline = recorded_pipeline(name)
+        of_topics = not isinstance(pipeline.topic, str)
         keyed = tracing.keyed(pipeline)
-        columns = row_key(keyed.first) if keyed else ()
+        columns = asked_key(keyed.first) if keyed else ()
         results = connection_results_elsewhere(pipeline) if pipeline.store else None
         if key and not keyed:
             raise HTTPException(400, f"Rows of {name} have no key: a record is found by partition and offset.")
         if key and keyed:
             by_key = _blamed(keyed, results, key)
-            partition, offset = by_key["partition"], by_key["offset"]
+            topic, partition, offset = by_key["topic"], by_key["partition"], by_key["offset"]
             values["adds_up"] = by_key["contributions"]
         if partition is not None and offset is not None:
             look = partial(results.rows_of_offset, pipeline) if results else None
             with reading_ledger() as cur:
-                found = tracing.outcome_of_record(cur, pipeline, partition, offset, look)
+                found = tracing.outcome_of_record(cur, pipeline, partition, offset, look, topic)
             values |= {"found": found, "rows": found["rows"], "outcome": _outcome(found)}
-            values["raw"], values["no_raw"] = _raw(pipeline, partition, offset)
+            values["raw"], values["no_raw"] = _raw(found["topic"], partition, offset)
     except LedgerAway:
         raise
     except Refusal as refusal:
@@ -88,6 +92,8 @@ def record_page(dag_id: str, partition: int | None, offset: int | None, key: Seq
         "record.html.jinja",
         dag_id=dag_id,
         pipeline=name,
+        topic=topic,
+        of_topics=of_topics,
         partition=partition,
         offset=offset,
         key=list(key),
@@ -123,15 +129,15 @@ def _outcome(found: Document) -> str:
     return "nothing was read here"
 
 
-def _raw(pipeline: Pipeline, partition: int, offset: int) -> tuple[ReadableRecord | None, str | None]:
+def _raw(of_topic: str, partition: int, offset: int) -> tuple[ReadableRecord | None, str | None]:
     try:
-        topic, unknown = view_of(pipeline.topic)
+        topic, unknown = view_of(of_topic)
         if topic is None:
             return None, unknown
         bounds = topic.bounds.get(partition)
         if bounds is None or not bounds.log_start <= offset < bounds.stable_end:
             return None, "Kafka does not have this offset any more, or not yet."
-        for message in connection_broker().records(pipeline.topic, partition, offset, offset + 1, most=MOST_READ):
+        for message in connection_broker().records(of_topic, partition, offset, offset + 1, most=MOST_READ):
             return _readable(message), None
     except Refusal as refusal:
         return None, refusal.message

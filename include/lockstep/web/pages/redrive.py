@@ -19,6 +19,7 @@ def redrive_page(pipeline: str, batch_id: int, ranges: Sequence[Any]) -> dict[st
     Without a history DAG in Airflow there is no form, and the page is None. `next_command` does the same.
     """
     dag_id = f"{pipeline}{SUFFIX}"
+    topics = {row.topic for row in ranges}
     conf = {
         "action": "replay",
         "reason": f"redrive of the rejects of batch {batch_id}",
@@ -26,7 +27,8 @@ def redrive_page(pipeline: str, batch_id: int, ranges: Sequence[Any]) -> dict[st
         "until_offsets": [f"{row.partition}:{row.until_offset}" for row in ranges],
     }
     return {
-        "form": f"/dags/{quote(dag_id, safe='')}" if known_dags([dag_id]) else None,
+        # The form's offsets are those of one topic.
+        "form": f"/dags/{quote(dag_id, safe='')}" if known_dags([dag_id]) and len(topics) == 1 else None,
         "dag_id": dag_id,
         "conf": json.dumps(conf, indent=2),
         "next_command": f"lockstep rejects {pipeline} --batch {batch_id} --redrive",

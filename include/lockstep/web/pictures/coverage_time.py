@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import HTTPException
 
+from lockstep.core.offsets import TopicPartition
 from lockstep.core.planning.bounds import MOST_OFFSET, moment_of
 from lockstep.core.states import Lane
 from lockstep.ledger.views import picture, times
@@ -28,7 +29,11 @@ MILLISECONDS = 1000
 
 
 def along_time(
-    cur: cursor, streams: Streams, asked: CoverageChoices, through: datetime | None, since: Mapping[int, datetime]
+    cur: cursor,
+    streams: Streams,
+    asked: CoverageChoices,
+    through: datetime | None,
+    since: Mapping[TopicPartition, datetime],
 ) -> dict[str, Any]:
     """Returns the picture's values, with each segment from its first record's time to its last one's.
 
@@ -44,14 +49,14 @@ def along_time(
     dots = times.rejects_by_time(cur, windows, span)
     waits = {each.block.stream_id: each for each in times.around(cur, lagging, span)}
     claims = times.around(cur, _claims(cur, known), span)
-    first = {row.stream_id: since.get(row.partition) for row in streams.rows}
+    first = {row.stream_id: since.get(TopicPartition(row.topic, row.partition)) for row in streams.rows}
     planned = [_worked_on(each, timed, first.get(each.block.stream_id), now) for each in claims]
     clock, shades = Clock(span.since, span.until), drawing.Shades.of([each.block for each in timed])
     done, worked_on, dots_of = drawing.by_stream(timed), drawing.by_stream(planned), drawing.by_stream(dots)
     return {
         "lanes": [
             drawing.lane(number, row, streams.bounds.get(row.stream_id))
-            | _waiting(waits.get(row.stream_id), since.get(row.partition), clock, now)
+            | _waiting(waits.get(row.stream_id), first[row.stream_id], clock, now)
             | {
                 "blocks": drawing.on_tracks([_placed(each, clock, shades) for each in done[row.stream_id]])
                 + [_placed(each, clock, shades) for each in worked_on[row.stream_id]],

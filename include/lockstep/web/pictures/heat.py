@@ -43,7 +43,7 @@ def heat(rows: Sequence[Any], bounds: Mapping[int, Bounds], page: int) -> dict[s
             for i, part in enumerate(parts)
         ],
         "most": [
-            {"partition": row.partition, "lag": lag, "first": i - i % page}
+            {"topic": row.topic, "partition": row.partition, "lag": lag, "first": i - i % page}
             for lag, i, row in known[:MOST_NAMED_PARTITIONS]
             if lag > 0
         ],

@@ -1,0 +1,31 @@
+"""Says what is installed, under which name, and which extra brings a module that is missing."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+DISTRIBUTION = "lockstep-kafka"  # as the index has it: `lockstep` there is another project
+# The modules that an extra brings, by their first name. pyproject.toml has the extras.
+EXTRAS = {
+    "airflow": "airflow",
+    "fastavro": "avro",
+    "google": "protobuf",
+    "great_expectations": "expectations",
+    "jsonschema": "json-schema",
+    "pandas": "spark",
+    "pyspark": "spark",
+} | dict.fromkeys(("attr", "attrs", "authlib", "cachetools", "certifi", "httpx2"), "registry")
+
+
+def installed_version() -> str | None:
+    """Returns the version of the package. None if the code is read from a folder that nobody has installed."""
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return None
+
+
+def install_of(module: str | None) -> str | None:
+    """Returns the command that installs a missing module. None for a module that no extra brings."""
+    extra = EXTRAS.get((module or "").partition(".")[0])
+    return f"pip install '{DISTRIBUTION}[{extra}]'" if extra else None

@@ -1,0 +1,1 @@
+"""Begins to read topics and partitions that are new, and leaves topics."""

@@ -1,0 +1,75 @@
+"""Orders the records of a key by their place in the source's log, where change records have one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg2 import sql
+
+from lockstep.core.errors import BadData
+from lockstep.core.records import SOURCE_ORDER
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import maybe, one
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.targets.payload import Payload
+    from lockstep.targets.rows import Rows
+
+Q = queries("lockstep.targets", "source_order")
+MOST_DISORDER_SECONDS = 3_600  # clocks of a source may differ by so much
+
+
+def source_parts(cur: cursor, rows: Rows, columns: Payload, key: tuple[str, ...]) -> dict[str, Any]:
+    """Returns the pieces of a publish's statements that go by the source's log."""
+    types = dict(zip(columns.names, columns.types, strict=True))
+    cur.execute(sql.SQL(Q["has_unplaced"]).format(rows=rows.source))
+    placed = columns.staged
+    casts = [sql.SQL("t.{}::{}").format(sql.Identifier(name), sql.SQL(types[name])) for name in key]
+    if one(cur).yes:
+        others = [name for name in columns.names if name != SOURCE_ORDER]
+        its = type(columns)(tuple(others), tuple(types[name] for name in others)).staged
+        window = sql.SQL(Q["placed"]).format(staged_key_values=sql.SQL(", ").join(casts))
+        placed = sql.SQL("{}, {}").format(its, window)
+    same = [sql.SQL("{} = n.{}").format(cast, sql.Identifier(name)) for cast, name in zip(casts, key, strict=True)]
+    return {
+        "placed": placed,
+        "newest_first": sql.SQL(Q["newest_first"]),
+        "order": sql.SQL("_source_order desc nulls last,"),
+        "staged_order": sql.SQL(", t._source_order"),
+        "before_newest": sql.SQL(Q["before_newest"]).format(same_staged_key=sql.SQL(" and ").join(same)),
+        "no_order": sql.SQL("n._source_order is null and not n._deleted"),
+        "dead": sql.SQL(Q["dead_by_source"]),
+        "tombstone_order": sql.SQL(', "order"'),
+        "deleted_order": sql.SQL(", n._source_order"),
+        "keep_order": sql.SQL(', "order" = coalesce(excluded."order", d."order")'),
+    }
+
+
+def place_tombstones(cur: cursor, parts: Mapping[str, Any]) -> int:
+    """Gives an order to tombstones that came without their deletion. Returns how many have done their work before."""
+    cur.execute(Q["drop_seconds"])
+    dropped = cur.rowcount
+    cur.execute(sql.SQL(Q["place_by_rows"]).format(**parts))
+    return dropped
+
+
+def refuse_new_log(cur: cursor, pipeline: str, parts: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Refuses changes that are older by their place and younger by their time than what is there.
+
+    The source's log has begun again, and its places say nothing about the rows. They would lose every change.
+    """
+    now = sql.SQL(Q["time_of"]).format(order=sql.SQL("n._source_order"))
+    for query, order in (("older_row", "t._source_order"), ("older_deletion", 't."order"')):
+        was = sql.SQL(Q["time_of"]).format(order=sql.SQL(order))
+        statement = sql.SQL(Q[query]).format(**parts, now=now, was=was)
+        cur.execute(statement, {**values, "most": MOST_DISORDER_SECONDS * 1_000})
+        if row := maybe(cur):
+            raise BadData(
+                f"{values['table']}: the record at {row.place} offset {row.offset} lies before what is there of its key in the "
+                f"source's log, and is {row.hours} hours younger: the log has begun again, and places in it cannot be compared",
+                next_command=f"lockstep clone {pipeline} --to ANOTHER_NAME",
+            )

@@ -1,0 +1,30 @@
+"""Tests the DAG of a pipeline of several topics: one DAG, their names as tags, and no hours."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockstep import Append, Json, Pipeline, Topics
+from lockstep.airflow import dag_for, hours_of
+from lockstep.core.errors import BadDefinition
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("topic", "tags", "about"),
+    [
+        ("eu", {"lockstep", "live", "eu"}, "Kafka topic eu to public.orders"),
+        (("eu", "us"), {"lockstep", "live", "eu", "us"}, "Kafka topics eu, us to public.orders"),
+        (Topics("e.*"), {"lockstep", "live"}, "Kafka topics like e.* to public.orders"),
+    ],
+)
+def test_the_dag_names_its_topics_and_tells_hours_of_one_alone(topic, tags, about):
+    pipeline = Pipeline("orders", topic, Json("id string"), Append("public.orders"))
+    dag = dag_for(pipeline)
+    assert set(dag.tags) == tags
+    assert dag.description.startswith(about)
+    assert ("hours" in dag.task_ids) == (topic == "eu")
+    assert {"plan", "stage", "validate", "commit", "announce"} <= set(dag.task_ids)
+    if topic != "eu":
+        with pytest.raises(BadDefinition, match=r"orders: it reads .*, and hours are those of one topic"):
+            hours_of(pipeline)

@@ -1,0 +1,130 @@
+"""Lists mutants of the guards of a pipeline that reads several topics."""
+
+from __future__ import annotations
+
+from mutants.mutant import Drop, Edit, one
+
+LEDGER = "tests/ledger/test_constraints_of_topics.py::"
+TOLD = f"{LEDGER}test_a_decision_about_topics_says_where_each_of_them_begins"
+DECIDED = f"{LEDGER}test_a_second_topic_is_read_from_where_a_decision_says_and_from_nowhere_else"
+KAFKA = "tests/kafka/test_topics.py::"
+APPEARS = f"{KAFKA}test_a_topic_that_appears_while_it_runs_is_whole_and_opened_by_a_decision"
+VANISHES = f"{KAFKA}test_a_topic_that_vanishes_stops_its_own_streams_alone_until_it_is_left"
+ADDED = f"{KAFKA}test_a_topic_is_added_by_the_definition_taken_away_by_retire_and_goes_on_where_it_was_left"
+SAME_KEY = f"{KAFKA}test_the_same_key_on_two_topics_is_refused_with_the_remedy_and_order_by_is_one"
+PURE = "tests/core/test_topics.py::"
+READER = f"{KAFKA}test_records_of_two_topics_are_told_apart_by_topic_and_partition"
+
+MUTANTS = [
+    one(
+        "topic_is_told dropped",
+        "a decision would not say which topics are read, and from where",
+        tuple(f"{TOLD}[{each}]" for each in ("nothing", "a list", "none", "no partitions", "one without")),
+        Drop("alter table lockstep.decision drop constraint topic_is_told"),
+        long=True,
+    ),
+    one(
+        "topic_by_decision dropped",
+        "another topic would be read, and no row would say since when",
+        tuple(f"{DECIDED}[{each}]" for each in ("no decision", "another topic", "another partition", "another offset")),
+        Drop("drop trigger topic_by_decision on lockstep.stream"),
+        long=True,
+    ),
+    one(
+        "begins_where_it_ended dropped",
+        "a topic that comes back would be read twice, or with a gap",
+        f"{LEDGER}test_a_stream_of_the_same_log_begins_where_the_one_before_it_ended",
+        Drop("drop trigger begins_where_it_ended on lockstep.stream"),
+        long=True,
+    ),
+    one(
+        "key_of_one_topic dropped",
+        "a deletion of one topic would judge the records of another",
+        f"{LEDGER}test_a_deletion_stays_with_its_topic",
+        Drop("drop trigger key_of_one_topic on lockstep.tombstone"),
+        long=True,
+    ),
+    one(
+        "a topic that has appeared begins at the pipeline's start",
+        "its first records would be missing under start=latest",
+        APPEARS,
+        Edit("steps/topics/open_topics.py", "if each.topic in appeared or ended[each.topic]:", "if ended[each.topic]:"),
+        long=True,
+    ),
+    one(
+        "a pattern matches the broker's own topics",
+        "offsets and schemas would be read as records",
+        f"{PURE}test_a_pattern_matches_whole_names_and_no_topic_of_the_broker",
+        Edit("core/pipeline/names.py", "not topic.startswith(INTERNAL_TOPIC) and ", ""),
+        long=True,
+    ),
+    one(
+        "a topic that is gone stops the others",
+        "one deleted topic would stop hundreds",
+        f"{PURE}test_a_topic_that_is_gone_stops_itself_alone",
+        Edit("core/planning/live.py", "return replace(situation, streams=there)", "return situation"),
+        long=True,
+    ),
+    one(
+        "a topic that the definition names no more is taken for one that is gone",
+        "a typing error would leave a topic unread, and the others would go on",
+        f"{PURE}test_a_topic_that_the_definition_does_not_name_stops_them_all",
+        Edit("core/planning/live.py", "        or left_out\n", ""),
+        long=True,
+    ),
+    one(
+        "a new topic is read although the definition refuses it",
+        "records would come in that nobody has looked at",
+        f"{PURE}test_a_topic_that_has_appeared_is_refused_by_name",
+        Edit("core/planning/blocked.py", " or source.new != REFUSE_NEW:", ":"),
+        long=True,
+    ),
+    one(
+        "a topic that comes back is read from its beginning",
+        "every record of it would be there twice",
+        ADDED,
+        Edit(
+            "steps/topics/open_topics.py",
+            "dict.fromkeys(each.bounds, 0) | ended[each.topic]",
+            "dict.fromkeys(each.bounds, 0)",
+        ),
+        Drop("drop trigger begins_where_it_ended on lockstep.stream"),  # alone, it refuses the plan
+        long=True,
+    ),
+    one(
+        "keys of two topics are compared by their epochs",
+        "an older record would take a newer one's place",
+        f"{KAFKA}test_a_key_of_a_topic_that_has_grown_is_refused_in_another_topic",
+        Edit(
+            "targets/upsert.sql",
+            "    %(of_several_topics)s and to_jsonb",
+            "    false and %(of_several_topics)s and to_jsonb",
+        ),
+        long=True,
+    ),
+    one(
+        "a key on two topics of one batch is not looked for",
+        "the newer epoch would win, and it is the newer topic's by chance",
+        f"{KAFKA}test_a_key_of_a_topic_that_has_grown_is_refused_in_another_topic",
+        Edit(
+            "targets/upsert.py",
+            "        if owner.of_several_topics:\n",
+            "        if owner.of_several_topics and not owner:\n",
+        ),
+        long=True,
+    ),
+    one(
+        "a reader tells records apart by partition alone",
+        "records of two topics would be taken for one another",
+        READER,
+        Edit("engine/kafka_ranges.py", "topics.pop() if len(topics) == 1 else None", "topics.pop()"),
+        long=True,
+    ),
+    one(
+        "the hash of an envelope changes",
+        "every pipeline with an envelope would count as changed",
+        f"{PURE}test_a_definition_of_one_topic_keeps_its_document_and_hash",
+        Edit("core/pipeline/definition.py", "if self.envelope and self.envelope.topic is None:", "if False:"),
+        long=True,
+    ),
+]
