@@ -27,6 +27,7 @@ from lockstep.steps.batch.validate import validate
 from support.scenes.archived import put_archived
 from support.scenes.command_line import assert_refused
 from support.scenes.odd_logs import admin, alter, delete_records, high_end, recreate, until
+from support.scenes.several import Several
 
 HOUR = 3_600_000
 LOCKSTEP = (sys.executable, "-c", "from lockstep.cli.app import main; main()")
@@ -449,6 +450,107 @@ def test_a_batch_below_log_start_has_the_same_rows_on_every_route(here, lockstep
     )
     assert (route[0][0], route[0][1].endswith("it begins below log start, in the archive")) == (way, True)
     ok(lockstep("verify", "drill", "--deep"))
+
+
+@pytest.fixture
+def several(here, produce, topic, tmp_path):
+    """Leads the drill to two topics with an archive. Both have records at the same offsets of partition 0."""
+    found = Several(here, produce, topic(partitions=1))
+    here.rewrite("import Append,", "import Append, Archive, PerPartition,")
+    found.say(
+        found.pair(), "limits=Limits", f'archive=Archive("file://{tmp_path}/archive", within="30d"), limits=Limits'
+    )
+    for end, count in (("eu", 40), ("us", 25)):
+        found.make(end, partitions=1)
+        alter(found.kafka, ConfigResource.Type.TOPIC, found.name(end), [("retention.ms", str(24 * HOUR))])
+        found.send(end, 0, count)
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("_small_files")
+@pytest.mark.parametrize(
+    ("way", "code", "more", "offsets"),
+    [
+        ("process", None, "", "20000"),
+        ("tasks", None, "", "0"),
+        ("tasks", None, "guarantee=PerPartition(), ", "0"),
+        ("spark", TRANSFORM, "", "0"),
+    ],
+)
+def test_each_topic_of_a_batch_is_read_from_its_own_files(several, lockstep, way, code, more, offsets):
+    here, eu, us = several.here, several.name("eu"), several.name("us")
+    here.rewrite("limits=Limits", f"{more}limits=Limits")
+    lockstep.environ(SPARK_MASTER="local[2]", LOCKSTEP_DRIVER_OFFSETS=offsets)
+    if code:
+        (here.drill.home / "drill" / "transform.py").write_text(code)
+    ok(lockstep("migrate", "drill"))
+    ok(lockstep("run", "drill", "--until-idle"))
+    before = here.drill.ask(ROWS)
+
+    copied = ok(lockstep("archive", "drill", "--json")).document
+
+    tiles = [(f["topic"], f["from_offset"], f["until_offset"]) for f in copied["copied"]]
+    assert (tiles[0][:2], tiles[-1][::2]) == ((eu, 0), (us, 25))
+    held = [(h["topic"], h["partition"], h["from_offset"], h["until_offset"], h["records"]) for h in copied["held"]]
+    assert held == [(eu, 0, 0, 40, 40), (us, 0, 0, 25, 25)]
+    delete_records(here.drill.kafka, eu, 40)
+    delete_records(here.drill.kafka, us, 10)
+    here.drill.ask("delete from public.drill where mod(_offset, 3) = 0 returning 1")
+    assert lockstep("verify", "drill", "--deep").code == Exit.REFUSED
+
+    first = here.drill.ask("select min(batch_id) from lockstep.commit")[0][0]
+    ok(lockstep("replay", "drill", "--from", str(first)))
+
+    assert here.drill.ask(ROWS) == before
+    checks = ok(lockstep("verify", "drill", "--deep", "--json")).document["checks"]
+    whole = [c for c in checks if c["name"].endswith("every record exactly once")]
+    assert [(c["proves"], c["left_out"] or "") for c in whole] == [("coordinates", "")] * 2
+    route = here.drill.ask(
+        "select route ->> 'way', route ->> 'because' from lockstep.attempt order by token desc limit 1"
+    )
+    assert (route[0][0], route[0][1].endswith("it begins below log start, in the archive")) == (way, True)
+    ok(lockstep("replay", "drill", "--topic", us, "--from", "0:0"))
+    assert here.drill.ask(ROWS) == before
+
+
+@pytest.mark.long
+def test_what_one_topic_lost_is_its_own_and_the_other_is_read_from_files(several, lockstep):
+    here, eu, us = several.here, several.name("eu"), several.name("us")
+    ok(lockstep("run", "drill", "--until-idle"))
+    several.send("eu", 40, 10)
+    several.send("us", 25, 6)
+    ok(lockstep("archive", "drill"))
+    several.send("us", 31, 4)
+    delete_records(here.drill.kafka, eu, 50)
+    delete_records(here.drill.kafka, us, 33)
+
+    blocked = lockstep("run", "drill", "--until-idle")
+
+    assert blocked.code == Exit.BLOCKED
+    next_ = f"lockstep accept-loss drill --topic {us} --partition 0 --from 31 --until 33 --reason"
+    assert_refused(blocked, f"{us}-0: offsets [31, 33) were deleted", next_, code=Exit.BLOCKED)
+    loss = ("--partition", "0", "--reason", "too late")
+    kept = lockstep("accept-loss", "drill", "--topic", eu, "--from", "40", "--until", "50", *loss)
+    assert kept.code == Exit.REFUSED
+    ok(lockstep("accept-loss", "drill", "--topic", us, "--from", "31", "--until", "33", *loss))
+    ok(lockstep("run", "drill", "--until-idle"))
+    assert several.rows() == [row for row in several.whole() if row[1] not in {"us31", "us32"}]
+    ok(lockstep("verify", "drill", "--deep"))
+
+
+@pytest.mark.long
+def test_a_topic_that_is_made_anew_keeps_no_other_from_being_copied(several, lockstep):
+    here, eu, us = several.here, several.name("eu"), several.name("us")
+    ok(lockstep("run", "drill", "--until-idle"))
+    recreate(here.drill.kafka, eu, 1)
+
+    refused = lockstep("archive", "drill")
+
+    assert_refused(refused, f"{eu}-0: the log is not the same any more", f"lockstep retire drill --topic {eu} --reason")
+    assert here.drill.ask(
+        "select s.topic, lower(a.offsets), upper(a.offsets) from lockstep.archived a join lockstep.stream s using (stream_id)"
+    ) == [(us, 0, 25)]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import lockstep
 from lockstep.adapters.archive.store import ArchiveStore
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.kafka_options import KafkaOptions
-from lockstep.core.offsets import Bounds, OffsetRange, TopicPartition
+from lockstep.core.offsets import Bounds, OffsetRange, TopicPartition, TopicView, TopicViews
 from lockstep.core.pipeline.definition import Append, Archive, Json, Pipeline
 from lockstep.core.pipeline.recorded import pipeline_of_document
 from lockstep.core.proof.accounting import Digest
@@ -111,6 +111,14 @@ def test_a_key_in_a_place_is_refused_and_not_repeated(place):
         Archive(place)
     assert "SECRET" not in str(refused.value)
     assert "AKIAKEY" not in str(refused.value)
+
+
+def test_files_of_one_topic_hold_nothing_of_another():
+    eu, us = (TopicView("cluster", name, name, {0: Bounds(40, 60)}) for name in ("eu", "us"))
+    seen = TopicViews("cluster", (eu, us)).with_archived({TopicPartition("eu", 0): ((0, 40),)})
+    assert seen[TopicPartition("eu", 0)].holds(0, 60)
+    assert seen[TopicPartition("us", 0)] == Bounds(40, 60)
+    assert us.with_archived({TopicPartition("eu", 0): ((0, 40),)}) == us
 
 
 def written(store: ArchiveStore, folder, offsets=(3, 4, 6), path="f.parquet") -> ArchivedFile:

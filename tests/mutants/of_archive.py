@@ -259,4 +259,21 @@ MUTANTS: list[Mutant] = [
         Drop("drop trigger archived_stays_apart on lockstep.coverage"),
         long=True,
     ),
+    one(
+        "files of one topic stand for offsets of another",
+        "what nothing holds would be planned",
+        ("tests/core/test_archive.py::test_files_of_one_topic_hold_nothing_of_another",),
+        Edit(
+            "core/offsets.py",
+            "archived.get(TopicPartition(self.topic, p), ())",
+            "next((its for where, its in archived.items() if where.partition == p), ())",
+        ),
+    ),
+    one(
+        "a topic that is refused keeps the others from being copied",
+        "their records would be deleted meanwhile",
+        (f"{CLI}test_a_topic_that_is_made_anew_keeps_no_other_from_being_copied",),
+        Edit("steps/upkeep/archive.py", "            refused.append(refusal)", "            raise refusal"),
+        long=True,
+    ),
 ]
