@@ -73,7 +73,11 @@ MUTANTS = [
         "a table may have two current versions of a key",
         "wrong code would not be stopped by the database",
         f"{MISFIT}[no-index]",
-        Edit("targets/versions.py", "if lacks_current_index(cur, target):", "if not lacks_current_index(cur, target):"),
+        Edit(
+            "targets/table/versions.py",
+            "if lacks_current_index(cur, target):",
+            "if not lacks_current_index(cur, target):",
+        ),
         long=True,
     ),
     one(

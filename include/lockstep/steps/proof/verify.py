@@ -30,11 +30,11 @@ from lockstep.steps.proof.verify_topic import look_at_topics, topic_checks
 from lockstep.steps.proof.verify_totals import recomputed
 from lockstep.steps.proof.verify_upsert import upserted
 from lockstep.steps.proof.verify_windows import recounted
-from lockstep.targets.fit import types_of_target
 from lockstep.targets.proof import accumulated
 from lockstep.targets.proof.versioned import versions_checks
 from lockstep.targets.proof.windowed import windowed_checks
 from lockstep.targets.rows import found_by_index
+from lockstep.targets.table.fit import types_of_target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from lockstep.targets.stores.delivery import Results
 
 DECODING = ("format", "envelope", "transform", "decode")  # the parts of a definition that turn bytes into values
+TOPIC_GONE = "its topic is gone, or the definition does not name it any more"
 
 
 def verify(
@@ -85,8 +86,12 @@ def verify(
         ever = ledger.streams_ever(cur, pipeline.name)
         here = [s for s in ever if (there := view.log_of(s.topic)) and s.topic_id == there[2]]
         streams = [s for s in here if until[s.stream_id] is None]
-        checks += [_without_topic(s) for s in ever if view.log_of(s.topic) is None]
-        checks += [_beyond(s, begin) for s in here if (begin := until[s.stream_id]) is not None]
+        checks += [_not_compared(s, TOPIC_GONE) for s in ever if view.log_of(s.topic) is None]
+        checks += [
+            _not_compared(s, f"the log lost its end below {s.position}, and a newer stream of it begins at {begin}")
+            for s in here
+            if (begin := until[s.stream_id]) is not None
+        ]
         for one in pipeline.each():
             log = Log(conn, cur, broker, folder, one, view, alike, registry, results, since)
             checks += [replace(c, name=ledger.check_name(pipeline, one.first, c.name)) for c in _of_log(log, streams)]
@@ -146,16 +151,14 @@ def _of_database(
         *(() if elsewhere else erased_checks(cur, pipeline)),
     ]
     for target in pipeline.targets:
-        if isinstance(target, Accumulate):
-            found = accumulated.checks(cur, pipeline.name, target)
-            checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
-        if isinstance(target, History):
-            found = versions_checks(cur, pipeline.name, target)
-            checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
-        if isinstance(target, Windows):
-            found = windowed_checks(cur, pipeline.name, target)
-            checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
         found = feed_checks(cur, pipeline.name, target)
+        match target:
+            case Accumulate():
+                found = [*accumulated.checks(cur, pipeline.name, target), *found]
+            case History():
+                found = [*versions_checks(cur, pipeline.name, target), *found]
+            case Windows():
+                found = [*windowed_checks(cur, pipeline.name, target), *found]
         checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
     checks += _of_owners(cur, pipeline)
     cur.execute("set local enable_nestloop = on")
@@ -197,16 +200,8 @@ def _guards(cur: cursor) -> PromiseCheck:
     return PromiseCheck("the ledger's guards are as migrated", not wrong.count, str(wrong) if wrong.count else "")
 
 
-def _beyond(stream: Any, until: int) -> PromiseCheck:
-    """Returns a check that compares nothing: an older incarnation's log, in which other records may stand."""
-    left_out = f"the log lost its end below {stream.position}, and a newer stream of it begins at {until}"
-    name = f"{stream.topic}-{stream.partition}: stream {stream.stream_id}"
-    return PromiseCheck(name, ok=True, detail="not compared", left_out=left_out)
-
-
-def _without_topic(stream: Any) -> PromiseCheck:
-    """Returns a check that compares nothing: of several topics, this one is not read any more."""
-    left_out = "its topic is gone, or the definition does not name it any more"
+def _not_compared(stream: Any, left_out: str) -> PromiseCheck:
+    """Returns a check that compares nothing of a stream, and says why."""
     name = f"{stream.topic}-{stream.partition}: stream {stream.stream_id}"
     return PromiseCheck(name, ok=True, detail="not compared", left_out=left_out)
 
