@@ -51,21 +51,21 @@ MUTANTS = [
         "an author's code runs by a change",
         "it would run in the session of the login that migrates",
         f"{CLI}test_code_of_an_author_does_not_run_by_a_change",
-        Edit("targets/evolution.py", "            if code:", "            if code is False:"),
+        Edit("targets/table/evolution.py", "            if code:", "            if code is False:"),
         long=True,
     ),
     one(
         "a key is widened",
         "deletions that the ledger remembers would name other keys",
         (f"{CLI}test_what_is_not_safe_is_explained_with_its_recipe_and_never_run[a key of another type]",),
-        Edit("targets/evolution.py", "if is_key or row.is_collated or wanted", "if row.is_collated or wanted"),
+        Edit("targets/table/evolution.py", "if is_key or row.is_collated or wanted", "if row.is_collated or wanted"),
         long=True,
     ),
     one(
         "a collation is lost by a change",
         "rows would be compared and ordered otherwise than before",
         (f'{SAFE}[varchar(5) collate "C" for string]',),
-        Edit("targets/evolution.py", "if is_key or row.is_collated or wanted", "if is_key or wanted"),
+        Edit("targets/table/evolution.py", "if is_key or row.is_collated or wanted", "if is_key or wanted"),
         long=True,
     ),
     one(
@@ -97,7 +97,11 @@ MUTANTS = [
         "a new keyed table gets no index of its records",
         "lineage and a replay would read all of it",
         (f"{LARGE}[upsert]", f"{LARGE}[accumulate]"),
-        Edit("ledger/admin/author.py", "            index_new_tables(cur, keyed)\n", ""),
+        Edit(
+            "ledger/admin/author.py",
+            "            index_new_tables(cur, [each.table for each",
+            "            print([each.table for each",
+        ),
         long=True,
     ),
     one(

@@ -145,7 +145,7 @@ MUTANTS = [
         "how many records without a key remain would hang on batches",
         f"{NULLS}test_a_key_column_that_may_be_null_is_refused_before_anything_is_read[unique]",
         Edit(
-            "targets/fit.py",
+            "targets/table/fit.py",
             "row.name in target.key and not row.not_null",
             "row.name in target.key and row.not_null is None",
         ),

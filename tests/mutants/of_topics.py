@@ -108,8 +108,8 @@ MUTANTS = [
         f"{KAFKA}test_a_key_of_a_topic_that_has_grown_is_refused_in_another_topic",
         Edit(
             "targets/upsert.py",
-            "        if owner.of_several_topics:\n",
-            "        if owner.of_several_topics and not owner:\n",
+            "        if of_several_topics:\n",
+            "        if of_several_topics and not came_twice:\n",
         ),
         long=True,
     ),

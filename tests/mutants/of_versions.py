@@ -73,7 +73,11 @@ MUTANTS = [
         "a table may have two current versions of a key",
         "wrong code would not be stopped by the database",
         f"{MISFIT}[no-index]",
-        Edit("targets/versions.py", "if lacks_current_index(cur, target):", "if not lacks_current_index(cur, target):"),
+        Edit(
+            "targets/table/versions.py",
+            "if lacks_current_index(cur, target):",
+            "if not lacks_current_index(cur, target):",
+        ),
         long=True,
     ),
     one(
@@ -93,8 +97,8 @@ MUTANTS = [
         f"{KAFKA}test_wrong_ends_moments_and_deletions_are_named",
         Edit(
             "steps/proof/verify.py",
-            "        if isinstance(target, History):\n            found",
-            "        if False:\n            found",
+            "            case History():\n                found",
+            "            case None:\n                found",
         ),
         long=True,
     ),

@@ -13,7 +13,7 @@ from lockstep.adapters.postgres import connect
 from lockstep.core.pipeline.folder import PipelineFolder
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.windows.emit import emit
-from lockstep.targets.fit import require_fit
+from lockstep.targets.table.fit import require_fit
 from simulation.log import BEGINNING, Record
 from simulation.scene import Scene
 

@@ -13,9 +13,9 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, one
 from lockstep.targets.by_batch import is_by_batch
-from lockstep.targets.fit import types_of_target, written_alike
 from lockstep.targets.payload import payload
 from lockstep.targets.rows import found_by_index
+from lockstep.targets.table.fit import types_of_target, written_alike
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from lockstep.core.pipeline.columns import TEXT
 from lockstep.core.records import RESERVED_COLUMNS, UNAVAILABLE
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
-from lockstep.targets.fit import READ_FROM_TEXT, holds_exactly, types_of_target
+from lockstep.targets.table.fit import READ_FROM_TEXT, holds_exactly, types_of_target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from psycopg2 import sql
 
 from lockstep.core.pipeline.targets import Count, Max, Min, Sum, row_key
 from lockstep.ledger.quoting import table_name
-from lockstep.targets.fit import types_of_target
+from lockstep.targets.table.fit import types_of_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

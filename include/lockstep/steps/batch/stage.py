@@ -32,8 +32,8 @@ from lockstep.steps.attempt.opening import end_older, require_free, require_own
 from lockstep.steps.batch.same_log import log_starts
 from lockstep.steps.batch.validate import require_counts
 from lockstep.steps.ranges.stage_ranges import commit_ranges
-from lockstep.targets.fit import require_fit
 from lockstep.targets.stores.stores import results_of
+from lockstep.targets.table.fit import require_fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from lockstep.core.errors import BadData, BadDefinition, Refusal
 from lockstep.ledger.changes import decisions, owners
 from lockstep.ledger.feed.make import follow_altered
 from lockstep.steps.changes.decisions import deciding
-from lockstep.targets import evolution
+from lockstep.targets.table import evolution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, snapshot, transaction
@@ -31,14 +31,15 @@ from lockstep.steps.proof.verify_topic import look_at_topics, topic_checks
 from lockstep.steps.proof.verify_totals import recomputed
 from lockstep.steps.proof.verify_upsert import upserted
 from lockstep.steps.proof.verify_windows import recounted
-from lockstep.targets.fit import types_of_target
 from lockstep.targets.proof import accumulated
 from lockstep.targets.proof.versioned import versions_checks
 from lockstep.targets.proof.windowed import windowed_checks
 from lockstep.targets.rows import found_by_index
+from lockstep.targets.table.fit import types_of_target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from psycopg2.extensions import connection, cursor
 
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
     from lockstep.core.registry import Registry
     from lockstep.targets.stores.delivery import Results
 
-WITHOUT_TOPIC = "its topic is gone, or the definition does not name it any more"
 DECODING = ("format", "envelope", "transform", "decode")  # the parts of a definition that turn bytes into values
+TOPIC_GONE = "its topic is gone, or the definition does not name it any more"
 
 
 def verify(
@@ -87,8 +88,12 @@ def verify(
         ever = ledger.streams_ever(cur, pipeline.name)
         here = [s for s in ever if (there := view.log_of(s.topic)) and s.topic_id == there[2]]
         streams = [s for s in here if until[s.stream_id] is None]
-        checks += [_not_looked_at(s, WITHOUT_TOPIC) for s in ever if view.log_of(s.topic) is None]
-        checks += [_not_looked_at(s, _beyond(s, end)) for s in here if (end := until[s.stream_id]) is not None]
+        checks += [_stream_left_out(s, TOPIC_GONE) for s in ever if view.log_of(s.topic) is None]
+        checks += [
+            _stream_left_out(s, f"the log lost its end below {s.position}, and a newer stream of it begins at {begin}")
+            for s in here
+            if (begin := until[s.stream_id]) is not None
+        ]
         for one in pipeline.each():
             log = Log(conn, cur, broker, folder, one, view, alike, registry, results, since)
             checks += [replace(c, name=ledger.check_name(pipeline, one.first, c.name)) for c in _of_log(log, streams)]
@@ -148,14 +153,14 @@ def _of_database(
         *(() if elsewhere else erased_checks(cur, pipeline)),
     ]
     for target in pipeline.targets:
-        found: list[PromiseCheck] = []
-        if isinstance(target, Accumulate):
-            found += accumulated.checks(cur, pipeline.name, target)
-        if isinstance(target, History):
-            found += versions_checks(cur, pipeline.name, target)
-        if isinstance(target, Windows):
-            found += windowed_checks(cur, pipeline.name, target)
-        found += feed_checks(cur, pipeline.name, target)
+        found = feed_checks(cur, pipeline.name, target)
+        match target:
+            case Accumulate():
+                found = [*accumulated.checks(cur, pipeline.name, target), *found]
+            case History():
+                found = [*versions_checks(cur, pipeline.name, target), *found]
+            case Windows():
+                found = [*windowed_checks(cur, pipeline.name, target), *found]
         checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
     checks += _of_owners(cur, pipeline)
     cur.execute("set local enable_nestloop = on")
@@ -197,13 +202,8 @@ def _guards(cur: cursor) -> PromiseCheck:
     return PromiseCheck("the ledger's guards are as migrated", not wrong.count, str(wrong) if wrong.count else "")
 
 
-def _beyond(stream: Any, until: int) -> str:
-    """Returns why an older incarnation is not compared: other records may stand in its log."""
-    return f"the log lost its end below {stream.position}, and a newer stream of it begins at {until}"
-
-
-def _not_looked_at(stream: Any, left_out: str) -> PromiseCheck:
-    """Returns a check that compares nothing of a stream, with the reason."""
+def _stream_left_out(stream: Any, left_out: str) -> PromiseCheck:
+    """Returns a check that compares nothing of a stream, and says why."""
     name = f"{stream.topic}-{stream.partition}: stream {stream.stream_id}"
     return PromiseCheck(name, ok=True, detail="not compared", left_out=left_out)
 

@@ -18,10 +18,10 @@ from lockstep.ledger.feed.sends import trimmed_batches
 from lockstep.ledger.proof import verify as ledger
 from lockstep.ledger.proof.verify_erased import erased_offsets
 from lockstep.steps.proof.verify_results import reading
-from lockstep.targets.fit import require_columns
 from lockstep.targets.proof.decoded import Decoded, may_change_rows
 from lockstep.targets.proof.versioned import other_moments
 from lockstep.targets.stores.warehouse import Warehouse
+from lockstep.targets.table.fit import require_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,8 +15,8 @@ from lockstep.core.proof.verification import PromiseCheck, Wrong
 from lockstep.formats.second_reading import DELETED, FILTERED, REJECTED
 from lockstep.ledger.proof import verify as ledger
 from lockstep.steps.proof.verify_results import reading
-from lockstep.targets.fit import require_columns
 from lockstep.targets.proof.decoded import Decoded, Newest, may_change_rows
+from lockstep.targets.table.fit import require_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

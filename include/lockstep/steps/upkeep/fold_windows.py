@@ -9,8 +9,8 @@ from lockstep.core.pipeline.recorded import pipeline_of_document
 from lockstep.faults import reach
 from lockstep.ledger.batch.plan import last_documents, lock_pipeline
 from lockstep.steps.upkeep.busy import done_or_left
-from lockstep.targets.fit import types_of_target
 from lockstep.targets.folding import BEFORE_ALL_KEYS, fold_portion, pipelines_with_windows
+from lockstep.targets.table.fit import types_of_target
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection

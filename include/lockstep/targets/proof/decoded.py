@@ -17,7 +17,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name, typed_columns
 from lockstep.ledger.rows import every, one
 from lockstep.ledger.staging.suppression import erased_columns, facts_of
-from lockstep.targets.fit import types_of_target
+from lockstep.targets.table.fit import types_of_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

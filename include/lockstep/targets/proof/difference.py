@@ -12,8 +12,8 @@ from lockstep.core.pipeline.targets import WithTotals, row_key
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, one
-from lockstep.targets.fit import types_of_target
 from lockstep.targets.rows import found_by_index, staged_rows
+from lockstep.targets.table.fit import types_of_target
 from lockstep.targets.totals import written_pieces
 from lockstep.targets.windows import windowed_pieces
 

@@ -16,8 +16,8 @@ from lockstep.core.pipeline.targets import History, WithTotals, row_key
 from lockstep.core.records import COORDINATES
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name, typed_columns
-from lockstep.targets.fit import types_of_target
 from lockstep.targets.proof.difference import compare_rows, places_of
+from lockstep.targets.table.fit import types_of_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -22,8 +22,8 @@ from lockstep.ledger.admin.origin_index import index_new_tables
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, maybe, one
-from lockstep.targets import fit
 from lockstep.targets.stores import arrival
+from lockstep.targets.table import fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -21,9 +21,9 @@ from lockstep.ledger.admin.origin_index import lacks_origin_index, origin_index
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import maybe
-from lockstep.targets import fit
 from lockstep.targets.payload import is_kept
-from lockstep.targets.versions import require_versions
+from lockstep.targets.table import fit
+from lockstep.targets.table.versions import require_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.definition import Pipeline
 
-Q = queries("lockstep.targets", "evolution")
+Q = queries("lockstep.targets.table", "evolution")
 
 
 def find_differences(cur: cursor, pipeline: Pipeline, columns: Sequence[Sequence[Column]]) -> Proposal:

@@ -17,7 +17,7 @@ from lockstep.core.windows.event_time import event_time_fault
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
 from lockstep.targets.by_batch import is_by_batch
-from lockstep.targets.versions import TIMESTAMPTZ, require_one_current, require_versions
+from lockstep.targets.table.versions import TIMESTAMPTZ, require_one_current, require_versions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.definition import Pipeline
 
-Q = queries("lockstep.targets", "fit")
+Q = queries("lockstep.targets.table", "fit")
 READ_FROM_TEXT = frozenset({"uuid", "json", "jsonb"})
 # Types that hold every value of a type as it is, beside the type itself.
 WIDER = {
