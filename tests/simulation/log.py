@@ -177,14 +177,14 @@ class Message:
 
     at: int
     record: Record
-    of: int = 0
-    named: str = ""
+    within: str
+    of: int
 
     def __len__(self) -> int:
         return len(self.record.value or b"")
 
     def topic(self) -> str:
-        return self.named
+        return self.within
 
     def partition(self) -> int:
         return self.of
@@ -242,7 +242,7 @@ class SayingLog(AnyBroker):
         assert topic == self.log.topic
         part = self.log.parts[partition]
         until = min(until_offset, part.stable_end if committed else part.end)
-        return (Message(o, record, partition, topic) for o, record in sorted(part.visible(from_offset, until).items()))
+        return (Message(o, record, topic, partition) for o, record in sorted(part.visible(from_offset, until).items()))
 
     def retention(self, topic: str) -> None:
         assert topic == self.log.topic

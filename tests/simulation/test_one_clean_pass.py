@@ -45,8 +45,8 @@ def in_any_order(scene: Scene, drawn: random.Random) -> None:
 
 
 # What is late is decided once, by the plans of each history: tests/windows/test_any_order.py admits all, then compares.
-# A mirrored table is compared with its source: test_unavailable.py.
-@pytest.mark.parametrize("kind", sorted(DDL.keys() - {"windowed", "mirrored"}))
+# A copy of a table is compared with its source: test_unavailable.py and test_order_of_the_source.py.
+@pytest.mark.parametrize("kind", sorted(DDL.keys() - {"windowed", "mirrored", "sourced"}))
 def test_replayed_whole_it_is_what_one_clean_pass_gives(servers, tmp_path, kind):
     seed = random.randrange(1 << 32)  # noqa: S311 - a seed that can be told is the point
     with servers.database(f"pass_{seed}_{kind}") as one, servers.database(f"clean_{seed}_{kind}") as other:

@@ -157,7 +157,8 @@ def test_a_task_that_fails_in_the_middle_of_a_range_commits_nothing_of_it(pipeli
     spark.session().conf.set(PIECE, 10)  # Spark closes the stream behind a whole Arrow batch, as if that had been all
     if way == "long":
         read, bad = spark.records_of, "cast(if(_offset = 35, raise_error('no'), _offset) as bigint)"
-        monkeypatch.setattr(spark, "records_of", lambda *given: read(*given).withColumn("_offset", functions.expr(bad)))
+        told = lambda *given, **more: read(*given, **more).withColumn("_offset", functions.expr(bad))  # noqa: E731
+        monkeypatch.setattr(spark, "records_of", told)
         monkeypatch.setattr(spark, "route", lambda *_, **__: Route(Way.SPARK, "a test"))
     if way == "straight":
         straight = spark_short.written
