@@ -126,7 +126,7 @@ WHOLE = {
     "record": a_record(("x", "int"), name="N"),
     "union of two values": ["null", "int", "string"], "union of one": ["int"],
     "nanos": {"type": "long", "logicalType": "timestamp-nanos"}, "time": {"type": "int", "logicalType": "time-millis"},
-    "unheard of": {"type": "int", "logicalType": "unheard-of"}, "no precision": {"type": "bytes", "logicalType": "decimal"},
+    "unheard of": {"type": "int", "logicalType": "unheard-of"},
     "size below zero": {"type": "fixed", "name": "F", "size": -1},
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lockstep.core.errors import Unreachable
+from lockstep.core.errors import BadData, Unreachable
 from lockstep.core.pipeline.definition import Append, Avro, Pipeline, Upsert
 from lockstep.core.registry import registry as registry_of
 from lockstep.formats.avro.decoder import Decoder
@@ -85,6 +85,16 @@ def test_an_int_that_is_none_is_a_reject(registry):
     head = b"\x00" + whole.to_bytes(4, "big")
     outcome = decoder(registry, "n int")(None, head + b"\xfe\xff\xff\xff\x7f", None)
     assert "column n: does not fit int" in outcome.reason
+
+
+def test_a_decimal_without_a_precision_is_bytes_as_the_specification_has_it(registry):
+    type_ = ["null", {"type": "bytes", "logicalType": "decimal"}]
+    loose = registry.register("t-value", a_record(("id", "string"), ("raw", type_)))
+    value = b"\x00" + loose.to_bytes(4, "big") + b"\x02a" + b"\x02\x04\x01\x2c"
+    assert decoder(registry, "id string, raw binary")(None, value, None).values == {"id": "a", "raw": b"\x01\x2c"}
+    assert decoder(registry, "id string")(None, value, None).values == {"id": "a"}
+    with pytest.raises(BadData, match="column raw is decimal"):
+        decoder(registry, "raw decimal(9,2)")(None, value, None)
 
 
 def test_only_schemas_of_the_subject_are_read_where_one_is_named(registry):

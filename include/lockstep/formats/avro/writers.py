@@ -86,7 +86,21 @@ def _shallow(text: str, limits: RecordLimits) -> Any:
     document = json.loads(text)
     if nesting(document) > JSON_A_LEVEL * limits.depth:
         raise ValueError(f"is nested deeper than {limits.depth} records, which is the limit")
-    return document
+    return _without_loose_decimals(document)
+
+
+def _without_loose_decimals(part: Any) -> Any:
+    """Returns a schema in which a decimal without a precision is of its type alone, as Avro's specification has it."""
+    if isinstance(part, list):
+        return [_without_loose_decimals(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    is_loose = part.get("logicalType") == "decimal" and not isinstance(part.get("precision"), int)
+    return {
+        name: _without_loose_decimals(each)
+        for name, each in part.items()
+        if not (is_loose and name in {"logicalType", "precision", "scale"})
+    }
 
 
 def _told(error: Exception) -> str:
