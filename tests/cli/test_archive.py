@@ -190,9 +190,15 @@ def test_a_segment_that_is_archived_in_part_is_not_replayed(here, lockstep, tmp_
     assert ["1 batches that the log no longer holds" in (c["left_out"] or "") for c in left].count(True) == 1
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("point", ["file_closed", "read_back", "row_written"])
-def test_a_kill_before_the_row_is_committed_leaves_nothing_that_counts(here, lockstep, tmp_path, topic, point):
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param("archive.file_closed=kill", marks=pytest.mark.long),
+        pytest.param("archive.read_back=kill", marks=pytest.mark.long),
+        "archive.row_written=kill",
+    ],
+)
+def test_a_kill_before_the_row_is_committed_leaves_nothing_that_counts(here, lockstep, tmp_path, topic, fault):
     only_partition(here, topic)
     place = archiving(here, tmp_path)
     ok(lockstep("run", "drill", "--until-idle"))
@@ -200,7 +206,7 @@ def test_a_kill_before_the_row_is_committed_leaves_nothing_that_counts(here, loc
     armed = tmp_path / "armed"
     armed.touch()
     command = [*LOCKSTEP, "archive", "drill"]
-    environ = os.environ | {"LOCKSTEP_FAULT": f"archive.{point}=kill@{armed}"}
+    environ = os.environ | {"LOCKSTEP_FAULT": f"{fault}@{armed}"}
 
     killed = subprocess.run(command, env=environ, capture_output=True, check=False)
 

@@ -62,12 +62,14 @@ RELAY_POINTS = (
     *("fenced", "cursor", "intent", "begun", "mid", "flushed", "offsets", "committed", "confirmed"),
     *("restarted", "decided"),
 )
+ARCHIVE_POINTS = ("file_closed", "read_back", "row_written", "drop_decided")
 EMIT_POINTS = ("read", "raised", "written", "numbered", "unacknowledged")
 ELSEWHERE = {
     "upkeep.rejects_emptied": "tests/ledger/test_reject_retention.py",
     "upkeep.feed_trimmed": "tests/feed/test_trimming.py",
     "upkeep.folded": "tests/windows/test_folding.py",
     "windows.judged": "tests/windows/test_judging.py",
+    **{f"archive.{point}": "tests/cli/test_archive.py" for point in ARCHIVE_POINTS},
     **{f"emit.{point}": "tests/windows/test_emit.py" for point in EMIT_POINTS},
     **{f"relay.{point}": "tests/feed/test_relay_crashes.py" for point in RELAY_POINTS},
 }
