@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from shutil import copyfile
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from lockstep.adapters.archive.disk import put_whole
 from lockstep.core.errors import Refusal, Unreachable
 
 if TYPE_CHECKING:
@@ -44,7 +43,9 @@ class ArchiveStore:
         """Copies a local file to this path. It is there as a whole, or not at all."""
         with self._answers(path):
             if self._folder is not None:
-                _put_on_disk(self._folder / path, local)
+                place = self._folder / path
+                place.parent.mkdir(parents=True, exist_ok=True)
+                put_whole(local, place, place.with_name(place.name + UNFINISHED))
                 return
             with local.open("rb") as source, self._s3.open_output_stream(self._key(path)) as out:
                 while piece := source.read(2**20):
@@ -110,21 +111,3 @@ class ArchiveStore:
             why = found[1] if found else type(error).__name__
             next_command = "look at the place, its region and AWS_ACCESS_KEY_ID"
             raise Unreachable(f"archive {where}: the store answered {why}", next_command=next_command) from None
-
-
-def _put_on_disk(path: Path, local: Path) -> None:
-    """Copies a file, forces it to disk, and then gives it its name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + UNFINISHED)
-    copyfile(local, unfinished)
-    _to_disk(unfinished)
-    unfinished.rename(path)
-    _to_disk(path.parent)
-
-
-def _to_disk(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters.archive.disk import put_whole, to_disk
 from lockstep.core.changes.restored import SeenBatch
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.pipeline.definition import AtLeastOnce, AtMostOnce
@@ -137,16 +137,13 @@ def _put(place: Path, delivery: Delivery) -> dict[str, int]:
     for part in new:
         part.path.parent.mkdir(exist_ok=True)
         half = part.path.with_name(f".{part.path.name}.{delivery.attempt.token}")
-        shutil.copyfile(delivery.spool / parquet.spooled(part.stream), half)
-        _sync(half)
-        half.rename(part.path)
-        _sync(part.path.parent)
+        put_whole(delivery.spool / parquet.spooled(part.stream), part.path, half)
     reach("deliver.written")
     old = [part for parts in there for part in parts if part.path not in {each.path for each in new}]
     if not isinstance(delivery.pipeline.guarantee, AtLeastOnce) or delivery.lane == Lane.REPLAY:
         for part in old:
             part.path.unlink(missing_ok=True)
-            _sync(part.path.parent)
+            to_disk(part.path.parent)
     return {"files": len(new), "inserted": delivery.count, "written_again": written}
 
 
@@ -194,12 +191,3 @@ def _alone(place: Path) -> Iterator[None]:
                     ) from None
             time.sleep(0.1)
         yield
-
-
-def _sync(path: Path) -> None:
-    """Writes the path's contents to the disk, where they survive a failure of the machine."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
