@@ -8,7 +8,7 @@ from psycopg2 import sql
 
 from lockstep.core.errors import BadData
 from lockstep.ledger.queries import queries
-from lockstep.ledger.quoting import table_name
+from lockstep.ledger.quoting import each_name, table_name
 from lockstep.ledger.rows import maybe, one
 from lockstep.ledger.staging.staged import analyze
 from lockstep.targets.accumulate import lock_target
@@ -16,8 +16,6 @@ from lockstep.targets.payload import payload
 from lockstep.targets.rows import found_by_index
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from psycopg2.extensions import cursor
     from psycopg2.sql import Composable
 
@@ -131,11 +129,11 @@ def _refuse_moved(cur: cursor, target: History) -> None:
 def _parts(target: History) -> dict[str, Composable]:
     return {
         "target": table_name(target.table),
-        "keys": _each("n.{}", target.key),
-        "target_keys": _each("t.{}", target.key),
-        "plain_keys": _each("{}", target.key),
-        "same_key": _each("t.{0} = n.{0}", target.key, " and "),
-        "same_key_before": _each("b.{0} = n.{0}", target.key, " and "),
+        "keys": each_name("n.{}", target.key),
+        "target_keys": each_name("t.{}", target.key),
+        "plain_keys": each_name("{}", target.key),
+        "same_key": each_name("t.{0} = n.{0}", target.key, " and "),
+        "same_key_before": each_name("b.{0} = n.{0}", target.key, " and "),
         "order": sql.SQL("valid_from desc," if target.order_by else ""),
     }
 
@@ -149,11 +147,7 @@ def _staged_parts(target: History, rows: Rows, columns: Payload) -> dict[str, Co
         "rows": rows.source,
         "staged": columns.staged,
         "columns": columns.columns,
-        "new_columns": _each("n.{}", columns.names),
+        "new_columns": each_name("n.{}", columns.names),
         "moment": moment,
-        "and_new": sql.SQL(Q["and_new"]).format(keys=_each("n.{}", target.key)),
+        "and_new": sql.SQL(Q["and_new"]).format(keys=each_name("n.{}", target.key)),
     }
-
-
-def _each(template: str, names: Sequence[str], joined_by: str = ", ") -> Composable:
-    return sql.SQL(joined_by).join(sql.SQL(template).format(sql.Identifier(name)) for name in names)

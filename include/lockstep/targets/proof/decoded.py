@@ -14,7 +14,7 @@ from lockstep.engine.sinks.session import copy_rows
 from lockstep.formats.second_reading import DELETED, REREAD_COLUMNS, ROW, UNKNOWN
 from lockstep.ledger.changes.erasures import key_expression
 from lockstep.ledger.queries import queries
-from lockstep.ledger.quoting import table_name, typed_columns
+from lockstep.ledger.quoting import each_name, table_name, typed_columns
 from lockstep.ledger.rows import every, one
 from lockstep.ledger.staging.suppression import erased_columns, facts_of
 from lockstep.targets.table.fit import types_of_target
@@ -114,18 +114,22 @@ class Newest:
         self._parts: dict[str, sql.Composable] = {
             "target": table_name(target.table),
             "columns": typed_columns(types.items()),
-            "names": _each("{0}", types),
-            "keys": _each("{0}", keys),
+            "names": each_name("{0}", types),
+            "keys": each_name("{0}", keys),
             "casts": sql.SQL(", ").join(
                 sql.SQL("t.{0}::{1} as {0}").format(sql.Identifier(name), sql.SQL(type_))
                 for name, type_ in types.items()
             ),
-            "order": _each("{0} desc nulls last," if by_source else "{0} desc,", order, " "),
-            "excluded_order": _each("coalesce(excluded.{0}, n.{0}, '')," if by_source else "excluded.{0},", order, " "),
-            "kept_order": _each("coalesce(n.{0}, excluded.{0}, '')," if by_source else "n.{0},", order, " "),
-            "assignments": _each("{0} = excluded.{0}", [name for name in others if not by_source or name not in order]),
+            "order": each_name("{0} desc nulls last," if by_source else "{0} desc,", order, " "),
+            "excluded_order": each_name(
+                "coalesce(excluded.{0}, n.{0}, '')," if by_source else "excluded.{0},", order, " "
+            ),
+            "kept_order": each_name("coalesce(n.{0}, excluded.{0}, '')," if by_source else "n.{0},", order, " "),
+            "assignments": each_name(
+                "{0} = excluded.{0}", [name for name in others if not by_source or name not in order]
+            ),
             "keep_order": sql.SQL(Q["keep_order"] if by_source else ""),
-            "target_keys": _each("t.{0}", keys),
+            "target_keys": each_name("t.{0}", keys),
         }
         cur.execute(self._made("make_newest"))
 
@@ -151,8 +155,8 @@ class Newest:
         """Adds the keys whose row is missing, of another record, put in by hand, or doubled."""
         statement = self._made(
             "misplaced_keys",
-            same_key=_each("t.{0} = n.{0}", self._target.key, " and "),
-            shown_keys=_each("coalesce(n.{0}, t.{0})", self._target.key),
+            same_key=each_name("t.{0} = n.{0}", self._target.key, " and "),
+            shown_keys=each_name("coalesce(n.{0}, t.{0})", self._target.key),
         )
         self._cur.execute(
             statement, _log(starts) | {"ordered": self._target.order_by is not None, "first": MOST_NAMED_ERRORS}
@@ -164,8 +168,8 @@ class Newest:
         differences, is_different = _differences(self._types, dict.fromkeys(self._types, ""))
         statement = self._made(
             "changed_keys",
-            same_key=_each("t.{0} = e.{0}", self._target.key, " and "),
-            shown_keys=_each("t.{0}", self._target.key),
+            same_key=each_name("t.{0} = e.{0}", self._target.key, " and "),
+            shown_keys=each_name("t.{0}", self._target.key),
             differences=differences,
             is_different=is_different,
         )
@@ -230,10 +234,6 @@ def _add(found: Sequence[Any], wrong: Wrong) -> None:
     wrong.extend(
         [f"key {_printable(row.key)}: {_printable(row.what)}" for row in found], found[0].wrong if found else 0
     )
-
-
-def _each(template: str, names: Any, joined_by: str = ", ") -> sql.Composable:
-    return sql.SQL(joined_by).join(sql.SQL(template).format(sql.Identifier(name)) for name in names)
 
 
 def _printable(text: str) -> str:

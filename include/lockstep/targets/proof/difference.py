@@ -10,7 +10,7 @@ from psycopg2 import sql
 from lockstep.core.pipeline.definition import Append, History, Windows
 from lockstep.core.pipeline.targets import WithTotals, row_key
 from lockstep.ledger.queries import queries
-from lockstep.ledger.quoting import table_name
+from lockstep.ledger.quoting import each_name, table_name
 from lockstep.ledger.rows import every, one
 from lockstep.targets.rows import found_by_index, staged_rows
 from lockstep.targets.table.fit import types_of_target
@@ -71,9 +71,7 @@ def places_of(target: Target, place: int) -> dict[str, Any]:
     return {
         "target": table_name(target.table),
         "before": sql.Identifier(f"before_{place}"),
-        "same_key": sql.SQL(" and ").join(
-            sql.SQL("b.{0} = a.{0}").format(sql.Identifier(name)) for name in row_key(target)
-        ),
+        "same_key": each_name("b.{0} = a.{0}", row_key(target), " and "),
     }
 
 
@@ -89,13 +87,13 @@ def _parts(cur: cursor, target: Target, attempt: AttemptId, place: int, event_ti
         parts["rows"] = rows.source
         if isinstance(target, Windows) and event_time is not None:
             parts["rows"] = windowed_pieces(target, event_time, rows, is_replay=False)["windowed"]
-        parts["keys"] = sql.SQL(", ").join(sql.SQL("t.{}").format(sql.Identifier(name)) for name in named)
+        parts["keys"] = each_name("t.{}", named)
         parts["staged_keys"] = sql.SQL(", ").join(
             sql.SQL("t.{}::{}").format(sql.Identifier(name), sql.SQL(types[name])) for name in named
         )
         staged = sql.SQL(Q["of_staged_keys"]).format(**parts)
         before, after = [staged], [staged]
-    parts["before_keys"] = sql.SQL(", ").join(sql.SQL("b.{}").format(sql.Identifier(name)) for name in named)
+    parts["before_keys"] = each_name("b.{}", named)
     if isinstance(target, History):  # versions beside those of the offsets may end at other moments
         before.append(sql.SQL(Q["of_offsets_keys"]).format(**parts))
         after.append(sql.SQL(Q["of_kept_keys"]).format(**parts))

@@ -13,7 +13,7 @@ from lockstep.core.records import LAST_STAMP
 from lockstep.formats.second_reading import EPOCH
 from lockstep.ledger.proof.verify import first_wrong
 from lockstep.ledger.queries import queries
-from lockstep.ledger.quoting import table_name
+from lockstep.ledger.quoting import each_name, table_name
 from lockstep.ledger.rows import every
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def versions_checks(cur: cursor, pipeline: str, target: History) -> list[Promise
     """Computes the end of every version again, from all versions of its key, and looks at where each begins."""
     parts = {
         "target": table_name(target.table),
-        "keys": sql.SQL(", ").join(sql.SQL("t.{}").format(sql.Identifier(name)) for name in target.key),
+        "keys": each_name("t.{}", target.key),
         "order": sql.SQL("t.valid_from desc," if target.order_by else ""),
     }
     checks = {VERSIONS_FOLLOW: sql.SQL(Q["versions_not_in_order"]).format(**parts)}
