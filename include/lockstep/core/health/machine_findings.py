@@ -30,7 +30,7 @@ WHY_JARS_MATTER = {
     Check.CONFLUENT: "bounds are read through its admin client, and older ones lack or break that",
     Check.AIRFLOW: "the DAGs are written for this version; the command line works without",
 }
-OPTIONAL = frozenset({Check.PYSPARK, Check.EXPECTATIONS, Check.AIRFLOW})  # extras of the package
+OPTIONAL = frozenset({Check.PYSPARK, Check.EXPECTATIONS})  # extras of the package
 CLIENT = "pyspark-client"
 CONNECTOR_NAME = "spark-sql-kafka"
 INSTALL = "pip install --require-hashes -r requirements.txt"
