@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from psycopg2.sql import Composable
 
     from lockstep.core.pipeline.targets import Windows
+    from lockstep.core.staging import AttemptId
     from lockstep.core.windows.event_time import EventTime, WindowKind
     from lockstep.targets.rows import Rows
 
@@ -45,23 +46,20 @@ def publish(cur: cursor, target: Windows, rows: Rows, event_time: EventTime) -> 
     parts |= written_pieces(cur, target)
     values = {"batch_id": rows.batch_id, "target": target.table, "ours": list(NOT_OF_A_RECORD)}
     accumulate.lock_target(cur, target.table)
-    in_time = parts | {"rows": parts["in_time"]}
-    accumulate.refuse_null_key(cur, target.table, parts | {"rows": parts["windowed"]})
-    cur.execute(sql.SQL(accumulate.Q["contribute"]).format(**in_time), values)
-    cur.execute(Q["contributed"], values)
-    counted, late, whole = one(cur).records, 0, rows.count * windows_a_record(target.window)
-    if counted < whole:
+    cur.execute(Q["make_touched"])
+    cur.execute(Q["make_newest"])
+    cur.execute(sql.SQL(Q["contribute"]).format(**parts), values)
+    found, late, whole = one(cur), 0, rows.count * windows_a_record(target.window)
+    if found.has_null or found.in_time + found.late != whole:
+        accumulate.refuse_null_key(cur, target.table, parts | {"rows": parts["windowed"]})
+    if found.late:
         cur.execute(sql.SQL(Q["keep_late"]).format(**parts), values)
         late = cur.rowcount
-    if counted + late != whole:
+    if found.in_time + late != whole:
         raise BadData(
-            f"{target.table}: {rows.count} rows are staged, each for {windows_a_record(target.window)} windows: {counted} "
-            f"count and {late} are late"
+            f"{target.table}: {rows.count} rows are staged, each for {windows_a_record(target.window)} windows: "
+            f"{found.in_time} count and {late} are late"
         )
-    cur.execute(Q["meet"], values)
-    cur.execute(sql.SQL(Q["know_windows"]).format(**parts), values)
-    cur.execute(Q["make_touched"])
-    cur.execute(Q["touch_met"], values)
     return _refreshed(cur, parts, values) | {"late": late}
 
 
@@ -133,10 +131,9 @@ def read_added_up(cur: cursor, target: Windows) -> None:
     cur.execute(sql.SQL(Q["added_up"]).format(**written_pieces(cur, target), **ends), {"target": target.table})
 
 
-def see_events(cur: cursor, event_time: EventTime, rows: Rows) -> None:
-    """Moves the event time of the batch's streams to the newest events that had happened when the batch was planned."""
-    statement = sql.SQL(Q["see"]).format(moment=_moment(event_time), rows=rows.source)
-    cur.execute(statement, {"batch_id": rows.batch_id, "token": rows.attempt.token})
+def see_events(cur: cursor, attempt: AttemptId) -> None:
+    """Moves the event time of the batch's streams to the newest events that `publish` has found."""
+    cur.execute(Q["see"], {"batch_id": attempt.batch_id, "token": attempt.token})
 
 
 def windowed_pieces(
@@ -148,14 +145,14 @@ def windowed_pieces(
     parts: dict[str, Composable] = {
         "moment": moment,
         "windows": windows_in_sql(target.window, moment),
-        "end_of_key": end_in_sql(target.window, sql.SQL("(c.key ->> 0)::timestamptz")),
+        "end_of_window": end_in_sql(target.window, sql.SQL("t.window_start")),
         "lateness": _interval(parse_duration(target.lateness, "target.lateness")),
         "excluded_names": sql.SQL(", ").join(sql.Identifier("excluded", total.name) for total in target.totals),
         "watermark": sql.SQL(Q[judged]).format(batch_id=sql.Literal(rows.batch_id)),
+        "planned_at": sql.SQL(Q["planned_at"]).format(batch_id=sql.Literal(rows.batch_id)),
     }
     parts["late"] = sql.SQL(Q["late"]).format(**parts)
     parts["windowed"] = sql.SQL(Q["windowed"]).format(**parts, rows=rows.source)
-    parts["in_time"] = sql.SQL(Q["in_time"]).format(**parts)
     return parts
 
 

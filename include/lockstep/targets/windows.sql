@@ -30,6 +30,10 @@ from lockstep.batch b where b.batch_id = %(batch_id)s
 -- Live rows are judged by the watermark of their plan, and those of a fill by none.
 (select coalesce(b.watermark, '-infinity') from lockstep.batch b where b.batch_id = {batch_id})
 
+-- name: planned_at
+-- Events behind it had not happened when the batch was planned.
+(select b.planned_at from lockstep.batch b where b.batch_id = {batch_id})
+
 -- name: of_offset
 -- A replayed row is judged as its offset was at first. What was admitted since, or never judged, is not late.
 coalesce((select case when j.offsets @> t._offset and j.admitted_by is null then j.watermark end from lockstep.judged j
@@ -47,13 +51,9 @@ coalesce((select case when j.offsets @> t._offset and j.admitted_by is null and 
 -- Each row once for each of its windows, with the watermark that it is judged by.
 (select t.*, w.window_start, w.window_end, {watermark} as _watermark from {rows} t cross join lateral ({windows}) w)
 
--- name: in_time
--- The rows that count in their window.
-(select t.* from {windowed} t where not ({late}))
-
 -- name: late
--- The window was closed when the row was judged.
-t.window_end + {lateness} <= t._watermark
+-- The window was closed when the row was judged. A watermark that is the same for all rows is asked for once.
+t.window_end <= (select {watermark} - {lateness})
 
 -- name: keep_late
 -- What does not count is kept, with the record's row.
@@ -62,25 +62,39 @@ select %(target)s, t._stream, t._offset, t._ordinal, t.window_start, t.window_en
     t._watermark, %(batch_id)s, to_jsonb(t) - %(ours)s::text[]
 from {windowed} t where {late}
 
--- name: contributed
--- How many rows of the batch count in windows.
-select coalesce(sum(records), 0)::bigint as records from lockstep.contribution where batch_id = %(batch_id)s and target = %(target)s
-
--- name: meet
--- The windows that the batch contributes to, with their revision until now. Without one, nobody knows them yet.
-create temp table window_met on commit drop as
-select c.key, s.revision from lockstep.contribution c
-left join lockstep.window_state s on s.target = %(target)s and s.key = c.key
-where c.batch_id = %(batch_id)s and c.target = %(target)s
-
--- name: know_windows
--- Those are known from now on, and shown later. The target is locked, and a row that cannot conflict is written in half the time.
-insert into lockstep.window_state (target, key, ends)
-select %(target)s, c.key, {end_of_key} from window_met c where c.revision is null group by c.key
+-- name: contribute
+-- What each of the batch's segments adds to each window. Windows that nobody knew are known from now on, and shown ones are touched.
+-- The target is locked, and a row that cannot conflict is written in half the time. All rows are read once, the newest events of
+-- each stream included: those that had happened when the batch was planned.
+with added as materialized (
+    select t._stream as stream_id, jsonb_build_array({staged_keys}) as key, {end_of_window} as ends, {late} as is_late,
+        count(*) as records, max(array[t._offset, t._ordinal]) as newest_row, jsonb_build_object({staged_totals}) as totals,
+        max({moment}) filter (where {moment} <= {planned_at}) as newest_event
+    from {windowed} t group by t._stream, {staged_keys}, {late}),
+contributed as (
+    insert into lockstep.contribution (target, key, batch_id, stream_id, records, "offset", ordinal, totals)
+    select %(target)s, a.key, %(batch_id)s, a.stream_id, a.records, a.newest_row[1], a.newest_row[2], a.totals
+    from added a where not a.is_late),
+met as materialized (
+    select a.key, a.ends, (select s.revision from lockstep.window_state s where s.target = %(target)s and s.key = a.key) as revision
+    from (select key, min(ends) as ends from added where not is_late group by key) a),
+known as (
+    insert into lockstep.window_state (target, key, ends) select %(target)s, m.key, m.ends from met m where m.revision is null),
+touched as (
+    insert into window_touched select m.key from met m where m.revision > 0 on conflict do nothing),
+seen as (
+    insert into newest_event select a.stream_id, max(a.newest_event) from added a group by a.stream_id on conflict do nothing)
+select coalesce(sum(a.records) filter (where not a.is_late), 0)::bigint as in_time,
+    coalesce(sum(a.records) filter (where a.is_late), 0)::bigint as late, coalesce(bool_or(a.key @> '[null]'), false) as has_null
+from added a
 
 -- name: make_touched
 -- The windows that a batch changes; a replay begins with those that it takes out of.
 create temp table if not exists window_touched (key jsonb primary key) on commit drop
+
+-- name: make_newest
+-- The newest events of the first target's rows, for the event time that moves behind the positions.
+create temp table if not exists newest_event (stream_id int primary key, moment timestamptz) on commit drop
 
 -- name: touch_replaced
 -- The windows that the replaced segments contributed to.
@@ -94,10 +108,6 @@ where k.batch_id = %(batch_id)s and k.expects = 'batch' and c.target = %(target)
 delete from lockstep.late l using lockstep.claim k
 where k.batch_id = %(batch_id)s and k.expects = 'batch' and l.target = %(target)s
   and l.stream_id = k.stream_id and l."offset" >= lower(k.offsets) and l."offset" < upper(k.offsets)
-
--- name: touch_met
--- The shown windows that the batch contributes to.
-insert into window_touched select distinct key from window_met where revision > 0 on conflict do nothing
 
 -- name: changed_windows
 -- Shown windows whose row is not what their contributions add up to now.
@@ -131,7 +141,7 @@ on conflict ({keys}) do update set ({names}, _revision, _stream, _offset, _ordin
 
 -- name: forget_changes
 -- The next target of the same transaction has windows of its own.
-drop table window_met, window_touched, window_change
+drop table window_touched, window_change
 
 -- name: has_due
 -- Whether the watermark has passed windows that nobody has been shown. Asked before anything is written. `offset 0` keeps each look
@@ -186,14 +196,10 @@ select count(*) as rows, count(*) filter (where {late}) as late from {windowed} 
 
 -- name: see
 -- The newest events of each stream that had happened when the batch was planned. Without a row, a record's own time counts.
-with planned as (select b.planned_at from lockstep.batch b where b.batch_id = %(batch_id)s),
-newest as (
-    select t._stream as stream_id, max({moment}) filter (where {moment} <= (select planned_at from planned)) as moment
-    from {rows} t group by t._stream),
-found as (
+with found as (
     select u.stream_id, case when n.stream_id is not null then n.moment
-        when u.max_timestamp <= p.planned_at then u.max_timestamp end as moment
-    from lockstep.result u cross join planned p left join newest n using (stream_id)
+        when u.max_timestamp <= b.planned_at then u.max_timestamp end as moment
+    from lockstep.result u join lockstep.batch b using (batch_id) left join newest_event n using (stream_id)
     where u.batch_id = %(batch_id)s and u.token = %(token)s)
 update lockstep.stream_time m set seen = f.moment from found f
 where m.stream_id = f.stream_id and f.moment > coalesce(m.seen, '-infinity')

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockstep.core.pipeline.targets import Windows
 from lockstep.core.states import Lane
 from lockstep.faults import reach
 from lockstep.ledger.windows import times
-from lockstep.targets.rows import staged_rows
 from lockstep.targets.windows import see_events
 
 if TYPE_CHECKING:
@@ -32,7 +30,6 @@ def move_event_time(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: L
     """
     if lane != Lane.LIVE or not pipeline.windows or pipeline.event_time is None:
         return
-    place = next(place for place, target in enumerate(pipeline.targets) if isinstance(target, Windows))
     times.open_times(cur, pipeline.name)
-    see_events(cur, pipeline.event_time, staged_rows(attempt, 0, place))
+    see_events(cur, attempt)
     times.raise_watermark(cur, pipeline.name, pipeline.event_time)
