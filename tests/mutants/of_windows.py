@@ -183,6 +183,24 @@ MUTANTS = [
         long=True,
     ),
     one(
+        "a window of no key counts",
+        "its totals would belong to nobody",
+        (f"{JUDGING}test_a_record_without_a_key_is_named_and_no_window_knows_it",),
+        Edit("targets/windows.py", "if found.has_null or ", "if "),
+        long=True,
+    ),
+    one(
+        "a late record moves no time",
+        "a partition that was silent would hold all windows",
+        (f"{JUDGING}test_e1_a_late_record_moves_the_time_of_a_partition_that_was_silent",),
+        Edit(
+            "targets/windows.sql",
+            "from added a group by a.stream_id",
+            "from added a where not a.is_late group by a.stream_id",
+        ),
+        long=True,
+    ),
+    one(
         "a window that closes at the watermark is open",
         "what was called final would change",
         (f"{JUDGING}test_e3_a_window_that_closes_at_the_watermark_is_late_and_one_that_is_open_is_not",),

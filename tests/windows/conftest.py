@@ -33,13 +33,13 @@ class Timed(Scene):
             self.folder = replace(self.folder, pipeline=pipeline)
             self.pipeline = pipeline
 
-    def put(self, partition: int, *seconds: float | str, key: str = "a") -> None:
+    def put(self, partition: int, *seconds: float | str, key: str | None = "a") -> None:
         part = self.log.parts[partition]
         for second in seconds:
             self.log.made += 1
             at = second if isinstance(second, str) else (NOON + timedelta(seconds=second)).isoformat()
             content = {"uid": self.log.made, "id": key, "n": self.log.made, "at": at, "factor": 1}
-            part.records[part.end] = Record(key.encode(), sealed(content), NOON)
+            part.records[part.end] = Record((key or "").encode(), sealed(content), NOON)
             part.end += 1
         part.stable_end = part.end
 

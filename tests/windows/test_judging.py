@@ -77,6 +77,20 @@ def test_e1_a_range_whose_records_give_no_row_counts_by_their_own_time(timed):
     assert seen == 0
 
 
+def test_e1_a_late_record_moves_the_time_of_a_partition_that_was_silent(timed):
+    scene = timed(idle="5 seconds")
+    for partition in range(3):
+        scene.put(partition, 100)
+    scene.done()
+    scene.ask("update lockstep.stream_time set idle_at = '2026-05-01T12:08:25Z'")
+    scene.ask("update lockstep.event_time set watermark = '2026-05-01T12:08:10Z'")
+    scene.put(0, 300)
+    scene.done()
+    assert {offset for _, offset, _ in scene.late()} == {1}
+    assert scene.ask("""select s.partition, extract(epoch from t.seen - '2026-05-01T12:00Z') from lockstep.stream_time t
+        join lockstep.stream s using (stream_id) order by 1""") == [(0, 300), (1, 100), (2, 100)]
+
+
 def test_e3_a_live_batch_is_judged_by_the_watermark_of_its_plan(timed):
     scene = timed()
     for partition in range(3):
@@ -284,3 +298,12 @@ def test_e13_a_preview_tells_what_becomes_late_and_changes_nothing(timed, admitt
         scene.admit()
         assert scene.late() == []
         whole(scene)
+
+
+def test_a_record_without_a_key_is_named_and_no_window_knows_it(timed):
+    scene = timed()
+    scene.put(0, 0)
+    scene.put(0, 5, key=None)
+    with pytest.raises(BadData, match=r"public.house: id of the record at \S+-0 offset 1 is null, and it is the key"):
+        scene.done()
+    assert scene.ask("select key from lockstep.contribution union all select key from lockstep.window_state") == []
