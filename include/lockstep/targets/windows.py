@@ -50,7 +50,7 @@ def publish(cur: cursor, target: Windows, rows: Rows, event_time: EventTime) -> 
     cur.execute(Q["make_newest"])
     cur.execute(sql.SQL(Q["contribute"]).format(**parts), values)
     found, late, whole = one(cur), 0, rows.count * windows_a_record(target.window)
-    if found.has_null or found.in_time + found.late != whole:
+    if found.in_time + found.late != whole:
         accumulate.refuse_null_key(cur, target.table, parts | {"rows": parts["windowed"]})
     if found.late:
         cur.execute(sql.SQL(Q["keep_late"]).format(**parts), values)

@@ -65,9 +65,10 @@ from {windowed} t where {late}
 -- name: contribute
 -- What each of the batch's segments adds to each window. Windows that nobody knew are known from now on, and shown ones are touched.
 -- The target is locked, and a row that cannot conflict is written in half the time. All rows are read once, the newest events of
--- each stream included: those that had happened when the batch was planned.
+-- each stream included: those that had happened when the batch was planned. A row without a key is neither late nor not.
 with added as materialized (
-    select t._stream as stream_id, jsonb_build_array({staged_keys}) as key, {end_of_window} as ends, {late} as is_late,
+    select t._stream as stream_id, jsonb_build_array({staged_keys}) as key, {end_of_window} as ends,
+        case when num_nulls({staged_keys}) = 0 then {late} end as is_late,
         count(*) as records, max(array[t._offset, t._ordinal]) as newest_row, jsonb_build_object({staged_totals}) as totals,
         max({moment}) filter (where {moment} <= {planned_at}) as newest_event
     from {windowed} t group by t._stream, {staged_keys}, {late}),
@@ -85,7 +86,7 @@ touched as (
 seen as (
     insert into newest_event select a.stream_id, max(a.newest_event) from added a group by a.stream_id on conflict do nothing)
 select coalesce(sum(a.records) filter (where not a.is_late), 0)::bigint as in_time,
-    coalesce(sum(a.records) filter (where a.is_late), 0)::bigint as late, coalesce(bool_or(a.key @> '[null]'), false) as has_null
+    coalesce(sum(a.records) filter (where a.is_late), 0)::bigint as late
 from added a
 
 -- name: make_touched
