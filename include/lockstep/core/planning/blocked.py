@@ -34,7 +34,8 @@ def changed_definition(
                 continue  # its streams name its topics
             if _essence(document.get(part)) != _essence(now.get(part)):
                 copy = f"lockstep clone {pipeline.name} --to ANOTHER_NAME"
-                remedy = "lockstep new ANOTHER_NAME --topic TOPIC" if part == "topic" else copy
+                move = f"lockstep move {pipeline.name} --to-topic {pipeline.topic} if that is a copy"
+                remedy = f"{move}, or lockstep new ANOTHER_NAME --topic TOPIC" if part == "topic" else copy
                 if unfinished:
                     remedy = f"lockstep abandon {unfinished.batch_id} --reason ..., then {remedy}"
                 return Blocked(

@@ -1,0 +1,106 @@
+"""Defines `move`, which lets a pipeline go on in a copy of its topic."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lockstep.adapters import folders
+from lockstep.cli.options import MaybeReason, Name
+from lockstep.cli.output import AsJson, say, say_table, show
+from lockstep.cli.pipelines.evolving import shown_digest
+from lockstep.context.systems import broker, broker_elsewhere, open_ledger, typing_person
+
+if TYPE_CHECKING:
+    from lockstep.core.changes.moving import Move
+
+ToTopic = Annotated[
+    str, typer.Option("--to-topic", help="The copy to go on in.", metavar="TOPIC", show_default=False)
+]
+KafkaOption = Annotated[
+    str | None,
+    typer.Option("--kafka", help="The other cluster's bootstrap servers.", metavar="SERVERS", show_default=False),
+]
+KafkaConfigOption = Annotated[
+    str | None,
+    typer.Option(
+        "--kafka-config", help="A file with its client options, as JSON.", metavar="FILE", show_default=False
+    ),
+]
+ShowMove = Annotated[bool, typer.Option("--preview", help="Show where it would go on; it is so without --apply.")]
+ApplyMove = Annotated[
+    str | None,
+    typer.Option("--apply", help="Go on as shown.", metavar="DIGEST", callback=shown_digest, show_default=False),
+]
+
+
+def move_command(
+    name: Name,
+    to_topic: ToTopic,
+    kafka: KafkaOption = None,
+    kafka_config: KafkaConfigOption = None,
+    preview: ShowMove = False,
+    apply: ApplyMove = None,
+    reason: MaybeReason = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a pipeline go on in a copy of its topic, at other offsets.
+
+    Finds in the copy the last records that the pipeline has read, and shows per partition where it goes on, with a digest.
+    --apply goes on at exactly that, and is refused when anything moved. Then name the copy in the definition.
+    """
+    from lockstep.steps.changes import move as steps
+
+    if apply and preview:
+        raise typer.BadParameter("shows, and --apply changes: one of them at a time", param_hint="--preview")
+    if apply and reason is None:
+        raise typer.BadParameter("--apply is a decision: the ledger keeps its reason", param_hint="--reason")
+    if reason and not apply:
+        raise typer.BadParameter("belongs to --apply", param_hint="--reason")
+    if kafka_config and not kafka:
+        raise typer.BadParameter("belongs to --kafka", param_hint="--kafka-config")
+    pipeline = folders.load(name).pipeline
+    given = (("--to-topic", to_topic), ("--kafka", kafka), ("--kafka-config", kafka_config))
+    words = " ".join(f"{option} {shlex.quote(value)}" for option, value in given if value)
+    there = broker_elsewhere(kafka, kafka_config or "") if kafka else broker()
+    copied = steps.Copied(to_topic, there, words)
+    with open_ledger() as conn:
+        if apply is None:
+            shown = steps.preview_move(conn, broker(), pipeline, copied)
+            show(shown.document() | {"next": shown.next_command()}, as_json, lambda: _say_places(shown, preview=True))
+            return
+        done = steps.move(conn, broker(), pipeline, copied, apply, typing_person(reason))
+    then = f"say topic={to_topic!r} in its definition, then lockstep run {name}"
+    document: dict[str, Any] = {"pipeline": name, "digest": apply, "changed": done.shown is not None}
+    document |= {"decision": done.decision, "who": done.who, "next": then}
+    document |= {"moved": done.shown.document()["moved"] if done.shown else []}
+
+    def for_people() -> None:
+        if done.shown is None:
+            say(f"{name}: nothing to do; {done.who} applied {apply} by decision {done.decision}")
+        else:
+            _say_places(done.shown, preview=False)
+            say(f"{name}: goes on there, by decision {done.decision}")
+        say(f"Next: {then}")
+
+    show(document, as_json, for_people)
+
+
+def _say_places(shown: Move, *, preview: bool) -> None:
+    rows = [
+        [
+            str(each.stream.topic_partition),
+            each.stream.position,
+            f"{shown.view.topic}-{each.stream.partition}",
+            each.offset,
+            each.matched,
+            each.waiting,
+        ]
+        for each in shown.moved
+    ]
+    say_table(["partition", "position>", "goes on in", "at>", "matched>", "waiting>"], rows)
+    if preview:
+        say(f"digest {shown.digest}; nothing was changed")
+        say(f"Next: {shown.next_command()}")

@@ -1,0 +1,36 @@
+-- name: last_move
+-- The decision by which a pipeline moved to another topic or cluster, the newest one.
+select decision_id, who, detail ->> 'digest' as digest from lockstep.decision
+where pipeline = %(pipeline)s and kind = 'move' order by decision_id desc limit 1
+
+-- name: own_line
+-- Whether a pipeline has read a topic that is not of the line of these streams.
+select exists (
+    select from lockstep.stream t join lockstep.stream o on o.stream_id = any(%(streams)s)
+        and coalesce(o.first_topic, o.topic) <> coalesce(t.first_topic, t.topic)
+    where t.pipeline = o.pipeline and t.topic = %(topic)s) as is_another
+
+-- name: skipped
+-- Offsets of these streams that were skipped and not filled.
+select coalesce(sum(upper(c.offsets) - lower(c.offsets)), 0)::bigint as skipped from lockstep.coverage c
+where c.stream_id = any(%(streams)s) and c.kind = 'skipped'
+
+-- name: insert_successors
+-- Each stream goes on in the other topic, behind the copy of what it has read, in one new epoch.
+insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset, position,
+    leader_epoch, first_topic)
+select o.pipeline, %(cluster_id)s, %(topic)s, %(topic_id)s, o.partition, 1 + o.incarnation, 1 + (
+        select max(e.epoch) from lockstep.stream e
+        where e.pipeline = o.pipeline and coalesce(e.first_topic, e.topic) = coalesce(o.first_topic, o.topic)),
+    n.start, n.start, n.leader_epoch, nullif(coalesce(o.first_topic, o.topic), %(topic)s)
+from unnest(%(streams)s::int[], %(starts)s::bigint[], %(leader_epochs)s::int[]) as n (stream_id, start, leader_epoch)
+join lockstep.stream o using (stream_id) order by o.partition
+
+-- name: moved_streams
+-- Each stream that was closed by a move, where it stood, and the log and offset at which it goes on.
+select o.topic, o.topic_id, o.cluster_id, o.partition, o.position, d.detail #>> '{to,topic}' as to_topic,
+    d.detail #>> '{to,topic_id}' as to_topic_id, d.detail #>> '{to,cluster_id}' as to_cluster_id, m."offset" as start_offset
+from lockstep.decision d
+cross join jsonb_to_recordset(d.detail -> 'moved') m (stream_id int, "offset" bigint)
+join lockstep.stream o on o.stream_id = m.stream_id and o.pipeline = d.pipeline
+where d.pipeline = %(pipeline)s and d.kind = 'move' order by d.decision_id, o.partition

@@ -1,0 +1,48 @@
+"""Copies a topic as MirrorMaker does: committed records alone, with key, value, timestamp and headers, at offsets of their own."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+
+class Mirror(threading.Thread):
+    """A copy that goes on until it is stopped. `until` waits for the end of every partition as it is by then."""
+
+    def __init__(self, kafka: str, source: str, copy: str, partitions: int, to: str | None = None) -> None:
+        super().__init__(daemon=True)
+        self.source, self.copy, self.partitions = source, copy, partitions
+        settings: dict[str, Any] = {"bootstrap.servers": kafka, "group.id": f"mirror {copy}", "enable.auto.commit": False}
+        settings |= {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "fetch.wait.max.ms": 20}
+        self.consumer = Consumer(settings)
+        self.consumer.assign([TopicPartition(source, p, 0) for p in range(partitions)])
+        self.producer = Producer({"bootstrap.servers": to or kafka, "linger.ms": 5, "enable.idempotence": True})
+        self.over, self.copied = threading.Event(), 0
+        self.start()
+
+    def run(self) -> None:
+        while not self.over.is_set():
+            for message in self.consumer.consume(500, 0.05):
+                assert message.error() is None, message.error()
+                copy_of(message, self.producer, self.copy)
+                self.copied += 1
+            self.producer.flush(20)
+
+    def stop(self) -> None:
+        self.over.set()
+        self.join(30)
+        self.consumer.close()
+
+
+def copy_of(message: Any, producer: Producer, topic: str) -> None:
+    """Sends a record to the same partition of another topic, as it is."""
+    producer.produce(
+        topic,
+        message.value(),
+        message.key(),
+        partition=message.partition(),
+        timestamp=message.timestamp()[1],
+        headers=message.headers() or [],
+    )
