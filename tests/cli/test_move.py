@@ -7,6 +7,7 @@ import re
 import threading
 
 import pytest
+from confluent_kafka import Producer
 
 from support.scenes.mirrored import Mirror
 from support.scenes.odd_logs import offsets_in, stable_end, until
@@ -18,20 +19,21 @@ ROWS = "select n from public.drill order by n"
 class Sending(threading.Thread):
     """A producer of transactions of five records. It sends to `topic`, which may change while it runs."""
 
-    def __init__(self, produce, topic: str, first: int) -> None:
+    def __init__(self, kafka: str, topic: str, first: int) -> None:
         super().__init__(daemon=True)
-        self.produce, self.topic, self.next = produce, topic, first
-        self.over = threading.Event()
+        self.topic, self.next, self.over = topic, first, threading.Event()
+        self.producer = Producer({"bootstrap.servers": kafka, "transactional.id": f"of {topic}", "linger.ms": 1})
+        self.producer.init_transactions(30)
         self.start()
 
     def run(self) -> None:
-        while not self.over.wait(0.05):
-            self.send()
-
-    def send(self) -> None:
-        numbers = range(self.next, self.next + 5)
-        self.produce(self.topic, [record(n) for n in numbers], end="commit")
-        self.next += 5
+        while not self.over.wait(0.01):
+            self.producer.begin_transaction()
+            for n in range(self.next, self.next + 5):
+                key, value = record(n)
+                self.producer.produce(self.topic, value, key, partition=n % 3, headers=[("n", str(n).encode())])
+            self.producer.commit_transaction(30)
+            self.next += 5
 
     def stop(self) -> int:
         self.over.set()
@@ -54,7 +56,7 @@ def test_a_pipeline_moves_under_a_running_producer_and_each_record_is_there_once
     old, copy, kafka = here.drill.topic, topic(partitions=3), here.drill.kafka
     for p in range(3):
         produce(old, [(f"a{p}", "aborted")], p, end="abort")
-    sending = Sending(produce, old, 150)
+    sending = Sending(kafka, old, 150)
     mirror = Mirror(kafka, old, copy, 3)
     for _ in range(3):
         here.run()
