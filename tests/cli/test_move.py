@@ -6,11 +6,10 @@ import json
 import re
 import threading
 
-import pytest
 from confluent_kafka import Producer
 
 from support.scenes.mirrored import Mirror
-from support.scenes.odd_logs import offsets_in, stable_end, until
+from support.scenes.odd_logs import offsets_in, until
 
 WHY = ("--reason", "the cluster is renewed")
 ROWS = "select n from public.drill order by n"

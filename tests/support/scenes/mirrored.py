@@ -1,4 +1,4 @@
-"""Copies a topic as MirrorMaker does: committed records alone, with key, value, timestamp and headers, at offsets of their own."""
+"""Copies a topic as MirrorMaker does: committed records alone, with key, value, time and headers, at other offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ class Mirror(threading.Thread):
     def __init__(self, kafka: str, source: str, copy: str, partitions: int, to: str | None = None) -> None:
         super().__init__(daemon=True)
         self.source, self.copy, self.partitions = source, copy, partitions
-        settings: dict[str, Any] = {"bootstrap.servers": kafka, "group.id": f"mirror {copy}", "enable.auto.commit": False}
+        settings: dict[str, Any] = {
+            "bootstrap.servers": kafka,
+            "group.id": f"mirror {copy}",
+            "enable.auto.commit": False,
+        }
         settings |= {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "fetch.wait.max.ms": 20}
         self.consumer = Consumer(settings)
         self.consumer.assign([TopicPartition(source, p, 0) for p in range(partitions)])

@@ -16,18 +16,14 @@ from lockstep.context.systems import broker, broker_elsewhere, open_ledger, typi
 if TYPE_CHECKING:
     from lockstep.core.changes.moving import Move
 
-ToTopic = Annotated[
-    str, typer.Option("--to-topic", help="The copy to go on in.", metavar="TOPIC", show_default=False)
-]
+ToTopic = Annotated[str, typer.Option("--to-topic", help="The copy to go on in.", metavar="TOPIC", show_default=False)]
 KafkaOption = Annotated[
     str | None,
     typer.Option("--kafka", help="The other cluster's bootstrap servers.", metavar="SERVERS", show_default=False),
 ]
 KafkaConfigOption = Annotated[
     str | None,
-    typer.Option(
-        "--kafka-config", help="A file with its client options, as JSON.", metavar="FILE", show_default=False
-    ),
+    typer.Option("--kafka-config", help="A file with its client options, as JSON.", metavar="FILE", show_default=False),
 ]
 ShowMove = Annotated[bool, typer.Option("--preview", help="Show where it would go on; it is so without --apply.")]
 ApplyMove = Annotated[
@@ -51,7 +47,8 @@ def move_command(
     Finds in the copy the last records that the pipeline has read, and shows per partition where it goes on, with a digest.
     --apply goes on at exactly that, and is refused when anything moved. Then name the copy in the definition.
     """
-    from lockstep.steps.changes import move as steps
+    from lockstep.steps.changes.move import move, preview_move
+    from lockstep.steps.topics.copied import Copied
 
     if apply and preview:
         raise typer.BadParameter("shows, and --apply changes: one of them at a time", param_hint="--preview")
@@ -65,13 +62,13 @@ def move_command(
     given = (("--to-topic", to_topic), ("--kafka", kafka), ("--kafka-config", kafka_config))
     words = " ".join(f"{option} {shlex.quote(value)}" for option, value in given if value)
     there = broker_elsewhere(kafka, kafka_config or "") if kafka else broker()
-    copied = steps.Copied(to_topic, there, words)
+    copied = Copied(to_topic, there, words)
     with open_ledger() as conn:
         if apply is None:
-            shown = steps.preview_move(conn, broker(), pipeline, copied)
+            shown = preview_move(conn, broker(), pipeline, copied)
             show(shown.document() | {"next": shown.next_command()}, as_json, lambda: _say_places(shown, preview=True))
             return
-        done = steps.move(conn, broker(), pipeline, copied, apply, typing_person(reason))
+        done = move(conn, broker(), pipeline, copied, apply, typing_person(reason))
     then = f"say topic={to_topic!r} in its definition, then lockstep run {name}"
     document: dict[str, Any] = {"pipeline": name, "digest": apply, "changed": done.shown is not None}
     document |= {"decision": done.decision, "who": done.who, "next": then}

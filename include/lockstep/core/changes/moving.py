@@ -1,4 +1,4 @@
-"""Finds the offset of a copied topic at which a pipeline goes on: directly behind a copy of the last records that it has read."""
+"""Finds the offset of a copied topic at which a pipeline goes on: directly behind the last records that it has read."""
 
 from __future__ import annotations
 
@@ -77,10 +77,9 @@ class Search:
     def through(self, records: Iterable[tuple[int, bytes]]) -> Search:
         """Reads offsets and fingerprints in the log's order, and keeps every match that is long enough."""
         wanted = self.trail.prints[::-1]
-        enough, seen, count = min(LEAST_MATCHED, len(wanted)), deque[bytes](maxlen=max(1, len(wanted))), 0
-        for offset, record in records:
+        enough, seen = min(LEAST_MATCHED, len(wanted)), deque[bytes](maxlen=max(1, len(wanted)))
+        for count, (offset, record) in enumerate(records, 1):
             seen.appendleft(record)
-            count += 1
             matched = 0
             for one, other in zip(seen, wanted, strict=False):
                 if one != other:
@@ -115,6 +114,9 @@ def place_of(search: Search, where: str, copy: str, bounds: Bounds, again: str, 
         why = f"{where} stand {len(found)} times in {copy}, before {behind}: nothing says which copy goes on"
         raise Refusal(why, next_command=anew)
     (match,) = found
+    if bounds.log_start and len(trail.prints) < LEAST_MATCHED:
+        why = f"{where} hold {len(trail.prints)} records, and {copy} begins at {bounds.log_start}: that proves no place"
+        raise Refusal(why, next_command=anew)
     if trail.is_whole and not match.at_start:
         why = f"{where} are all that was written, and {copy} holds other records before {match.offset}: nothing would read them"
         raise Refusal(why, next_command=anew)

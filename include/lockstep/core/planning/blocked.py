@@ -105,6 +105,16 @@ def topic_refused(pipeline: Pipeline, topics: Iterable[str]) -> Blocked | None:
     )
 
 
+def topic_moved(name: str, left: Mapping[str, str]) -> Blocked | None:
+    """Returns Blocked for a topic that a move has left. Its records are those of the topic that took its place."""
+    for topic, now in left.items():
+        return Blocked(
+            f"{name}: it moved from {topic} to {now}, which holds the same records, and the definition names {topic} again",
+            f"leave {topic} out of the definition, then lockstep plan {name}",
+        )
+    return None
+
+
 def topic_gone(name: str, streams: Iterable[Stream], view: LogView) -> Blocked | None:
     """Returns Blocked for a stream whose topic is not on the broker, among several topics. It waits for `retire`."""
     for stream in streams:

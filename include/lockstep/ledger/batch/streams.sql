@@ -54,10 +54,10 @@ values (%(pipeline)s, 'topic', %(who)s, %(why)s, jsonb_build_object('topics', %(
 -- A stream is closed for good; its coverage stays.
 update lockstep.stream set retired_at = clock_timestamp() where stream_id = %(stream_id)s and retired_at is null
 
--- name: moved_on
+-- name: topics_left
 -- Topics that a pipeline has read and moved on from, with the topic that it reads in their place.
 select n.topic, s.topic as now from unnest(%(topics)s::text[]) n (topic)
 join lockstep.stream o on o.pipeline = %(pipeline)s and o.topic = n.topic
 join lockstep.stream s on s.pipeline = o.pipeline and coalesce(s.first_topic, s.topic) = coalesce(o.first_topic, o.topic)
     and s.retired_at is null and s.topic <> n.topic
-limit 1
+order by n.topic

@@ -11,7 +11,7 @@ from lockstep.core.changes.moving import first_missing
 from lockstep.core.offsets import TopicPartition, TopicViews
 from lockstep.core.proof.verification import PromiseCheck
 from lockstep.ledger.changes.moves import moved_streams
-from lockstep.steps.changes.move import COPY_SECONDS, SECONDS_BETWEEN_COPIES, records_of
+from lockstep.steps.topics.copied import COPY_SECONDS, SECONDS_BETWEEN_COPIES, records_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import LogView
 
 FOLLOWED = "what followed the move is in"
+TOPIC_GONE = "its topic is gone, or the definition does not name it any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,14 @@ class Moves:
     moved: Sequence[Any]
     view: LogView
 
-    def why_not(self, stream: Any, otherwise: str) -> str | None:
-        """Returns why a stream's log cannot be compared, or None if it can. `otherwise` is for a stream that did not move."""
+    def why_not(self, stream: Any) -> str | None:
+        """Returns why a stream's log cannot be compared, or None if it can."""
         there = self.view.log_of(stream.topic)
-        to = next((m.to_topic for m in self.moved if (m.topic_id, m.cluster_id) == (stream.topic_id, stream.cluster_id)), None)
+        to = next(
+            (m.to_topic for m in self.moved if (m.topic_id, m.cluster_id) == (stream.topic_id, stream.cluster_id)), None
+        )
         if to is None:
-            return None if there else otherwise
+            return None if there else TOPIC_GONE
         if stream.cluster_id != self.view.cluster_id:
             return f"it moved to {to}, and its log is on cluster {stream.cluster_id}, which LOCKSTEP_KAFKA does not lead to"
         if there is None or there[2] != stream.topic_id:
@@ -61,6 +64,12 @@ def move_checks(broker: Broker, moves: Moves) -> list[PromiseCheck]:
     return [_followed(broker, m, moves.view) for m in moves.moved]
 
 
+def stream_left_out(stream: Any, left_out: str) -> PromiseCheck:
+    """Returns a check that compares nothing of a stream, and says why."""
+    name = f"{stream.topic}-{stream.partition}: stream {stream.stream_id}"
+    return PromiseCheck(name, ok=True, detail="not compared", left_out=left_out)
+
+
 def _followed(broker: Broker, moved: Any, view: LogView) -> PromiseCheck:
     old, new = (TopicPartition(topic, moved.partition) for topic in (moved.topic, moved.to_topic))
     name = f"{old}: {FOLLOWED} {new}"
@@ -80,6 +89,8 @@ def _followed(broker: Broker, moved: Any, view: LogView) -> PromiseCheck:
             detail = f"{count} records from offset {moved.position} on, there from {moved.start_offset} on"
             return PromiseCheck(name, ok=True, detail=detail)
         if time.monotonic() >= until:
-            detail = f"offset {missing} of {old} is not in {new} [{moved.start_offset}, {last}): the copy is behind, or lacks it"
+            detail = (
+                f"offset {missing} of {old} is not in {new} [{moved.start_offset}, {last}): it is behind, or lacks it"
+            )
             return PromiseCheck(name, ok=False, detail=detail)
         time.sleep(SECONDS_BETWEEN_COPIES)
