@@ -45,14 +45,19 @@ def close(cur, stream: int) -> None:
     cur.execute("update lockstep.stream set retired_at = clock_timestamp() where stream_id = %s", (stream,))
 
 
+def go_on(cur, stream: int, detail, *, closed: bool = True, **other: Any) -> int:
+    if detail is not None:
+        decide(cur, detail)
+    if closed:
+        close(cur, stream)
+    cur.execute(STREAM, GIVEN | other)
+    return cur.fetchone()[0]
+
+
 def move(conn, stream: int, detail=None, *, closed: bool = True, **other: Any) -> int:
     """Moves the stream as the product does. `other` are values of the successor that are not as they should be."""
     with transaction(conn, OWNER) as cur:
-        decide(cur, detail or told(stream))
-        if closed:
-            close(cur, stream)
-        cur.execute(STREAM, GIVEN | other)
-        return cur.fetchone()[0]
+        return go_on(cur, stream, detail or told(stream), closed=closed, **other)
 
 
 @pytest.fixture
@@ -99,16 +104,9 @@ def test_nothing_moves_while_a_batch_or_a_request_is_not_finished(ledger, conn, 
     ids=["no decision", "another offset", "another partition"],
 )
 def test_a_stream_goes_on_in_another_topic_by_a_decision_that_names_its_offset(conn, read, detail):
-    with (
-        pytest.raises(
-            errors.CheckViolation, match=r"moved_by_decision: no decision lets orders go on in copy-0 at offset 7"
-        ),
-        transaction(conn, OWNER) as cur,
-    ):
-        if detail is not None:
-            decide(cur, told(read, **detail))
-        close(cur, read)
-        cur.execute(STREAM, GIVEN)
+    match = r"moved_by_decision: no decision lets orders go on in copy-0 at offset 7"
+    with pytest.raises(errors.CheckViolation, match=match), transaction(conn, OWNER) as cur:
+        go_on(cur, read, None if detail is None else told(read, **detail))
     move(conn, read)
 
 
@@ -179,10 +177,9 @@ def test_a_topic_stays_with_its_line_and_has_one_open_stream_and_one_epoch_there
     ):
         with pytest.raises(errors.IntegrityError, match=constraint), transaction(conn, OWNER) as cur:
             cur.execute(STREAM, GIVEN | wrong)
-    with pytest.raises(errors.UniqueViolation, match="one_epoch_a_line"), transaction(conn, OWNER) as cur:
-        decide(cur, told(moved, position=7, offset=10) | {"to": TO | {"topic": TOPIC, "topic_id": TOPIC_ID}})
-        close(cur, moved)
-        cur.execute(STREAM, GIVEN | {"topic": TOPIC, "id": TOPIC_ID, "incarnation": 2, "first": None, "start": 10})
+    back = told(moved, position=7, offset=10) | {"to": TO | {"topic": TOPIC, "topic_id": TOPIC_ID}}
+    with pytest.raises(errors.UniqueViolation, match="one_epoch_a_line"):
+        move(conn, moved, back, topic=TOPIC, id=TOPIC_ID, incarnation=2, first=None, start=10)
     tombstone = "insert into lockstep.tombstone values ('public.orders', '[1]', 1, 5) returning 1"
     ledger.ask(tombstone)
     assert ledger.ask("update lockstep.tombstone set stream_id = 2 returning 1") == [(1,)], "it is no second topic"
