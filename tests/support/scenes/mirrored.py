@@ -50,3 +50,19 @@ def copy_of(message: Any, producer: Producer, topic: str) -> None:
         timestamp=message.timestamp()[1],
         headers=message.headers() or [],
     )
+
+
+def copied_once(kafka: str, source: str, copy: str, partitions: int) -> None:
+    """Copies what the source holds now."""
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "once", "enable.partition.eof": True})
+    producer, ended = Producer({"bootstrap.servers": kafka}), 0
+    consumer.assign([TopicPartition(source, p, 0) for p in range(partitions)])
+    while ended < partitions:
+        message = consumer.poll(10)
+        assert message is not None, "no answer"
+        if message.error():
+            ended += 1
+        else:
+            copy_of(message, producer, copy)
+    producer.flush(20)
+    consumer.close()

@@ -27,10 +27,16 @@ from unnest(%(streams)s::int[], %(starts)s::bigint[], %(leader_epochs)s::int[]) 
 join lockstep.stream o using (stream_id) order by o.partition
 
 -- name: moved_streams
--- Each stream that was closed by a move, where it stood, and the log and offset at which it goes on.
+-- Each stream that was closed by a move, where it stood, and the log and offset at which it goes on. Not where nothing was read
+-- there until the pipeline moved on, back perhaps.
 select o.topic, o.topic_id, o.cluster_id, o.partition, o.position, d.detail #>> '{to,topic}' as to_topic,
     d.detail #>> '{to,topic_id}' as to_topic_id, d.detail #>> '{to,cluster_id}' as to_cluster_id, m."offset" as start_offset
 from lockstep.decision d
 cross join jsonb_to_recordset(d.detail -> 'moved') m (stream_id int, "offset" bigint)
 join lockstep.stream o on o.stream_id = m.stream_id and o.pipeline = d.pipeline
-where d.pipeline = %(pipeline)s and d.kind = 'move' order by d.decision_id, o.partition
+where d.pipeline = %(pipeline)s and d.kind = 'move' and exists (
+    select from lockstep.stream n
+    where n.pipeline = o.pipeline and n.partition = o.partition and n.incarnation = o.incarnation + 1
+      and coalesce(n.first_topic, n.topic) = coalesce(o.first_topic, o.topic)
+      and (n.retired_at is null or n.position > n.start_offset))
+order by d.decision_id, o.partition

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import READER, transaction
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import Stream, TopicView
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.steps.topics.copied import Copied
+
+PARTITIONS_AT_ONCE = 8  # each is read by consumers of its own, which wait for the broker most of the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,9 @@ def preview_move(conn: connection, broker: Broker, pipeline: Pipeline, copied: C
     _require_same_partitions(pipeline, streams, view, there)
     require_one_log(conn, broker, pipeline, view)
     compacts = broker.compacts(was) or copied.broker.compacts(copied.topic)
-    moved = tuple(goes_on(broker, stream, view, copied, pipeline.name, compacts=compacts) for stream in streams)
-    return Move(pipeline.name, there, moved, copied.words)
+    look = partial(goes_on, broker, view=view, copied=copied, name=pipeline.name, compacts=compacts)
+    with ThreadPoolExecutor(PARTITIONS_AT_ONCE) as each:
+        return Move(pipeline.name, there, tuple(each.map(look, streams)), copied.words)
 
 
 def move(conn: connection, broker: Broker, pipeline: Pipeline, copied: Copied, digest: str, person: Person) -> Moved:
