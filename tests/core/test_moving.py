@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from lockstep.core.changes.moving import (
     LEAST_MATCHED,
     CopyLacksRecords,
+    Move,
+    MovedStream,
     Search,
     Trail,
     fingerprint,
@@ -18,7 +21,7 @@ from lockstep.core.changes.moving import (
     place_of,
 )
 from lockstep.core.errors import Refusal
-from lockstep.core.offsets import Bounds
+from lockstep.core.offsets import Bounds, Stream, TopicPartition, TopicView
 
 AGAIN = "lockstep move orders --to-topic copy"
 LETTERS = st.lists(st.sampled_from([b"a", b"b", b"c"]), max_size=40)
@@ -155,3 +158,26 @@ RECORD = st.tuples(
 def test_two_records_look_alike_only_if_key_value_time_and_headers_are_the_same(one, other):
     assert (fingerprint(*one) == fingerprint(*other)) == (one == other)
     assert fingerprint(*one[:3], None) == fingerprint(*one[:3], [])
+
+
+def test_the_digest_is_of_both_logs_and_every_offset_and_of_nothing_that_grows():
+    where = TopicPartition("orders", 0)
+    stream = Stream(1, where, "c", "id", 0, 0, 0, 10)
+    there = TopicView("d", "copy", "other id", {0: Bounds(0, 50)})
+    one = Move("orders", there, (MovedStream(stream, 7, 20, 3),), "--to-topic copy")
+    assert one.next_command() == f"lockstep move orders --to-topic copy --apply {one.digest} --reason ..."
+    same = replace(one, moved=(MovedStream(stream, 7, 21, 99),), view=replace(there, bounds={0: Bounds(1, 60)}))
+    assert same.digest == one.digest
+    others = [
+        replace(one, pipeline="other"),
+        *(
+            replace(one, view=replace(there, **each))
+            for each in ({"cluster_id": "e"}, {"topic": "b"}, {"topic_id": "i"})
+        ),
+        *(
+            replace(one, moved=(MovedStream(replace(stream, **each), 7, 20, 3),))
+            for each in ({"stream_id": 2}, {"position": 11}, {"cluster_id": "d"}, {"topic_id": "x"})
+        ),
+        replace(one, moved=(MovedStream(stream, 8, 20, 3),)),
+    ]
+    assert len({one.digest, *(each.digest for each in others)}) == 1 + len(others)

@@ -68,21 +68,11 @@ def read(ledger):
     return stream
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"digest": "1"},
-        {"to": None},
-        {"to": {"topic": "copy"}},
-        {"moved": []},
-        {"moved": None},
-        {"moved": [{"offset": 7}]},
-    ],
-    ids=["digest", "no log", "half a log", "none", "nothing", "half a stream"],
-)
-def test_a_decision_to_move_says_digest_log_and_offsets(conn, read, wrong):
-    with pytest.raises(errors.CheckViolation, match="move_is_told"), transaction(conn, OWNER) as cur:
-        decide(cur, told(read) | wrong)
+def test_a_decision_to_move_says_digest_log_and_offsets(conn, read):
+    half = ({"to": {"topic": "copy"}}, {"moved": [{"offset": 7}]})
+    for wrong in ({"digest": "1"}, {"to": None}, {"moved": []}, {"moved": None}, *half):
+        with pytest.raises(errors.CheckViolation, match="move_is_told"), transaction(conn, OWNER) as cur:
+            decide(cur, told(read) | wrong)
 
 
 def test_nothing_moves_while_a_batch_or_a_request_is_not_finished(ledger, conn, read):
@@ -98,36 +88,35 @@ def test_nothing_moves_while_a_batch_or_a_request_is_not_finished(ledger, conn, 
     move(conn, read, told(read, position=12))
 
 
-@pytest.mark.parametrize(
-    "detail",
-    [None, {"offset": 8}, {"partition": 1}],
-    ids=["no decision", "another offset", "another partition"],
-)
-def test_a_stream_goes_on_in_another_topic_by_a_decision_that_names_its_offset(conn, read, detail):
+def test_a_stream_goes_on_in_another_topic_by_a_decision_that_names_its_offset(conn, read):
     match = r"moved_by_decision: no decision lets orders go on in copy-0 at offset 7"
-    with pytest.raises(errors.CheckViolation, match=match), transaction(conn, OWNER) as cur:
-        go_on(cur, read, None if detail is None else told(read, **detail))
+    for detail in (None, told(read, offset=8), told(read, partition=1)):
+        with pytest.raises(errors.CheckViolation, match=match), transaction(conn, OWNER) as cur:
+            go_on(cur, read, detail)
     move(conn, read)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"closed": False, "epoch": 1, "partition": 0, "first": TOPIC},
-        {"detail": {"position": 9}},
-        {"detail": {"stream_id": 99}},
-        {"id": "another"},
-        {"incarnation": 2},
-    ],
-    ids=["not closed", "another position", "another stream", "another log", "another incarnation"],
-)
-def test_at_the_commit_each_open_stream_goes_on_for_a_closed_one_as_decided(conn, read, other):
-    detail = told(read, **other.pop("detail", {}))
-    refused = (errors.CheckViolation, errors.UniqueViolation)
-    with pytest.raises(
-        refused, match=r"moved_as_decided: partition 0 of orders does not go on where|one_open_stream_a_line"
+def test_no_earlier_decision_lets_a_stream_go_on(conn, read):
+    there = move(conn, read)
+    back = told(there, position=7, offset=10) | {"to": TO | {"topic": TOPIC, "topic_id": TOPIC_ID}}
+    old = move(conn, there, back, topic=TOPIC, id=TOPIC_ID, incarnation=2, epoch=2, first=None, start=10)
+    with pytest.raises(errors.CheckViolation, match="moved_by_decision"), transaction(conn, OWNER) as cur:
+        go_on(cur, old, None, incarnation=3, epoch=3)
+
+
+def test_at_the_commit_each_open_stream_goes_on_for_a_closed_one_as_decided(conn, read):
+    for detail, other in (
+        (told(read, position=9), {}),
+        (told(read, stream_id=99), {}),
+        (told(read), {"id": "another"}),
+        (told(read), {"incarnation": 2}),
     ):
-        move(conn, read, detail, **other)
+        with pytest.raises(
+            errors.CheckViolation, match=r"moved_as_decided: partition 0 of orders does not go on where"
+        ):
+            move(conn, read, detail, **other)
+    with pytest.raises(errors.UniqueViolation, match="one_open_stream_a_line"):
+        move(conn, read, closed=False)
 
 
 def test_a_stream_that_was_closed_before_is_not_what_moves(conn, ledger, read):

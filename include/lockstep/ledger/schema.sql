@@ -3505,7 +3505,9 @@ begin
         order by o.stream_id desc limit 1) last on true
     where (coalesce(last.topic, a.first_topic, a.topic) <> a.topic and not exists (
         select from lockstep.decision d cross join jsonb_to_recordset(d.detail -> 'moved') m (partition int, "offset" bigint)
-        where d.pipeline = a.pipeline and d.kind = 'move' and d.detail #>> '{to,topic}' = a.topic
+        where d.decision_id = (
+            select max(n.decision_id) from lockstep.decision n where n.pipeline = a.pipeline and n.kind = 'move')
+            and d.detail #>> '{to,topic}' = a.topic
             and m.partition = a.partition and m.offset = a.start_offset))
       or exists (
         select from lockstep.stream o where o.pipeline = a.pipeline and o.topic = a.topic

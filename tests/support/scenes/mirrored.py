@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+
+
+class Sending(threading.Thread):
+    """A producer of transactions of twenty records. It sends to `topic`, which may change while it runs."""
+
+    def __init__(self, kafka: str, topic: str, first: int) -> None:
+        super().__init__(daemon=True)
+        self.topic, self.next, self.over = topic, first, threading.Event()
+        self.producer = Producer({"bootstrap.servers": kafka, "transactional.id": f"of {topic}", "linger.ms": 1})
+        self.producer.init_transactions(30)
+        self.start()
+
+    def run(self) -> None:
+        while not self.over.wait(0.02):
+            self.producer.begin_transaction()
+            for n in range(self.next, self.next + 20):
+                value = json.dumps({"id": f"s{n % 60}", "n": n})
+                self.producer.produce(self.topic, value, f"s{n % 60}", headers=[("n", str(n).encode())])
+            self.producer.commit_transaction(30)
+            self.next += 20
+
+    def stop(self) -> int:
+        self.over.set()
+        self.join(30)
+        return self.next
 
 
 class Mirror(threading.Thread):
@@ -52,10 +78,11 @@ def copy_of(message: Any, producer: Producer, topic: str) -> None:
     )
 
 
-def copied_once(kafka: str, source: str, copy: str, partitions: int) -> None:
-    """Copies what the source holds now."""
-    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "once", "enable.partition.eof": True})
-    producer, ended = Producer({"bootstrap.servers": kafka}), 0
+def copied_once(kafka: str, source: str, copy: str, partitions: int, to: str | None = None) -> None:
+    """Copies what the source holds now, to another cluster perhaps."""
+    settings = {"bootstrap.servers": kafka, "group.id": "once", "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings | {"enable.partition.eof": True})
+    producer, ended = Producer({"bootstrap.servers": to or kafka}), 0
     consumer.assign([TopicPartition(source, p, 0) for p in range(partitions)])
     while ended < partitions:
         message = consumer.poll(10)

@@ -139,10 +139,13 @@ def another_log(name: str, streams: Iterable[Stream], view: LogView) -> Blocked 
         option = view.option(stream.topic_partition.topic)
         if was != found:
             what = "cluster" if was[0] != found[0] else "topic"
+            retire = f"lockstep retire {name}{option} --reason ..."
             return Blocked(
                 f"{stream.topic_partition}: the {what} is not the same any more (id {was[what == 'topic']}, "
                 f"now {found[what == 'topic']}); position {stream.position} means nothing there",
-                f"lockstep retire {name}{option} --reason ...",
+                retire
+                if what == "topic"
+                else f"let LOCKSTEP_KAFKA lead to cluster {was[0]}, or if that is gone, {retire}",
             )
         if view.get(stream.topic_partition) is None:
             return Blocked(
