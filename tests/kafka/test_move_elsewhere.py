@@ -12,7 +12,7 @@ from lockstep.core.errors import Refusal
 from lockstep.core.planning.decisions import Blocked
 from lockstep.steps.changes.move import move, preview_move
 from lockstep.steps.proof.verify import verify
-from lockstep.steps.topics.copied import Copied
+from lockstep.steps.topics.copied import CopiedTopic
 from support.scenes.here import ME
 from support.scenes.mirrored import copied_once
 from support.scenes.odd_logs import delete_records
@@ -47,7 +47,7 @@ def test_a_pipeline_moves_to_another_cluster_and_says_which_log_it_cannot_prove(
         make_topic(there.address, name, 3)
         copied_once(here.drill.kafka, name, name, 3, there.address)
         other = Broker(there.address)
-        copied = Copied(name, other, f"--to-topic {name} --kafka {there.address}")
+        copied = CopiedTopic(name, other, f"--to-topic {name} --kafka {there.address}")
         pipeline = here.folder.pipeline
         shown = preview_move(here.at.conn, old, pipeline, copied)
         assert [each.offset < each.stream.position for each in shown.moved] == [True] * 3

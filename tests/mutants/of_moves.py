@@ -73,7 +73,11 @@ MUTANTS = [
         "an earlier decision lets a stream go on",
         "a closed log would be read again without a decision",
         f"{LEDGER}test_no_earlier_decision_lets_a_stream_go_on",
-        Edit(MIGRATION, "select max(n.decision_id) from", "select min(n.decision_id) from"),
+        Edit(
+            MIGRATION,
+            "d.decision_id = (\n            select max(n.decision_id) from",
+            "d.decision_id in (\n            select n.decision_id from",
+        ),
         long=True,
     ),
     one(
@@ -210,6 +214,11 @@ MUTANTS = [
             "targets/upsert.sql",
             "<> coalesce(to_jsonb(s) ->> 'first_topic', to_jsonb(s) ->> 'topic')) as of_several_topics",
             "<> to_jsonb(s) ->> 'topic') as of_several_topics",
+        ),
+        Edit(
+            "targets/upsert.sql",
+            "and coalesce(to_jsonb(s) ->> 'first_topic', to_jsonb(s) ->> 'topic')",
+            "and to_jsonb(s) ->> 'topic'",
         ),
         long=True,
     ),

@@ -44,11 +44,11 @@ def move_command(
 ) -> None:
     """Let a pipeline go on in a copy of its topic, at other offsets.
 
-    Finds in the copy the last records that the pipeline has read, and shows per partition where it goes on, with a digest.
+    Finds the last records that were read in the copy. Shows per partition where it goes on, with a digest.
     --apply goes on at exactly that, and is refused when anything moved. Then name the copy in the definition.
     """
     from lockstep.steps.changes.move import move, preview_move
-    from lockstep.steps.topics.copied import Copied
+    from lockstep.steps.topics.copied import CopiedTopic
 
     if apply and preview:
         raise typer.BadParameter("shows, and --apply changes: one of them at a time", param_hint="--preview")
@@ -62,7 +62,7 @@ def move_command(
     given = (("--to-topic", to_topic), ("--kafka", kafka), ("--kafka-config", kafka_config))
     words = " ".join(f"{option} {shlex.quote(value)}" for option, value in given if value)
     there = broker_elsewhere(kafka, kafka_config or "") if kafka else broker()
-    copied = Copied(to_topic, there, words)
+    copied = CopiedTopic(to_topic, there, words)
     with open_ledger() as conn:
         if apply is None:
             shown = preview_move(conn, broker(), pipeline, copied)

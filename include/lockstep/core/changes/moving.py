@@ -1,4 +1,4 @@
-"""Finds the offset of a copied topic at which a pipeline goes on: directly behind the last records that it has read."""
+"""Finds the offset of a copied topic at which a pipeline goes on, behind the records that it has read."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Search:
         return self
 
 
-def place_of(search: Search, where: str, copy: str, bounds: Bounds, again: str, *, compacts: bool) -> Match:
+def proved_place(search: Search, where: str, copy: str, bounds: Bounds, again: str, *, compacts: bool) -> Match:
     """Returns the one place in the copy that is proved. `where` says which offsets of the old topic the trail is.
 
     Raises `CopyLacksRecords` if there is none yet, and `Refusal` if there are two, or if other records stand before it.
@@ -113,7 +113,7 @@ def place_of(search: Search, where: str, copy: str, bounds: Bounds, again: str, 
         behind = ", ".join(str(match.offset) for match in found[:3])
         why = f"{where} stand {len(found)} times in {copy}, before {behind}: nothing says which copy goes on"
         raise Refusal(why, next_command=anew)
-    (match,) = found
+    match = found[0]
     if bounds.log_start and len(trail.prints) < LEAST_MATCHED:
         why = f"{where} hold {len(trail.prints)} records, and {copy} begins at {bounds.log_start}: that proves no place"
         raise Refusal(why, next_command=anew)
@@ -130,7 +130,7 @@ def place_of(search: Search, where: str, copy: str, bounds: Bounds, again: str, 
 
 
 def first_missing(wanted: Iterable[tuple[int, bytes]], there: Iterable[tuple[int, bytes]]) -> tuple[int | None, int]:
-    """Returns the first wanted offset whose record is not there in order, or None, and the number of those that are.
+    """Returns the first wanted offset whose record is not there in order, or None. Counts those that are.
 
     Other records may stand between.
     """

@@ -47,6 +47,6 @@ def open_successors(cur: cursor, move: Move) -> None:
 
 
 def moved_streams(cur: cursor, pipeline: str) -> list[Any]:
-    """Returns each stream that a move has closed, with the log and the start of the stream that goes on for it."""
+    """Returns each stream that a move has closed, with the log and the offset at which it goes on."""
     cur.execute(Q["moved_streams"], {"pipeline": pipeline})
     return every(cur)

@@ -1,4 +1,4 @@
-"""Moves a pipeline to a copy of its topic: shows where each partition goes on first, then goes on at exactly those offsets."""
+"""Moves a pipeline to a copy of its topic: shows the offsets first, then goes on at exactly those."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lockstep.core.changes.person import Person
     from lockstep.core.offsets import Stream, TopicView
     from lockstep.core.pipeline.definition import Pipeline
-    from lockstep.steps.topics.copied import Copied
+    from lockstep.steps.topics.copied import CopiedTopic
 
 PARTITIONS_AT_ONCE = 8  # each is read by consumers of its own, which wait for the broker most of the time
 
@@ -42,11 +42,11 @@ class Moved:
     shown: Move | None = None
 
 
-def preview_move(conn: connection, broker: Broker, pipeline: Pipeline, copied: Copied) -> Move:
+def preview_move(conn: connection, broker: Broker, pipeline: Pipeline, copied: CopiedTopic) -> Move:
     """Returns where each stream goes on in the copy, proved by the records before its position.
 
-    `broker` has the old topic. Raises `Refusal` if a place is not proved, or if the copy lacks records that the old topic
-    holds behind a position. Waits a moment for a copy that is behind.
+    `broker` has the old topic. Raises `Refusal` if a place is not proved, or if the copy lacks records behind a
+    position. Waits a moment for a copy that is behind.
     """
     with transaction(conn, READER) as cur:
         streams = _streams(cur, pipeline, copied)
@@ -69,7 +69,9 @@ def preview_move(conn: connection, broker: Broker, pipeline: Pipeline, copied: C
         return Move(pipeline.name, there, tuple(each.map(look, streams)), copied.words)
 
 
-def move(conn: connection, broker: Broker, pipeline: Pipeline, copied: Copied, digest: str, person: Person) -> Moved:
+def move(
+    conn: connection, broker: Broker, pipeline: Pipeline, copied: CopiedTopic, digest: str, person: Person
+) -> Moved:
     """Closes the streams and opens their successors in the copy, as shown under this digest, in one transaction.
 
     Raises `Refusal` if anything moved since. A second call of the same digest changes nothing.
@@ -103,7 +105,7 @@ def move(conn: connection, broker: Broker, pipeline: Pipeline, copied: Copied, d
     return Moved(decision, person.who, shown)
 
 
-def _streams(cur: cursor, pipeline: Pipeline, copied: Copied) -> tuple[Stream, ...]:
+def _streams(cur: cursor, pipeline: Pipeline, copied: CopiedTopic) -> tuple[Stream, ...]:
     """Returns the open streams, which are of one topic. Refuses another definition than the old or the new one."""
     name, streams = pipeline.name, open_streams(cur, pipeline.name)
     topics = sorted({stream.topic_partition.topic for stream in streams})

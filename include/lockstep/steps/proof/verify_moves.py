@@ -1,4 +1,4 @@
-"""Proves both sides of a move: the old log as long as it lives, and that what followed there is in the log that goes on."""
+"""Looks at both logs of a move. Later records of the old one must be in the one that goes on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lockstep.core.changes.moving import first_missing
 from lockstep.core.offsets import TopicPartition, TopicViews
 from lockstep.core.proof.verification import PromiseCheck
 from lockstep.ledger.changes.moves import moved_streams
-from lockstep.steps.topics.copied import COPY_SECONDS, SECONDS_BETWEEN_COPIES, records_of
+from lockstep.steps.topics.copied import COPY_SECONDS, SECONDS_BETWEEN_COPIES, prints_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,8 +82,8 @@ def _followed(broker: Broker, moved: Any, view: LogView) -> PromiseCheck:
     while True:
         last = broker.topic_views([new.topic])[new].stable_end
         missing, count = first_missing(
-            records_of(broker, (old.topic, old.partition), moved.position, end),
-            records_of(broker, (new.topic, new.partition), moved.start_offset, last),
+            prints_of(broker, (old.topic, old.partition), moved.position, end),
+            prints_of(broker, (new.topic, new.partition), moved.start_offset, last),
         )
         if missing is None:
             detail = f"{count} records from offset {moved.position} on, there from {moved.start_offset} on"

@@ -18,7 +18,7 @@ from lockstep.core.changes.moving import (
     Trail,
     fingerprint,
     first_missing,
-    place_of,
+    proved_place,
 )
 from lockstep.core.errors import Refusal
 
@@ -33,7 +33,7 @@ SECONDS_BETWEEN_COPIES = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedTopic:
     """The topic to move to, the broker that has it, and the options that name both on the command line."""
 
     topic: str
@@ -46,7 +46,7 @@ class Copied:
         return f"lockstep move {pipeline} {self.words}"
 
 
-def records_of(broker: Broker, where: tuple[str, int], begin: int, end: int) -> Iterator[tuple[int, bytes]]:
+def prints_of(broker: Broker, where: tuple[str, int], begin: int, end: int) -> Iterator[tuple[int, bytes]]:
     """Yields offset and fingerprint of each visible record of [begin, end) in one partition of one topic."""
     for record in broker.records(*where, begin, end):
         yield record.offset(), _print_of(record)
@@ -57,7 +57,7 @@ def _print_of(record: Any) -> bytes:
 
 
 def goes_on(
-    broker: Broker, stream: Stream, view: TopicView, copied: Copied, name: str, *, compacts: bool
+    broker: Broker, stream: Stream, view: TopicView, copied: CopiedTopic, name: str, *, compacts: bool
 ) -> MovedStream:
     """Returns where one stream goes on. The old log's end is the one of `view`. Looks at the copy until it reaches as far."""
     bounds, at, again = view[stream.topic_partition], stream.topic_partition, copied.again(name)
@@ -108,7 +108,7 @@ def _placed(
     broker: Broker,
     stream: Stream,
     bounds: Bounds,
-    copied: Copied,
+    copied: CopiedTopic,
     known: tuple[Trail, int, datetime | None],
     again: str,
     *,
@@ -124,12 +124,12 @@ def _placed(
         begin = copied.broker.offsets_at(replace(there, bounds={partition: held}), earliest)[partition]
     where = (copied.topic, partition)
     search = Search(trail, from_start=begin <= held.log_start)
-    search.through(records_of(copied.broker, where, begin, held.stable_end))
+    search.through(prints_of(copied.broker, where, begin, held.stable_end))
     words, copy = f"{old} [{first}, {stream.position})", f"{copied.topic}-{partition}"
-    match = place_of(search, words, copy, held, again, compacts=compacts)
+    match = proved_place(search, words, copy, held, again, compacts=compacts)
     lacking, waiting = first_missing(
-        records_of(broker, (old.topic, partition), stream.position, bounds.stable_end),
-        records_of(copied.broker, where, match.offset, held.stable_end),
+        prints_of(broker, (old.topic, partition), stream.position, bounds.stable_end),
+        prints_of(copied.broker, where, match.offset, held.stable_end),
     )
     if lacking is not None:
         raise CopyLacksRecords(
