@@ -250,8 +250,10 @@ def test_a_pipeline_keeps_its_topic_and_target_for_good(was, now):
         (
             replace(PIPELINE, topic="another.v1"),
             f"its topic was {PIPELINE.topic} and is now another.v1; a pipeline keeps its topic for good",
-            "put it back, or lockstep move orders --to-topic another.v1 if that is a copy, or "
-            "lockstep new ANOTHER_NAME --topic TOPIC",
+            (
+                "put it back, or lockstep move orders --to-topic another.v1 if that is a copy, or "
+                "lockstep new ANOTHER_NAME --topic TOPIC"
+            ),
         ),
         (
             replace(PIPELINE, guarantee=PerPartition()),
