@@ -74,9 +74,7 @@ MUTANTS = [
         "a closed log would be read again without a decision",
         f"{LEDGER}test_no_earlier_decision_lets_a_stream_go_on",
         Edit(
-            MIGRATION,
-            "d.decision_id = (\n            select max(n.decision_id) from",
-            "d.decision_id in (\n            select n.decision_id from",
+            MIGRATION, "= (\n            select max(n.decision_id) from", "in (\n            select n.decision_id from"
         ),
         long=True,
     ),
@@ -217,8 +215,8 @@ MUTANTS = [
         ),
         Edit(
             "targets/upsert.sql",
-            "and coalesce(to_jsonb(s) ->> 'first_topic', to_jsonb(s) ->> 'topic')",
-            "and to_jsonb(s) ->> 'topic'",
+            "select coalesce(to_jsonb(o) ->> 'first_topic', to_jsonb(o) ->> 'topic')\n        from",
+            "select to_jsonb(o) ->> 'topic' from",
         ),
         long=True,
     ),

@@ -12,6 +12,8 @@ from lockstep.cli.options import MaybeReason, Name
 from lockstep.cli.output import AsJson, say, say_table, show
 from lockstep.cli.pipelines.evolving import shown_digest
 from lockstep.context.systems import broker, broker_elsewhere, open_ledger, typing_person
+from lockstep.core.errors import quoted
+from lockstep.core.offsets import is_topic_name
 
 if TYPE_CHECKING:
     from lockstep.core.changes.moving import Move
@@ -58,6 +60,10 @@ def move_command(
         raise typer.BadParameter("belongs to --apply", param_hint="--reason")
     if kafka_config and not kafka:
         raise typer.BadParameter("belongs to --kafka", param_hint="--kafka-config")
+    if not is_topic_name(to_topic):
+        raise typer.BadParameter(f"{quoted(to_topic)} is no legal topic name", param_hint="--to-topic")
+    if kafka is not None and not kafka.strip():
+        raise typer.BadParameter("name the bootstrap servers", param_hint="--kafka")
     pipeline = folders.load(name).pipeline
     given = (("--to-topic", to_topic), ("--kafka", kafka), ("--kafka-config", kafka_config))
     words = " ".join(f"{option} {shlex.quote(value)}" for option, value in given if value)

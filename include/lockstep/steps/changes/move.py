@@ -135,17 +135,27 @@ def _streams(cur: cursor, pipeline: Pipeline, copied: CopiedTopic) -> tuple[Stre
 def _require_rest(cur: cursor, name: str) -> None:
     """Refuses while a batch or a request is not finished, and says how to finish it."""
     for batch in unfinished_batches(cur, name, None):
-        on = f"run {name}" if batch.request_id is None else f"{batch.lane} {name} --request {batch.request_id}"
+        on = _go_on_with(name, batch.lane, batch.request_id)
         end = f"lockstep abandon {batch.batch_id} --reason ..."
         raise Refusal(
             f"{name}: batch {batch.batch_id} is planned and not committed, and it reads the old topic",
-            next_command=end if batch.is_preview else f"lockstep {on}, or {end}",
+            next_command=end if batch.is_preview else f"{on}, or {end}",
         )
     for request in requests.open_requests(cur, name):
         raise Refusal(
             f"{name}: request {request.request_id} to {request.lane} is not finished, and it is about the old topic",
-            next_command=f"lockstep {Lane(request.lane)} {name} --request {request.request_id}",
+            next_command=_go_on_with(name, Lane(request.lane), request.request_id),
         )
+
+
+def _go_on_with(name: str, lane: Lane, request: int | None) -> str:
+    if request is None:
+        return f"lockstep run {name}"
+    return (
+        f"lockstep fill {name} --request {request}"
+        if lane == Lane.FILL
+        else f"lockstep replay {name} --request {request}"
+    )
 
 
 def _require_same_partitions(pipeline: Pipeline, streams: Sequence[Stream], view: TopicView, there: TopicView) -> None:

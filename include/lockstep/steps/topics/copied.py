@@ -71,7 +71,7 @@ def goes_on(
         raise Refusal(
             f"{at}: the log holds {len(trail.prints)} records before the position {stream.position}, and {LEAST_MATCHED} prove "
             "a place",
-            next_command=f"lockstep run {name} when there are new records, then {again}",
+            next_command=f"wait for new records, lockstep run {name}, then {again}",
         )
     until = time.monotonic() + copied.seconds
     while True:
