@@ -13,7 +13,6 @@ REFUSED = f"{CLI}test_a_copy_that_proves_no_place_is_refused_by_partition_and_of
 STAYS = f"{LEDGER}test_a_topic_stays_with_its_line_and_has_one_open_stream_and_one_epoch_there"
 NEVER = f"{LEDGER}test_a_moved_stream_is_never_read_or_committed_again"
 AS_DECIDED = f"{LEDGER}test_at_the_commit_each_open_stream_goes_on_for_a_closed_one_as_decided"
-GROWS = f"{LEDGER}test_a_topic_that_grows_after_a_move_keeps_line_incarnation_and_the_order_of_epochs"
 ALIKE = f"{PURE}test_two_records_look_alike_only_if_key_value_time_and_headers_are_the_same"
 DIGEST = f"{PURE}test_the_digest_is_of_both_logs_and_every_offset_and_of_nothing_that_grows"
 FEW = f"{PURE}test_few_records_prove_a_place_only_where_they_are_all_that_was_written"
@@ -223,7 +222,7 @@ MUTANTS = [
     one(
         "growth forgets the line of a topic",
         "a pipeline that has moved could not read a new partition",
-        GROWS,
+        f"{LEDGER}test_a_topic_that_grows_after_a_move_keeps_line_incarnation_and_the_order_of_epochs",
         Edit("ledger/batch/streams.sql", "    select o.first_topic from", "    select null from"),
         long=True,
     ),

@@ -3494,6 +3494,7 @@ create constraint trigger moved_as_decided after insert on decision
 -- A line of logs goes on in another topic by a decision that names the offset, and a topic stays with its line.
 create function guard_line() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
+    first_added int := (select min(stream_id) from added);
     wrong record;
 begin
     select a.pipeline, a.topic, a.partition, a.start_offset into wrong
@@ -3501,7 +3502,7 @@ begin
     left join lateral (
         select o.topic from lockstep.stream o
         where o.pipeline = a.pipeline and coalesce(o.first_topic, o.topic) = coalesce(a.first_topic, a.topic)
-            and not exists (select from added n where n.stream_id = o.stream_id)
+            and o.stream_id < first_added
         order by o.stream_id desc limit 1) last on true
     where (coalesce(last.topic, a.first_topic, a.topic) <> a.topic and not exists (
         select from lockstep.decision d cross join jsonb_to_recordset(d.detail -> 'moved') m (partition int, "offset" bigint)

@@ -104,6 +104,11 @@ def _say_places(shown: Move, *, preview: bool) -> None:
         for each in shown.moved
     ]
     say_table(["partition", "position>", "goes on in", "at>", "matched>", "waiting>"], rows)
+    if preview and shown.skipped:
+        fill = f"lockstep fill {shown.pipeline}"
+        say(
+            f"{shown.skipped} offsets were skipped, and nothing can fill them after the move: first {fill}, or leave them out"
+        )
     if preview:
         say(f"digest {shown.digest}; nothing was changed")
         say(f"Next: {shown.next_command()}")

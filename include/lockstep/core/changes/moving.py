@@ -171,12 +171,16 @@ class MovedStream:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A pipeline's way to another topic or cluster, partition by partition."""
+    """A pipeline's way to another topic or cluster, partition by partition.
+
+    `skipped` offsets of the old topic were never filled. Nothing can fill them afterwards.
+    """
 
     pipeline: str
     view: TopicView
     moved: tuple[MovedStream, ...]
     words: str
+    skipped: int = 0
 
     @property
     def streams(self) -> tuple[Stream, ...]:
@@ -202,11 +206,15 @@ class Move:
 
     def document(self) -> dict[str, Any]:
         """Describes the move, for `--json`."""
-        return self._logs() | {"pipeline": self.pipeline, "moved": [each.document() for each in self.moved]}
+        return self._logs() | {
+            "pipeline": self.pipeline,
+            "skipped": self.skipped,
+            "moved": [each.document() for each in self.moved],
+        }
 
     def decision(self) -> dict[str, Any]:
         """Describes the move, for the ledger."""
-        return self._logs() | {"moved": [each.decision() for each in self.moved]}
+        return self._logs() | {"skipped": self.skipped, "moved": [each.decision() for each in self.moved]}
 
     def next_command(self) -> str:
         """Returns the command that moves as it is shown."""

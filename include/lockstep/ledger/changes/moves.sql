@@ -11,9 +11,12 @@ select exists (
     where t.pipeline = o.pipeline and t.topic = %(topic)s) as is_another
 
 -- name: skipped
--- Offsets of these streams that were skipped and not filled.
-select coalesce(sum(upper(c.offsets) - lower(c.offsets)), 0)::bigint as skipped from lockstep.coverage c
-where c.stream_id = any(%(streams)s) and c.kind = 'skipped'
+-- Offsets of the logs of these streams that were skipped and not filled. Growth leaves them with an older stream of the log.
+select coalesce(sum(upper(c.offsets) - lower(c.offsets)), 0)::bigint as skipped
+from lockstep.stream s join lockstep.stream o on o.pipeline = s.pipeline and o.topic = s.topic
+    and o.partition = s.partition and o.incarnation = s.incarnation
+join lockstep.coverage c on c.stream_id = o.stream_id and c.kind = 'skipped'
+where s.stream_id = any(%(streams)s)
 
 -- name: insert_successors
 -- Each stream goes on in the other topic, behind the copy of what it has read, in one new epoch.

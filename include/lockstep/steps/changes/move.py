@@ -51,6 +51,7 @@ def preview_move(conn: connection, broker: Broker, pipeline: Pipeline, copied: C
     with transaction(conn, READER) as cur:
         streams = _streams(cur, pipeline, copied)
         _require_rest(cur, pipeline.name)
+        skipped = moves.skipped_offsets(cur, [stream.stream_id for stream in streams])
     was = streams[0].topic_partition.topic
     view, there = broker.view(was), copied.broker.view(copied.topic)
     if view.log_of(was) != streams[0].log:
@@ -66,7 +67,7 @@ def preview_move(conn: connection, broker: Broker, pipeline: Pipeline, copied: C
     compacts = broker.compacts(was) or copied.broker.compacts(copied.topic)
     look = partial(goes_on, broker, view=view, copied=copied, name=pipeline.name, compacts=compacts)
     with ThreadPoolExecutor(PARTITIONS_AT_ONCE) as each:
-        return Move(pipeline.name, there, tuple(each.map(look, streams)), copied.words)
+        return Move(pipeline.name, there, tuple(each.map(look, streams)), copied.words, skipped)
 
 
 def move(
