@@ -81,7 +81,8 @@ def test_a_pipeline_moves_under_a_running_producer_and_each_record_is_there_once
 
     here.rewrite(old, copy)
     sending.topic = copy  # while the mirror still copies
-    here.run()
+    went = lockstep("run", "drill")
+    assert went.code == 0, went.err
     last = sending.stop()
     until(lambda: mirror.copied >= len(offsets_in(kafka, old)), "the mirror is behind")
     mirror.stop()

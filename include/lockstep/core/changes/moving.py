@@ -206,15 +206,11 @@ class Move:
 
     def document(self) -> dict[str, Any]:
         """Describes the move, for `--json`."""
-        return self._logs() | {
-            "pipeline": self.pipeline,
-            "skipped": self.skipped,
-            "moved": [each.document() for each in self.moved],
-        }
+        return self._logs() | {"pipeline": self.pipeline, "moved": [each.document() for each in self.moved]}
 
     def decision(self) -> dict[str, Any]:
         """Describes the move, for the ledger."""
-        return self._logs() | {"skipped": self.skipped, "moved": [each.decision() for each in self.moved]}
+        return self._logs() | {"moved": [each.decision() for each in self.moved]}
 
     def next_command(self) -> str:
         """Returns the command that moves as it is shown."""
@@ -224,6 +220,7 @@ class Move:
         was = self.moved[0].stream
         return {
             "digest": self.digest,
+            "skipped": self.skipped,
             "from": {"cluster_id": was.cluster_id, "topic": was.topic_partition.topic, "topic_id": was.topic_id},
             "to": {"cluster_id": self.view.cluster_id, "topic": self.view.topic, "topic_id": self.view.topic_id},
         }
