@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -60,6 +61,10 @@ def move_command(
         raise typer.BadParameter("belongs to --apply", param_hint="--reason")
     if kafka_config and not kafka:
         raise typer.BadParameter("belongs to --kafka", param_hint="--kafka-config")
+    if (
+        kafka_config and not Path(kafka_config).is_file()
+    ):  # not repeated: it may be the options themselves, with a password
+        raise typer.BadParameter("takes the path of a file, and there is none", param_hint="--kafka-config")
     if not is_topic_name(to_topic):
         raise typer.BadParameter(f"{quoted(to_topic)} is no legal topic name", param_hint="--to-topic")
     if kafka is not None and not kafka.strip():
