@@ -53,22 +53,8 @@ def move_command(
     from lockstep.steps.changes.move import move, preview_move
     from lockstep.steps.topics.copied import CopiedTopic
 
-    if apply and preview:
-        raise typer.BadParameter("shows, and --apply changes: one of them at a time", param_hint="--preview")
-    if apply and reason is None:
-        raise typer.BadParameter("--apply is a decision: the ledger keeps its reason", param_hint="--reason")
-    if reason and not apply:
-        raise typer.BadParameter("belongs to --apply", param_hint="--reason")
-    if kafka_config and not kafka:
-        raise typer.BadParameter("belongs to --kafka", param_hint="--kafka-config")
-    if (
-        kafka_config and not Path(kafka_config).is_file()
-    ):  # not repeated: it may be the options themselves, with a password
-        raise typer.BadParameter("takes the path of a file, and there is none", param_hint="--kafka-config")
-    if not is_topic_name(to_topic):
-        raise typer.BadParameter(f"{quoted(to_topic)} is no legal topic name", param_hint="--to-topic")
-    if kafka is not None and not kafka.strip():
-        raise typer.BadParameter("name the bootstrap servers", param_hint="--kafka")
+    _refuse_odd_decision(apply, reason, preview=preview)
+    _refuse_odd_place(to_topic, kafka, kafka_config)
     pipeline = folders.load(name).pipeline
     given = (("--to-topic", to_topic), ("--kafka", kafka), ("--kafka-config", kafka_config))
     words = " ".join(f"{option} {shlex.quote(value)}" for option, value in given if value)
@@ -94,6 +80,28 @@ def move_command(
         say(f"Next: {then}")
 
     show(document, as_json, for_people)
+
+
+def _refuse_odd_decision(apply: str | None, reason: str | None, *, preview: bool) -> None:
+    if apply and preview:
+        raise typer.BadParameter("shows, and --apply changes: one of them at a time", param_hint="--preview")
+    if apply and reason is None:
+        raise typer.BadParameter("--apply is a decision: the ledger keeps its reason", param_hint="--reason")
+    if reason and not apply:
+        raise typer.BadParameter("belongs to --apply", param_hint="--reason")
+
+
+def _refuse_odd_place(to_topic: str, kafka: str | None, kafka_config: str | None) -> None:
+    if kafka_config and not kafka:
+        raise typer.BadParameter("belongs to --kafka", param_hint="--kafka-config")
+    if (
+        kafka_config and not Path(kafka_config).is_file()
+    ):  # not repeated: it may be the options themselves, with a password
+        raise typer.BadParameter("takes the path of a file, and there is none", param_hint="--kafka-config")
+    if not is_topic_name(to_topic):
+        raise typer.BadParameter(f"{quoted(to_topic)} is no legal topic name", param_hint="--to-topic")
+    if kafka is not None and not kafka.strip():
+        raise typer.BadParameter("name the bootstrap servers", param_hint="--kafka")
 
 
 def _say_places(shown: Move, *, preview: bool) -> None:
