@@ -18,6 +18,7 @@ from lockstep.core.offsets import is_topic_name
 
 if TYPE_CHECKING:
     from lockstep.core.changes.moving import Move
+    from lockstep.core.pipeline.definition import Pipeline
 
 ToTopic = Annotated[str, typer.Option("--to-topic", help="The copy to go on in.", metavar="TOPIC", show_default=False)]
 KafkaOption = Annotated[
@@ -47,7 +48,7 @@ def move_command(
 ) -> None:
     """Let a pipeline go on in a copy of its topic, at other offsets.
 
-    Finds the last records that were read in the copy. Shows per partition where it goes on, with a digest.
+    Looks in the copy for the last records that were read. Shows per partition where it goes on, with a digest.
     --apply goes on at exactly that, and is refused when anything moved. Then name the copy in the definition.
     """
     from lockstep.steps.changes.move import move, preview_move
@@ -66,7 +67,7 @@ def move_command(
             show(shown.document() | {"next": shown.next_command()}, as_json, lambda: _say_places(shown, preview=True))
             return
         done = move(conn, broker(), pipeline, copied, apply, typing_person(reason))
-    then = f"say topic={to_topic!r} in its definition, then lockstep run {name}"
+    then = _then(pipeline, to_topic, kafka)
     document: dict[str, Any] = {"pipeline": name, "digest": apply, "changed": done.shown is not None}
     document |= {"decision": done.decision, "who": done.who, "next": then}
     document |= {"moved": done.shown.document()["moved"] if done.shown else []}
@@ -94,14 +95,20 @@ def _refuse_odd_decision(apply: str | None, reason: str | None, *, preview: bool
 def _refuse_odd_place(to_topic: str, kafka: str | None, kafka_config: str | None) -> None:
     if kafka_config and not kafka:
         raise typer.BadParameter("belongs to --kafka", param_hint="--kafka-config")
-    if (
-        kafka_config and not Path(kafka_config).is_file()
-    ):  # not repeated: it may be the options themselves, with a password
+    if kafka_config and not Path(kafka_config).is_file():
+        # It is not repeated, because it may be the options themselves, with a password.
         raise typer.BadParameter("takes the path of a file, and there is none", param_hint="--kafka-config")
     if not is_topic_name(to_topic):
         raise typer.BadParameter(f"{quoted(to_topic)} is no legal topic name", param_hint="--to-topic")
     if kafka is not None and not kafka.strip():
         raise typer.BadParameter("name the bootstrap servers", param_hint="--kafka")
+
+
+def _then(pipeline: Pipeline, to_topic: str, kafka: str | None) -> str:
+    """Returns what is left to do: environment and definition must lead to the copy."""
+    left = [f"let LOCKSTEP_KAFKA lead to {kafka}"] if kafka else []
+    left += [f"say topic={to_topic!r} in its definition"] if pipeline.topic != to_topic else []
+    return ", ".join([*left, f"then lockstep run {pipeline.name}" if left else f"lockstep run {pipeline.name}"])
 
 
 def _say_places(shown: Move, *, preview: bool) -> None:
