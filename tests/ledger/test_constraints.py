@@ -570,6 +570,8 @@ def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
         "begins_where_it_ended",
         "key_of_one_topic",
     }  # test_constraints_of_topics.py
+    shown |= {"move_is_told", "moved_at_rest", "moved_as_decided", "moved_by_decision"}  # test_constraints_of_moves.py
+    shown |= {"first_topic_is_another", "one_open_stream_a_line", "one_epoch_a_line"}  # the same
     shown |= {"promote_is_told", "promoted_alone", "withdrawn_is_promoted"}  # test_promoted.py
     shown |= {name for name, _ in OF_FEEDS} | {"commit_is_told"}  # feed/test_constraints_of_feeds.py
     shown |= {name for name, _ in OF_RELAYS} | {name for name, _ in OF_SENDS}  # the same of relays and sends

@@ -23,6 +23,7 @@ from mutants.of_followed import MUTANTS as FOLLOWED
 from mutants.of_hostile import MUTANTS as HOSTILE
 from mutants.of_hours import MUTANTS as HOURS
 from mutants.of_leases import MUTANTS as LEASES
+from mutants.of_moves import MUTANTS as MOVES
 from mutants.of_one_log import MUTANTS as ONE_LOG
 from mutants.of_owners import MUTANTS as OWNERS
 from mutants.of_promotions import MUTANTS as PROMOTIONS
@@ -67,6 +68,7 @@ MUTANTS = [
     *HOURS,
     *LEASES,
     *LEDGER,
+    *MOVES,
     *ONE_LOG,
     *OWNERS,
     *RELAYS,

@@ -33,6 +33,7 @@ EXAMPLES = {
     "accept-loss": 'lockstep accept-loss orders --partition 3 --from 17 --until 20 --reason "deleted by retention"',
     "retire": 'lockstep retire orders --reason "the topic was made anew"',
     "hand-over": 'lockstep hand-over public.orders --from orders --to shop_orders --reason "the shop takes over"',
+    "move": "lockstep move orders --to-topic orders.v2",
     "erase": 'lockstep erase orders --key o-4711 --column order_id --reason "case 12"',
     "restored": 'lockstep restored orders --reason "restored to 12:00"',
     "pause": 'lockstep pause orders --reason "upgrade"',

@@ -89,6 +89,15 @@ def broker() -> Broker:
     return Broker(kafka(), configured_kafka_options())
 
 
+def broker_elsewhere(servers: str, config: str) -> Broker:
+    """Returns the broker of another cluster. `config` is a file with its client options, or empty. Sends no request yet."""
+    from lockstep.adapters.kafka.broker import Broker
+    from lockstep.core.kafka_options import kafka_options
+
+    options = kafka_options(options_of("--kafka-config", config))
+    return Broker(servers, options.inlined(partial(_content, "--kafka-config")))
+
+
 def surveyed_broker() -> SurveyedBroker:
     """Returns the broker that also reports its settings, not asked anything yet."""
     from lockstep.adapters.kafka.facts import SurveyedBroker

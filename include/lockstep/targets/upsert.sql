@@ -36,11 +36,12 @@ from (select {staged_keys}, s.epoch, min(t._stream) as one, max(t._stream) as ot
 join newest n on {same_key} and n._epoch = t.epoch order by key limit 1
 
 -- name: moved_between
--- A key in two topics: their epochs and offsets say nothing about each other.
+-- A key in two topics: their epochs and offsets say nothing about each other. A topic that the pipeline moved to is no second one.
 select jsonb_build_array({newest_keys}) as key, t.one, t.other
 from (select {staged_keys}, min(t._stream) as one, max(t._stream) as other
       from {rows} t join lockstep.stream s on s.stream_id = t._stream
-      group by {key_places} having min(s.topic) <> max(s.topic)) t
+      group by {key_places}
+      having min(coalesce(s.first_topic, s.topic)) <> max(coalesce(s.first_topic, s.topic))) t
 join newest n on {same_key} order by key limit 1
 
 -- name: topics_of_streams
@@ -52,7 +53,8 @@ from lockstep.stream one, lockstep.stream other where one.stream_id = %(one)s an
 -- The pipeline whose records these are, and whether it has read several topics. Another store knows no topics.
 select s.pipeline, exists (
     select from lockstep.stream o
-    where o.pipeline = s.pipeline and to_jsonb(o) ->> 'topic' <> to_jsonb(s) ->> 'topic') as of_several_topics
+    where o.pipeline = s.pipeline and coalesce(to_jsonb(o) ->> 'first_topic', to_jsonb(o) ->> 'topic')
+        <> coalesce(to_jsonb(s) ->> 'first_topic', to_jsonb(s) ->> 'topic')) as of_several_topics
 from lockstep.stream s where s.stream_id = (select n._stream from newest n limit 1)
 
 -- name: older
@@ -64,8 +66,9 @@ case when s.pipeline = any(%(peers)s)
 -- name: apart
 -- Offsets of these two streams (s and that of n) say nothing about which record is newer. Nor do epochs of two topics.
 s.stream_id <> n._stream and s.pipeline = any(%(peers)s) and (s.pipeline <> %(pipeline)s or s.epoch = n._epoch or (
-    %(of_several_topics)s and to_jsonb(s) ->> 'topic' <> (
-        select to_jsonb(o) ->> 'topic' from lockstep.stream o where o.stream_id = n._stream)))
+    %(of_several_topics)s and coalesce(to_jsonb(s) ->> 'first_topic', to_jsonb(s) ->> 'topic') <> (
+        select coalesce(to_jsonb(o) ->> 'first_topic', to_jsonb(o) ->> 'topic')
+        from lockstep.stream o where o.stream_id = n._stream)))
 
 -- name: look_up
 -- What the target has of these keys: rows, newer rows, and rows of a record in another partition of one epoch.

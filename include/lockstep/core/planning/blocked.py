@@ -34,7 +34,8 @@ def changed_definition(
                 continue  # its streams name its topics
             if _essence(document.get(part)) != _essence(now.get(part)):
                 copy = f"lockstep clone {pipeline.name} --to ANOTHER_NAME"
-                remedy = "lockstep new ANOTHER_NAME --topic TOPIC" if part == "topic" else copy
+                move = f"lockstep move {pipeline.name} --to-topic {pipeline.topic} if that is a copy"
+                remedy = f"{move}, or lockstep new ANOTHER_NAME --topic TOPIC" if part == "topic" else copy
                 if unfinished:
                     remedy = f"lockstep abandon {unfinished.batch_id} --reason ..., then {remedy}"
                 return Blocked(
@@ -104,6 +105,16 @@ def topic_refused(pipeline: Pipeline, topics: Iterable[str]) -> Blocked | None:
     )
 
 
+def topic_moved(name: str, left: Mapping[str, str]) -> Blocked | None:
+    """Returns Blocked for a topic that a move has left. Its records are those of the topic that took its place."""
+    for topic, now in left.items():
+        return Blocked(
+            f"{name}: it moved from {topic} to {now}, which holds the same records, and the definition names {topic} again",
+            f"leave {topic} out of the definition, then lockstep plan {name}",
+        )
+    return None
+
+
 def topic_gone(name: str, streams: Iterable[Stream], view: LogView) -> Blocked | None:
     """Returns Blocked for a stream whose topic is not on the broker, among several topics. It waits for `retire`."""
     for stream in streams:
@@ -128,10 +139,13 @@ def another_log(name: str, streams: Iterable[Stream], view: LogView) -> Blocked 
         option = view.option(stream.topic_partition.topic)
         if was != found:
             what = "cluster" if was[0] != found[0] else "topic"
+            retire = f"lockstep retire {name}{option} --reason ..."
             return Blocked(
                 f"{stream.topic_partition}: the {what} is not the same any more (id {was[what == 'topic']}, "
                 f"now {found[what == 'topic']}); position {stream.position} means nothing there",
-                f"lockstep retire {name}{option} --reason ...",
+                retire
+                if what == "topic"
+                else f"let LOCKSTEP_KAFKA lead to cluster {was[0]}, or if that is gone, {retire}",
             )
         if view.get(stream.topic_partition) is None:
             return Blocked(

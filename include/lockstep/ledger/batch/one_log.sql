@@ -41,8 +41,9 @@ where s.stream_id = n.stream_id and s.position = n.position and s.retired_at is 
 update lockstep.batch set token = nextval('lockstep.token_seq') where batch_id = %(batch_id)s and state = 'planned'
 
 -- name: shared_until
--- Up to where a stream's log is still the log that it was read from: where the first newer incarnation began, if any.
+-- Up to where a stream's log is still the log that it was read from: where the first newer incarnation of the topic began below
+-- its position, if any. One that goes on at the position replaced nothing.
 select s.stream_id, min(n.start_offset) as shared_until
 from lockstep.stream s left join lockstep.stream n on n.pipeline = s.pipeline and n.topic = s.topic
-    and n.partition = s.partition and n.incarnation > s.incarnation
+    and n.partition = s.partition and n.incarnation > s.incarnation and n.start_offset < s.position
 where s.pipeline = %(pipeline)s group by s.stream_id

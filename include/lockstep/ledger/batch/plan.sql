@@ -90,8 +90,12 @@ from (select error, token = max(token) over () as newest from lockstep.attempt
       where batch_id = %(batch_id)s and fault = 'data' and definition_hash = %(definition_hash)s) failed
 
 -- name: last_definition
--- The definition of the newest committed attempt of a pipeline: what its target and topic have been so far.
-select d.document from lockstep.batch b
+-- The definition of the newest committed attempt of a pipeline: what its target and topic have been so far. A move since then
+-- has decided about the topic.
+select d.document || coalesce((
+    select jsonb_build_object('topic', m.detail #> '{to,topic}') from lockstep.decision m
+    where m.pipeline = b.pipeline and m.kind = 'move' and m.at > b.closed_at order by m.decision_id desc limit 1), '{}') as document
+from lockstep.batch b
 join lockstep.attempt a on a.batch_id = b.batch_id and a.token = b.token
 join lockstep.definition d using (definition_hash)
 where b.batch_id = (

@@ -116,6 +116,12 @@ def topics_ever(cur: cursor, pipeline: str) -> set[str]:
     return {row.topic for row in every(cur)}
 
 
+def topics_left(cur: cursor, pipeline: str, topics: Sequence[str]) -> dict[str, str]:
+    """Returns those of these topics that a move has left, each with the topic that is read in its place."""
+    cur.execute(Q["topics_left"], {"pipeline": pipeline, "topics": list(topics)})
+    return {row.topic: row.now for row in every(cur)}
+
+
 def insert_topics(cur: cursor, pipeline: str, who: str, why: str, starts: Mapping[str, Mapping[int, int]]) -> None:
     """Records the decision to read these topics, each from these offsets. Their streams come after it."""
     cur.execute(Q["insert_topics"], {"pipeline": pipeline, "who": who, "why": why, "topics": json.dumps(starts)})

@@ -3,7 +3,8 @@
 select distinct partition from lockstep.stream where pipeline = %(pipeline)s and topic = %(topic)s order by partition
 
 -- name: owner_of_offset
--- Who owns one offset of the newest incarnation of a partition, by which attempt of which run, and what was read around it.
+-- Who owns one offset of a partition's newest log, by which attempt of which run, and what was read around it. An older incarnation
+-- of this log has read what lies below the start of the newest one.
 select s.stream_id, s.topic, s.partition, %(offset)s::bigint as "offset", c.kind, m.batch_id, m.token, a.dag_id, a.dag_run_id,
     t.first_offset, t.last_offset, t.delivered, t.filtered, upper(r.offsets) - lower(r.offsets) as span
 from lockstep.stream s
@@ -22,7 +23,10 @@ left join lockstep.batch_range r on r.batch_id = m.batch_id and r.stream_id = m.
 left join lockstep.attempt a on a.batch_id = m.batch_id and a.token = m.token
 left join lockstep.result t on t.batch_id = m.batch_id and t.token = m.token and t.stream_id = m.stream_id
 where s.pipeline = %(pipeline)s and s.topic = %(topic)s and s.partition = %(partition)s
-order by s.incarnation desc, c.kind is null, s.epoch desc limit 1
+  and (s.cluster_id, s.topic_id) = (
+    select n.cluster_id, n.topic_id from lockstep.stream n
+    where n.pipeline = s.pipeline and n.topic = s.topic and n.partition = s.partition order by n.incarnation desc limit 1)
+order by s.start_offset > %(offset)s::bigint, s.incarnation desc, c.kind is null, s.epoch desc limit 1
 
 -- name: reject_of_offset
 -- Why a record was refused.

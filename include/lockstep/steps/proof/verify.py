@@ -25,6 +25,7 @@ from lockstep.ledger.proof.verify_erased import erased_checks
 from lockstep.steps.inspect.committed import changed_since_commit
 from lockstep.steps.proof.verify_append import appended
 from lockstep.steps.proof.verify_log import Log
+from lockstep.steps.proof.verify_moves import look_at_moves, move_checks, stream_left_out
 from lockstep.steps.proof.verify_owners import new_owners, of_owners
 from lockstep.steps.proof.verify_results import of_results
 from lockstep.steps.proof.verify_topic import look_at_topics, topic_checks
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from lockstep.targets.stores.delivery import Results
 
 DECODING = ("format", "envelope", "transform", "decode")  # the parts of a definition that turn bytes into values
-TOPIC_GONE = "its topic is gone, or the definition does not name it any more"
 
 
 def verify(
@@ -74,23 +74,26 @@ def verify(
     pipeline = folder.pipeline
     view = read_topics(broker, pipeline) if deep else None
     topics = look_at_topics(conn, broker, pipeline, deep=deep and since is None)
+    moves = look_at_moves(conn, broker, pipeline.name, view) if view else None
+    followed = move_checks(broker, moves) if moves and since is None else []
     with snapshot(conn, READER) as cur:
-        view = with_archive(cur, pipeline, view) if view else None
+        view = with_archive(cur, pipeline, moves.view) if moves else None
         _require_definition(cur, pipeline, elsewhere=results is not None)
         checks = _of_database(cur, pipeline, since, elsewhere=results is not None)
         checks += topic_checks(cur, broker, pipeline, topics, lambda: registry)
         if results:
             checks += of_results(cur, pipeline, results, deep=deep, since=since)
-        if view is None:
+        if view is None or moves is None:
             return checks
+        checks += followed
         alike = _alike(folder, ledger.committed_definitions(cur, pipeline.name))
         until = shared_until(cur, pipeline.name)
         ever = ledger.streams_ever(cur, pipeline.name)
         here = [s for s in ever if (there := view.log_of(s.topic)) and s.topic_id == there[2]]
         streams = [s for s in here if until[s.stream_id] is None]
-        checks += [_stream_left_out(s, TOPIC_GONE) for s in ever if view.log_of(s.topic) is None]
+        checks += [stream_left_out(s, why) for s in ever if (why := moves.why_not(s))]
         checks += [
-            _stream_left_out(s, f"the log lost its end below {s.position}, and a newer stream of it begins at {begin}")
+            stream_left_out(s, f"the log lost its end below {s.position}, and a newer stream of it begins at {begin}")
             for s in here
             if (begin := until[s.stream_id]) is not None
         ]
@@ -200,12 +203,6 @@ def _guards(cur: cursor) -> PromiseCheck:
         if not each.is_harmless:
             wrong.add(f"{each}; next: {each.remedy}")
     return PromiseCheck("the ledger's guards are as migrated", not wrong.count, str(wrong) if wrong.count else "")
-
-
-def _stream_left_out(stream: Any, left_out: str) -> PromiseCheck:
-    """Returns a check that compares nothing of a stream, and says why."""
-    name = f"{stream.topic}-{stream.partition}: stream {stream.stream_id}"
-    return PromiseCheck(name, ok=True, detail="not compared", left_out=left_out)
 
 
 def _of_log(log: Log, streams: Sequence[Any]) -> list[PromiseCheck]:

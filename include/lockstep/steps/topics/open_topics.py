@@ -10,7 +10,7 @@ from lockstep.core.changes.adoption import named_starts
 from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.names import has_appeared, topic_words
 from lockstep.core.pipeline.schedule import start_of
-from lockstep.core.planning.blocked import topic_refused
+from lockstep.core.planning.blocked import topic_moved, topic_refused
 from lockstep.core.planning.bounds import AtOffsets, first_offsets
 from lockstep.ledger.batch.streams import (
     ends_of_topics,
@@ -20,6 +20,7 @@ from lockstep.ledger.batch.streams import (
     open_streams,
     open_streams_of_topics,
     topics_ever,
+    topics_left,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def with_new_streams(
     begin = {each.topic: dict(starts[each.topic]) for each in new}
     ended = ends_of_topics(cur, pipeline.name, new) if streams and new else {each.topic: {} for each in new}
     appeared = [topic for topic in begin if streams and not ended[topic] and has_appeared(topic, bound_by)]
-    if refused := topic_refused(pipeline, appeared):
+    left = topics_left(cur, pipeline.name, [each.topic for each in new]) if streams and new else {}
+    if refused := topic_refused(pipeline, appeared) or topic_moved(pipeline.name, left):
         return streams, refused
     for each in new:
         if each.topic in appeared or ended[each.topic]:
