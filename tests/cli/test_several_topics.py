@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from time import time
+
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import ConfigResource
 
 from lockstep.cli.exits import Exit
+from support.scenes.odd_logs import alter, delete_records
 from support.scenes.several import Several
 
 
@@ -70,25 +75,45 @@ def test_a_topic_is_named_where_a_partition_is_one_of_it(two, lockstep):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("hours", "drill", "--since", "2026-01-01"),
-        ("retention", "drill"),
-        ("adopt", "drill", "--at", "0:5"),
-    ],
-    ids=lambda command: command[0],
-)
-def test_what_takes_one_topic_says_so_in_a_line(two, lockstep, command):
-    if command[0] != "adopt":  # before the first plan alone
-        two.drain()
-    refused = lockstep(*command)
-    assert refused.code == Exit.REFUSED
-    assert refused.err.strip().endswith(
-        f"drill: it reads {two.name('eu')}, {two.name('us')}, and this takes a pipeline of one topic  "
-        "Next: lockstep status drill"
+def test_retention_looks_at_each_topic_and_names_the_settings_of_the_first_deletion(two, lockstep):
+    eu, us = two.name("eu"), two.name("us")
+    two.drain()
+    hour = 3_600_000
+    for end, hours, age in (("eu", 48, 10), ("us", 24, 14)):
+        pairs = [("retention.ms", str(hours * hour))]
+        alter(two.kafka, ConfigResource.Type.TOPIC, two.name(end), pairs)
+        producer = Producer({"bootstrap.servers": two.kafka})
+        producer.produce(two.name(end), b'{"id": "x", "n": 1}', partition=0, timestamp=int(time() * 1000 - age * hour))
+        producer.flush(20)
+
+    calm = lockstep("retention", "drill", "--alarm", "9", "--json")
+    assert (calm.code, calm.document["ok"], calm.document["topic"]) == (Exit.DONE, True, us)
+    assert calm.document["seconds"] == pytest.approx(10 * 3600, abs=90)
+    assert calm.document["settings"]["retention.ms"] == 24 * hour
+    found = {each["topic"]: each for each in calm.document["partitions"]}
+    assert {name: (each["state"], each["first_unread"]) for name, each in found.items()} == {
+        eu: ("waits", 12),
+        us: ("waits", 7),
+    }
+    assert found[eu]["seconds"] == pytest.approx(38 * 3600, abs=90)
+    alone = lockstep("retention", "drill", "--topic", eu, "--json").document
+    assert ([each["topic"] for each in alone["partitions"]], alone["settings"]["retention.ms"]) == ([eu], 48 * hour)
+    short = lockstep("retention", "drill", "--alarm", "11")
+    assert (short.code, f"  {us}, of the first deletion:" in short.out) == (Exit.REFUSED, True)
+    assert f"{us}-0" in short.out
+    strange = lockstep("retention", "drill", "--topic", "strange")
+    assert strange.code == Exit.REFUSED
+    assert "drill: it reads no topic strange at " in strange.err
+
+    delete_records(two.kafka, us, 8)
+    lost = lockstep("retention", "drill", "--json")
+    assert (lost.code, lost.document["next"]) == (
+        Exit.REFUSED,
+        f"lockstep accept-loss drill --topic {us} --partition 0 --from 7 --until 8 --reason ...",
     )
-    assert "Traceback" not in refused.err
+    two.delete("eu")
+    gone = lockstep("retention", "drill", "--json").document
+    assert (gone["ok"], gone["not_known"][0]) == (False, f"what is left of {eu}: the topic is gone, or is not named any more")
 
 
 @pytest.mark.long
