@@ -119,7 +119,10 @@ def test_retention_looks_at_each_topic_and_names_the_settings_of_the_first_delet
     )
     two.delete("eu")
     gone = lockstep("retention", "drill", "--json").document
-    assert (gone["ok"], gone["not_known"][0]) == (False, f"what is left of {eu}: the topic is gone, or is not named any more")
+    assert (gone["ok"], gone["not_known"][0]) == (
+        False,
+        f"what is left of {eu}: the topic is gone, or is not named any more",
+    )
 
 
 @pytest.mark.long
@@ -168,7 +171,9 @@ def test_a_group_of_two_topics_is_taken_over_at_once_and_each_record_is_there_on
     assert lockstep(*apply, "--accept-loss", f"{us}-0").code == Exit.DONE
     two.drain()
     assert two.rows() == [row for row in two.whole() if row[2] >= (5 if row[0] == eu else 3)]
-    said = "select kind, detail -> 'topics' from lockstep.decision where kind in ('adopt', 'topic') order by decision_id"
+    said = (
+        "select kind, detail -> 'topics' from lockstep.decision where kind in ('adopt', 'topic') order by decision_id"
+    )
     assert two.here.drill.ask(said) == [("adopt", None), ("topic", {eu: {"0": 5}, us: {"0": 2}})]
     twice = lockstep("adopt", "drill", "--group", group)
     assert f"drill: it has planned already, and stands at {eu}-0:12,{us}-0:7: " in twice.err

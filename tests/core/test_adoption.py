@@ -66,7 +66,10 @@ def test_each_partition_begins_where_the_reader_stands():
 
 def test_deleted_offsets_are_lost_and_must_be_accepted_by_their_partition():
     found = adoption({0: 7, 1: 30})
-    assert (found.starts, [str(each) for each in found.lost]) == ({"orders.v1": {0: 7, 1: 30}}, ["orders.v1-1 [30, 40)"])
+    assert (found.starts, [str(each) for each in found.lost]) == (
+        {"orders.v1": {0: 7, 1: 30}},
+        ["orders.v1-1 [30, 40)"],
+    )
     assert found.places[1].first == 40
     found.require_accepted(at({1: 0}))
     line = refused(found.require_accepted, [])

@@ -25,7 +25,9 @@ AlarmHours = Annotated[
 ]
 
 
-def retention_command(name: Name, topic: OneTopic = None, alarm: AlarmHours = ALARM_HOURS, as_json: AsJson = False) -> None:
+def retention_command(
+    name: Name, topic: OneTopic = None, alarm: AlarmHours = ALARM_HOURS, as_json: AsJson = False
+) -> None:
     """Say when Kafka may delete the first record that is not committed, if nothing more is committed.
 
     By time, that is its timestamp plus retention.ms. By size, it is when retention.bytes have come in from it on. Takes

@@ -132,9 +132,7 @@ class Adoption:
             )
 
 
-def adoption_of(
-    pipeline: str, standing: Standing, given: Mapping[TopicPartition, int], view: LogView
-) -> Adoption:
+def adoption_of(pipeline: str, standing: Standing, given: Mapping[TopicPartition, int], view: LogView) -> Adoption:
     """Returns where the pipeline begins: where the reader stands, and at the given offsets in partitions without one.
 
     Raises `Refusal` unless this is one offset within the log for each partition of each topic.

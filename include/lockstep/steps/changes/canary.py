@@ -91,7 +91,7 @@ def compare(live: Side, canary: Side, past: Past, say: Callable[[str], None] = l
 
     Raises `Refusal` if a definition cannot run at all. Records or code at fault are the side's verdict.
     """
-    done = {}
+    done, ids = {}, {topic: window_id(topic) for topic in past.logs}
     for side in (live, canary):
 
         def say_of_side(step: str, called: str = side.called) -> None:
@@ -99,7 +99,7 @@ def compare(live: Side, canary: Side, past: Past, say: Callable[[str], None] = l
 
         with transaction(side.at.conn, OWNER) as cur:
             ledger.number_next(cur, past)
-            ledger.keep_out(cur, side.folder.pipeline.name, past, {topic: window_id(topic) for topic in past.logs})
+            ledger.keep_out(cur, side.folder.pipeline.name, past, ids)
         done[side.called] = stage_and_judge(side.at, side.engine, side.folder, say_of_side)
     found = Compared(past, {called: its.verdict for called, its in done.items()})
     say(f"batch {past.batch_id}: comparing")

@@ -25,6 +25,7 @@ from lockstep.steps.inspect.warn import bounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
     from psycopg2.extensions import connection
 
     from lockstep.adapters.kafka.facts import SurveyedBroker
@@ -127,7 +128,8 @@ def _together(name: str, found: Sequence[Document], gone: Sequence[str]) -> Docu
     first = min(found, key=lambda each: (each["deleted_at_earliest"] or never, each["ok"]))
     partitions = [each for one in found for each in one["partitions"]]
     times = {
-        pace: min((one[pace] for one in found if one[pace]), default=None) for pace in ("at_todays_rate", "at_worst_hour")
+        pace: min((one[pace] for one in found if one[pace]), default=None)
+        for pace in ("at_todays_rate", "at_worst_hour")
     }
     away = [f"what is left of {each}: the topic is gone, or is not named any more" for each in gone]
     return {
