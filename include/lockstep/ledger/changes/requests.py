@@ -126,11 +126,16 @@ def rejected_segments(cur: cursor, streams: Sequence[int], batch_id: int | None 
 
 
 def rejects_elsewhere(
-    cur: cursor, pipeline: str, streams: Sequence[int], partition: int | None, batch_id: int | None
+    cur: cursor,
+    pipeline: str,
+    streams: Sequence[int],
+    partition: int | None,
+    batch_id: int | None,
+    topic: str | None = None,
 ) -> list[Any]:
     """Returns rejects outside these streams, as rows (topic, partition, from_offset, until_offset, rejects)."""
     asked = {"pipeline": pipeline, "streams": list(streams), "partition": partition, "batch_id": batch_id}
-    cur.execute(Q["rejects_elsewhere"], asked)
+    cur.execute(Q["rejects_elsewhere"], asked | {"topic": topic})
     return every(cur)
 
 
