@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.kafka.topics import ends_of, first_of, read_topics
@@ -22,10 +23,12 @@ from lockstep.core.planning.hours import (
     judge_hour,
     offsets_of_hour,
 )
+from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.batch.plan import lock_pipeline
 from lockstep.ledger.batch.streams import open_streams
 from lockstep.ledger.views import hours as ledger
 from lockstep.steps.batch import one_log
+from lockstep.steps.inspect.archived_records import first_archived
 from lockstep.steps.requests.edges import CLOCK_GRACE
 
 if TYPE_CHECKING:
@@ -145,7 +148,7 @@ def _earlier(
 ) -> Complete | Waiting:
     name = look.pipeline.name
     for at, bounds in sorted(look.view.partitions.items(), key=lambda each: each[0]):
-        if 0 < bounds.log_start >= begin[at]:
+        if 0 < bounds.whole_from >= begin[at]:
             what = f"{at}: the log now starts at {bounds.log_start}: records of it may be deleted"
             return Waiting(until, what, f"lockstep status {name}")
     offsets = [
@@ -178,7 +181,9 @@ class _Look:
 
     def __init__(self, conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> None:
         self.conn, self.broker, self.pipeline, self.now = conn, broker, pipeline, now
-        self.view = read_topics(broker, pipeline)
+        seen = read_topics(broker, pipeline)
+        with transaction(conn, READER) as cur:
+            self.view = with_archive(cur, pipeline, seen)
         self.named = not isinstance(pipeline.topic, str)
         self._high: dict[TopicPartition, int] | None = None
         self._broken: tuple[Blocked | None] | None = None
@@ -230,7 +235,10 @@ class _Look:
         if not missing:
             return known
         begun = {s.topic_partition: s.start_offset for s in streams if s.renewed and not s.gone}
-        first = {p: (max(o, begun.get(p, 0)), when) for p, (o, when) in first_of(self.broker, self.view, at).items()}
+        files = first_archived(self.conn, self.broker, self.pipeline, self.view, at)
+        in_log = first_of(self.broker, self.view, at)
+        seen = {p: min(found, files.get(p, found), key=itemgetter(0)) for p, found in in_log.items()}
+        first = {p: (max(o, begun.get(p, 0)), when) for p, (o, when) in seen.items()}
         self._high = self._high or ends_of(self.broker, self.view)
         astray = {p for p in missing if self._is_astray(*first[p], reached[p])}
         for p in sorted(missing):
