@@ -14,10 +14,12 @@ from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import BadData, Refusal
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
-from lockstep.core.planning.decisions import Blocked, Idle, Start
+from lockstep.core.planning.decisions import Blocked, Caller, Idle, Start
+from lockstep.engine.driver_first import engine_of
 from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.ledger.migrate import migrate_target
 from lockstep.ledger.views.reading import read_rejects
+from lockstep.steps.batch.run import until_idle
 from lockstep.steps.changes.decisions import abandon
 from lockstep.steps.changes.retire import retire
 from lockstep.steps.changes.skip import skip
@@ -340,3 +342,56 @@ def test_rejects_of_a_topic_are_listed_and_redriven_alone(several):
         redrive(here.at.conn, here.at.broker, here.folder, Held(partition=0), ME)
     found = redrive(here.at.conn, here.at.broker, here.folder, Held(partition=0, topic=us), ME)
     assert [str(item.offsets) for item in found.asked.windows] == [f"{us}-0 [0, 10)"]
+
+
+@pytest.mark.long
+def test_a_deletion_moves_between_topics_where_the_source_orders_both(several):
+    """One database's changes go to two topics. Its log orders them, whichever topic a change came by."""
+    here = several.here
+    for end in ("eu", "us"):
+        several.make(end, partitions=1)
+    several.say(several.pair(), 'Json("id string, n int")', 'Debezium("id string, n int", order="source")')
+    here.rewrite("import Append,", "import Append, Debezium,")
+    here.rewrite('target=Append("public.drill")', 'target=Upsert("public.drill", key=("id",))')
+    with here.at.conn, here.at.conn.cursor() as cur:
+        cur.execute("drop table public.drill")
+    (here.drill.home / "drill" / "target.sql").write_text(
+        "create table public.drill (id text primary key, n int, _source_order bytea, _stream int4 not null,"
+        " _offset int8 not null, _ordinal int4 not null, _batch int8 not null);"
+    )
+    migrate_target(here.at.conn, load("drill"))
+
+    def change(end: str, op: str, lsn: int, n: int | None, *, bare: bool = False) -> None:
+        row, source = (
+            n is not None and {"id": "a", "n": n},
+            {"connector": "postgresql", "lsn": lsn, "ts_ms": 1_700_000_000_000 + lsn},
+        )
+        value = {"before": None if row else {"id": "a", "n": 0}, "after": row or None, "source": source, "op": op}
+        several.produce(several.name(end), [('{"id": "a"}', None if bare else json.dumps(value))], 0)
+        several.drain()
+
+    def rows() -> list[tuple]:
+        return here.drill.ask("select id, n from public.drill")
+
+    change("eu", "c", 10, 1)
+    change("eu", "d", 20, None)
+    change("us", "c", 30, 3)
+    assert rows() == [("a", 3)]
+    change("us", "d", 40, None)
+    assert rows() == []
+    change("eu", "u", 25, 2)
+    assert rows() == [], "an older change of the other topic raises no dead"
+    change("eu", "d", 35, None)
+    change("eu", "d", 35, None, bare=True)
+    change("us", "u", 38, 9)
+    assert rows() == [], "an older deletion, and a tombstone without a place, take nothing from the newer one"
+    change("eu", "c", 50, 5)
+    assert rows() == [("a", 5)]
+    told = 'select s.topic, d."offset" from lockstep.tombstone d join lockstep.stream s using (stream_id)'
+    assert here.drill.ask(told) == [(several.name("us"), 1)]
+    for end in ("eu", "us"):
+        asked = here.ask("replay", "0:0", "0:9", topic=several.name(end))
+        engine = engine_of(load("drill"), here.at.broker, here.at.dsn, lambda: None)
+        list(until_idle(here.at, engine, load("drill"), Caller("me"), 1, request_id=asked.request_id))
+    assert rows() == [("a", 5)]
+    assert here.drill.ask(told) == [(several.name("us"), 1)]
