@@ -85,13 +85,6 @@ class Bounds:
         following = min((begin for begin, _ in self.archived if begin > offset), default=self.log_start)
         return (offset, min(following, self.log_start)) if offset < self.log_start else None
 
-    def archived_until(self, from_offset: int, until_offset: int) -> int:
-        """Returns how far files hold these offsets without a gap."""
-        for begin, end in self.archived:
-            if begin <= from_offset < end:
-                from_offset = end
-        return min(from_offset, until_offset)
-
     def readable_until(self, offset: int) -> int:
         """Returns how far an offset can be read on: to the stable end, or to a gap."""
         gap = self.gap(offset)

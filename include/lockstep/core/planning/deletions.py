@@ -30,7 +30,7 @@ class LoggedStream:
 def forgettable_below(stream: LoggedStream, streams: Iterable[LoggedStream], view: TopicView) -> int:
     """Returns the offset below which deletions of the stream may be forgotten, or 0 if none may.
 
-    Older records of a key lie below the deletion in its stream, or in a stream of the topic of an older epoch. All of them
+    Older records of a key lie below the deletion in its stream, or in its topic's streams of older epochs. All of them
     must be gone from the log. A view of another log than that of the topic's open streams proves nothing.
     """
     every = [each for each in streams if each.topic == stream.topic]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.kafka.topics import ends_of, first_of, read_topics
+from lockstep.adapters.kafka.topics import ends_of
 from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import TopicPartition
@@ -23,12 +22,11 @@ from lockstep.core.planning.hours import (
     judge_hour,
     offsets_of_hour,
 )
-from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.batch.plan import lock_pipeline
 from lockstep.ledger.batch.streams import open_streams
 from lockstep.ledger.views import hours as ledger
 from lockstep.steps.batch import one_log
-from lockstep.steps.inspect.archived_records import first_archived
+from lockstep.steps.inspect.archived_records import first_held, read_held
 from lockstep.steps.requests.edges import CLOCK_GRACE
 
 if TYPE_CHECKING:
@@ -42,13 +40,12 @@ if TYPE_CHECKING:
     from lockstep.core.planning.decisions import Blocked
     from lockstep.core.planning.hours import Reached
 
+    Places = Mapping[TopicPartition, int]
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedHours:
-    """The hours that were recorded now, and why the next one that is over is not complete.
-
-    The reason is None if all of them are.
-    """
+    """The hours that were recorded now, and why the next one that is over is not complete, or None."""
 
     hours: tuple[datetime, ...] = ()
     waiting: Waiting | None = None
@@ -140,11 +137,7 @@ def judge_hours(
 
 
 def _earlier(
-    look: _Look,
-    until: datetime,
-    streams: Sequence[Reached],
-    begin: Mapping[TopicPartition, int],
-    end: Mapping[TopicPartition, int],
+    look: _Look, until: datetime, streams: Sequence[Reached], begin: Places, end: Places
 ) -> Complete | Waiting:
     name = look.pipeline.name
     for at, bounds in sorted(look.view.partitions.items(), key=lambda each: each[0]):
@@ -181,9 +174,7 @@ class _Look:
 
     def __init__(self, conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> None:
         self.conn, self.broker, self.pipeline, self.now = conn, broker, pipeline, now
-        seen = read_topics(broker, pipeline)
-        with transaction(conn, READER) as cur:
-            self.view = with_archive(cur, pipeline, seen)
+        self.view = read_held(conn, broker, pipeline)
         self.named = not isinstance(pipeline.topic, str)
         self._high: dict[TopicPartition, int] | None = None
         self._broken: tuple[Blocked | None] | None = None
@@ -220,8 +211,7 @@ class _Look:
         """Returns, per partition, the offset at which a time begins, resolved once (T13).
 
         A record from the future would be the first past every time to come. If the look-up finds only that, the time
-        begins at the current stable end. The same holds if the look-up finds an offset below the end of the hours so
-        far.
+        begins at the current stable end. So it does if the offset lies below the end of the hours so far.
         """
         name, ends = self.pipeline.name, {p: bounds.stable_end for p, bounds in self.view.partitions.items()}
         reached: dict[TopicPartition, int] = {}
@@ -235,9 +225,7 @@ class _Look:
         if not missing:
             return known
         begun = {s.topic_partition: s.start_offset for s in streams if s.renewed and not s.gone}
-        files = first_archived(self.conn, self.broker, self.pipeline, self.view, at)
-        in_log = first_of(self.broker, self.view, at)
-        seen = {p: min(found, files.get(p, found), key=itemgetter(0)) for p, found in in_log.items()}
+        seen = first_held(self.conn, self.broker, self.pipeline, self.view, at)
         first = {p: (max(o, begun.get(p, 0)), when) for p, (o, when) in seen.items()}
         self._high = self._high or ends_of(self.broker, self.view)
         astray = {p for p in missing if self._is_astray(*first[p], reached[p])}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.archive.store import ArchiveStore
+from lockstep.adapters.kafka.topics import first_of, read_topics
 from lockstep.adapters.postgres import READER, transaction
-from lockstep.ledger.batch.archived import files_of, first_files_at
+from lockstep.ledger.batch.archived import files_of, first_files_at, with_archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def archived_messages(cur: cursor, broker: Broker, pipeline: Pipeline, item: StreamRange) -> Iterator[Message]:
-    """Yields the records of a range that files hold, from its beginning on, up to the first offset that none holds."""
+    """Yields the records of a range that files hold, in order. Ends at the first offset that no file holds."""
     yield from messages_in_files(broker, pipeline, files_of_range(cur, pipeline, item), item.offsets)
 
 
@@ -36,7 +38,7 @@ def files_of_range(cur: cursor, pipeline: Pipeline, item: StreamRange) -> tuple[
 def messages_in_files(
     broker: Broker, pipeline: Pipeline, files: Sequence[ArchivedFile], offsets: OffsetRange
 ) -> Iterator[Message]:
-    """Yields the records of a range that these files hold, from its beginning on, up to the first offset that none holds."""
+    """Yields the records of a range that these files hold, in order. Ends at the first offset that none of them holds."""
     at, until, reader = offsets.from_offset, offsets.until_offset, _reader(broker, pipeline)
     for file in files:
         if file.offsets.from_offset <= at < (end := min(until, file.offsets.until_offset)):
@@ -44,7 +46,27 @@ def messages_in_files(
             at = end
 
 
-def first_archived(
+def read_held(conn: connection, broker: Broker, pipeline: Pipeline) -> LogView:
+    """Reads the pipeline's topics as they are now, with what files hold of them."""
+    seen = read_topics(broker, pipeline)
+    with transaction(conn, READER) as cur:
+        return with_archive(cur, pipeline, seen)
+
+
+def first_held(
+    conn: connection, broker: Broker, pipeline: Pipeline, view: LogView, moment: datetime
+) -> dict[TopicPartition, tuple[int, datetime | None]]:
+    """Returns the first offset of each partition at or past a moment, with its record's time.
+
+    Looks at archived files and at the log. Without one, returns the stable end and None.
+    """
+    found = first_of(broker, view, moment)
+    for at, first in _first_archived(conn, broker, pipeline, view, moment).items():
+        found[at] = min(first, found[at], key=itemgetter(0))
+    return found
+
+
+def _first_archived(
     conn: connection, broker: Broker, pipeline: Pipeline, view: LogView, moment: datetime
 ) -> dict[TopicPartition, tuple[int, datetime]]:
     """Returns, per partition, the first archived offset at or past a moment, with its record's time.

@@ -6,16 +6,14 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Unreachable
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.core.pipeline.definition import Append
 from lockstep.core.planning.bounds import AtOffsets
 from lockstep.core.proof.gaps import Kind, SeenOffsets, join_stretches, tell_apart
-from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.proof import verify as ledger
-from lockstep.steps.inspect.archived_records import archived_messages
+from lockstep.steps.inspect.archived_records import archived_messages, read_held
 from lockstep.steps.requests.edges import edge, streams_of_log, topics_meant
 
 if TYPE_CHECKING:
@@ -67,9 +65,7 @@ def explain(
     Below log start it reads what is archived. A full batch was delivered a record at every offset of its range. It left
     no gap, unless the log is compacted, and is not read again.
     """
-    seen = read_topics(broker, pipeline)
-    with transaction(conn, READER) as cur:
-        seen = with_archive(cur, pipeline, seen)
+    seen = read_held(conn, broker, pipeline)
     offsets = isinstance(within.begin, AtOffsets) or isinstance(within.end, AtOffsets) or within.partition is not None
     views = topics_meant(conn, pipeline, seen, within.topic, by_offsets=offsets, at=within.begin)
     told = [_of_topic(conn, broker, pipeline, view, within, now, tell) for view in views]

@@ -90,7 +90,8 @@ class Log:
         if begin < until and begin < self._bounds(stream).log_start:
             where = OffsetRange(TopicPartition(stream.topic, stream.partition), begin, until)
             yield from archived_messages(self.cur, self.broker, self.pipeline, StreamRange(stream.stream_id, where))
-            begin = self._bounds(stream).archived_until(begin, until)
+            for low, high in self._bounds(stream).archived:
+                begin = min(high, until) if low <= begin < high else begin
         yield from self.broker.records(stream.topic, stream.partition, begin, until)
 
     def _bounds(self, stream: Any) -> Bounds:

@@ -11,7 +11,7 @@ from lockstep.core.offsets import OffsetRange, StreamRange, TopicViews
 from lockstep.core.planning.bounds import AtBatch, AtOffsets, AtTime
 from lockstep.ledger.batch.streams import insert_boundary, open_streams
 from lockstep.ledger.changes import requests
-from lockstep.steps.inspect.archived_records import first_archived
+from lockstep.steps.inspect.archived_records import first_held
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -149,9 +149,8 @@ def _resolved(
 
     Resolves them once, when no earlier record can come any more. From then on, every caller gets the same ones (T13).
     """
-    found = broker.offsets_at(view, moment)
-    files = first_archived(conn, broker, pipeline, view, moment)
-    found |= {at.partition: min(offset, found[at.partition]) for at, (offset, _) in files.items()}
+    held = first_held(conn, broker, pipeline, view, moment)
+    found = {at.partition: offset for at, (offset, _) in held.items()}
     if moment + CLOCK_GRACE > now:
         return found
     resolved = {}

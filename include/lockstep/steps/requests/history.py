@@ -13,12 +13,12 @@ from lockstep.core.planning.bounds import AtOffsets, AtTime
 from lockstep.core.planning.history import HistoryAction, RunMode, lost_offsets
 from lockstep.core.planning.widened import widened
 from lockstep.core.states import Lane
-from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.batch.streams import open_streams
 from lockstep.ledger.changes import decisions, history, requests
 from lockstep.steps.changes.decisions import accept_loss, deciding
 from lockstep.steps.changes.evolve import require_proposed
 from lockstep.steps.changes.skip import skip
+from lockstep.steps.inspect.archived_records import read_held
 from lockstep.steps.requests.requests import NewRequest, open_request, written_down
 from lockstep.steps.windows.admit import LateWanted, admit_late, open_shown_admission, preview_admission
 from lockstep.steps.windows.look import require_windows
@@ -173,9 +173,7 @@ def open_approved(at: Context, folder: PipelineFolder, person: Person) -> list[R
     """Opens the requests that were shown and approved, in the name of the person who asked."""
     name = folder.pipeline.name
     known = {each.lane: each for each in run_requests(at.conn, name, person, preview=False)}
-    found, view = [], read_topics(at.broker, folder.pipeline)
-    with transaction(at.conn, READER) as cur:
-        view = with_archive(cur, folder.pipeline, view)
+    found, view = [], read_held(at.conn, at.broker, folder.pipeline)
     for shown in run_requests(at.conn, name, person, preview=True):
         asker = replace(person, who=shown.who, why=shown.why)
         found.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.kafka.topics import read_topics
@@ -90,9 +90,7 @@ def redrive(
                 told.append(Unreadable(*_where(offsets), row.rejects, reason))
             else:
                 readable.append(StreamRange(row.stream_id, offsets))
-        gone = requests.rejects_elsewhere(
-            cur, pipeline.name, list(partitions), held.partition, held.batch_id, held.topic
-        )
+        gone = requests.rejects_elsewhere(cur, pipeline.name, list(partitions), asdict(held))
         told += [Unreadable(**row._asdict(), why="the log they were read from is not there any more") for row in gone]
         windows = touched_segments(cur, streams, readable, whole_batches=whole)
         before = sum(row.count for row in requests.rejects_within(cur, windows))
