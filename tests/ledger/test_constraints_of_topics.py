@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
 from psycopg2 import errors
@@ -102,4 +103,7 @@ def test_a_batch_of_another_topic_keeps_no_deletion(orders, conn):
     with transaction(conn, OWNER) as cur:
         cur.execute("insert into lockstep.tombstone values ('public.orders', '[1]', %s, 5)", (eu,))
     assert orders.planned({1: (0, 5)})
-    assert orders.ask("delete from lockstep.tombstone returning stream_id") == [(eu,)]
+    gone = []
+    with suppress(errors.CheckViolation):
+        gone = orders.ask("delete from lockstep.tombstone returning stream_id")
+    assert gone == [(eu,)]

@@ -222,6 +222,9 @@ class SayingLog(AnyBroker):
         }
         return TopicView(self.log.cluster_id, topic, self.log.topic_id, bounds)
 
+    def offsets_at(self, view: TopicView, moment: datetime) -> dict[int, int]:
+        return {p: offset for p, (offset, _) in self.first_at(view, moment).items()}
+
     def first_at(self, view: TopicView, moment: datetime) -> dict[int, tuple[int, datetime | None]]:
         found: dict[int, tuple[int, datetime | None]] = {}
         for p, bounds in view.bounds.items():
